@@ -9,6 +9,7 @@ The answer goes by one rule over whole clocks. R(E) is an alternative's whole cl
 a repeat, with the 95 % t interval of its logarithms. *Worth it*: R(epochs) lies above 1 for each alternative. *Worth it
 from E epochs on*: so does R of an epoch alone, and from E on every R stays above 1. *Not worth it here*: R(epochs) lies
 below 1.05 for one of them. Else it is not decided. The control is no alternative: Ray contains it, and could never win.
+In a search Ray contains nothing of the arm `native`, which is one of the alternatives there; an epoch is a trial.
 """
 
 import math
@@ -84,6 +85,10 @@ class Contest:
     per_epoch: Estimate | Missing
     """R of an epoch alone."""
     meets: BreakEven | Missing
+    passed: str = "epoch"
+    """Word for an epoch."""
+    passing: str = "one epoch of Ray"
+    """What Ray does in the time of an epoch, in words."""
 
     @property
     def is_won(self) -> bool:
@@ -104,13 +109,13 @@ class Contest:
             return Missing("one repeat has no interval")
         if self.per_epoch.lower > 1 and isinstance(self.meets, BreakEven) and self.meets.surely is not None:
             return self.meets.surely
-        text = f"without start-up, one epoch of Ray {sides([(self.per_epoch, self.against)])}"
+        text = f"without start-up, {self.passing} {sides([(self.per_epoch, self.against)])}"
         if self.per_epoch.lower > 1:
-            why = f": too little to make up for its start within {MOST_EPOCHS:,} epochs, with 95 % confidence"
+            why = f": too little to make up for its start within {MOST_EPOCHS:,} {self.passed}s, with 95 % confidence"
         elif _upper(self.per_epoch) < 1:
-            why = ", so no number of epochs makes up for the start-up"
+            why = f", so no number of {self.passed}s makes up for the start-up"
         else:
-            why = ": it is not proven faster, so no number of epochs can be given"
+            why = f": it is not proven faster, so no number of {self.passed}s can be given"
         return Missing(text + why)
 
     @property
@@ -126,12 +131,14 @@ def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, C
     clocks as they are, which decide nothing.
     """
     subject, contests, rule = measurement.subject, {}, rule_of(measurement.context)
+    passed, passing = measurement.workload.passed, measurement.workload.passing
     for name in measurement.alternatives if subject else ():
         runs = [(repeat[name].result, repeat[subject or ""].result) for repeat in measurement.repeats]
         pairs = [(clock_of(above), clock_of(below)) for above, below in runs]
         contest = contest_of(pairs, measurement.epochs_trained[0], measurement.requests[name].title, rule)
+        contest = replace(contest, passed=passed, passing=passing)
         if claim != "same work":
-            of_other_work = Missing(f"the claim is `{claim}`: epochs are compared of the same work alone")
+            of_other_work = Missing(f"the claim is `{claim}`: {passed}s are compared of the same work alone")
             contest = replace(contest, per_epoch=of_other_work, meets=of_other_work)
         if claim == "same result":
             times = [[seconds_to_target(result, measurement.target) or 0.0 for result in pair] for pair in runs]
@@ -187,7 +194,7 @@ def break_even(pairs: Sequence[Pair], rule: Rule = ONCE) -> BreakEven | Missing:
             ratios, interval = at(epochs)
             return (end(interval) if interval else ratios[0] if end is _centre and ratios else 0.0) > 1
 
-        return _first_that_stays(is_ahead)
+        return first_that_stays(is_ahead, MOST_EPOCHS)
 
     return BreakEven(
         probably=stays_from(_centre),
@@ -200,9 +207,9 @@ def _centre(interval: Interval) -> float:
     return interval.centre
 
 
-def _first_that_stays(is_ahead: Callable[[int], bool]) -> int | None:
-    """The least number of epochs from which it is true up to `MOST_EPOCHS`, looking every 5 %; None: not even there."""
-    ahead, behind = MOST_EPOCHS, 0
+def first_that_stays(is_ahead: Callable[[int], bool], most: int) -> int | None:
+    """The least number from 1 from which it is true up to `most`, looking every 5 %; None: not even there."""
+    ahead, behind = most, 0
     if not is_ahead(ahead):
         return None
     while ahead > 1 and not behind:

@@ -28,17 +28,21 @@ from compare.schema import (
     Spread,
     WorkersCurve,
 )
+from compare.search import search_of
 from compare.step_parts import step_times
 from compare.stopping import ending
 from compare.value import Missing, Summary, Value
 from compare.verdict import Findings, MeasuredArm, details, first_words, verdict
 from training.contract.arms import ARMS, RAY
+from training.contract.recipe import canonical
 
 T = TypeVar("T")
 OF_RAY = ("cpuHours", "cost")
 """Measures of the Ray arm that are outputs of the stack; those of the others are in the comparison."""
 OF_CURVE = ("stopsPayingAt", "costsMoreFrom")
 """Of the workers' curve, where one was measured."""
+OF_SEARCH = ("bestConfig", "bestMetric", "trials", "breakEvenTrialSeconds")
+"""Of a search."""
 
 
 def compare(runs: Sequence[Run], context: Context) -> Comparison:
@@ -68,6 +72,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         reasons=_reasons(findings) | {f"verdict.{name}": remark for name, remark in remarks.items()},
         projection=known(findings.projection),
         workers_curve=None if isinstance(points, Missing) else _curve(points),
+        search=None if isinstance(findings.search, Missing) else findings.search.summary(),
         passes=measurement.passed,
         measurement=context.key,
         auto=findings.ending or "",
@@ -111,6 +116,7 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
         idle_ray_cpus=others.idle_ray_cpus,
         projection=projection,
         workers_curve=Missing(why_no_model) if why_no_model else curve(measurement, projection),
+        search=search_of(measurement, claim, why_nothing),
         qualifiers=qualifiers(measurement, estimates, others, fair.checks),
         arms={name: _arm(name, measurement, numbers.of_arms[name]) for name in measurement.arms},
         ending=ending(words, list(contests.values()), claim, len(measurement.repeats)) if context.is_auto else None,
@@ -180,11 +186,12 @@ def _curve(points: Curve) -> WorkersCurve:
 
 def _reasons(findings: Findings) -> dict[str, str]:
     """Return why what is null is null, a check not true or a repeat left out."""
-    measurement, points = findings.measurement, findings.workers_curve
+    measurement, points, search = findings.measurement, findings.workers_curve, findings.search
     values: dict[str, object] = {
         "breakEvenEpochs": findings.break_even_epochs,
         "projection": findings.projection,
         "workersCurve": points,
+        **({"search": search} if isinstance(search, Missing) else search.missing()),
     }
     if not isinstance(points, Missing):
         values |= {"stopsPayingAt": points.stops_paying_at, "costsMoreFrom": points.costs_more_from}
@@ -209,7 +216,8 @@ def _reasons(findings: Findings) -> dict[str, str]:
 
 def scalar_names() -> list[str]:
     """The names of the stack's scalar outputs, in the order in which they are shown."""
-    return ["answer", "verdict", *(each.name for each in measures.RATIOS), "breakEvenEpochs", *OF_CURVE, *OF_RAY]
+    ratios = [each.name for each in measures.RATIOS]
+    return ["answer", "verdict", *ratios, "breakEvenEpochs", *OF_SEARCH, *OF_CURVE, *OF_RAY]
 
 
 def scalars(comparison: Comparison) -> dict[str, float | str | None]:
@@ -223,4 +231,7 @@ def scalars(comparison: Comparison) -> dict[str, float | str | None]:
     curve = comparison.workers_curve
     values |= {"stopsPayingAt": curve.stops_paying_at if curve else None}
     values |= {"costsMoreFrom": curve.costs_more_from if curve else None}
+    if search := comparison.search:
+        found = (search.best_config, search.best_metric, canonical(search.trials), search.break_even_trial_seconds)
+        values |= dict(zip(OF_SEARCH, found, strict=True))
     return values | {"breakEvenEpochs": comparison.break_even_epochs}

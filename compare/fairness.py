@@ -14,7 +14,7 @@ from typing import Any
 from compare.measurement import Measurement, Repeat, Requested, Run
 from compare.value import Check
 from training.contract.arms import counted
-from training.contract.result import WORKERS, Software, Worker
+from training.contract.result import FAILED, WORKERS, Software, Worker
 from training.contract.workload import Workload
 
 THREADS = "OMP_NUM_THREADS"
@@ -47,10 +47,11 @@ def verify(measurement: Measurement, machine_quiet: Check) -> Fairness:
     reported = {name: _reported(name, runs) for name in names}
     checks: dict[str, Check] = {
         **_never_retried(runs),
-        "replicasAsAsked": _replicas(runs, wanted),
+        "replicasAsAsked": _replicas(runs, wanted, measurement.workload.replica),
         "threadsAsAsked": _threads(runs, wanted),
         **_of_cpus(measurement.workload, runs, wanted),
         "sameWork": _same_work_or_result(measurement, work),
+        **_same_failed_trials(measurement.repeats),
         **_same_made_with(measurement.repeats),
         "environmentEqual": _equal(runs, "environment", partial(_framework_variables, wanted)),
         "machineQuiet": machine_quiet,
@@ -98,17 +99,17 @@ def _retried(run: Run) -> str:
     )
 
 
-def _replicas(runs: Sequence[Run], wanted: Mapping[str, Requested]) -> Check:
+def _replicas(runs: Sequence[Run], wanted: Mapping[str, Requested], word: str) -> Check:
     unseen = [run.name for run in runs if run.result.world_size is None]
     if unseen:
         return Check(None, f"how many processes trained in {', '.join(unseen)} is not known")
-    return _first_broken(runs, lambda run: _wrong_replicas(run, wanted[run.arm].processes))
+    return _first_broken(runs, lambda run: _wrong_replicas(run, wanted[run.arm].processes, word))
 
 
-def _wrong_replicas(run: Run, wanted: int) -> str:
+def _wrong_replicas(run: Run, wanted: int, word: str) -> str:
     saw, reported = run.result.world_size, len(run.result.workers)
     if saw != wanted:
-        return f"{run.name} trained with {counted(saw or 0, 'replica')} where {wanted} were expected"
+        return f"{run.name} trained with {counted(saw or 0, word)} where {wanted} were expected"
     if reported != wanted and WORKERS not in run.result.reasons:
         return f"{run.name} has reports of {counted(reported, 'worker')} where {wanted} were expected"
     return ""
@@ -262,6 +263,29 @@ def _same_work_or_result(measurement: Measurement, work: Mapping[str, Check]) ->
     """Arms that did other work may still be compared by the time in which each reached one result."""
     same, why = _same_work_of(measurement.workload, measurement.repeats, work)
     return Check(None if same is False and measurement.is_target_reached else same, why)
+
+
+def _same_failed_trials(repeats: Sequence[Repeat]) -> dict[str, Check]:
+    """A trial that fails in one arm and trains in another is less work, whatever the best of the others reaches."""
+    if not any(run.result.search for repeat in repeats for run in repeat.values()):
+        return {}
+    return {"sameFailedTrials": _first_broken(repeats, _failed_elsewhere)}
+
+
+def _failed_elsewhere(repeat: Repeat) -> str:
+    first, *others = repeat.values()
+    for other in others:
+        if different := failed_trials(first) ^ failed_trials(other):
+            number = min(different)
+            failed, ended = (first, other) if number in failed_trials(first) else (other, first)
+            return f"trial {number} failed in {failed.name} and not in {ended.name}"
+    return ""
+
+
+def failed_trials(run: Run) -> set[int]:
+    """Return the numbers of the trials that failed, from 0."""
+    words = [item.split(" ") for item in run.result.did.values()]
+    return {number for item in words for number, word in enumerate(item) if word == FAILED}
 
 
 def _same_work_of(workload: Workload, repeats: Sequence[Repeat], items: Mapping[str, Check]) -> Check:

@@ -15,7 +15,7 @@ from training.contract.arms import RAY
 Kind = Literal["clocks", "to target", "as written", "not comparable", "nothing"]
 """What the sentence compares: times from start to end, times to the target, times of which nothing more is known."""
 
-RATIOS = {"clocks": {"baseline": "endToEndSpeedup", "wide": "endToEndWideSpeedup"},
+RATIOS = {"clocks": {"baseline": "endToEndSpeedup", "wide": "endToEndWideSpeedup", "native": "endToEndNativeSpeedup"},
           "to target": {"baseline": "timeToTargetSpeedup"}}  # fmt: skip
 """By kind, the ratio of an alternative's time to Ray's."""
 CLOCKS = {"clocks": "wallSeconds", "as written": "wallSeconds", "to target": "secondsToTarget"}

@@ -163,7 +163,7 @@ class Measurement:
     has_whole_epochs: bool
     """Whether runs count epochs; else each run as a whole counts as one."""
     passed: str
-    """Over what runs are compared, in words: `4 epochs`, or `the whole run`; "" without runs."""
+    """Over what runs are compared, in words: `4 epochs`, `16 trials`, or `the whole run`; "" without runs."""
     common_score: float | None
     """The score that every run reached, to which time to accuracy is measured; None if one has none."""
     target: Target | None
@@ -174,11 +174,11 @@ class Measurement:
     @property
     def unit(self) -> str:
         """The unit of work, in the plural: from the settings, else from the workload."""
-        return str(getattr(self.recipe, "unit", "") or self.workload.unit)
+        return self.workload.unit_in(self.recipe.to_dict())
 
     def passes(self, number: int) -> str:
-        """Return a number of epochs, or of whole runs, in words."""
-        return _passes(number, has_whole_epochs=self.has_whole_epochs)
+        """Return a number of epochs, of trials, or of whole runs, in words."""
+        return _passes(number, self.workload if self.has_whole_epochs else None)
 
 
 def measure(runs: Sequence[Run], context: Context) -> Measurement:
@@ -232,7 +232,7 @@ def of_repeats(
         target=target,
         is_target_reached=bool(reached) and all(reached),
         requests=requests_of(context.recipe),
-        passed=_passes(epochs_trained[0], has_whole_epochs=has_whole_epochs) if runs else "",
+        passed=_passes(epochs_trained[0], workload if has_whole_epochs else None) if runs else "",
     )
 
 
@@ -305,9 +305,10 @@ def seconds_to_target(result: TrainingResult, target: Target | None) -> float | 
     return next((point.seconds for point in points if target and target.is_reached(point.value)), None)
 
 
-def _passes(number: int, *, has_whole_epochs: bool) -> str:
-    if has_whole_epochs:
-        return counted(number, "epoch")
+def _passes(number: int, counting: Workload | None) -> str:
+    """Return a number of passes in the words of the workload that counts them; None: each is a whole run."""
+    if counting:
+        return counted(number, counting.passed)
     return "the whole run" if number <= 1 else f"{number} times as many steps"
 
 

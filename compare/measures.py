@@ -5,24 +5,28 @@ Tables, pages, comments, the stack's outputs and the docs are made from these en
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import get_args
+from dataclasses import dataclass, replace
+from typing import TypeVar, get_args
 
 from compare import run_numbers
 from compare.entries import Measure, Ratio
 from compare.measurement import Measurement, best_score
 from compare.run_numbers import Number
 from compare.schema import Claim
+from compare.search_entries import NO_SEARCH, NOTHING_STOPPED, STOPPING, TRIALS
 from compare.value import Value
+from training.contract.arms import NATIVE
 from training.contract.cpu_use import NOTICEABLE_CPUS
 from training.contract.recipe import WORKLOADS
 from training.contract.result import MACHINE, TRAINING_WAIT
 from training.contract.workload import Score, Workload, named
 
+Entry = TypeVar("Entry", Measure, Ratio)
+
 NO_PRICE = "no price is set: priceCpuHour, priceGibHour"
 NO_METRIC = "no metric is named, or it was not reported"
 NO_TARGET = "no metricTarget is set, or not every run reached it"
-NOT_ASKED = (NO_PRICE, NO_METRIC, NO_TARGET)
+NOT_ASKED = (NO_PRICE, NO_METRIC, NO_TARGET, NO_SEARCH, NOTHING_STOPPED)
 """Why something is missing that no setting asked for."""
 NO_CLUSTER = "no Ray cluster exists before this arm's runs start"
 
@@ -34,6 +38,11 @@ def _has_scores(trained: Workload) -> bool:
 
 def _reports_metrics(trained: Workload) -> bool:
     return not trained.scores
+
+
+def _has_native_alternative(trained: Workload) -> bool:
+    """Return whether the arm `native` is what one would use instead of Ray."""
+    return NATIVE.role(trained.name) == "alternative"
 
 
 def _throughput(workload: Workload, unit: str) -> Measure:
@@ -210,13 +219,20 @@ def measures_of(workload: str, unit: str = "") -> tuple[Measure, ...]:
     `unit`: the unit of work, if not the workload's.
     """
     trained = named(workload)
-    every = (*PACE, _throughput(trained, unit or trained.unit), *CLOCKS, *map(_of_score, trained.scores), *MORE)
-    return tuple(each for each in every if each.only is None or each.only(trained))
+    pace = (*PACE, _throughput(trained, unit or trained.unit))
+    return _of_workload((*pace, *CLOCKS, *map(_of_score, trained.scores), *TRIALS, *MORE), trained)
 
 
 def ratios_of(workload: str) -> tuple[Ratio, ...]:
     """Return the ratios between arms with this workload, in display order."""
-    return tuple(each for each in RATIOS if each.only is None or each.only(named(workload)))
+    return _of_workload(RATIOS, named(workload))
+
+
+def _of_workload(entries: Sequence[Entry], trained: Workload) -> tuple[Entry, ...]:
+    """Return the entries that the workload has, in its words."""
+    had = [each for each in entries if each.name not in trained.lacks and (each.only is None or each.only(trained))]
+    words = [trained.entries.get(each.name, (each.title, each.meaning)) for each in had]
+    return tuple(replace(each, title=title, meaning=of) for each, (title, of) in zip(had, words, strict=True))
 
 
 RATIOS = (
@@ -240,6 +256,11 @@ RATIOS = (
         name="endToEndWideSpeedup", title="End-to-end speedup over all CPUs", above="wide", below="ray",
         of=run_numbers.whole, because="seconds.wall", meaning="wide / ray, end to end",
         detail="one process with the CPUs of all workers",
+    ),
+    Ratio(
+        name="endToEndNativeSpeedup", title="End-to-end speedup over native", above="native", below="ray",
+        of=run_numbers.whole, because="seconds.wall", only=_has_native_alternative, meaning="native / ray, end to end",
+        detail="of a search, where processes without Ray are an alternative",
     ),
     Ratio(
         name="efficiency", title="Efficiency", above="baseline", below="ray", per_worker=True, unit="",
@@ -273,15 +294,17 @@ RATIOS = (
     *(
         Ratio(
             name=name, title=title, above="ray", below=below, of=lambda run, _: run.result.amount.per_second,
-            words=None, only=_reports_metrics, claims=("same script",), because="amount.perSecond",
+            words=None, only=only, claims=("same script",), because="amount.perSecond",
             meaning=f"ray / {below}, rows/s",
             detail="of the timed steps of a script, if it is not known whether the arms did the same work",
         )
-        for name, title, below in (
-            ("throughputRatio", "Throughput", "baseline"),
-            ("wideThroughputRatio", "Throughput over all CPUs", "wide"),
+        for name, title, below, only in (
+            ("throughputRatio", "Throughput", "baseline", _reports_metrics),
+            ("wideThroughputRatio", "Throughput over all CPUs", "wide", _reports_metrics),
+            ("nativeThroughputRatio", "Throughput over native", "native", _has_native_alternative),
         )
     ),
+    *STOPPING,
     Ratio(
         name="costRatio", title="Cost ratio", above="ray", below="baseline", otherwise=NO_PRICE,
         of=lambda run, measurement: run_numbers.cost(run, measurement.context),

@@ -134,6 +134,8 @@ def _why_missing(measurement: Measurement) -> str:  # noqa: PLR0911 (one return 
     repeats = measurement.repeats
     if not repeats:
         return NO_REPEAT
+    if measurement.workload.searches:
+        return "trials exchange nothing, and the model is of workers that do"
     if NATIVE.name not in repeats[0]:
         return f"{measurement.absent[NATIVE.name]}, and the model needs the runs of native"
     if measurement.recipe.workers < 2:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-from compare import lasting
+from compare import lasting, search
 from compare.fairness import OF_CPUS
 from compare.intervals import spread
 from compare.measurement import Measurement, Repeat, Run
@@ -60,6 +60,7 @@ def qualifiers(
         "numaNodes": _numa_nodes(runs),
         "apart": _apart(measurement),
         "epochs": _different_epochs(measurement),
+        **(search.remarks(measurement, ratios) if measurement.workload.searches else {}),
         "hosts": _different_hosts(runs),
         "systems": _different_systems(runs),
         "repeats": _fewer_repeats(len(repeats), context.repeats),
@@ -208,7 +209,7 @@ def _different_epochs(measurement: Measurement) -> str:
     """
     if not measurement.workload.scores:
         if len(measurement.epochs_trained) > 1:
-            return f"The arms stopped at different epochs ({_epochs(measurement)})"
+            return f"The arms stopped at different {measurement.workload.passed}s ({_epochs(measurement)})"
         return "" if measurement.has_whole_epochs else _different_steps(measurement)
     schedules = [[_schedule(run) for run in repeat.values()] for repeat in measurement.repeats]
     if all(schedule == of_repeat[0] for of_repeat in schedules for schedule in of_repeat):

@@ -11,7 +11,7 @@ from compare.schema import RunLink
 from compare.value import Missing, Value
 from training.contract.arms import ARMS
 from training.contract.cpu_use import CpuWait
-from training.contract.result import MACHINE, TRAINING_WAIT, StepSeconds, TrainingResult, Worker
+from training.contract.result import MACHINE, TRAINING_WAIT, SearchOutcome, StepSeconds, TrainingResult, Worker
 
 HOUR = 3600.0
 NOT_SAID = "its result does not say it"
@@ -119,6 +119,24 @@ def epoch(run: Run, _: Measurement) -> float | None:
 def whole(run: Run, measurement: Measurement) -> float | None:
     """Return the whole clock; if runs stopped at different epochs, at as many as every run trained."""
     return clock_of(run.result).at(measurement.epochs_trained[0])
+
+
+def of_search(part: Callable[[SearchOutcome], float | None]) -> Number:
+    """One number of a search."""
+    return lambda run, _: part(run.result.search) if run.result.search else None
+
+
+def epochs_if_stopped(run: Run, measurement: Measurement) -> float | None:
+    """Return the epochs of all trials, if the search stopped some in any run: else all arms train the same."""
+    searches = [each.result.search for each in measurement.runs]
+    is_stopped = any(search and search.stopped for search in searches)
+    return run.result.search.epochs_trained if is_stopped and run.result.search else None
+
+
+def epoch_seconds_if_stopped(run: Run, measurement: Measurement) -> float | None:
+    """Return the whole clock of each of these epochs."""
+    epochs = epochs_if_stopped(run, measurement)
+    return whole_seconds(run.result) / epochs if epochs else None
 
 
 def other_cpus(run: Run) -> float | None:

@@ -12,6 +12,7 @@ from training.contract.arms import ARMS, FORMER_ARMS
 from training.contract.codec import ResultError, decode, encode
 from training.contract.recipe import canonical
 from training.contract.result import Provenance, RayCluster
+from training.contract.workload import named
 
 SCHEMA_VERSION = 3
 
@@ -122,6 +123,33 @@ class BreakEven:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrialBreakEven:
+    """The seconds of a trial of `baseline` from which on Ray's whole clock stays below an alternative's, with as many
+    trials as were made; null if there are none up to a day."""
+
+    probably: Annotated[float | None, "by the centre of the interval of the ratio of the clocks"]
+    possibly: Annotated[float | None, "by its upper end"]
+    surely: Annotated[float | None, "by its lower end, as the verdict decides"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """What a search came to."""
+
+    trials: Annotated[dict[str, int], "trials of all runs that are compared: `finished`, `stopped`, `failed`"]
+    best_config: Annotated[
+        str | None, "configuration of the best finished trial of these, as JSON; null where none finished"
+    ]
+    best_metric: Annotated[float | None, "its metric"]
+    break_even: Annotated[dict[str, TrialBreakEven | None], "by the arm that Ray is compared with"]
+    break_even_trial_seconds: Annotated[
+        float | None,
+        "seconds of a trial of `baseline` from which on Ray takes less time than each alternative with as many trials, "
+        "with 95 % confidence",
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Link:
     """A network in the scaling model, and what the model predicts on it."""
 
@@ -217,6 +245,7 @@ class Comparison:
     ]
     projection: Annotated[Projection | None, "predicted speedup with more workers and on other networks"]
     workers_curve: Annotated[WorkersCurve | None, "measured with several numbers of workers; null: not asked for"]
+    search: Annotated[Search | None, "what a search came to; null where nothing was searched"] = None
     passes: Annotated[str, "over what arms are compared: `4 epochs`, or `the whole run` of a script"] = ""
     measurement: Annotated[str, "identifies what was measured: the hash that all runs share"] = ""
     auto: Annotated[
@@ -249,8 +278,13 @@ class Comparison:
 
     @property
     def unit(self) -> str:
-        """The unit of work in the settings; "" if it is the workload's."""
-        return str(self.recipe.get("unit", ""))
+        """The unit of work, in the plural: from the settings, else from the workload."""
+        return named(self.workload).unit_in(self.recipe)
+
+    @property
+    def passed(self) -> str:
+        """The word for a pass, of which longer runs have more: `epoch`, `trial`."""
+        return named(self.workload).passed
 
     def shown_arms(self) -> list[str]:
         """The arms that were measured, in the order in which they are shown."""

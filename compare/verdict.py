@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from compare.answer import CLAIM_WORDS, DECIDES, Contest, epochs_to_win, repeats_to_decide
 from compare.curve import Curve
@@ -14,11 +15,13 @@ from compare.intervals import ENOUGH_TO_ESTIMATE, MARGIN
 from compare.measurement import NO_REPEAT, Measurement
 from compare.qualifiers import ACCURACY_POINTS
 from compare.schema import Answer, ArmSummary, Claim, Ending, Estimate, Projection, Spread
+from compare.search import SearchFindings, length_words, shown_length
 from compare.step_parts import waits
 from compare.value import Missing, Summary
 from compare.words import factor, inverse, sides
-from training.contract.arms import NATIVE, RAY, WIDE
+from training.contract.arms import ARMS, BASELINE, NATIVE, RAY, WIDE
 from training.contract.repeats import MOST_AUTO_REPEATS
+from training.contract.workload import Workload
 
 DETAILS = (
     "epoch", "step", "native", "curve", "model", "accuracyGap", "wide", "order", "checks", "batchStatistics",
@@ -27,6 +30,7 @@ DETAILS = (
 
 LONGER = 5
 """Times as many epochs, where longer training may change the answer."""
+
 
 WORTH_SAYING = 1.1
 """A predicted speedup is said where it is so many times what the model gives for today's workers."""
@@ -53,6 +57,7 @@ class Findings:
     answer: Answer
     contests: Mapping[str, Contest]
     """By the arm of the alternative."""
+    search: SearchFindings | Missing
     break_even_epochs: int | Missing
     arms: Mapping[str, MeasuredArm]
     ratios: Mapping[str, Summary[Estimate]]
@@ -90,7 +95,8 @@ def verdict(findings: Findings) -> str:
         failed = "; ".join(f"{name} failed: {checks[name].why}" for name in findings.fairness.failed)
         return f"{first}: {failed}. No ratio is given, because the arms did not do the same work."
     qualifiers = [f"{text}." for name, text in findings.qualifiers.items() if name not in DETAILS]
-    parts = [f"{first}: {_reason(findings)}.", _claim(findings), _whats_next(findings), _time(findings), *qualifiers]
+    parts = [f"{first}: {_reason(findings)}.", _claim(findings), _whats_next(findings), _trial_length(findings)]
+    parts += [_time(findings), *qualifiers]
     return " ".join(part for part in parts if part)
 
 
@@ -144,14 +150,16 @@ def _as_written(findings: Findings) -> str:
         for name, value in seconds.items()
         if value is not None
     )
+    keys = {"baseline": "throughputRatio", "wide": "wideThroughputRatio", "native": "nativeThroughputRatio"}
     rates = [
         f"{factor(ratio)} as many {measurement.unit} a second as {findings.contests[name].against}"
-        for name, key in (("baseline", "throughputRatio"), ("wide", "wideThroughputRatio"))
+        for name, key in keys.items()
         if name in findings.contests and (ratio := findings.ratio(key))
     ]
     text = f"it is not known whether the arms did the same work. Whatever they did, from start to result {took}"
     text += _in_repeats(findings)
-    return text + (f". In its timed steps Ray goes through {' and '.join(rates)}" if rates else "")
+    when = "Without start-up" if measurement.workload.searches else "In its timed steps"
+    return text + (f". {when} Ray goes through {' and '.join(rates)}" if rates else "")
 
 
 def _certainty(findings: Findings) -> str:
@@ -213,7 +221,7 @@ def _an_epoch(findings: Findings) -> str:
     contests = findings.contests
     known = [(each.per_epoch, each.against) for each in contests.values() if isinstance(each.per_epoch, Estimate)]
     if known:
-        return f"Without start-up, one epoch of Ray {sides(known)}"
+        return f"Without start-up, {findings.measurement.workload.passing} {sides(known)}"
     # What follows an epoch's steps was not seen.
     steps = {"baseline": "speedup", "wide": "wideSpeedup"}
     ratios = [(findings.ratio(steps.get(name, "")), contest.against) for name, contest in contests.items()]
@@ -227,12 +235,33 @@ def _whats_next(findings: Findings) -> str:
         return ""
     slower = [(each.per_epoch, each.against) for each in findings.contests.values() if each.longer_cannot_win]
     slower_epochs = [(per_epoch, against) for per_epoch, against in slower if isinstance(per_epoch, Estimate)]
+    trained = findings.measurement.workload
     if slower_epochs:
-        return f"Longer training does not change that: without start-up, one epoch of Ray {sides(slower_epochs)}."
-    epochs = getattr(findings.measurement.recipe, "epochs", 0)
-    if not findings.measurement.has_whole_epochs or not epochs:
-        return "Longer training might change that: try more steps or more repeats."
-    return f'Longer training might change that: try `SET="epochs={LONGER * epochs}"`, or more repeats.'
+        return f"{trained.longer} does not change that: without start-up, {trained.passing} {sides(slower_epochs)}."
+    might = f"{trained.longer} might change that: try "
+    if not findings.measurement.has_whole_epochs:
+        return f"{might}more steps or more repeats."
+    passes = longer_run(trained, findings.measurement.recipe.to_dict())
+    return might + (f'`SET="{trained.passes_key}={passes}"`, or more repeats.' if passes else "more repeats.")
+
+
+def longer_run(trained: Workload, recipe: Mapping[str, Any]) -> int:
+    """Return a number of passes that may change an answer; 0 if a recipe has none, or may not have so many."""
+    passes = LONGER * int(recipe.get(trained.passes_key) or 0)
+    try:
+        trained.recipe.settings()[trained.passes_key].metadata["rule"].parse(str(passes))
+    except ValueError:
+        return 0
+    return passes
+
+
+def _trial_length(findings: Findings) -> str:
+    """Return how long a trial of a search has to be for Ray to take less; "" where that is not asked."""
+    if isinstance(findings.search, Missing) or not (text := length_words(findings.search)):
+        return ""
+    took = findings.median(BASELINE.name, "trialSeconds")
+    here = f"; here one takes {shown_length(took)}" if took is not None else ""
+    return f"With {findings.measurement.passed} {text}{here}."
 
 
 def _time(findings: Findings) -> str:
@@ -250,7 +279,7 @@ def _time(findings: Findings) -> str:
 
 def _over_native(findings: Findings) -> str:
     overhead = findings.ratio("rayOverhead")
-    if overhead is None:
+    if overhead is None or NATIVE.name in findings.contests:
         return ""
     native = findings.measurement.requests[NATIVE.name].title
     return f"Without start-up, a step of Ray {sides([(inverse(overhead), native)])}"
@@ -304,9 +333,14 @@ def _accuracy(gap: Estimate | None) -> str:
 
 
 def _not_measured(findings: Findings) -> str:
-    """A bigger single process is what most people would try first."""
+    """A bigger single process is what most people would try first; for a search also several processes."""
     measurement = findings.measurement
-    if WIDE.name in measurement.arms or not measurement.repeats or measurement.recipe.workers == 1:
+    if not measurement.repeats or measurement.recipe.workers == 1:
         return ""
-    why = measurement.absent[WIDE.name]
-    return f"A bigger single process ({measurement.requests[WIDE.name].title}) was not measured: {why}"
+    alternatives = {WIDE.name: "A bigger single process", NATIVE.name: "What most people would use"}
+    texts = [
+        f"{what} ({measurement.requests[name].title}) was not measured: {measurement.absent[name]}"
+        for name, what in alternatives.items()
+        if name in measurement.absent and ARMS[name].role(measurement.workload.name) == "alternative"
+    ]
+    return ". ".join(texts)

@@ -26,8 +26,9 @@ def over_epochs(shown: Clocks) -> str:
     """Whole clocks over epochs: a line an arm, its band from the lowest to the highest repeat, and the break-even."""
     highest = max(line.at(shown.last)[2] for line in shown.lines.values())
     unit, name = time_unit(highest)
-    labels = ("epochs", f"{UNITS[name]}, start to result")
-    with drawing("clocks", "End to end over epochs, by arm", labels, height=HEIGHT_INCHES) as picture:
+    labels = (f"{shown.passed}s", f"{UNITS[name]}, start to result")
+    title = f"End to end over {shown.passed}s, by arm"
+    with drawing("clocks", title, labels, height=HEIGHT_INCHES) as picture:
         axes = picture.axes
         for arm, line in shown.lines.items():
             _line(axes, arm, line, shown, unit)

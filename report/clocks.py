@@ -63,6 +63,8 @@ class Clocks:
     last: int
     """Epochs at the right end."""
     meeting: Meeting | None
+    passed: str
+    """Word for an epoch."""
 
 
 def clocks(comparison: Comparison) -> Clocks | None:
@@ -74,10 +76,10 @@ def clocks(comparison: Comparison) -> Clocks | None:
     measured = int(min(trained))
     meeting = last_meeting(comparison)
     if meeting is None:
-        return Clocks(lines, measured, 2 * measured, None)
+        return Clocks(lines, measured, 2 * measured, None, comparison.passed)
     is_near = meeting.surely is not None and meeting.surely <= FARTHEST * meeting.probably
     end = meeting.surely if meeting.surely and is_near else meeting.probably
-    return Clocks(lines, measured, math.ceil(ROOM * max(measured, end)), meeting)
+    return Clocks(lines, measured, math.ceil(ROOM * max(measured, end)), meeting, comparison.passed)
 
 
 def last_meeting(comparison: Comparison) -> Meeting | None:
@@ -92,7 +94,7 @@ def last_meeting(comparison: Comparison) -> Meeting | None:
 
 def reading(comparison: Comparison, shown: Clocks) -> str:
     """What to see in the picture of the clocks over epochs."""
-    texts = ["A line begins at what is paid once, mostly start-up, and rises with each epoch."]
+    texts = [f"A line begins at what is paid once, mostly start-up, and rises with each {shown.passed}."]
     texts += ["Its band holds every repeat."] if comparison.repeats > 1 else []
     texts += ["Grey: where Ray may catch up, with 95 % confidence."] if shown.meeting and shown.meeting.possibly else []
     return " ".join([*texts, break_even_words(comparison)]).strip()
@@ -101,7 +103,7 @@ def reading(comparison: Comparison, shown: Clocks) -> str:
 def break_even_words(comparison: Comparison) -> str:
     """Where Ray's clock meets each alternative's; "" where no epochs were compared."""
     against = [
-        f"{name}: {words.break_even_against(meets, comparison.repeats)}"
+        f"{name}: {words.break_even_against(meets, comparison.repeats, comparison.passed)}"
         for name, meets in comparison.break_even.items()
     ]
     interval = " (95 % interval)" if comparison.repeats > 1 else ""
@@ -115,7 +117,9 @@ def rows(comparison: Comparison, shown: Clocks | None) -> list[list[str]]:
         return [["", "end to end s"], *([name, _seconds(seconds)] for name, seconds in arms.items())]
     meeting = shown.meeting
     ends = [meeting.surely or meeting.probably] if meeting else []
-    heading = ["", "once s", "an epoch s", *(f"{counted(end, 'epoch')} s" for end in [*ends, shown.measured])]
+    article = "an" if shown.passed[0] in "aeiou" else "a"
+    ends_and_measured = (f"{counted(end, shown.passed)} s" for end in [*ends, shown.measured])
+    heading = ["", "once s", f"{article} {shown.passed} s", *ends_and_measured]
     cells = [[name, *_cells(shown.lines.get(name), ends), _seconds(seconds)] for name, seconds in arms.items()]
     return [heading, *cells]
 

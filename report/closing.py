@@ -6,14 +6,15 @@ Everything else stands above them, or in the report.
 from collections.abc import Mapping
 from pathlib import Path
 
-from compare.in_short import in_short, machine_in_short
+from compare.in_short import RATIOS, in_short, machine_in_short
 from compare.schema import Comparison
-from compare.verdict import LONGER
+from compare.verdict import longer_run
 from report import step_parts
 from report.commands import settings_text
 from report.table import WIDTH, wrap
 from tools.setup.project import DEFAULT_STACK, ROOT
 from training.contract.repeats import AUTO, FIRST_REPEATS, MOST_AUTO_REPEATS
+from training.contract.workload import named
 
 QUIET = "machineQuiet"
 
@@ -70,15 +71,17 @@ def next_step(comparison: Comparison, stack: str, settings: Mapping[str, str]) -
     if comparison.answer == "Not decided":
         return _to_decide(comparison, stack, settings)
     if comparison.answer == "Not worth it here" and _may_change(comparison):
-        epochs = LONGER * int(comparison.recipe["epochs"])
-        return f"{make(stack, 'up', {**settings, 'epochs': str(epochs)})}    # longer training might change it"
+        trained = named(comparison.workload)
+        passes = {trained.passes_key: str(longer_run(trained, comparison.recipe))}
+        longer = trained.longer[0].lower() + trained.longer[1:]
+        return f"{make(stack, 'up', {**settings, **passes})}    # {longer} might change it"
     return f"{make(stack, 'report')}    # where the time goes"
 
 
 def _to_decide(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
     if comparison.claim in ("same script", "it finished"):
         return f"{make(stack, 'report')}    # what is not known of the runs"
-    needed = [ratio.repeats_to_decide for name in ("endToEndSpeedup", "endToEndWideSpeedup", "timeToTargetSpeedup")
+    needed = [ratio.repeats_to_decide for names in RATIOS.values() for name in names.values()
               if (ratio := comparison.ratios.get(name)) and ratio.repeats_to_decide]  # fmt: skip
     if comparison.auto == "goes on":
         return f"{make(stack, 'up', settings)}    # goes on; runs that are there are kept"
@@ -94,9 +97,10 @@ def _to_decide(comparison: Comparison, stack: str, settings: Mapping[str, str]) 
 
 
 def _may_change(comparison: Comparison) -> bool:
-    """Return whether epochs are a setting of the workload, and Ray would probably lead with enough of them."""
+    """Return whether a run may have more epochs or trials, and Ray would probably lead with enough of them."""
     known = comparison.break_even.values()
-    return "epochs" in comparison.recipe and bool(known) and all(meets and meets.possibly for meets in known)
+    may_be_longer = longer_run(named(comparison.workload), comparison.recipe)
+    return bool(may_be_longer and known) and all(meets and meets.possibly for meets in known)
 
 
 def make(stack: str, target: str, settings: Mapping[str, str] | None = None) -> str:

@@ -55,7 +55,7 @@ def rows(comparison: Comparison) -> list[Row]:
         elif not {each.above, each.below} & set(comparison.absent) and each.otherwise not in measures.NOT_ASKED:
             why = comparison.reasons.get(each.name, "")
             shown.append(Row(**named, median=MISSING, meaning=each.meaning, why=why))
-    return [*shown, _break_even(comparison)]
+    return [*shown, _break_even(comparison), *_trial_length(comparison)]
 
 
 def footnotes(comparison: Comparison) -> list[str]:
@@ -79,7 +79,19 @@ def _break_even(comparison: Comparison) -> Row:
     meaning = BREAK_EVEN if epochs else words.break_even(comparison)
     why = comparison.reasons.get("breakEvenEpochs", "")
     median = MISSING if epochs is None else str(epochs)
-    return Row(name="breakEvenEpochs", title="Break-even epochs", median=median, meaning=meaning, why=why)
+    title = f"Break-even {comparison.passed}s"
+    return Row(name="breakEvenEpochs", title=title, median=median, meaning=meaning, why=why)
+
+
+def _trial_length(comparison: Comparison) -> list[Row]:
+    """The break-even in seconds of a trial; none where nothing was searched."""
+    if comparison.search is None:
+        return []
+    seconds, name = comparison.search.break_even_trial_seconds, "breakEvenTrialSeconds"
+    median = MISSING if seconds is None else f"{seconds:.2f}"
+    why = comparison.reasons.get(name, "")
+    meaning = BREAK_EVEN if seconds is not None else words.NOT_KNOWN
+    return [Row(name=name, title="Break-even seconds of a trial", median=median, meaning=meaning, why=why)]
 
 
 def _open(comparison: Comparison) -> dict[str, str]:

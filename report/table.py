@@ -31,6 +31,7 @@ def render(comparison: Comparison) -> str:
     ]
     parts += [
         _details(comparison),
+        _search(comparison),
         _step_parts(comparison),
         _curve(comparison),
         _checks(comparison),
@@ -82,10 +83,12 @@ def _line(each: Measure, arms: Sequence[tuple[str, ArmSummary]]) -> str:
 
 def _heading(comparison: Comparison) -> str:
     recipe = comparison.recipe
-    trained = named(comparison.workload).words(recipe)
+    kind = named(comparison.workload)
+    trained = kind.words(recipe)
     workers = f"{counted(recipe['workers'], 'worker')} of {recipe['workerCpus']:g} CPU"
     repeats = counted(comparison.repeats, "repeat")
-    return f"{trained}\n{comparison.passes or counted(recipe['epochs'], 'epoch')}, {workers}; medians of {repeats}"
+    passes = comparison.passes or counted(recipe[kind.passes_key], kind.passed)
+    return f"{trained}\n{passes}, {workers}; medians of {repeats}"
 
 
 def _cell(summary: ArmSummary, each: Measure) -> str:
@@ -103,6 +106,11 @@ def _ratios(comparison: Comparison) -> str:
 def _details(comparison: Comparison) -> str:
     """But for the estimate, which has lines of its own below."""
     return "\n".join(wrap(f"- {text}", indent="  ") for text in words.details(comparison, "model"))
+
+
+def _search(comparison: Comparison) -> str:
+    """What a search found, and what became of its trials."""
+    return "\n".join(map(wrap, words.search(comparison)))
 
 
 def _step_parts(comparison: Comparison) -> str:

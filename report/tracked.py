@@ -76,6 +76,9 @@ def _numbers(comparison: Comparison) -> Iterator[tuple[str, float]]:
             yield from _interval(name, ratio)
     if comparison.break_even_epochs is not None:
         yield "breakEvenEpochs", comparison.break_even_epochs
+    if search := comparison.search:
+        numbers = {"breakEvenTrialSeconds": search.break_even_trial_seconds, "bestMetric": search.best_metric}
+        yield from ((name, value) for name, value in numbers.items() if value is not None)
     for arm, summary in comparison.arms.items():
         for name, spread in summary.measures.items():
             if spread:

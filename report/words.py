@@ -1,14 +1,16 @@
 """The words that the table and the page share: break-even, the projection, the verdict's details. Pure."""
 
+import json
+
 from compare.answer import MOST_EPOCHS
 from compare.schema import BreakEven, Comparison, Link
 from compare.verdict import DETAILS, doubt_of
 from training.contract.arms import counted
 
 NOT_KNOWN = "not known"
-NONE = f"none up to {MOST_EPOCHS:,} epochs"
-"""Said only where the whole interval stays behind: what a few runs do not show is not known."""
 OPEN_END = f"or more; the upper end is {NOT_KNOWN}"
+STATES = {"finished": "finished", "stopped": "were stopped", "failed": "failed"}
+"""What became of trials, in words."""
 HARDLY = 1.05
 """A predicted speedup below this is no gain that anybody would see."""
 
@@ -17,8 +19,14 @@ def break_even(comparison: Comparison) -> str:
     """Return from when on Ray takes less than each alternative: a number of epochs, none, or not known."""
     epochs = comparison.break_even_epochs
     if epochs is not None:
-        return counted(epochs, "epoch")
-    return NONE if is_never(comparison) else NOT_KNOWN
+        return counted(epochs, comparison.passed)
+    return none(comparison.passed) if is_never(comparison) else NOT_KNOWN
+
+
+def none(passed: str) -> str:
+    """Return that no number of passes is enough: only where the whole interval stays behind. What a few runs do not
+    show is not known."""
+    return f"none up to {MOST_EPOCHS:,} {passed}s"
 
 
 def is_never(comparison: Comparison) -> bool:
@@ -26,18 +34,18 @@ def is_never(comparison: Comparison) -> bool:
     return any(_is_never(meets, comparison.repeats) for meets in comparison.break_even.values())
 
 
-def break_even_against(meets: BreakEven | None, repeats: int) -> str:
-    """The same against one alternative, with the ends of the 95 % interval."""
+def break_even_against(meets: BreakEven | None, repeats: int, passed: str = "epoch") -> str:
+    """The same against one alternative, with the ends of the 95 % interval. `passed`: the word for a pass."""
     if _is_never(meets, repeats):
-        return NONE
+        return none(passed)
     if meets is None or (meets.probably is None and repeats == 1):
         return NOT_KNOWN
     if meets.probably is None:
-        return f"{NOT_KNOWN}, {meets.possibly:,} epochs or more"
+        return f"{NOT_KNOWN}, {meets.possibly:,} {passed}s or more"
     if meets.surely == 1:
-        return "from the first epoch on"
+        return f"from the first {passed} on"
     interval = f"{meets.possibly or 0:,} " + (f"to {meets.surely:,}" if meets.surely else OPEN_END)
-    return f"about {counted(meets.probably, 'epoch')} ({'one repeat' if repeats == 1 else interval})"
+    return f"about {counted(meets.probably, passed)} ({'one repeat' if repeats == 1 else interval})"
 
 
 def _is_never(meets: BreakEven | None, repeats: int) -> bool:
@@ -64,3 +72,16 @@ def details(comparison: Comparison, without: str = "") -> list[str]:
     """Return the sentences below the verdict, except the one named `without`."""
     texts = [comparison.reasons.get(f"verdict.{name}") for name in DETAILS if name != without]
     return [f"{text}." for text in texts if text]
+
+
+def search(comparison: Comparison) -> list[str]:
+    """Return what a search found and what became of its trials, in sentences; none where nothing was searched."""
+    found = comparison.search
+    if found is None:
+        return []
+    trials = [f"{found.trials[state]} {what}" for state, what in STATES.items()]
+    texts = [f"Of all runs' trials {', '.join(trials)}."]
+    if found.best_config is not None and found.best_metric is not None:
+        config = ", ".join(f"{name} {value}" for name, value in json.loads(found.best_config).items())
+        texts.insert(0, f"Best {comparison.recipe.get('metric') or 'metric'}: {found.best_metric:.4g} with {config}.")
+    return texts

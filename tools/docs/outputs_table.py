@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from compare import measures, schema
-from compare.comparison import OF_CURVE, OF_RAY
+from compare.comparison import OF_CURVE, OF_RAY, OF_SEARCH
 from compare.entries import Measure, Ratio
 from training.contract.arms import ARMS
 from training.contract.codec import write_whole
@@ -37,6 +37,8 @@ accuracies are fractions, and gaps are percentage points. [The glossary](glossar
 _ANSWERS = ("answer", "verdict", "claim", "break_even_epochs")
 _MORE = f"""\
 | {", ".join(f"`{name}`" for name in OF_CURVE)} | of a [workers' curve](#workerscurve) |
+| {", ".join(f"`{name}`" for name in OF_SEARCH)} | of a [search](#search): the best configuration and its metric, how \
+many trials ended in which way (JSON), how long a trial has to be |
 | {", ".join(f"`{name}`" for name in OF_RAY)} | of a Ray run |
 | `dashboardUrl`, `dashboardTokenCommand`, `kubeconfigPath` | of a stack on a cluster: how to reach it |
 """
@@ -52,6 +54,8 @@ _TITLES: tuple[tuple[str, type], ...] = (
     ("Link", schema.Link),
     ("WorkersCurve", schema.WorkersCurve),
     ("CurvePoint", schema.CurvePoint),
+    ("Search", schema.Search),
+    ("TrialBreakEven", schema.TrialBreakEven),
 )
 
 
@@ -63,7 +67,7 @@ def main() -> int:
 
 def text() -> str:
     """The whole of docs/outputs.md."""
-    parts = [_INTRODUCTION, _answers(), _catalogue("Ratios", measures.RATIOS), _arms()]
+    parts = [_INTRODUCTION, _answers(), _catalogue("Ratios", measures.RATIOS), *_other_ratios(), _arms()]
     parts += [*_measures(), *(_section(title, kind) for title, kind in _TITLES)]
     return "\n".join(parts)
 
@@ -72,6 +76,16 @@ def _answers() -> str:
     hints = typing.get_type_hints(schema.Comparison, include_extras=True)
     rows = "".join(f"| `{camel(name)}` | {typing.get_args(hints[name])[1]} |\n" for name in _ANSWERS)
     return f"## The answer\n\n| output | meaning |\n|---|---|\n{rows}{_MORE}"
+
+
+def _other_ratios() -> list[str]:
+    """The ratios that are something else of a workload, a table for each."""
+    of_workloads = {name: (measures.ratios_of(name), named(name).entries) for name in WORKLOADS}
+    return [
+        _catalogue(f"Ratios of `{name}` that are others", tuple(each for each in every if each.name in others))
+        for name, (every, others) in of_workloads.items()
+        if any(each.name in others for each in every)
+    ]
 
 
 def _arms() -> str:

@@ -28,8 +28,8 @@ class Arm:
     """Role in the comparison of most workloads; `role` has that of a given one."""
     start: Start
     title: str
-    """What it runs of most workloads, in words; `{cpus}`, `{workers}`, `{trials}` (at a time), `{framework}` and
-    `{ray}` are filled in."""
+    """What it runs of most workloads, in words; `{cpus}`, `{workers}`, `{processes}` and `{trials}` (at a time),
+    `{framework}` and `{ray}` are filled in."""
     all_cpus: bool = False
     """One process alone has the CPUs of all workers instead of one's."""
     switch: str = ""
@@ -65,6 +65,7 @@ class Arm:
         return trained.titles.get(self.name, self.title).format(
             cpus=counted(cpus, "CPU"),
             workers=counted(workers, "worker"),
+            processes=f"{workers} process{'es' * (workers != 1)}",
             trials=counted(workers, "trial"),
             framework=trained.framework,
             ray=trained.ray,

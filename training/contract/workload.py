@@ -113,6 +113,8 @@ class Workload:
     """Titles of arms, by name, that run something else than usual; with the placeholders of `Arm.title`."""
     passed: str = "epoch"
     """Word for a pass: longer runs have more of them, and a result's `epochs_completed` counts them."""
+    passing: str = "one epoch of Ray"
+    """What Ray does in the time that more passes take, as the subject of a sentence."""
     passes_key: str = "epochs"
     """Setting by which a run has more passes: a key of the recipe, in camelCase."""
     longer: str = "Longer training"

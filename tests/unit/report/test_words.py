@@ -25,7 +25,7 @@ def meets(possibly: int | None, probably: int | None, surely: int | None) -> Bre
         (meets(9, 12, 20), 3, ["9", "12", "20"], ""),
         (meets(9, 12, None), 3, ["9", "12"], words.NOT_KNOWN),
         (meets(9, None, None), 3, ["9"], words.NOT_KNOWN),
-        (meets(None, None, None), 3, [], words.NONE),
+        (meets(None, None, None), 3, [], words.none("epoch")),
         (None, 3, [], words.NOT_KNOWN),
         # One repeat has no interval
         (meets(None, 12, None), 1, ["12"], ""),
@@ -39,7 +39,8 @@ def test_a_break_even_is_none_only_where_the_whole_interval_stays_behind(
     text = words.break_even_against(value, repeats)
 
     assert [number for number in numbers if number not in text] == []
-    assert (words.NOT_KNOWN in text, text == words.NONE) == (verdict == words.NOT_KNOWN, verdict == words.NONE)
+    none = words.none("epoch")
+    assert (words.NOT_KNOWN in text, text == none) == (verdict == words.NOT_KNOWN, verdict == none)
     assert "never" not in text
 
 
@@ -47,7 +48,7 @@ def test_a_break_even_is_none_only_where_the_whole_interval_stays_behind(
     ("value", "expected"),
     [
         (meets(9, None, None), words.NOT_KNOWN),
-        (meets(None, None, None), words.NONE),
+        (meets(None, None, None), words.none("epoch")),
         (None, words.NOT_KNOWN),
     ],
 )

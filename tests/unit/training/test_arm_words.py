@@ -36,9 +36,10 @@ def test_a_workload_gives_an_arm_its_title(monkeypatch: pytest.MonkeyPatch) -> N
     """With the same numbers as the usual one has; other arms keep theirs."""
     recipe = CnnRecipe(workers=3, worker_cpus=2)
     usual = ARMS["wide"].words(recipe)
-    given(monkeypatch, {}, {"native": "{trials} on {cpus} by {workers}"})
+    given(monkeypatch, {}, {"native": "{trials}, {cpus}, {workers}, {processes}"})
 
-    assert ARMS["native"].words(recipe) == "3 trials on 2 CPUs by 3 workers"
+    assert ARMS["native"].words(recipe).split(", ") == ["3 trials", "2 CPUs", "3 workers", "3 processes"]
+    assert ARMS["native"].words(CnnRecipe(workers=1)).split(", ") == ["1 trial", "1 CPU", "1 worker", "1 process"]
     assert ARMS["wide"].words(recipe) == usual
 
 

@@ -1,0 +1,254 @@
+"""What a search came to, and how long a trial has to be for Ray to be worth it. Pure: runs in, numbers and words out.
+
+With fewer or longer trials the answer is another. Break-even in trials is what break-even in epochs is elsewhere
+(`compare.answer`). Here the number of trials stays, and their length T, in seconds of a trial of the arm `baseline`,
+changes. A run of N trials in S slots is taken to last
+
+    whole(T) = fixed + N · (stretch · T + between) / S
+
+- fixed: what lies before the first trial's start and after the last one's end, as measured.
+- between: the mean wait of a slot between two trials, as measured: it is who searches that takes it.
+- stretch: seconds of a slot for each trial, without that, by the mean trial of `baseline` in the same repeat. Trials
+  that share a machine take longer, and slots that have none left wait for the last: both grow with T.
+
+At the measured T this is the measured clock. Ratios of two clocks are taken within a repeat, and their interval is the
+one that decides everywhere (`compare.intervals`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from compare.answer import first_that_stays
+from compare.intervals import Interval, Rule, ratio_interval, rule_of
+from compare.measurement import Measurement, Run
+from compare.run_numbers import whole_seconds
+from compare.schema import Claim, Estimate, Search, TrialBreakEven
+from compare.search_entries import NO_SEARCH, OF_ALTERNATIVES, SPLIT, prefixed
+from compare.value import Missing
+from compare.words import enumerated, factor, inverse, shown_seconds, sides
+from training.contract.arms import BASELINE
+from training.contract.result import SearchOutcome, TrainingResult
+
+MOST_TRIAL_SECONDS = 86_400
+"""A break-even beyond trials of a day is none."""
+ONE_REPEAT = "one repeat has no interval"
+NOT_CLOCKED = "no time of a trial was measured"
+STATES = ("finished", "stopped", "failed")
+LEAST_TRIAL_SECONDS = 0.01
+"""A break-even at trials shorter than this is none that anybody would ask for."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A run's whole clock by the length of a trial, at the number of trials that it made."""
+
+    once: float
+    """Seconds that do not depend on that length."""
+    lengths: float
+    """Lengths of a trial of `baseline` that the rest takes."""
+
+    def at(self, seconds: float) -> float:
+        """Return the whole clock with trials that take `baseline` so many seconds."""
+        return self.once + self.lengths * seconds
+
+
+@dataclass(frozen=True)
+class SearchFindings:
+    """What the runs of a search say; what could not be found says why."""
+
+    trials: Mapping[str, int]
+    """Number of trials of all runs, by state."""
+    best: SearchOutcome | Missing
+    """Outcome of the run that found the best configuration of all."""
+    break_even: Mapping[str, TrialBreakEven | Missing]
+    """By the arm of the alternative."""
+    break_even_seconds: float | Missing
+    """Length of a trial from which on Ray takes less than each alternative, with 95 % confidence."""
+
+    def summary(self) -> Search:
+        """Return them as the comparison has them."""
+        known = None if isinstance(self.best, Missing) else self.best
+        seconds = self.break_even_seconds
+        return Search(
+            trials=dict(self.trials),
+            best_config=known.best_config if known else None,
+            best_metric=known.best_metric if known else None,
+            break_even={arm: None if isinstance(each, Missing) else each for arm, each in self.break_even.items()},
+            break_even_trial_seconds=None if isinstance(seconds, Missing) else seconds,
+        )
+
+    def missing(self) -> dict[str, Missing]:
+        """Return why outputs are null, by name."""
+        values: dict[str, object] = {"bestConfig": self.best, "bestMetric": self.best}
+        values |= {"breakEvenTrialSeconds": self.break_even_seconds}
+        values |= {f"search.breakEven.{arm}": each for arm, each in self.break_even.items()}
+        return {name: value for name, value in values.items() if isinstance(value, Missing)}
+
+
+def search_of(measurement: Measurement, claim: Claim | None, why_nothing: str) -> SearchFindings | Missing:
+    """Return what the runs of a search say; `why_nothing`: why their clocks are not compared, "" if they are."""
+    outcomes = [run.result.search for run in measurement.runs]
+    known = [outcome for outcome in outcomes if outcome]
+    if not measurement.workload.searches or not known:
+        return Missing(NO_SEARCH)
+    if not why_nothing and claim != "same work":
+        why_nothing = f"the claim is `{claim}`: lengths of trials are compared of the same work alone"
+    each = {} if why_nothing else _break_evens(measurement)
+    return SearchFindings(
+        trials={state: sum(getattr(outcome, state) for outcome in known) for state in STATES},
+        best=_best(measurement, known),
+        break_even=each,
+        break_even_seconds=Missing(why_nothing) if why_nothing else _against_all(measurement, each),
+    )
+
+
+def remarks(measurement: Measurement, ratios: Mapping[str, Estimate]) -> dict[str, str]:
+    """Return what qualifies the verdict on a search, by name; "" where it does not apply."""
+    searches = {run.name: run.result.search for run in measurement.runs if run.result.search}
+    stopped = any(outcome.stopped for outcome in searches.values())
+    return {
+        "failedTrials": _failed_trials(searches),
+        "stoppedTrials": _stopped_trials(measurement, ratios) if stopped else "",
+    }
+
+
+def _failed_trials(searches: Mapping[str, SearchOutcome]) -> str:
+    """A search with holes is said to have them, even where each arm has the same."""
+    failed = {name: f"{each.failed} of {sum(getattr(each, state) for state in STATES)}"
+              for name, each in searches.items() if each.failed}  # fmt: skip
+    if not failed:
+        return ""
+    if len(failed) == len(searches) and len(set(failed.values())) == 1:
+        return f"In every run {next(iter(failed.values()))} trials failed, and none was made again"
+    texts = [f"{how_many} in {name}" for name, how_many in failed.items()]
+    return f"Trials failed, and none was made again: {enumerated(texts)}"
+
+
+def _stopped_trials(measurement: Measurement, ratios: Mapping[str, Estimate]) -> str:
+    """Split the ratio of the clocks: rules of one name stop differently, and that is no matter of where trials run."""
+    epochs: list[str] = []
+    seconds: list[tuple[Estimate, str]] = []
+    for prefix, arm in OF_ALTERNATIVES.items():
+        of_epochs, of_seconds = (ratios.get(prefixed(prefix, name)) for name in SPLIT)
+        if of_epochs and of_seconds and arm in measurement.alternatives:
+            against = measurement.requests[arm].title
+            epochs.append(f"{factor(inverse(of_epochs))} as many{' epochs' if not epochs else ''} as {against}")
+            seconds.append((of_seconds, against))
+    if not epochs:
+        return "Rules stopped trials; how many epochs they left to each arm is not known"
+    return (
+        f"Rules stopped trials, and each arm has its own: Ray trained {enumerated(epochs)}. The rest of the ratio of "
+        f"whole times is Ray's: for each epoch that was trained Ray {sides(seconds)}"
+    )
+
+
+def length_words(found: SearchFindings) -> str:
+    """Return how long a trial has to be for Ray to take less than each alternative; "" where that is not compared."""
+    known = [each for each in found.break_even.values() if not isinstance(each, Missing)]
+    if not known or len(known) < len(found.break_even):
+        return ""
+    probably, possibly, surely = (
+        _longest([getattr(each, end) for each in known]) for end in ("probably", "possibly", "surely")
+    )
+    if probably is None:
+        why = found.break_even_seconds.reason if isinstance(found.break_even_seconds, Missing) else ""
+        return "Ray wins at no length of a trial, in one repeat" if why == ONE_REPEAT else why
+    if surely is not None and surely <= LEAST_TRIAL_SECONDS:
+        return "Ray wins however short a trial is, with 95 % confidence"
+    if possibly is None:
+        interval = "one repeat cannot show how certain that is"
+    else:
+        upper = f"to {shown_length(surely)}" if surely else "or more"
+        interval = f"{shown_length(possibly)} {upper}, with 95 % confidence"
+    return f"Ray wins where a trial takes about {shown_length(probably)} or longer ({interval})"
+
+
+def shown_length(seconds: float) -> str:
+    """`40 ms`, `6.2 s` or `5.2 min`."""
+    return f"{1000 * seconds:.0f} ms" if seconds < 1 else shown_seconds(seconds)
+
+
+def _longest(lengths: Sequence[float | None]) -> float | None:
+    known = [length for length in lengths if length is not None]
+    return max(known) if len(known) == len(lengths) else None
+
+
+def _best(measurement: Measurement, outcomes: Sequence[SearchOutcome]) -> SearchOutcome | Missing:
+    """Return the outcome with the best metric of all."""
+    if measurement.target is None:
+        return Missing("no metric says which trial is the best")
+    sign = 1 if measurement.target.better == "higher" else -1
+    found = [outcome for outcome in outcomes if outcome.best_config is not None and outcome.best_metric is not None]
+    return max(found, key=lambda each: sign * (each.best_metric or 0.0)) if found else Missing("no trial finished")
+
+
+def line(result: TrainingResult, baseline_trial_seconds: float) -> Line | None:
+    """Return a run's clock by the length of a trial; None where it has no times of trials."""
+    outcome, slots, trials = result.search, result.world_size, result.seconds.train
+    if outcome is None or not slots or not trials or baseline_trial_seconds <= 0:
+        return None
+    between = result.epochs_completed * outcome.between_trials_seconds / slots
+    return Line(
+        once=whole_seconds(result) - trials + between,
+        lengths=(trials - between) / baseline_trial_seconds,
+    )
+
+
+def break_even(pairs: Sequence[tuple[Line, Line]], rule: Rule) -> TrialBreakEven:
+    """Return the length of a trial from which on the second clock stays below the first, looking every millisecond."""
+
+    @cache
+    def at(milliseconds: int) -> tuple[list[float], Interval | None]:
+        seconds = milliseconds / 1000
+        ratios = [above.at(seconds) / below.at(seconds) for above, below in pairs]
+        return ratios, ratio_interval(ratios, rule.confidence)
+
+    def stays_from(end: Callable[[Interval], float], *, otherwise: bool = False) -> float | None:
+        def is_ahead(milliseconds: int) -> bool:
+            ratios, interval = at(milliseconds)
+            return (end(interval) if interval else ratios[0] if otherwise else 0.0) > 1
+
+        milliseconds = first_that_stays(is_ahead, 1000 * MOST_TRIAL_SECONDS)
+        return None if milliseconds is None else milliseconds / 1000
+
+    return TrialBreakEven(
+        probably=stays_from(lambda interval: interval.centre, otherwise=True),
+        possibly=stays_from(lambda interval: interval.upper),
+        surely=stays_from(lambda interval: interval.lower),
+    )
+
+
+def _break_evens(measurement: Measurement) -> dict[str, TrialBreakEven | Missing]:
+    """Return the break-even against each alternative that was measured, by its name."""
+    subject, rule = measurement.subject, rule_of(measurement.context)
+    found: dict[str, TrialBreakEven | Missing] = {}
+    for name in measurement.alternatives if subject else ():
+        lines = [[_line(repeat[arm], repeat) for arm in (name, subject or "")] for repeat in measurement.repeats]
+        pairs = [(above, below) for above, below in lines if above and below]
+        is_whole = bool(pairs) and len(pairs) == len(lines)
+        found[name] = break_even(pairs, rule) if is_whole else Missing(NOT_CLOCKED)
+    return found
+
+
+def _line(run: Run, repeat: Mapping[str, Run]) -> Line | None:
+    baseline = repeat[BASELINE.name].result.search if BASELINE.name in repeat else None
+    return line(run.result, baseline.trial_seconds) if baseline else None
+
+
+def _against_all(measurement: Measurement, each: Mapping[str, TrialBreakEven | Missing]) -> float | Missing:
+    if not each:
+        return Missing("Ray was not measured")
+    if len(measurement.repeats) == 1:
+        return Missing(ONE_REPEAT)
+    lengths: list[float] = []
+    for name, length in each.items():
+        if isinstance(length, Missing):
+            return length
+        if length.surely is None:
+            against = measurement.requests[name].title
+            if length.possibly is None:
+                return Missing(f"Ray takes longer than {against}, however long a trial is, with 95 % confidence")
+            return Missing(f"it is not proven that Ray takes less than {against}, however long a trial is")
+        lengths.append(length.surely)
+    return max(lengths)
