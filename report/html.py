@@ -16,7 +16,7 @@ from compare.entries import Measure
 from compare.in_short import RATIOS, in_short, machine_in_short
 from compare.schema import Comparison
 from compare.words import compared
-from report import curve, ratios, step_parts, words
+from report import curve, ratios, search_page, step_parts, words
 from report.commands import settings_text
 from report.figures import figure, is_shown
 from report.links import RunFile, run_files
@@ -34,6 +34,7 @@ CHECKS = {
     "cpusDisjoint": "No two workers were bound to one CPU",
     "cpusAsAsked": "Every arm computed on its CPUs, with room for each worker, and on the same in every repeat",
     "sameWork": "Every arm made the same steps on the same data",
+    "sameFailedTrials": "The same trials failed in every arm, or none did",
     "hashesEqual": "Code, locked dependencies and data are the same in every run",
     "versionsEqual": "Every worker had the same versions installed",
     "machineQuiet": "No other program kept the CPUs from a run",
@@ -51,6 +52,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
     files = run_files(comparison, project)
     runs = shown_runs(files, project)
     detail = comparison.verdict.removeprefix(f"{comparison.answer}: ")
+    sentences = {**CHECKS, **named(comparison.workload).checks}
     return (
         templates()
         .get_template("report.html.j2")
@@ -79,8 +81,9 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             curve=curve.rows(comparison),
             curve_headings=curve.HEADINGS,
             curve_summary=curve.summary(comparison),
-            checks=[(CHECKS.get(name, name), name, passed) for name, passed in comparison.checks.items()],
+            checks=[(sentences.get(name, name), name, passed) for name, passed in comparison.checks.items()],
             pictures=pictures(comparison, runs),
+            search=_search(comparison, runs),
             missing=[file for file in files if file.state != "present"],
             provenance=_provenance(comparison),
             commands=[_command(comparison, stack, target) for target in ("destroy", "up")],
@@ -117,7 +120,9 @@ def shown_runs(files: Sequence[RunFile], project: Path) -> list[ShownRun]:
 
 def deciding(comparison: Comparison) -> tuple[str, ...]:
     """The ratios that the answer rests on: Ray's whole time against each alternative's, or the time to the target."""
-    return tuple(RATIOS["to target" if comparison.claim == "same result" else "clocks"].values())
+    known = {each.name for each in measures.ratios_of(comparison.workload)}
+    ratios = RATIOS["to target" if comparison.claim == "same result" else "clocks"].values()
+    return tuple(name for name in ratios if name in known)
 
 
 def _deciding_row(comparison: Comparison, name: str) -> dict[str, Any]:
@@ -161,6 +166,20 @@ def _measure_row(comparison: Comparison, each: Measure) -> dict[str, Any]:
     values = {name: comparison.arms[name].measures.get(each.name) for name in comparison.shown_arms()}
     cells = {name: figure(value, each) if value else None for name, value in values.items()}
     return {"title": each.title, "unit": each.unit, "cells": cells}
+
+
+def _search(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, Any] | None:
+    """What a search's section shows besides its pictures; None where nothing was searched."""
+    if comparison.search is None:
+        return None
+    of_first = search_page.runs_of(runs)
+    return {
+        "found": words.search(comparison),
+        "trials": search_page.table(of_first),
+        "savings": search_page.savings(comparison, of_first),
+        "note": search_page.note(),
+        "metric": comparison.recipe.get("metric", "metric"),
+    }
 
 
 def _provenance(comparison: Comparison) -> list[tuple[str, str]]:

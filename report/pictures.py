@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from compare.schema import ArmSummary, Comparison, Estimate
-from report import clock_plots, plots, step_parts
+from report import clock_plots, plots, search_page, search_plots, step_parts
 from report.clocks import clocks, parts, reading
 from report.plots import ShownRun
 from training.workloads.cnn.detail import CnnDetail
@@ -60,7 +60,9 @@ def pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, list
     if runs and isinstance(runs[0].result.detail, CnnDetail):
         sections |= {"learning": _of_learning(runs), "classes": _of_classes(comparison, runs)}
     metric = str(comparison.recipe.get("metric", ""))
-    if any(run.result.reported.get(metric) for run in runs):
+    if comparison.search:
+        sections["search"] = _of_search(comparison, runs, metric)
+    elif any(run.result.reported.get(metric) for run in runs):
         sections["metric"] = [drawn(f"{metric} over seconds", lambda: plots.metric(runs, metric))]
     if sampled := plots.sampled_runs(runs):
         repeat = f"repeat {sampled[0].repeat}"
@@ -81,7 +83,7 @@ def first(comparison: Comparison) -> list[Panel]:
     panels = []
     if shown := clocks(comparison):
         note = reading(comparison, shown)
-        panels.append(drawn("End to end over epochs", lambda: clock_plots.over_epochs(shown), note))
+        panels.append(drawn(f"End to end over {shown.passed}s", lambda: clock_plots.over_epochs(shown), note))
     titles = {name: arm.title for name, arm in comparison.arms.items()}
     title = f"Where the time of {comparison.passes or 'a run'} went"
     return [*panels, drawn(title, lambda: clock_plots.by_part(parts(comparison), titles))]
@@ -95,6 +97,21 @@ def _of_time(comparison: Comparison, runs: Sequence[ShownRun]) -> list[Panel]:
         panels.append(drawn("Where a step's time goes", lambda: plots.step_parts(of_steps)))
     if any(run.result.steps.trace for run in runs):
         panels.append(drawn("Step times", lambda: plots.step_times(runs)))
+    return panels
+
+
+def _of_search(comparison: Comparison, runs: Sequence[ShownRun], metric: str) -> list[Panel]:
+    panels = []
+    if any(run.result.reported.get(metric) for run in runs):
+        title = f"Best {metric} so far"
+        panels.append(drawn(title, lambda: search_plots.best_so_far(runs, metric), "Every run is a line, to its end."))
+    of_first = search_page.runs_of(runs)
+    trials = [trial for trial in search_page.trials_of(of_first[0]) if trial.metric is not None] if of_first else []
+    if trials:
+        space, better = search_page.space(comparison), search_page.better(comparison)
+        title = f"Trials of {of_first[0].name}"
+        note = f"A line is a trial: the darker, the better {metric}; the thickest is the best."
+        panels.append(drawn(title, lambda: search_plots.parallel(trials, space, metric, better), note))
     return panels
 
 

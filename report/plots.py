@@ -160,7 +160,7 @@ def metric(runs: Sequence[ShownRun], name: str) -> str:
 
 def class_accuracy(runs: Sequence[ShownRun]) -> str:
     """Mean accuracy of each class, arm by arm."""
-    classes = _shown_names(detail_of(runs[0].result).class_names)
+    classes = shown_names(detail_of(runs[0].result).class_names)
     height = 1.3 + 0.22 * len(classes)
     with drawing("class-accuracy", "Test accuracy by class", ("test accuracy, %", "class"), height=height) as picture:
         arms = _arms(runs)
@@ -185,7 +185,7 @@ def confusion(arm: str, runs: Sequence[ShownRun]) -> str:
     """The confusion matrix of an arm over all its runs: percent of the true class, in figures and in shade."""
     of_arm = [detail_of(run.result) for run in runs if run.result.arm == arm]
     counts = np.sum([detail.confusion_matrix for detail in of_arm], axis=0)
-    classes = _shown_names(of_arm[0].class_names)
+    classes = shown_names(of_arm[0].class_names)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     description = f"Confusion matrix of {arm}"
     with drawing(f"confusion-{arm}", description, ("predicted class", "true class"), height=3.7) as picture:
@@ -319,7 +319,7 @@ def _worker(picture: Picture, run: ShownRun, worker: Worker, value: Callable[[li
     picture.axes.plot(seconds, values, color=ARM_COLOURS[arm], linestyle=line, marker=marker, label=label)
 
 
-def _shown_names(names: Sequence[str]) -> list[str]:
+def shown_names(names: Sequence[str]) -> list[str]:
     """Class names as labels: short, and without the characters that no SVG may hold (controls, lone surrogates)."""
     printable = ("".join(letter if letter.isprintable() else "\ufffd" for letter in name) for name in names)
     return [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in printable]

@@ -1,0 +1,219 @@
+"""What stopping would have saved a search that stopped nothing: its recorded curves, replayed in many orders. Pure.
+
+A replay is no measurement. It knows no start of a process and no overhead of who searches, and it lets trials run as
+fast beside each other as they were recorded. In this it is the same for every rule; so it compares rules, and no arms.
+
+The two rules are called asynchronous successive halving, and are not one rule:
+
+- Optuna's `SuccessiveHalvingPruner` (optuna/pruners/_successive_halving.py): at its rungs, grace · reductionⁱ, a trial
+  goes on if it is among the best n // reduction of the n that came there, itself included; with fewer than `reduction`
+  if it is the best.
+- Ray's `ASHAScheduler` (ray/tune/schedulers/async_hyperband.py): it is stopped if it is below the quantile
+  1 - 1 / reduction of those that came there before; so the first always goes on.
+"""
+
+import heapq
+import math
+import random
+import statistics
+from bisect import insort
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+ORDERS = 300
+LOW, HIGH = 0.05, 0.95
+"""Quantiles over the orders that are shown beside the median."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A trial that trained to its end, as it was recorded."""
+
+    seconds: Sequence[float]
+    """When it reported, since its start."""
+    values: Sequence[float]
+    """What it reported; higher is better."""
+    ended: float
+    """When it ended, since its start."""
+
+
+class StoppingRule(Protocol):
+    """Decides of each report whether its trial goes on."""
+
+    def goes_on(self, trial: int, report: int, value: float) -> bool:
+        """Return it for the report of this number, from 1, of a trial; higher values are better."""
+
+
+@dataclass
+class OptunasRule:
+    """Optuna's SuccessiveHalvingPruner."""
+
+    grace: int
+    reduction: int
+    _rungs: list[list[float]] = field(default_factory=list)
+    """Values of the trials that came to a rung, ascending, rung by rung."""
+    _next: dict[int, int] = field(default_factory=dict)
+    """Rung that a trial comes to next."""
+
+    def goes_on(self, trial: int, report: int, value: float) -> bool:
+        """Return whether it is among the best, at each rung that it comes to."""
+        while report >= self.grace * self.reduction ** (rung := self._next.get(trial, 0)):
+            if rung == len(self._rungs):
+                self._rungs.append([])
+            came = self._rungs[rung]
+            insort(came, value)
+            self._next[trial] = rung + 1
+            if value < came[-max(1, len(came) // self.reduction)]:
+                return False
+        return True
+
+
+@dataclass
+class RaysRule:
+    """Ray's ASHAScheduler, with one bracket."""
+
+    grace: int
+    reduction: int
+    most: int
+    """Reports of a trial that trains to its end."""
+    _came: dict[int, list[float]] = field(default_factory=dict)
+    """Values of the trials that came to a rung, ascending, by its report; the highest rung first."""
+    _passed: set[tuple[int, int]] = field(default_factory=set)
+    """Trials and the rungs to which they came."""
+
+    def __post_init__(self) -> None:
+        self._came = {rung: [] for rung in reversed(rungs_of(self.grace, self.reduction, self.most))}
+
+    def goes_on(self, trial: int, report: int, value: float) -> bool:
+        """Return whether it is not below the others, at the highest rung that it comes to."""
+        for rung, came in self._came.items():
+            if report < rung or (trial, rung) in self._passed:
+                continue
+            is_behind = bool(came) and value < quantile(came, 1 - 1 / self.reduction)
+            self._passed.add((trial, rung))
+            insort(came, value)
+            return not is_behind
+        return True
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A search in one order, as it would have gone."""
+
+    epochs: int
+    """Reports of all trials."""
+    seconds: float
+    """From the first start to the last end."""
+    best: float | None
+    """Best last value of a trial that was not stopped; None if all were."""
+
+
+@dataclass(frozen=True)
+class Middle:
+    """A number over the orders."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Replays:
+    """All orders with one rule."""
+
+    rule: str
+    epochs: Middle
+    seconds: Middle
+    finds_best: float
+    """Share of the orders in which the best trial is not stopped."""
+
+
+def replays(curves: Sequence[Curve], slots: int, grace: int, reduction: int) -> list[Replays]:
+    """Replay the curves without a rule and by each, in the same orders, so many trials at a time."""
+    most = max(len(curve.values) for curve in curves)
+    rungs, orders = rungs_of(grace, reduction, most), _orders(len(curves))
+    rules: dict[str, Callable[[], StoppingRule | None]] = {
+        "nothing stopped": lambda: None,
+        "Optuna's SuccessiveHalvingPruner": lambda: OptunasRule(grace, reduction),
+        "Ray's ASHAScheduler": lambda: RaysRule(grace, reduction, most),
+    }
+    best = max(curve.values[-1] for curve in curves)
+    found = {
+        name: [replay([curves[number] for number in order], slots, make(), rungs) for order in orders]
+        for name, make in rules.items()
+    }
+    return [
+        Replays(
+            rule=name,
+            epochs=_middle([one.epochs for one in of_rule]),
+            seconds=_middle([one.seconds for one in of_rule]),
+            finds_best=statistics.fmean(one.best == best for one in of_rule),
+        )
+        for name, of_rule in found.items()
+    ]
+
+
+def replay(curves: Sequence[Curve], slots: int, rule: StoppingRule | None, rungs: Sequence[int]) -> Replay:
+    """Replay them in this order: a slot that is free begins the next.
+
+    The rule is asked of the reports of these numbers, ascending: no rule stops a trial at another. It is not asked of a
+    trial's last report, after which there is nothing to stop.
+    """
+    waiting = iter(range(len(curves)))
+    events: list[tuple[float, int, int, float]] = []
+    """Time, trial, number of its report, time of its start."""
+
+    def expect(trial: int, after: int, began: float) -> None:
+        curve = curves[trial]
+        last = len(curve.values)
+        report = next((rung for rung in rungs if after < rung < last), last) if rule else last
+        heapq.heappush(
+            events, (began + (curve.ended if report == last else curve.seconds[report - 1]), trial, report, began)
+        )
+
+    def begin(at: float) -> None:
+        if (trial := next(waiting, None)) is not None:
+            expect(trial, 0, at)
+
+    for _ in range(slots):
+        begin(0.0)
+    epochs, now = 0, 0.0
+    finished: list[float] = []
+    while events:
+        now, trial, report, began = heapq.heappop(events)
+        values = curves[trial].values
+        is_last = report == len(values)
+        if not is_last and rule and rule.goes_on(trial, report, values[report - 1]):
+            expect(trial, report, began)
+            continue
+        epochs += report
+        finished += [values[-1]] if is_last else []
+        begin(now)
+    return Replay(epochs=epochs, seconds=now, best=max(finished, default=None))
+
+
+def rungs_of(grace: int, reduction: int, most: int) -> list[int]:
+    """The reports of which the rules are asked: grace · reductionⁱ, up to the most that a trial makes."""
+    rungs = [grace]
+    while rungs[-1] * reduction <= most:
+        rungs.append(rungs[-1] * reduction)
+    return rungs
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The quantile of one or more ascending values, between two by the straight line, as numpy has it by default."""
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def _orders(number: int) -> list[list[int]]:
+    rng = random.Random(number)  # noqa: S311 - no secret
+    return [rng.sample(range(number), number) for _ in range(ORDERS)]
+
+
+def _middle(values: Sequence[float]) -> Middle:
+    ordered = sorted(values)
+    return Middle(statistics.median(ordered), quantile(ordered, LOW), quantile(ordered, HIGH))
