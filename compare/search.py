@@ -131,7 +131,7 @@ def _stopped_trials(measurement: Measurement, ratios: Mapping[str, Estimate]) ->
     seconds: list[tuple[Estimate, str]] = []
     for prefix, arm in OF_ALTERNATIVES.items():
         of_epochs, of_seconds = (ratios.get(prefixed(prefix, name)) for name in SPLIT)
-        if of_epochs and of_seconds and arm in measurement.alternatives:
+        if of_epochs and of_seconds:
             against = measurement.requests[arm].title
             epochs.append(f"{factor(inverse(of_epochs))} as many{' epochs' if not epochs else ''} as {against}")
             seconds.append((of_seconds, against))

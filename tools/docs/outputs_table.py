@@ -7,6 +7,7 @@ docs cannot drift from the code.
 import sys
 import types
 import typing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,13 +80,12 @@ def _answers() -> str:
 
 
 def _other_ratios() -> list[str]:
-    """The ratios that are something else of a workload, a table for each."""
-    of_workloads = {name: (measures.ratios_of(name), named(name).entries) for name in WORKLOADS}
-    return [
-        _catalogue(f"Ratios of `{name}` that are others", tuple(each for each in every if each.name in others))
-        for name, (every, others) in of_workloads.items()
-        if any(each.name in others for each in every)
-    ]
+    """The ratios that mean something else of a workload, a table for each."""
+    others = {
+        name: tuple(replace(each, detail="") for each in measures.ratios_of(name) if each.name in named(name).entries)
+        for name in WORKLOADS
+    }
+    return [_catalogue(f"Ratios that mean something else of `{name}`", of) for name, of in others.items() if of]
 
 
 def _arms() -> str:

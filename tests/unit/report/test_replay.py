@@ -72,6 +72,13 @@ def test_a_stopped_trial_frees_its_slot_and_is_not_the_best() -> None:
     assert (found.epochs, found.seconds, found.best) == (3 + 1 + 3, 3.5 + 1 + 3.5, 4)
 
 
+def test_a_trial_may_report_less_often_than_others() -> None:
+    """It ends at its own last report, before a rung to which others come."""
+    found = replay([curve(1, 2, 3, 4), curve(1, 2)], 1, RaysRule(1, 3, 4), [1, 3])
+
+    assert (found.epochs, found.seconds) == (6, 4.5 + 2.5)
+
+
 def test_nothing_is_asked_after_the_last_report() -> None:
     """A trial that ended has nothing to be stopped of, although it stands at a rung."""
     found = replay([curve(3, 3, 3), curve(3, 3, 1)], 1, OptunasRule(1, 3), [1, 3])
