@@ -33,11 +33,12 @@ WITHOUT_SLOW = "--without-slow"
 COMMAND = "`make test SLOW=1`"
 LEFT_OUT = f"slow: {COMMAND} runs it"
 """Why a test was skipped that `make test` leaves out; `tools.tiers` counts by it."""
-TRAIN = ("tests/training/", "tests/script/")
+TRAIN = ("tests/training/", "tests/script/", "tests/search/")
 """How the names of tests begin that train for real."""
 BESIDE = (
     *(f"tests/training/test_{name}.py" for name in ("command_line", "dataset", "fairness", "registry", "warm_up")),
     *(f"tests/script/test_{name}.py" for name in ("adversaries", "pods", "unpacked_modules")),
+    "tests/search/test_plain.py",
 )
 """Of these, files that hold no machine for themselves: what they look at is no time."""
 TOGETHER = ("tests/program/test_make_stack.py", "tests/program/test_template.py")

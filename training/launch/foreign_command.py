@@ -137,15 +137,16 @@ def _bound(cpus: int) -> Iterator[None]:
 
 
 def end_descendants(grace_seconds: float = GRACE_SECONDS) -> int:
-    """SIGTERM, then SIGKILL, until none is left; gives how many there were at first."""
-    began, first = time.monotonic(), None
+    """SIGTERM, once to each, then SIGKILL, until none is left; gives how many there were at first."""
+    began, first, terminated = time.monotonic(), None, set[int]()
     while members := [process for process in psutil.Process().children(recursive=True) if _is_alive(process)]:
         first = len(members) if first is None else first
         for member in members:
             with suppress(psutil.Error):
                 if time.monotonic() - began > grace_seconds:
                     member.kill()
-                else:
+                elif member.pid not in terminated:  # a second one would interrupt what it does at its end
+                    terminated.add(member.pid)
                     member.terminate()
         psutil.wait_procs(members, timeout=0.2)
     return first or 0

@@ -69,7 +69,7 @@ def rank(
         "rowsPerStepReported": None, "datasetRows": ROWS, "datasetIdentity": "one", "epochRows": len(taken),
         "epochBatches": steps, "passes": [[0, False]], "validations": 0, "rowsOfAllSteps": True,
         "rowsAhead": False, "markedPasses": [[0, len(taken), packed(taken)]], "weights": "w",
-        "metrics": {}, "metricPoints": [], "reports": 0, "reportSeconds": 0.0, "hookSeconds": 0.0,
+        "metrics": {}, "metricPoints": [], "reports": 0, "reportSeconds": 0.0, "waitedSeconds": 0.0, "hookSeconds": 0.0,
         "ownSeconds": 0.0, "cpuAtStep": [0.5 * (step + 1) for step in range(steps)], "samples": [],
         "threadCpus": [[list(range(world)), 1.0]], "peakMemoryBytes": None, "gradientBytes": None, "allReduce": None,
         "noAllReduce": "", "endedEarly": True, "notes": [],

@@ -61,3 +61,9 @@ def measured_into(progress: Path, *, epochs: int, probe: bool) -> dict[str, str]
         "TRAINING_OBSERVE_EPOCHS": str(epochs),
         "TRAINING_OBSERVE_PROBE": "1" if probe else "",
     }
+
+
+def decided_by(socket: Path, metric: str) -> dict[str, str]:
+    """Return more variables for a trial of a search, which asks at this socket whether it goes on at each report of
+    the metric."""
+    return {"TRAINING_OBSERVE_SEARCH": str(socket), "TRAINING_OBSERVE_METRIC": metric}

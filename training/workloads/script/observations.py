@@ -175,6 +175,8 @@ class Observation:
     no_all_reduce: str
     """Reason why there is none, if there should be one."""
     ended_early: bool
+    waited_seconds: float
+    """Time for which it waited for its search to decide whether it goes on; part of `own_seconds`."""
     notes: tuple[str, ...]
     parts: Parts | None = None
     """Parts of its steps; None where nothing tells them apart."""
@@ -296,6 +298,7 @@ def parse(data: dict[str, Any]) -> Observation:
         all_reduce=data["allReduce"],
         no_all_reduce=data["noAllReduce"],
         ended_early=data["endedEarly"],
+        waited_seconds=data["waitedSeconds"],
         notes=tuple(data["notes"]),
         parts=_parts(data),
         cpu_waits={name: CpuWait.of(read) for name, read in (data.get("cpuWaits") or {}).items()} or None,

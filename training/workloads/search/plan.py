@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from training.contract.codec import decode, encode, write_whole
+from training.workloads.search.recipe import SearchRecipe
 
 NAME = "plan.json"
 TRIALS = "trials"
@@ -35,6 +36,11 @@ class Plan:
     """Recipe of the run, with camelCase keys."""
     configurations: list[dict[str, Any]] | None
     """Configurations of all trials, in order; None where an algorithm chooses each by the results before it."""
+
+    @property
+    def settings(self) -> SearchRecipe:
+        """Return the recipe, typed."""
+        return SearchRecipe.from_dict(self.recipe)
 
     def trial_folder(self, number: int) -> Path:
         """Return the folder of a trial."""

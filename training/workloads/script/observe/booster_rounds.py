@@ -86,7 +86,8 @@ def _with_callback(train: Callable[..., Any], callback: Callable[[dict[str, Any]
         except Exception as error:  # noqa: BLE001 (a `train` that nobody tried: it trains, unobserved)
             state.note(f"{train.__module__}.train can't be observed: {error!r}")
             return train(*args, **more)
-        return train(*bound.args, **bound.kwargs)
+        with state.current().with_own_hooks():
+            return train(*bound.args, **bound.kwargs)
 
     return train_observed
 
@@ -102,7 +103,7 @@ def _round(model: Any, rows: int, begin: Callable[[], None], logs: Iterable[tupl
             loader.deliver(rows)
             now.deliver(loader)
             for name, value in logs:
-                now.measured(name, float(value))
+                now.reports.measured(name, float(value), "booster")
             optimizer = now.work.optimizers.setdefault(id(model), Optimizer())
             optimizer.step([float(now.model.rate() or 0.0)])
             now.step(id(model))

@@ -34,7 +34,8 @@ def observe_models(module: Any) -> None:
         except Exception as error:  # noqa: BLE001 (a `fit` that nobody tried: it trains, unobserved)
             state.note(f"fit can't be observed: {error!r}")
             return fit(self, *args, **more)
-        return fit(*bound.args, **bound.kwargs)
+        with state.current().with_own_hooks():
+            return fit(*bound.args, **bound.kwargs)
 
     model.fit = fit_observed
 
@@ -83,7 +84,8 @@ def _callback_class(base: Any) -> Any:
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
             """The pass is over, and its metrics are there."""
-            _end_epoch(logs or {})
+            if _end_epoch(logs or {}):
+                raise state.Enough(0)
 
         def on_test_begin(self, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
             """Count a validation."""
@@ -115,13 +117,15 @@ def _begin(now: state.State, model: Any, params: dict[str, Any]) -> None:
     now.work.trained.note(trained)
 
 
-def _end_epoch(logs: dict[str, Any]) -> None:
+def _end_epoch(logs: dict[str, Any]) -> bool:
+    """A pass is over; whether that is enough."""
     now = state.current()
     for each in now.own_passes[-1:]:
         each.finished = True
     for name, value in logs.items():
-        now.measured(str(name), float(value))
+        now.reports.measured(str(name), float(value), "keras")
     now.look_at_weights()
+    return now.is_enough()
 
 
 def _replicas(model: Any) -> int:

@@ -47,22 +47,25 @@ def observe_training_thread(module: Any) -> None:
 
 
 def observe_reports(module: Any) -> None:
-    """Count `ray.train.report`, its time and its last numbers."""
+    """Count `ray.train.report`, its time and its numbers; after one its search may stop this training."""
     report = module.report
 
     @functools.wraps(report)
     def report_observed(metrics: Any, *args: Any, **more: Any) -> Any:
         now = state.current()
-        now.reports += 1
+        now.reports.calls += 1
         for name, value in metrics.items() if isinstance(metrics, dict) else ():
             if isinstance(value, (int, float)):
-                now.measured(str(name), float(value))
+                now.reports.measured(str(name), float(value), "ray")
         began = time.perf_counter()
         with now.part(REPORT):
             try:
-                return report(metrics, *args, **more)
+                reported = report(metrics, *args, **more)
             finally:
-                now.report_seconds += time.perf_counter() - began
+                now.reports.call_seconds += time.perf_counter() - began
+        if not now.own_hooks and now.is_enough():
+            raise state.Enough(0)
+        return reported
 
     module.report = report_observed
 

@@ -50,7 +50,7 @@ def _count(now: state.State, algorithm: Any, results: dict[str, Any]) -> None:
     loader.deliver(int(results[ENV_STEPS]) - loader.rows)
     now.deliver(loader)
     for name, value in _numbers(results):
-        now.measured(name, value)
+        now.reports.measured(name, value, "rllib")
     now.step(CLOCK)
 
 

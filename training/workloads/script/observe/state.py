@@ -16,6 +16,7 @@ from typing import Any
 from . import files, in_pod
 from .live import EPOCHS, Live
 from .loaders import Loader, Pass, pairs
+from .reports import Reports
 from .step_parts import StepParts
 from .usage import Usage, peak_memory_bytes, thread_cpus
 from .work import Model, Work, is_looked_at
@@ -41,7 +42,7 @@ Place = tuple[Loader, Callable[[], bool]]
 
 
 class Enough(SystemExit):
-    """Ends a rank after the wanted number of steps: `finally` blocks run, and the exit code is 0."""
+    """Ends a rank after the wanted steps, or as its search stops it: `finally` blocks run, and the exit code is 0."""
 
 
 class State:
@@ -74,10 +75,9 @@ class State:
         self.model = Model()
         self.ray = False
         """Whether this process had started Ray, or joined one, by its first step."""
-        self.metrics: dict[str, float] = {}
-        self.metric_points: list[tuple[float, str, float]] = []
-        self.reports = 0
-        self.report_seconds = 0.0
+        self.reports = Reports()
+        self.own_hooks = 0
+        """Calls in progress of a framework whose hooks come after the script's, and ask then whether it is enough."""
         self.hook_seconds = 0.0
         self.own_seconds = 0.0
         """What the observer took between two steps or after the last, beside the hooks."""
@@ -255,18 +255,32 @@ class State:
         finally:
             self.own_seconds += time.monotonic() - began
 
-    def measured(self, name: str, value: float) -> None:
-        """The script says how well it does."""
-        self.metrics[name] = value
-        self.metric_points.append((time.monotonic(), name, value))
-
     def is_enough(self) -> bool:
-        """Return whether this process has done the steps that were set; if so, write its observation."""
+        """Return whether this process has done the steps that were set, or its search stops it: write its observation
+        then."""
+        search = self.reports.search
+        if search.is_due:
+            self.take_time(self._ask)
         wanted = int(os.environ.get(STEPS) or 0)
-        self.ended_early = bool(wanted) and len(self.step_ends) >= wanted
-        if self.ended_early:
-            write()
+        self.ended_early = search.is_stopped or (bool(wanted) and len(self.step_ends) >= wanted)
+        if self.ended_early and (self.is_in_step_thread() or not search.is_stopped):
+            write()  # in another thread the weights may be those of half a step
         return self.ended_early
+
+    def _ask(self) -> None:
+        try:
+            self.reports.search.ask(self.rank)
+        except Exception as error:  # noqa: BLE001 (the training goes on)
+            note(f"the search gives no answer: {error!r}")
+
+    @contextlib.contextmanager
+    def with_own_hooks(self) -> Iterator[None]:
+        """A call of a framework with hooks of its own; see `own_hooks`."""
+        self.own_hooks += 1
+        try:
+            yield
+        finally:
+            self.own_hooks -= 1
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, camelCase, units in names; what is not known is null."""
@@ -297,10 +311,7 @@ class State:
             "validations": self.other_validations + sum(other.validations for other in self.loaders.values()),
             "work": self.work.to_dict(),
             "weights": weights,
-            "metrics": self.metrics,
-            "metricPoints": self.metric_points,
-            "reports": self.reports,
-            "reportSeconds": self.report_seconds,
+            **self.reports.to_dict(),
             "parts": self.parts.to_dict(),
             "hookSeconds": self.hook_seconds,
             "ownSeconds": self.own_seconds,

@@ -1,0 +1,125 @@
+"""Makes the record of a trial that has ended: from what its observer wrote, and from what it printed or asked. Pure."""
+
+import math
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from training.launch.foreign_command import MOST_PRINTED
+from training.workloads.script.observations import Observation
+from training.workloads.search.detail import Trial
+from training.workloads.search.questions import Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndedTrial:
+    """A trial that has ended."""
+
+    number: int
+    config: dict[str, Any]
+    metric: str
+    pattern: str
+    """Regular expression by which the metric was read from what it printed; "" if that was not looked for."""
+    began: float
+    """Seconds since the epoch."""
+    clock_began: float
+    """The same in seconds of the monotonic clock."""
+    clock_ended: float
+    code: int
+    """Exit code; negative if a signal ended it."""
+    ended_by_search: bool
+    """True if it was stopped, or ended with a signal, by who searches."""
+    signalled: bool
+    """True if that was with a signal."""
+    printed: int
+    """Bytes."""
+    memory_kills: int
+    """Processes that the system killed meanwhile because memory was short."""
+    error: str
+    """Reason why it could not be started."""
+    reports: Sequence[Report]
+    """What it printed, or asked about."""
+    seen: Sequence[Observation]
+    """Its ranks."""
+
+    @property
+    def observation(self) -> Observation | None:
+        """Return the rank that speaks for the trial: the first that reported the metric; None where none was seen."""
+        reporting = [rank for rank in self.seen if any(name == self.metric for _, name, _ in rank.metric_points)]
+        return next(iter([*reporting, *self.seen]), None)
+
+    @property
+    def points(self) -> list[list[float]]:
+        """[seconds since it began, value] of each report of the metric, as it was printed, observed or asked about."""
+        observed = self.observation
+        if observed and not self.pattern:
+            points = [[at - self.began, value] for at, name, value in observed.metric_points if name == self.metric]
+            if points:
+                return points
+        return [[report.at - self.clock_began, report.value] for report in self.reports]
+
+    @property
+    def epochs(self) -> int | None:
+        """Epochs that were seen to their ends, else reports; None where neither was seen."""
+        passes = self.observation.passes if self.observation and not self.pattern else ()
+        finished = sum(each.finished for each in passes)
+        return finished or len(self.points) or None
+
+
+def of(ended: EndedTrial) -> Trial:
+    """Return the record of a trial."""
+    observed, points = ended.observation, ended.points
+    why = _why(ended)
+    last = points[-1][1] if points else None
+    return Trial(
+        number=ended.number,
+        config=ended.config,
+        state="failed" if why else "stopped" if ended.ended_by_search else "finished",
+        began=ended.began,
+        ended=ended.began + ended.clock_ended - ended.clock_began,
+        epochs=ended.epochs,
+        points=[point for point in points if math.isfinite(point[1])],
+        metric=last if last is not None and math.isfinite(last) else None,
+        weights=observed.weights if observed else None,
+        exit_code=ended.code,
+        why=why,
+        steps=len(observed.step_ends) if observed else None,
+        threads=observed.threads if observed else None,
+        peak_memory_bytes=max((rank.peak_memory_bytes for rank in ended.seen if rank.peak_memory_bytes), default=None),
+        waited_seconds=max((rank.waited_seconds for rank in ended.seen), default=0.0),
+    )
+
+
+def _why(ended: EndedTrial) -> str:
+    """Return why a trial failed; "" if it did not."""
+    if ended.error:
+        return f"it could not be started: {ended.error}"
+    if ended.printed > MOST_PRINTED:
+        return f"it printed more than {MOST_PRINTED // 2**20} MiB and was ended"
+    if ended.code and not ended.signalled:
+        return _how(ended)
+    return "" if ended.ended_by_search else _without_metric(ended)
+
+
+def _how(ended: EndedTrial) -> str:
+    if ended.memory_kills:
+        return "the system ended it: it needs more memory than it may have (OOMKilled)"
+    if ended.code > 0:
+        return f"it ended with exit code {ended.code}"
+    names = {each.value: f" ({each.name})" for each in signal.Signals}  # of those that have one
+    return f"it ended with signal {-ended.code}{names.get(-ended.code, '')}"
+
+
+def _without_metric(ended: EndedTrial) -> str:
+    """Return why there is no metric at the end; "" if there is."""
+    if ended.points:
+        last = ended.points[-1][1]
+        return "" if math.isfinite(last) else f"{ended.metric} was {last} at its end"
+    if ended.pattern:
+        return f"nothing that it printed is a number by the pattern {ended.pattern}"
+    names = sorted({name for rank in ended.seen for _, name, _ in rank.metric_points})
+    if names:
+        return f"it ended without the metric {ended.metric}; it reported {', '.join(names)}"
+    what = "its training reported none" if ended.seen else "nothing of its training was seen"
+    return f"it ended without the metric {ended.metric}; {what}: metricPattern reads it from what a script prints"

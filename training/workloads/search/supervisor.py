@@ -1,0 +1,213 @@
+"""The process between a trial and who searches: it runs the trial's command, and leaves nothing of it.
+
+    python -m training.workloads.search.supervisor
+
+It is started in a session of its own. stdin is a pipe that who searches holds: the first line is a Task; a line more
+asks for the trial's end; end-of-file says that who searches is gone, a Tune actor that was killed, say. Then the trial
+ends at once. stdout gets a line of JSON for each report that the trial printed, and one for its end.
+
+The trial's process is killed with this one, and what has left its session is adopted and ended: torchrun gives its
+ranks sessions of their own.
+"""
+
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+
+from training.launch.foreign_command import MOST_PRINTED, end_descendants
+from training.machine import orphans
+
+END = b"end\n"
+"""Line that asks for the trial's end."""
+LONGEST_LINE = 65536
+"""Bytes; longer lines are taken apart."""
+NOT_STARTED = 127
+"""Exit code of a command that can't be started, as shells have it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A trial to run."""
+
+    command: list[str]
+    folder: str
+    variables: dict[str, str]
+    """The whole environment."""
+    log: str
+    """File for what it prints."""
+    secrets: list[str]
+    """Texts that are not to stand there."""
+    pattern: str
+    """Regular expression with one group, the number that is reported; "" if it is not looked for."""
+    temporary: list[str]
+    """Folders that are deleted at the end."""
+    grace_seconds: float
+    """Time from SIGTERM to SIGKILL, where somebody asks for the end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """The end of a trial."""
+
+    code: int
+    """Exit code; negative if a signal ended it."""
+    at: float
+    """Seconds of the monotonic clock: nothing of it was left."""
+    printed: int
+    """Bytes."""
+    error: str
+    """Reason why it could not be started."""
+
+
+def main() -> int:
+    """Run the task on stdin, in a child: Ray kills the children of a worker that it ends, and who ends the trial must
+    not be among them."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started this may ignore it
+    if child := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    orphans.adopt()
+    head, _, more = _first_line()
+    task = Task(**json.loads(head))
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        end = _run(task, asked=bool(more))
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        end_descendants()
+        for folder in task.temporary:
+            shutil.rmtree(folder, ignore_errors=True)
+    _tell(asdict(end))
+    return 0
+
+
+def _first_line() -> tuple[bytes, bytes, bytes]:
+    """Return the first line, its end, and what else was written already."""
+    text = b""
+    while b"\n" not in text:
+        part = os.read(0, LONGEST_LINE)
+        if not part:
+            raise SystemExit(1)  # who searches is gone
+        text += part
+    return text.partition(b"\n")
+
+
+def _terminated(*_: Any) -> None:
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+def _tell(what: dict[str, Any]) -> None:
+    with suppress(BrokenPipeError):  # who searches is gone
+        os.write(1, json.dumps(what).encode() + b"\n")
+
+
+def _run(task: Task, *, asked: bool) -> End:
+    """Run the trial to its end, whoever brings that about; `asked`: somebody has asked for it already."""
+    ended = _readable_at_child_end()
+    log = Path(task.log).open("ab", buffering=0)  # noqa: SIM115 (open as long as this process)
+    try:
+        trial = subprocess.Popen(
+            task.command,
+            cwd=task.folder,
+            env=task.variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            preexec_fn=orphans.killed_with_parent(),  # noqa: PLW1509 (there is no other thread yet)
+        )
+    except OSError as error:
+        return End(code=NOT_STARTED, at=time.monotonic(), printed=0, error=str(error))
+    assert trial.stdout  # noqa: S101 (a pipe)
+    copy = _Copy(task, log, trial)
+    reader = threading.Thread(target=copy.all_of, args=(trial.stdout,), daemon=True)
+    reader.start()
+    if asked or _wait(trial, ended):
+        _end(trial, task.grace_seconds)
+    code = trial.wait()  # before all others are waited for, of which it is one
+    end_descendants()
+    at = time.monotonic()
+    reader.join()
+    return End(code=code, at=at, printed=copy.count, error="")
+
+
+def _readable_at_child_end() -> socket.socket:
+    """Return a socket that is readable when a child has ended."""
+    ended, waker = socket.socketpair()
+    for end in (ended, waker):
+        end.setblocking(False)
+    signal.set_wakeup_fd(waker.detach(), warn_on_full_buffer=False)  # open as long as this process
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return ended
+
+
+def _wait(trial: subprocess.Popen[bytes], ended: socket.socket) -> bool:
+    """Wait for the end of the trial, or until somebody asks for it; return whether that was so.
+
+    Raises SystemExit where who searches is gone.
+    """
+    while trial.poll() is None:
+        readable, _, _ = select.select([0, ended.fileno()], [], [])
+        if 0 not in readable:
+            ended.recv(LONGEST_LINE)
+        elif os.read(0, LONGEST_LINE):
+            return True
+        else:
+            raise SystemExit(1)
+    return False
+
+
+def _end(trial: subprocess.Popen[bytes], grace_seconds: float) -> None:
+    """End the trial by SIGTERM to all of its processes; then, where it does not end, by SIGKILL."""
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            process.terminate()
+    try:
+        trial.wait(grace_seconds)
+    except subprocess.TimeoutExpired:
+        trial.kill()
+
+
+class _Copy:
+    """Copies what a trial prints to its log without secrets, and tells its reports, until it is too much."""
+
+    def __init__(self, task: Task, log: IO[bytes], trial: subprocess.Popen[bytes]) -> None:
+        self.count = 0
+        self._log, self._trial = log, trial
+        parts = {part for text in task.secrets for part in text.splitlines() if part}
+        self._secrets = sorted((part.encode() for part in parts), key=len, reverse=True)
+        self._pattern = re.compile(task.pattern) if task.pattern else None
+
+    def all_of(self, out: IO[bytes]) -> None:
+        """Copy it to its end; end the trial where it prints too much."""
+        for line in iter(lambda: out.readline(LONGEST_LINE), b""):
+            at = time.monotonic()
+            self.count += len(line)
+            if self.count > MOST_PRINTED:
+                self._trial.kill()
+                continue  # else who is still there would wait for somebody to read
+            for secret in self._secrets:
+                line = line.replace(secret, b"[secret]")  # noqa: PLW2901 (one after another)
+            self._log.write(line)
+            self._tell_reports(line.decode("utf-8", "replace"), at)
+
+    def _tell_reports(self, line: str, at: float) -> None:
+        for match in self._pattern.finditer(line) if self._pattern else ():
+            with suppress(ValueError, IndexError, TypeError):  # no number
+                _tell({"report": float(match[1]), "at": at})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

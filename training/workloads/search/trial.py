@@ -1,0 +1,280 @@
+"""Runs one trial of a search: a training of the user's script with one configuration, observed, in every arm alike.
+
+`run_trial` runs one from its start to its end. Tune asks for one report after another, and so uses the parts:
+`start`, `next_report`, `answer`, `end`. A search that stops no trial holds none: nobody is asked, there is no socket.
+"""
+
+import json
+import os
+import selectors
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from training.contract.provenance import PROJECT
+from training.launch.environment import SECRET, secrets_of, short_folder
+from training.machine import cgroup, process_session
+from training.machine.ports import held_ports
+from training.workloads.script import observations
+from training.workloads.script.environment import decided_by, observed_by, own_ray
+from training.workloads.search import record, space
+from training.workloads.search.detail import Trial
+from training.workloads.search.plan import PORT, Plan
+from training.workloads.search.questions import Questions, Report
+from training.workloads.search.record import EndedTrial
+from training.workloads.search.supervisor import END, End, Task
+
+LOG = "log.txt"
+"""File of what a trial printed, in its folder."""
+GRACE_SECONDS = 10.0
+"""Time for a trial to end after it was told that it is stopped, and then from SIGTERM to SIGKILL."""
+GIVE_UP_SECONDS = 30.0
+"""The longest wait after that: a process in an uninterruptible call may never end."""
+POLL_SECONDS = 0.5
+"""Time between two looks at whether another rank's report has waited long enough for rank 0's."""
+SUPERVISOR = (sys.executable, "-m", "training.workloads.search.supervisor")
+LEFT_BY_OBSERVER = ("checkpoint-*", "fit-*")
+"""Names of what the observer keeps for a training that goes on after `fit`."""
+LONGEST_LINES = 65536
+"""Bytes that are read at a time."""
+
+
+def run_trial(
+    plan: Plan, number: int, config: dict[str, Any], decide: Callable[[int, float], bool] | None = None
+) -> Trial:
+    """Run a trial to its end and return its record.
+
+    Args:
+        plan: The run.
+        number: Of the trial, from 0.
+        config: Values by the names of the space.
+        decide: Called with the number of a report, from 1, and its value, for each report before that of the last
+            epoch: false stops the trial. Without it no trial is held, and none is stopped.
+    """
+    running = start(plan, number, config, decides=decide is not None)
+    try:
+        while (report := running.next_report()) is not None:
+            if decide and not decide(report.number, report.value):
+                running.answer(goes_on=False)
+                break
+        return running.end()
+    except BaseException:
+        running.abandon()
+        raise
+
+
+def start(plan: Plan, number: int, config: dict[str, Any], *, decides: bool) -> "RunningTrial":
+    """Start a trial. `decides`: whether somebody decides at its reports if it goes on."""
+    return RunningTrial(plan, number, config, decides=decides)
+
+
+class RunningTrial:
+    """A trial that was started. For one thread."""
+
+    def __init__(self, plan: Plan, number: int, config: dict[str, Any], *, decides: bool) -> None:
+        self._plan, self._number, self._config, self._decides = plan, number, config, decides
+        self._recipe, self._folder = plan.settings, plan.trial_folder(number)
+        self._closing = ExitStack()
+        self._watch = self._closing.enter_context(selectors.DefaultSelector())
+        self._reports: list[Report] = []
+        self._read = 0
+        """Reports that `next_report` has looked at."""
+        self._undecided: Report | None = None
+        self._ended_by_search = self._signalled = False
+        self._lines = b""
+        self._has_ended = False
+        self._end: End | None = None
+        self._record: Trial | None = None
+        self._folder.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix="run-", dir=short_folder()))  # for sockets, whose paths are short
+        asks = decides and not self._recipe.metric_pattern
+        self._questions = Questions(temporary / "search", self._watch) if asks else None
+        task = self._task(temporary, decided_by(temporary / "search", self._recipe.metric) if asks else {})
+        self._kills = cgroup.memory_kills()
+        self._began, self._clock_began = time.time(), time.monotonic()
+        self._supervisor = subprocess.Popen(
+            SUPERVISOR, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        assert self._supervisor.stdin and self._supervisor.stdout  # noqa: S101, PT018 (pipes)
+        self._stdin, self._stdout = self._supervisor.stdin, self._supervisor.stdout
+        self._watch.register(self._stdout, selectors.EVENT_READ, self._read_supervisor)
+        self._send(json.dumps(asdict(task)).encode() + b"\n")
+
+    def _task(self, temporary: Path, asking: dict[str, str]) -> Task:
+        storage = self._folder / "storage"
+        storage.mkdir(exist_ok=True)
+        (port,) = self._closing.enter_context(held_ports(1))
+        secret: dict[str, str] = json.loads(os.environ.get(SECRET, "{}"))
+        command = [word.replace(PORT, str(port)).replace("{storage}", str(storage)) for word in self._plan.command]
+        return Task(
+            command=space.replaced(command, self._config),
+            folder=self._plan.script_folder,
+            variables={
+                **self._plan.variables,
+                **secret,
+                **own_ray(temporary),
+                **observed_by(self._folder, 0),
+                **asking,
+            },
+            log=str(self._folder / LOG),
+            secrets=[*secret.values(), *secrets_of(os.environ).values()],
+            pattern=self._recipe.metric_pattern,
+            temporary=[str(temporary), str(storage)],
+            grace_seconds=GRACE_SECONDS,
+        )
+
+    def next_report(self, timeout_seconds: float | None = None) -> Report | None:
+        """Return the next report that has to be decided on; None if the trial has ended.
+
+        The one before goes on if it was not answered. Reports of a trial that nobody decides on, and those from the
+        last epoch's on, go on by themselves. Raises TimeoutError.
+        """
+        self.answer(goes_on=True)
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while True:
+            while self._read < len(self._reports):
+                self._undecided = self._reports[self._read]
+                self._read += 1
+                if self._decides and self._undecided.number < self._recipe.epochs:
+                    return self._undecided
+                self.answer(goes_on=True)
+            if self._has_ended:
+                return None
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError
+            self._wait(deadline)
+
+    def answer(self, *, goes_on: bool) -> None:
+        """Answer the report that `next_report` returned last: let the trial go on, or tell it to end."""
+        report, self._undecided = self._undecided, None
+        if report is None:
+            return
+        if self._questions:
+            self._questions.answer(report.number, goes_on=goes_on)
+        if not goes_on and not self._has_ended_by_now():
+            self._ended_by_search = True
+            if not self._questions:  # it does not ask, and has trained on meanwhile
+                self._signal()
+
+    def end(self) -> Trial:
+        """End the trial if it has not ended, write its record, and return that.
+
+        One that waits for an answer is told to stop; it has GRACE_SECONDS until SIGTERM, and as many until SIGKILL.
+        """
+        if self._record is None:
+            self._end_processes()
+            self._kill_what_is_left()
+            self._record = record.of(self._ended())
+            self._record.write(self._folder)
+            self._close()
+        return self._record
+
+    def abandon(self) -> None:
+        """End the trial at once, without a record: nobody wants its result."""
+        self._stdin.close()
+        self._await(GIVE_UP_SECONDS)
+        self._kill_what_is_left()
+        self._close()
+
+    def _end_processes(self) -> None:
+        self.answer(goes_on=False)
+        if self._ended_by_search and not self._signalled:
+            self._await(GRACE_SECONDS)
+        if not self._has_ended_by_now():
+            self._ended_by_search = True
+            self._signal()
+            self._await(GRACE_SECONDS + GIVE_UP_SECONDS)
+
+    def _signal(self) -> None:
+        """Have the supervisor end the trial by SIGTERM, then SIGKILL."""
+        if not self._signalled:
+            self._signalled = True
+            self._send(END)
+
+    def _send(self, line: bytes) -> None:
+        with suppress(BrokenPipeError):  # it was killed
+            self._stdin.write(line)
+            self._stdin.flush()
+
+    def _has_ended_by_now(self) -> bool:
+        if not self._has_ended:
+            self._wait(time.monotonic())
+        return self._has_ended
+
+    def _await(self, seconds: float) -> None:
+        """Wait for the end of the trial, at most so long."""
+        deadline = time.monotonic() + seconds
+        while not self._has_ended and time.monotonic() < deadline:
+            self._wait(deadline)
+
+    def _wait(self, deadline: float | None) -> None:
+        """Wait until something happens, and take it."""
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if self._questions and self._questions.has_new:
+            left = min(POLL_SECONDS, left) if left is not None else POLL_SECONDS
+        for key, _ in self._watch.select(left):
+            key.data()
+        if self._questions and (report := self._questions.next()):
+            self._reports.append(report)
+
+    def _read_supervisor(self) -> None:
+        part = os.read(self._stdout.fileno(), LONGEST_LINES)
+        self._lines += part
+        *lines, self._lines = self._lines.split(b"\n")
+        for line in lines:
+            self._take(json.loads(line))
+        if not part:
+            self._watch.unregister(self._stdout)
+            self._has_ended = True
+
+    def _take(self, line: dict[str, Any]) -> None:
+        if "code" in line:
+            self._end = End(**line)
+        else:
+            self._reports.append(Report(number=len(self._reports) + 1, value=line["report"], at=line["at"]))
+
+    def _kill_what_is_left(self) -> None:
+        """End the session of a supervisor that did not tell how its trial ended: it was killed, or waits for ever."""
+        if self._end is None:
+            process_session.end_session(self._supervisor.pid)
+
+    def _ended(self) -> EndedTrial:
+        """Return what is known of the trial at its end."""
+        killed = End(code=-9, at=time.monotonic(), printed=0, error="")  # the supervisor: its trial was, then, too
+        end = self._end or killed
+        return EndedTrial(
+            number=self._number,
+            config=self._config,
+            metric=self._recipe.metric,
+            pattern=self._recipe.metric_pattern,
+            began=self._began,
+            clock_began=self._clock_began,
+            clock_ended=end.at,
+            code=end.code,
+            ended_by_search=self._ended_by_search,
+            signalled=self._signalled,
+            printed=end.printed,
+            memory_kills=cgroup.memory_kills() - self._kills,
+            error=end.error,
+            reports=self._reports,
+            seen=observations.read(self._folder),
+        )
+
+    def _close(self) -> None:
+        self._stdin.close()
+        self._stdout.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._supervisor.wait(GIVE_UP_SECONDS)
+        if self._questions:
+            self._questions.close()
+        self._closing.close()
+        for pattern in LEFT_BY_OBSERVER:
+            for path in self._folder.glob(pattern):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
