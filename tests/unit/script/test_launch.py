@@ -14,6 +14,7 @@ from training.launch import entry
 from training.launch.foreign_command import End
 from training.machine import cgroup
 from training.workloads.script import launch
+from training.workloads.script.printed import Printed
 
 
 def end(code: int = 0, processes: int = 3) -> End:
@@ -23,7 +24,7 @@ def end(code: int = 0, processes: int = 3) -> End:
 
 def test_a_secret_is_in_no_line(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """The longer one first, of which the shorter is a part; empty ones are none."""
-    printed = launch._Printed({"A": "token", "B": "token-of-mine", "C": ""})
+    printed = Printed({"A": "token", "B": "token-of-mine", "C": ""})
 
     assert printed.pass_on(io.BytesIO(b"with token-of-mine and token\nnothing\nlast token"))
     assert b"with [secret] and [secret]\nnothing\nlast [secret]" == capfdbinary.readouterr().out
@@ -31,7 +32,7 @@ def test_a_secret_is_in_no_line(capfdbinary: pytest.CaptureFixture[bytes]) -> No
 
 def test_a_secret_of_several_lines_is_in_none(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """A key: what is printed is compared line by line."""
-    printed = launch._Printed({"KEY": "-----BEGIN\nabcdef\n-----END\n"})
+    printed = Printed({"KEY": "-----BEGIN\nabcdef\n-----END\n"})
 
     assert printed.pass_on(io.BytesIO(b"-----BEGIN\nabcdef\n-----END\nlast"))
     assert b"[secret]\n[secret]\n[secret]\nlast" == capfdbinary.readouterr().out
@@ -42,7 +43,7 @@ def test_a_flood_is_ended(
 ) -> None:
     """And the message says so."""
     monkeypatch.setattr(launch, "MOST_PRINTED", 20)
-    printed = launch._Printed({})
+    printed = Printed({})
 
     assert not printed.pass_on(io.BytesIO(b"0123456789\n" * 3))
     assert b"0123456789\n" == capfdbinary.readouterr().out
@@ -62,7 +63,7 @@ def test_a_flood_is_ended(
 def test_a_failed_arm_is_one_message(wording: Wording, ended: End, number: str) -> None:
     """What came before it in the log says why."""
     with pytest.raises(launch.ArmError, match=rf"\b{number}\b") as refused:
-        launch._refuse_failure(ended, launch._Printed({}), "ray")
+        launch._refuse_failure(ended, Printed({}), "ray")
     wording("script", str(refused.value))
 
 

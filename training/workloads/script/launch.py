@@ -5,12 +5,10 @@ The command is the user's, and so are its processes; what they print goes to thi
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
 
 from training.contract import progress, provenance
 from training.contract.arms import ARMS, NATIVE
@@ -26,6 +24,7 @@ from training.workloads.script import commands, left_files, summary
 from training.workloads.script.detail import Artifact
 from training.workloads.script.environment import measured_into, observed_by
 from training.workloads.script.execution_site import Invocation, here
+from training.workloads.script.printed import Printed
 from training.workloads.script.recipe import ScriptRecipe, patterns, variables
 from training.workloads.script.resolve import resolve, why_not
 
@@ -65,7 +64,7 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
             storage=request.storage,
         )
         environment = place.variables(invocation)
-        printed = _Printed({**place.secret, **secrets_of(os.environ)})
+        printed = Printed({**place.secret, **secrets_of(os.environ)})
         usage, killed, before = Usage(), cgroup.memory_kills(), left_files.look(commands.folder(resolved.script))
         end = foreign_command.run(
             command.command, str(commands.folder(resolved.script)), environment, place.cpus(command), printed.pass_on
@@ -129,7 +128,7 @@ def _kept(recipe: ScriptRecipe, folder: Path, request: Request) -> list[Artifact
     return kept
 
 
-def _refuse_failure(end: foreign_command.End, printed: "_Printed", arm: str) -> None:
+def _refuse_failure(end: foreign_command.End, printed: Printed, arm: str) -> None:
     if printed.count > MOST_PRINTED:
         raise ArmError(
             f"it printed more than {MOST_PRINTED // 2**20} MiB and was ended: a measurement would time its printing"
@@ -142,24 +141,3 @@ def _refuse_failure(end: foreign_command.End, printed: "_Printed", arm: str) -> 
             f"the script ended with {how} in the arm {arm}; its last lines are above. `make try` with the same script "
             "runs some steps of every arm and says what usually helps"
         )
-
-
-class _Printed:
-    """Passes on what a script prints, without the values of secret variables, until it is too much."""
-
-    def __init__(self, secret: Mapping[str, str]) -> None:
-        self.count = 0
-        parts = {part for value in secret.values() for part in value.splitlines() if part}
-        self._secret = sorted((part.encode() for part in parts), key=len, reverse=True)
-
-    def pass_on(self, out: IO[bytes]) -> bool:
-        """Copy output to this process's own, line by line; return False when it is too much."""
-        for line in out:
-            self.count += len(line)
-            if self.count > MOST_PRINTED:
-                return False
-            for value in self._secret:
-                line = line.replace(value, b"[secret]")  # noqa: PLW2901 (one after another)
-            sys.stdout.buffer.write(line)
-            sys.stdout.buffer.flush()
-        return True

@@ -1,0 +1,97 @@
+"""Arms of a search are compared trial by trial."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.search.made import ALONE, RECIPE, TOGETHER, failed, result, trial
+from training.workloads.search.same_work import of_results
+
+ALL = ("baseline", "wide", "native", "ray")
+
+
+def test_equal_trials_are_the_same_work() -> None:
+    known = of_results([result(arm, ALONE if arm in ALL[:2] else TOGETHER) for arm in ALL])
+
+    assert {item: value for item, (value, _) in known.items()} == {
+        "configurations": True, "epochs": True, "weights": True, "metric": True,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("item", "other"),
+    [
+        ("configurations", {"config": {"lr": 0.5}}),
+        ("epochs", {"epochs": 2}),
+        ("weights", {"weights": "f" * 64}),
+    ],
+)
+def test_a_trial_that_differs_is_named(item: str, other: dict[str, object]) -> None:
+    changed = [*TOGETHER[:2], replace(TOGETHER[2], **other), TOGETHER[3]]  # type: ignore[arg-type]
+
+    value, why = of_results([result("baseline", ALONE), result("native", TOGETHER), result("ray", changed)])[item]
+
+    assert value is False
+    assert "trial 3" in why
+    assert "ray" in why
+
+
+def test_weights_that_nobody_saw_are_not_known() -> None:
+    unseen = [replace(each, weights=None) for each in TOGETHER]
+
+    assert of_results([result("native", unseen), result("ray", unseen)])["weights"][0] is None
+
+
+def test_other_threads_give_other_weights_and_nearly_the_same_metric() -> None:
+    wide = [replace(each, weights="e" * 64, metric=(each.metric or 0) + 0.001) for each in ALONE]
+
+    known = of_results([result("baseline", ALONE), result("wide", wide), result("ray", TOGETHER)])
+
+    assert known["weights"][0] is True
+    assert known["metric"][0] is True
+
+
+@pytest.mark.parametrize(("tolerance", "value"), [(None, None), (0.2, True)])
+def test_a_metric_far_off_is_no_proof_of_the_same_work(tolerance: float | None, value: bool | None) -> None:
+    recipe = replace(RECIPE, metric_tolerance=tolerance)
+    wide = [replace(each, metric=(each.metric or 0) + 0.1) for each in ALONE]
+
+    known = of_results([result("baseline", ALONE, recipe), result("wide", wide, recipe)])
+
+    assert known["metric"][0] is value
+
+
+def test_a_trial_that_failed_in_one_arm_alone_is_other_work() -> None:
+    broken = [*TOGETHER[:3], failed(3, 14, 15)]
+
+    value, why = of_results([result("baseline", ALONE), result("ray", broken)])["epochs"]
+
+    assert value is False
+    assert "trial 4" in why
+
+
+def test_a_trial_that_failed_everywhere_is_the_same() -> None:
+    alone, together = [*ALONE[:3], failed(3, 18, 19)], [*TOGETHER[:3], failed(3, 14, 15)]
+
+    assert {value for value, _ in of_results([result("baseline", alone), result("ray", together)]).values()} == {True}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "items"),
+    [
+        ({"search_scheduler": "asha"}, {"configurations": True, "epochs": None}),
+        ({"search_algorithm": "tpe"}, {"configurations": None, "epochs": True}),
+    ],
+)
+def test_what_a_rule_chose_is_never_proved_equal(chosen: dict[str, str], items: dict[str, bool | None]) -> None:
+    recipe = replace(RECIPE, **chosen)  # type: ignore[arg-type]
+
+    known = of_results([result("baseline", ALONE, recipe), result("ray", TOGETHER, recipe)])
+
+    assert {item: value for item, (value, _) in known.items()} == items
+
+
+def test_an_arm_may_make_its_trials_in_another_order() -> None:
+    late = [trial(0, 16, 20), *TOGETHER[1:3], trial(3, 10, 13)]
+
+    assert of_results([result("native", TOGETHER), result("ray", late)])["weights"][0] is True

@@ -1,0 +1,88 @@
+"""Whether the arms of a search did the same: their trials, one by one. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+from training.contract.arms import ARMS
+from training.contract.result import TrainingResult
+from training.workloads.search.recipe import SearchRecipe
+from training.workloads.search.summary import CONFIGURATIONS, EPOCHS, FAILED, METRICS, UNKNOWN, WEIGHTS
+
+TOLERANCE = 0.01
+"""Part of a metric by which it may differ where trials have other numbers of threads, and no tolerance is set: other
+threads add in another order."""
+Known = tuple[bool | None, str]
+_WORDS = {
+    CONFIGURATIONS: "the same configurations, trial by trial",
+    EPOCHS: "as many epochs in each trial",
+    WEIGHTS: "equal weights at the end of each trial",
+    METRICS: "the same metric at the end of each trial",
+}
+
+
+def of_results(results: Sequence[TrainingResult]) -> Mapping[str, Known]:
+    """Return for each item whether the arms of a repeat have it in common, and its description."""
+    recipe = SearchRecipe.from_dict(results[0].recipe)
+    if failed := _different_failures(results):
+        return {EPOCHS: (False, failed)}
+    chosen = recipe.search_algorithm != "random"
+    return {
+        CONFIGURATIONS: (None, "each arm's algorithm chose configurations of its own")
+        if chosen
+        else _equal(results, CONFIGURATIONS, "another configuration"),
+        EPOCHS: (None, "stopping chose how many epochs each trial trained")
+        if recipe.search_scheduler != "none"
+        else _equal(results, EPOCHS, "another number of epochs"),
+        **({} if chosen or recipe.search_scheduler != "none" else _same_training(results, recipe)),
+    }
+
+
+def _different_failures(results: Sequence[TrainingResult]) -> str:
+    first, *others = [[word == FAILED for word in _words(each, EPOCHS)] for each in results]
+    for result, failed in zip(results[1:], others, strict=True):
+        if failed != first:
+            number = next(number for number, pair in enumerate(zip(first, failed, strict=True)) if len(set(pair)) > 1)
+            where = results[0].arm if first[number] else result.arm
+            return f"trial {number + 1} failed in the arm {where} and not in the other"
+    return ""
+
+
+def _same_training(results: Sequence[TrainingResult], recipe: SearchRecipe) -> dict[str, Known]:
+    """Weights are compared among arms of equal threads a trial; an arm with others by the metric."""
+    alike: dict[int, list[TrainingResult]] = {}
+    for result in results:
+        alike.setdefault(ARMS[result.arm].compute_threads(recipe), []).append(result)
+    groups = list(alike.values())
+    weights = [_equal(group, WEIGHTS, "other weights") for group in groups if len(group) > 1]
+    worst = min(weights, key=lambda known: {False: 0, None: 1, True: 2}[known[0]], default=(True, _WORDS[WEIGHTS]))
+    return {WEIGHTS: worst, METRICS: _near([group[0] for group in groups], recipe)}
+
+
+def _near(results: Sequence[TrainingResult], recipe: SearchRecipe) -> Known:
+    """Arms whose trials have other numbers of threads: never proof of other work, as their sums differ."""
+    for first, other in pairwise(results):
+        for number, pair in enumerate(zip(_words(first, METRICS), _words(other, METRICS), strict=True)):
+            if FAILED in pair:
+                continue
+            one, two = map(float, pair)
+            allowed = recipe.metric_tolerance if recipe.metric_tolerance is not None else TOLERANCE * max(abs(one), abs(two))
+            if abs(one - two) > allowed:
+                return None, (
+                    f"trial {number + 1} ended with {recipe.metric} {one:g} in the arm {first.arm} and {two:g} in "
+                    f"{other.arm}, which has other threads a trial"
+                )
+    return True, _WORDS[METRICS]
+
+
+def _equal(results: Sequence[TrainingResult], item: str, what: str) -> Known:
+    for first, other in pairwise(results):
+        for number, (one, two) in enumerate(zip(_words(first, item), _words(other, item), strict=True)):
+            if UNKNOWN in (one, two):
+                return None, f"{item} of trial {number + 1} are not known"
+            if one != two:
+                return False, f"trial {number + 1} had {what} in the arm {first.arm} than in {other.arm}"
+    return True, _WORDS[item]
+
+
+def _words(result: TrainingResult, item: str) -> list[str]:
+    return result.did[item].split(" ")
