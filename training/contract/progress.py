@@ -6,6 +6,7 @@ Rank 0 writes; whoever wants to show progress reads. A line is one of
    "imagesPerSecond", "secondsLeft"}
   {"event": "steps", "step", "steps", "stepsPerEpoch", "epochs", "secondsLeft"}: what is not known null; of a script,
    and where `EACH_STEP` is set
+  {"event": "trial", "trial", "ended", "trials", "state", "metric", "value"}: of a search, whenever a trial has ended
   {"event": "checkpoint", "epoch", "step"}: kept after that epoch, so many optimizer steps from the start
   {"event": "resume", "epoch", "step"}: training goes on from that
   {"event": "line", "text"}: the newest of a job's log, where nothing else of the job is seen
@@ -95,11 +96,19 @@ def describe(event: dict[str, Any]) -> str:
             f"{event['workers']} worker(s), {event['images']:,} images, {event['stepsPerEpoch']} steps an epoch, "
             f"{event['epochs']} epoch(s)"
         )
+    if event.get("event") == "trial":
+        return f"{event['ended']} of {event['trials']} trials: {_how_it_ended(event)}"
     if event.get("event") == "checkpoint":
         return f"checkpoint after epoch {event['epoch']}"
     if event.get("event") == "resume":
         return f"goes on from the checkpoint after epoch {event['epoch']}"
     return printable(str(event.get("text", "")))
+
+
+def _how_it_ended(event: dict[str, Any]) -> str:
+    """`trial 3 finished with accuracy 0.93`, or `trial 3 failed`."""
+    with_metric = "" if event["value"] is None else f" with {event['metric']} {event['value']:.5g}"
+    return f"trial {event['trial']} {event['state']}{with_metric}"
 
 
 def epoch_of(event: dict[str, Any]) -> int | None:

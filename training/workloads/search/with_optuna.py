@@ -14,7 +14,7 @@ from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from training.workloads.search import trial
+from training.workloads.search import told, trial
 from training.workloads.search.plan import Plan
 from training.workloads.search.recipe import SearchRecipe
 from training.workloads.search.space import Space
@@ -110,14 +110,15 @@ def _work(study: optuna.Study, plan: Plan) -> None:
     """Make trials until the study has as many as are wanted."""
     recipe = plan.settings
     distributions = Space.parse(recipe.search_space).distributions()
-    holds = recipe.search_scheduler == "asha"
+    decides = recipe.search_scheduler == "asha"
     while (asked := study.ask(distributions)).number < recipe.search_trials:
 
         def goes_on(report: int, value: float, asked: optuna.Trial = asked) -> bool:
             asked.report(value, step=report)
             return not asked.should_prune()
 
-        record = trial.run_trial(plan, asked.number, asked.params, goes_on if holds else None)
+        record = trial.run_trial(plan, asked.number, asked.params, goes_on if decides else None)
+        told.tell(plan, record)
         if record.state == "finished":
             study.tell(asked, record.metric)
         else:

@@ -16,7 +16,8 @@ from ray.tune.search import Searcher
 
 from training.launch import entry
 from training.launch.ray import driver
-from training.workloads.search import trial
+from training.workloads.search import told, trial
+from training.workloads.search.detail import Trial
 from training.workloads.search.plan import Plan
 from training.workloads.search.recipe import SearchRecipe
 from training.workloads.search.space import Space
@@ -35,23 +36,31 @@ class ScriptTrial(tune.Trainable):
     def setup(self, config: dict[str, Any], plan: Plan) -> None:
         """Start the script with a configuration."""
         recipe, drawn = plan.settings, config.get(DRAWN)
+        self._plan, self._is_told = plan, False
         number, configuration = drawn or (_next_number(plan), config)
         self._metric = recipe.metric
-        self._running = trial.start(plan, number, configuration, holds=recipe.search_scheduler == "asha")
+        self._running = trial.start(plan, number, configuration, decides=recipe.search_scheduler == "asha")
 
     def step(self) -> dict[str, Any]:
         """Return the next report of the metric; the last, at the trial's end. Raises TrialFailedError."""
         report = self._running.next_report()
         if report is not None:
-            return {self._metric: report}
-        record = self._running.end()
+            return {self._metric: report.value}
+        record = self._end()
         if record.state == "failed":
             raise TrialFailedError(record.why)
         return {self._metric: record.metric, tune.result.DONE: True}
 
     def cleanup(self) -> None:
         """End the script, where Tune has stopped the trial."""
-        self._running.stop()
+        self._end()
+
+    def _end(self) -> Trial:
+        record = self._running.end()
+        if not self._is_told:
+            told.tell(self._plan, record)
+            self._is_told = True
+        return record
 
 
 def search(plan: Plan, flags: Sequence[str]) -> None:

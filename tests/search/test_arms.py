@@ -1,0 +1,189 @@
+"""Each arm of a search, as it is measured: its own entry point, real Optuna and real Ray Tune, a plain script."""
+
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from training.contract.arms import ARMS
+from training.contract.provenance import PROJECT
+from training.contract.result import NAME, TrainingResult, read
+from training.workloads.search import detail
+from training.workloads.search.detail import SearchDetail
+from training.workloads.search.plan import TRIALS
+from training.workloads.search.recipe import SearchRecipe
+from training.workloads.search.same_work import of_results
+
+SCRIPT = """
+import argparse, math, os, sys, time
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--width", type=int)
+parser.add_argument("--epochs", type=int)
+parser.add_argument("--broken", default="")
+options = parser.parse_args()
+for epoch in range(options.epochs):
+    time.sleep(0.05)
+    if options.width % 3 == 0 and options.broken == "raises":
+        raise RuntimeError("too wide")
+    if options.width % 3 == 0 and options.broken == "exits":
+        os._exit(3)
+    print(f"loss {abs(math.log10(options.lr) + 2) + options.width / 1000 + 1 / (epoch + 1)}", flush=True)
+"""
+RECIPE = SearchRecipe(
+    search_space='{"lr": {"log": [0.0001, 0.1]}, "width": {"int": [1, 30]}}',
+    search_trials=6,
+    metric="loss",
+    metric_mode="min",
+    metric_pattern=r"loss (\S+)",
+    epochs=4,
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """An arm that was run."""
+
+    code: int
+    printed: str
+    folder: Path
+
+    @property
+    def result(self) -> TrainingResult:
+        """What it left."""
+        return read(self.folder / NAME)
+
+    @property
+    def trials(self) -> list[detail.Trial]:
+        """Its trials, by number."""
+        found = self.result.detail
+        assert isinstance(found, SearchDetail)
+        return found.trials
+
+
+def run(arm: str, folder: Path, arguments: str = "", recipe: SearchRecipe = RECIPE) -> Run:
+    """Run an arm over the plain script, as the project runs it."""
+    script, home = folder / "mine" / "train.py", folder / arm
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(SCRIPT, encoding="utf-8")
+    asked = f"--lr {{lr}} --width {{width}} --epochs {{epochs}} {arguments}".strip()
+    flags = replace(recipe, script=str(script), script_arguments=asked).flags()
+    command = [sys.executable, "-m", f"training.{arm}", "--result", str(home / NAME), *flags]
+    ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False)
+    return Run(ended.returncode, ended.stdout + ended.stderr, home)
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """Every arm, over the same trials."""
+    folder = tmp_path_factory.mktemp("search")
+    return {arm: run(arm, folder) for arm in ARMS}
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_an_arm_makes_every_trial_once(ended: dict[str, Run], arm: str) -> None:
+    assert ended[arm].code == 0, ended[arm].printed
+    assert {trial.state for trial in ended[arm].trials} == {"finished"}
+    assert [trial.epochs for trial in ended[arm].trials] == [4] * 6
+    assert len({str(trial.config) for trial in ended[arm].trials}) == 6
+
+
+def test_all_arms_have_the_same_configurations_in_the_same_order(ended: dict[str, Run]) -> None:
+    configurations = [[trial.config for trial in run.trials] for run in ended.values()]
+
+    assert all(each == configurations[0] for each in configurations)
+    known = of_results([run.result for run in ended.values()])
+    assert (known["configurations"][0], known["epochs"][0]) == (True, True)
+    assert known["weights"][0] is None
+
+
+@pytest.mark.parametrize(("arm", "most"), [("baseline", 1), ("wide", 1), ("native", 2), ("ray", 2)])
+def test_as_many_trials_run_at_a_time_as_the_arm_has_slots(ended: dict[str, Run], arm: str, most: int) -> None:
+    trials = ended[arm].trials
+    at_a_time = [sum(other.began <= each.began < other.ended for other in trials) for each in trials]
+
+    assert max(at_a_time) == most
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_the_best_is_the_least_loss_of_all(ended: dict[str, Run], arm: str) -> None:
+    result = ended[arm].result
+
+    assert result.search is not None
+    assert result.search.best_metric == min(trial.metric for trial in ended[arm].trials if trial.metric is not None)
+    assert result.scores["loss"] == result.search.best_metric
+
+
+@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize(("broken", "code"), [("raises", 1), ("exits", 3)])
+def test_a_trial_that_fails_is_counted_and_the_search_goes_on(tmp_path: Path, arm: str, broken: str, code: int) -> None:
+    made = run(arm, tmp_path, f"--broken {broken}")
+
+    assert made.code == 0, made.printed
+    failed = [trial for trial in made.trials if trial.state == "failed"]
+    assert failed
+    assert all(trial.config["width"] % 3 == 0 and trial.exit_code == code for trial in failed)
+    assert made.result.search is not None
+    assert made.result.search.failed == len(failed)
+
+
+@pytest.mark.parametrize("arm", ["baseline", "native", "ray"])
+def test_a_search_of_which_all_trials_fail_has_no_result(tmp_path: Path, arm: str) -> None:
+    wide = replace(RECIPE, search_space='{"lr": {"log": [0.0001, 0.1]}, "width": {"choice": [3, 6]}}', search_trials=2)
+
+    made = run(arm, tmp_path, "--broken raises", wide)
+
+    assert made.code == 1
+    assert "too wide" in made.printed
+    assert not (made.folder / NAME).exists()
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_stopping_trains_less_and_keeps_the_same_configurations(
+    ended: dict[str, Run], tmp_path: Path, arm: str
+) -> None:
+    made = run(arm, tmp_path, recipe=replace(RECIPE, search_scheduler="asha", search_reduction=2))
+
+    assert made.code == 0, made.printed
+    assert [trial.config for trial in made.trials] == [trial.config for trial in ended[arm].trials]
+    assert made.result.search is not None
+    assert made.result.search.stopped > 0
+    assert made.result.search.finished > 0
+    assert made.result.search.failed == 0
+
+
+@pytest.mark.parametrize("arm", ["baseline", "native", "ray"])
+def test_an_algorithm_chooses_its_own_configurations(tmp_path: Path, arm: str) -> None:
+    made = run(arm, tmp_path, recipe=replace(RECIPE, search_algorithm="tpe"))
+
+    assert made.code == 0, made.printed
+    assert len({str(trial.config) for trial in made.trials}) == 6
+
+
+@pytest.mark.parametrize("arm", ["baseline", "native", "ray"])
+def test_nothing_is_left_of_a_search_that_is_ended(tmp_path: Path, arm: str) -> None:
+    """SIGTERM to the run, as the project ends one after Ctrl-C."""
+    script, home = tmp_path / "train.py", tmp_path / arm
+    script.write_text(SCRIPT, encoding="utf-8")
+    recipe = replace(RECIPE, epochs=2000, script=str(script), script_arguments="--lr {lr} --width {width} --epochs {epochs}")
+    running = subprocess.Popen(
+        [sys.executable, "-m", f"training.{arm}", "--result", str(home / NAME), *recipe.flags()],
+        cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        while not list((home / TRIALS).glob("*/log.txt")):
+            assert running.poll() is None
+            time.sleep(0.1)
+        children = psutil.Process(running.pid).children(recursive=True)
+        running.terminate()
+        running.wait(60)
+    finally:
+        running.kill()
+    _, alive = psutil.wait_procs(children, timeout=15)
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+    assert not (home / NAME).exists()

@@ -1,0 +1,17 @@
+"""Tells how far a search is: a line of progress for each trial that has ended."""
+
+from pathlib import Path
+
+from training.contract.progress import Progress
+from training.workloads.search.detail import RECORD, Trial
+from training.workloads.search.plan import TRIALS, Plan
+
+
+def tell(plan: Plan, trial: Trial) -> None:
+    """Write that a trial has ended, beside the run's result."""
+    recipe, folder = plan.settings, Path(plan.folder)
+    ended = sum(1 for _ in (folder / TRIALS).glob(f"*/{RECORD}"))
+    Progress(folder).write(
+        "trial", trial=trial.number + 1, ended=ended, trials=recipe.search_trials, state=trial.state,
+        metric=recipe.metric, value=trial.metric,
+    )  # fmt: skip
