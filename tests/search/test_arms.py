@@ -147,7 +147,7 @@ def test_a_search_of_which_all_trials_fail_has_no_result(tmp_path: Path, arm: st
 def test_stopping_trains_less_and_keeps_the_same_configurations(
     ended: dict[str, Run], tmp_path: Path, arm: str
 ) -> None:
-    made = run(arm, tmp_path, recipe=replace(RECIPE, search_scheduler="asha", search_reduction=2))
+    made = run(arm, tmp_path, recipe=replace(RECIPE, epochs=20, search_scheduler="asha", search_reduction=2))
 
     assert made.code == 0, made.printed
     assert [trial.config for trial in made.trials] == [trial.config for trial in ended[arm].trials]
