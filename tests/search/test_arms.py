@@ -170,7 +170,9 @@ def test_nothing_is_left_of_a_search_that_is_ended(tmp_path: Path, arm: str) -> 
     """SIGTERM to the run, as the project ends one after Ctrl-C."""
     script, home = tmp_path / "train.py", tmp_path / arm
     script.write_text(SCRIPT, encoding="utf-8")
-    recipe = replace(RECIPE, epochs=2000, script=str(script), script_arguments="--lr {lr} --width {width} --epochs {epochs}")
+    recipe = replace(
+        RECIPE, epochs=2000, script=str(script), script_arguments="--lr {lr} --width {width} --epochs {epochs}"
+    )
     running = subprocess.Popen(
         [sys.executable, "-m", f"training.{arm}", "--result", str(home / NAME), *recipe.flags()],
         cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

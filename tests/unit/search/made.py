@@ -38,7 +38,16 @@ def trial(number: int, began: float, ended: float, **more: Any) -> Trial:
 def failed(number: int, began: float, ended: float) -> Trial:
     """A trial that raised in its first epoch."""
     return trial(
-        number, began, ended, state="failed", epochs=0, points=[], metric=None, weights=None, exit_code=1, why="it raised"
+        number,
+        began,
+        ended,
+        state="failed",
+        epochs=0,
+        points=[],
+        metric=None,
+        weights=None,
+        exit_code=1,
+        why="it raised",
     )
 
 

@@ -1,6 +1,6 @@
 """Whether the arms of a search did the same: their trials, one by one. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from training.contract.arms import ARMS
@@ -65,7 +65,9 @@ def _near(results: Sequence[TrainingResult], recipe: SearchRecipe) -> Known:
             if FAILED in pair:
                 continue
             one, two = map(float, pair)
-            allowed = recipe.metric_tolerance if recipe.metric_tolerance is not None else TOLERANCE * max(abs(one), abs(two))
+            allowed = (
+                recipe.metric_tolerance if recipe.metric_tolerance is not None else TOLERANCE * max(abs(one), abs(two))
+            )
             if abs(one - two) > allowed:
                 return None, (
                     f"trial {number + 1} ended with {recipe.metric} {one:g} in the arm {first.arm} and {two:g} in "

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import ray
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 from ray.tune.search import Searcher
@@ -30,7 +29,7 @@ class TrialFailedError(RuntimeError):
     """A trial that failed: Tune counts it, and the search goes on."""
 
 
-class ScriptTrial(tune.Trainable):
+class ScriptTrial(tune.Trainable):  # type: ignore[misc] (it has no types)
     """One trial of the user's script, in a process of its own."""
 
     def setup(self, config: dict[str, Any], plan: Plan) -> None:
