@@ -87,6 +87,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
 
 @pytest.mark.parametrize("arm", ARMS)
 def test_an_arm_makes_every_trial_once(ended: dict[str, Run], arm: str) -> None:
+    """Of six trials none is missing, and each trained all of its epochs."""
     assert ended[arm].code == 0, ended[arm].printed
     assert {trial.state for trial in ended[arm].trials} == {"finished"}
     assert [trial.epochs for trial in ended[arm].trials] == [4] * 6
@@ -94,6 +95,7 @@ def test_an_arm_makes_every_trial_once(ended: dict[str, Run], arm: str) -> None:
 
 
 def test_all_arms_have_the_same_configurations_in_the_same_order(ended: dict[str, Run]) -> None:
+    """They are drawn once; weights of a plain script are not known."""
     configurations = [[trial.config for trial in run.trials] for run in ended.values()]
 
     assert all(each == configurations[0] for each in configurations)
@@ -104,6 +106,7 @@ def test_all_arms_have_the_same_configurations_in_the_same_order(ended: dict[str
 
 @pytest.mark.parametrize(("arm", "most"), [("baseline", 1), ("wide", 1), ("native", 2), ("ray", 2)])
 def test_as_many_trials_run_at_a_time_as_the_arm_has_slots(ended: dict[str, Run], arm: str, most: int) -> None:
+    """And never more."""
     trials = ended[arm].trials
     at_a_time = [sum(other.began <= each.began < other.ended for other in trials) for each in trials]
 
@@ -112,6 +115,7 @@ def test_as_many_trials_run_at_a_time_as_the_arm_has_slots(ended: dict[str, Run]
 
 @pytest.mark.parametrize("arm", ARMS)
 def test_the_best_is_the_least_loss_of_all(ended: dict[str, Run], arm: str) -> None:
+    """With `metricMode min`."""
     result = ended[arm].result
 
     assert result.search is not None
@@ -122,6 +126,7 @@ def test_the_best_is_the_least_loss_of_all(ended: dict[str, Run], arm: str) -> N
 @pytest.mark.parametrize("arm", ARMS)
 @pytest.mark.parametrize(("broken", "code"), [("raises", 1), ("exits", 3)])
 def test_a_trial_that_fails_is_counted_and_the_search_goes_on(tmp_path: Path, arm: str, broken: str, code: int) -> None:
+    """By an exception, and by a hard exit."""
     made = run(arm, tmp_path, f"--broken {broken}")
 
     assert made.code == 0, made.printed
@@ -134,6 +139,7 @@ def test_a_trial_that_fails_is_counted_and_the_search_goes_on(tmp_path: Path, ar
 
 @pytest.mark.parametrize("arm", ["baseline", "native", "ray"])
 def test_a_search_of_which_all_trials_fail_has_no_result(tmp_path: Path, arm: str) -> None:
+    """The last lines of the first trial say why."""
     wide = replace(RECIPE, search_space='{"lr": {"log": [0.0001, 0.1]}, "width": {"choice": [3, 6]}}', search_trials=2)
 
     made = run(arm, tmp_path, "--broken raises", wide)
@@ -147,6 +153,7 @@ def test_a_search_of_which_all_trials_fail_has_no_result(tmp_path: Path, arm: st
 def test_stopping_trains_less_and_keeps_the_same_configurations(
     ended: dict[str, Run], tmp_path: Path, arm: str
 ) -> None:
+    """A script that prints its metric is stopped by a signal."""
     made = run(arm, tmp_path, recipe=replace(RECIPE, epochs=20, search_scheduler="asha", search_reduction=2))
 
     assert made.code == 0, made.printed
@@ -159,6 +166,7 @@ def test_stopping_trains_less_and_keeps_the_same_configurations(
 
 @pytest.mark.parametrize("arm", ["baseline", "native", "ray"])
 def test_an_algorithm_chooses_its_own_configurations(tmp_path: Path, arm: str) -> None:
+    """Optuna's TPE, in Tune by OptunaSearch."""
     made = run(arm, tmp_path, recipe=replace(RECIPE, search_algorithm="tpe"))
 
     assert made.code == 0, made.printed

@@ -78,7 +78,7 @@ def _events(text: bytes) -> Iterator[dict[str, Any]]:
             yield event
 
 
-def describe(event: dict[str, Any]) -> str:
+def describe(event: dict[str, Any]) -> str:  # noqa: PLR0911 (one return a kind)
     """One line for people."""
     if event.get("event") == "epoch":
         validation = event.get("validationAccuracy")

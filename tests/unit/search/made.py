@@ -65,8 +65,8 @@ def ended(arm: str, trials: Sequence[Trial], recipe: SearchRecipe = RECIPE) -> s
     script = Script(path=Path("train.py"), kind="other", modules=frozenset(), arguments=())
     resolved = ResolvedScript(recipe=recipe, script=script, python="python", versions={"python": "3.11"})
     return summary.EndedSearch(
-        resolved=resolved, plan=plan, command="python train.py", end=End(code=0, began=5, ended=21, left=0, processes=3),
-        trials=trials, host=HOST, throttled_seconds=None,
+        resolved=resolved, plan=plan, command="python train.py",
+        end=End(code=0, began=5, ended=21, left=0, processes=3), trials=trials, host=HOST, throttled_seconds=None,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ ALL = ("baseline", "wide", "native", "ray")
 
 
 def test_equal_trials_are_the_same_work() -> None:
+    """In all four arms."""
     known = of_results([result(arm, ALONE if arm in ALL[:2] else TOGETHER) for arm in ALL])
 
     assert {item: value for item, (value, _) in known.items()} == {
@@ -27,6 +28,7 @@ def test_equal_trials_are_the_same_work() -> None:
     ],
 )
 def test_a_trial_that_differs_is_named(item: str, other: dict[str, object]) -> None:
+    """With the arm where it differs."""
     changed = [*TOGETHER[:2], replace(TOGETHER[2], **other), TOGETHER[3]]  # type: ignore[arg-type]
 
     value, why = of_results([result("baseline", ALONE), result("native", TOGETHER), result("ray", changed)])[item]
@@ -37,12 +39,14 @@ def test_a_trial_that_differs_is_named(item: str, other: dict[str, object]) -> N
 
 
 def test_weights_that_nobody_saw_are_not_known() -> None:
+    """Neither equal nor different."""
     unseen = [replace(each, weights=None) for each in TOGETHER]
 
     assert of_results([result("native", unseen), result("ray", unseen)])["weights"][0] is None
 
 
 def test_other_threads_give_other_weights_and_nearly_the_same_metric() -> None:
+    """Weights are compared among arms of equal threads alone."""
     wide = [replace(each, weights="e" * 64, metric=(each.metric or 0) + 0.001) for each in ALONE]
 
     known = of_results([result("baseline", ALONE), result("wide", wide), result("ray", TOGETHER)])
@@ -53,6 +57,7 @@ def test_other_threads_give_other_weights_and_nearly_the_same_metric() -> None:
 
 @pytest.mark.parametrize(("tolerance", "value"), [(None, None), (0.2, True)])
 def test_a_metric_far_off_is_no_proof_of_the_same_work(tolerance: float | None, value: bool | None) -> None:
+    """Unless `metricTolerance` allows it."""
     recipe = replace(RECIPE, metric_tolerance=tolerance)
     wide = [replace(each, metric=(each.metric or 0) + 0.1) for each in ALONE]
 
@@ -62,6 +67,7 @@ def test_a_metric_far_off_is_no_proof_of_the_same_work(tolerance: float | None, 
 
 
 def test_a_trial_that_failed_in_one_arm_alone_is_other_work() -> None:
+    """Whatever the other trials did."""
     broken = [*TOGETHER[:3], failed(3, 14, 15)]
 
     value, why = of_results([result("baseline", ALONE), result("ray", broken)])["epochs"]
@@ -71,6 +77,7 @@ def test_a_trial_that_failed_in_one_arm_alone_is_other_work() -> None:
 
 
 def test_a_trial_that_failed_everywhere_is_the_same() -> None:
+    """It is a bad configuration."""
     alone, together = [*ALONE[:3], failed(3, 18, 19)], [*TOGETHER[:3], failed(3, 14, 15)]
 
     assert {value for value, _ in of_results([result("baseline", alone), result("ray", together)]).values()} == {True}
@@ -84,6 +91,7 @@ def test_a_trial_that_failed_everywhere_is_the_same() -> None:
     ],
 )
 def test_what_a_rule_chose_is_never_proved_equal(chosen: dict[str, str], items: dict[str, bool | None]) -> None:
+    """Stopping chooses epochs, an algorithm configurations."""
     recipe = replace(RECIPE, **chosen)  # type: ignore[arg-type]
 
     known = of_results([result("baseline", ALONE, recipe), result("ray", TOGETHER, recipe)])
@@ -92,6 +100,7 @@ def test_what_a_rule_chose_is_never_proved_equal(chosen: dict[str, str], items: 
 
 
 def test_an_arm_may_make_its_trials_in_another_order() -> None:
+    """Trials are known by their number."""
     late = [trial(0, 16, 20), *TOGETHER[1:3], trial(3, 10, 13)]
 
     assert of_results([result("native", TOGETHER), result("ray", late)])["weights"][0] is True

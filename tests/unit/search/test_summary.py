@@ -30,6 +30,7 @@ def test_time_between_trials_is_that_of_slots_that_had_more_to_do() -> None:
 
 
 def test_slots_are_those_that_were_free() -> None:
+    """A trial is of the slot that was free first."""
     slots = ended("ray", TOGETHER).slots
 
     assert [[trial.number for trial in slot] for slot in slots] == [[0, 2], [1, 3]]
@@ -37,6 +38,7 @@ def test_slots_are_those_that_were_free() -> None:
 
 @pytest.mark.parametrize(("mode", "best"), [("max", 3), ("min", 0)])
 def test_the_best_configuration_is_by_the_mode(mode: str, best: int) -> None:
+    """The greatest metric, or the least."""
     made = result("baseline", ALONE, replace(RECIPE, metric_mode=mode))
 
     assert made.search is not None
@@ -46,6 +48,7 @@ def test_the_best_configuration_is_by_the_mode(mode: str, best: int) -> None:
 
 
 def test_failed_trials_count_and_are_never_the_best() -> None:
+    """They are trials, without epochs."""
     made = result("baseline", [*ALONE[:3], failed(3, 18, 20)])
 
     assert made.search is not None
@@ -63,6 +66,7 @@ def test_a_stopped_trial_is_not_the_best() -> None:
 
 
 def test_what_nobody_saw_is_null_with_a_reason() -> None:
+    """Epochs and weights of a plain script."""
     made = result("baseline", [replace(each, epochs=None, weights=None) for each in ALONE])
 
     assert made.search is not None

@@ -76,9 +76,8 @@ def launch(request: Request, arm: str) -> TrainingResult:
 
 def trial_command(resolved: ResolvedScript, arm: str) -> ArmCommand:
     """Return the command of a trial: that of the script's one process, on all CPUs in an arm that has them for one."""
-    return resolved.arms({"storage": "{storage}"})[
-        arm if arm in ALONE and not resolved.recipe.workers == 1 else ALONE[0]
-    ]
+    of_script = arm if arm in ALONE and resolved.recipe.workers > 1 else ALONE[0]
+    return resolved.arms({"storage": "{storage}"})[of_script]
 
 
 def plan_of(resolved: ResolvedScript, command: ArmCommand, arm: str, folder: Path) -> Plan:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
+from itertools import pairwise
 
 from training.contract import provenance
 from training.contract.cpu_use import CpuWait
@@ -201,7 +202,7 @@ def _digest(text: str) -> str:
 def _ends(ended: EndedSearch) -> list[tuple[float, float]]:
     """Return when a trial ended and when the one before had; of the first, when it began."""
     times = [ended.began, *(trial.ended for trial in ended.in_order)]
-    return list(zip(times, times[1:], strict=False))
+    return list(pairwise(times))
 
 
 def _best_so_far(ended: EndedSearch) -> list[Reported]:
