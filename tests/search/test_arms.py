@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -173,27 +174,72 @@ def test_an_algorithm_chooses_its_own_configurations(tmp_path: Path, arm: str) -
     assert len({str(trial.config) for trial in made.trials}) == 6
 
 
-@pytest.mark.parametrize("arm", ["baseline", "native", "ray"])
-def test_nothing_is_left_of_a_search_that_is_ended(tmp_path: Path, arm: str) -> None:
-    """SIGTERM to the run, as the project ends one after Ctrl-C."""
-    script, home = tmp_path / "train.py", tmp_path / arm
+def started(arm: str, folder: Path, **more: object) -> subprocess.Popen[bytes]:
+    """An arm that was started, over trials that take long; returned when its first trial runs."""
+    script, home = folder / "train.py", folder / arm
     script.write_text(SCRIPT, encoding="utf-8")
-    recipe = replace(
-        RECIPE, epochs=2000, script=str(script), script_arguments="--lr {lr} --width {width} --epochs {epochs}"
-    )
+    asked = "--lr {lr} --width {width} --epochs {epochs}"
+    recipe = replace(RECIPE, **{"epochs": 2000, **more}, script=str(script), script_arguments=asked)  # type: ignore[arg-type]
     running = subprocess.Popen(
         [sys.executable, "-m", f"training.{arm}", "--result", str(home / NAME), *recipe.flags()],
         cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
+    while not list((home / TRIALS).glob("*/log.txt")):
+        assert running.poll() is None
+        time.sleep(0.1)
+    return running
+
+
+def below(running: subprocess.Popen[bytes], text: str) -> list[psutil.Process]:
+    """Its processes with this text in their command lines or names."""
+    found = []
+    for process in psutil.Process(running.pid).children(recursive=True):
+        with suppress(psutil.Error):
+            if text in " ".join(process.cmdline()) or text in process.name():
+                found.append(process)
+    return found
+
+
+def test_a_killed_actor_is_a_trial_that_failed(tmp_path: Path) -> None:
+    """Its script ends with it, the other trials are made, and Tune's count of failures is ours."""
+    running = started("ray", tmp_path, epochs=60)
     try:
-        while not list((home / TRIALS).glob("*/log.txt")):
-            assert running.poll() is None
-            time.sleep(0.1)
+        actor = below(running, "ray::ResourceTrainable")[0]
+        script = [each for each in below(running, "train.py --lr") if each.pid != running.pid]
+        actor.kill()
+        psutil.wait_procs(script, timeout=10)
+        assert running.wait(240) == 0
+    finally:
+        running.kill()
+    search = read(tmp_path / "ray" / NAME).search
+    assert search is not None
+    assert (search.finished, search.failed) == (5, 1)
+
+
+def test_a_killed_process_of_optuna_s_ends_the_run(tmp_path: Path) -> None:
+    """Its trials would be missing, and a search with holes is no result; nothing of it is left."""
+    running = started("native", tmp_path)
+    try:
         children = psutil.Process(running.pid).children(recursive=True)
-        running.terminate()
-        running.wait(60)
+        below(running, "--member 1")[0].kill()
+        assert running.wait(240) == 1
     finally:
         running.kill()
     _, alive = psutil.wait_procs(children, timeout=15)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
-    assert not (home / NAME).exists()
+    assert not (tmp_path / "native" / NAME).exists()
+
+
+@pytest.mark.parametrize("arm", ["baseline", "native", "ray"])
+def test_nothing_is_left_of_a_search_that_is_ended(tmp_path: Path, arm: str) -> None:
+    """SIGTERM to the run, as the project ends one after Ctrl-C."""
+    running = started(arm, tmp_path)
+    try:
+        children = psutil.Process(running.pid).children(recursive=True)
+        running.terminate()
+        running.wait(240)
+    finally:
+        running.kill()
+    _, alive = psutil.wait_procs(children, timeout=15)
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+    assert not (tmp_path / arm / NAME).exists()

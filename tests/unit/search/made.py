@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.provenance import Host
-from training.contract.result import TrainingResult
+from training.contract.result import Software, TrainingResult
 from training.launch.foreign_command import End
 from training.workloads.script.recognise import Script
 from training.workloads.script.resolve import ResolvedScript
@@ -73,5 +73,5 @@ def ended(arm: str, trials: Sequence[Trial], recipe: SearchRecipe = RECIPE) -> s
 def result(arm: str, trials: Sequence[Trial], recipe: SearchRecipe = RECIPE) -> TrainingResult:
     """What came of it, without hashes of files."""
     run = ended(arm, trials, recipe)
-    run.__dict__["software"] = None
+    run.__dict__["software"] = Software(code_hash="c", versions={}, platform="p", kernel="k", environment={})
     return summary.result(run)

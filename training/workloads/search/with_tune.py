@@ -15,7 +15,7 @@ from ray.tune.search import Searcher
 
 from training.launch import entry
 from training.launch.ray import driver
-from training.workloads.search import told, trial
+from training.workloads.search import detail, told, trial
 from training.workloads.search.detail import Trial
 from training.workloads.search.plan import Plan
 from training.workloads.search.recipe import SearchRecipe
@@ -27,6 +27,10 @@ DRAWN = "trial"
 
 class TrialFailedError(RuntimeError):
     """A trial that failed: Tune counts it, and the search goes on."""
+
+
+class TuneError(RuntimeError):
+    """A search that Tune and the records of the trials tell differently: its result would be a guess."""
 
 
 class ScriptTrial(tune.Trainable):  # type: ignore[misc] (it has no types)
@@ -63,13 +67,17 @@ class ScriptTrial(tune.Trainable):  # type: ignore[misc] (it has no types)
 
 
 def search(plan: Plan, flags: Sequence[str]) -> None:
-    """Make all trials. `flags`: those of the arm's entry point."""
+    """Make all trials. `flags`: those of the arm's entry point. Raises TuneError."""
     request = entry.parse(plan.arm, __doc__, [*flags])
     own = driver.start_ray(request, plan.arm)
     try:
-        tuner(plan, request.result.parent).fit()
+        results = tuner(plan, request.result.parent).fit()
     finally:
         driver.shut_down(own)
+    records = map(detail.read, map(plan.trial_folder, range(plan.settings.search_trials)))
+    failed = sum(record is None or record.state == "failed" for record in records)
+    if results.num_errors != failed:
+        raise TuneError(f"{failed} trials failed, and for Tune {results.num_errors}: what it says is above")
 
 
 def tuner(plan: Plan, folder: Path) -> tune.Tuner:
@@ -86,7 +94,11 @@ def tuner(plan: Plan, folder: Path) -> tune.Tuner:
             num_samples=1 if plan.configurations else recipe.search_trials,
             max_concurrent_trials=plan.slots,
         ),
-        run_config=tune.RunConfig(name="search", storage_path=str(folder / "ray")),
+        run_config=tune.RunConfig(
+            name="search",
+            storage_path=str(folder / "ray"),
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # the script keeps its own
+        ),
     )
 
 
