@@ -45,7 +45,7 @@ def search_by_processes(plan: Plan, path: Path) -> None:
     command = [sys.executable, "-m", "training.workloads.search.driver", str(path), "--member"]
     members = [subprocess.Popen([*command, str(number)]) for number in range(plan.slots)]
     try:
-        while any(member.poll() is None for member in members) and not any(member.returncode for member in members):
+        while None in (codes := [member.poll() for member in members]) and not any(codes):
             time.sleep(POLL_SECONDS)
     finally:
         _end(members)
