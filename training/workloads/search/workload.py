@@ -3,17 +3,24 @@
 from collections.abc import Mapping
 from typing import Any
 
-from training.contract.workload import Workload
+from training.contract.arms import ARMS
+from training.contract.workload import Installed, Workload
 from training.workloads.script import resolve
 from training.workloads.script import workload as script
 from training.workloads.search import same_work
 from training.workloads.search.detail import SearchDetail
 from training.workloads.search.recipe import SearchRecipe
+from training.workloads.search.words import CHECKS, ENTRIES, LACKS, ROLES, TITLES
 
 
 def words(recipe: Mapping[str, Any]) -> str:
     """Return what is searched: `train.py --epochs 4 --lr {lr}`."""
     return f"search over {script.words(recipe)}"
+
+
+def shown(recipe: SearchRecipe, arm: str, image: Installed = None) -> str:
+    """Return the command of a trial in an arm, for a review before anything is run."""
+    return resolve.shown(recipe, "wide" if ARMS[arm].all_cpus and recipe.workers > 1 else "baseline", image)
 
 
 WORKLOAD = Workload(
@@ -25,22 +32,25 @@ WORKLOAD = Workload(
     unit="trials",
     words=words,
     scores=(),
+    searches=True,
+    roles=ROLES,
+    titles=TITLES,
+    passed="trial",
+    passing="one trial of Ray",
+    passes_key=SearchRecipe.passes,
+    longer="A longer search",
+    replica="trial at a time",
+    entries=ENTRIES,
+    lacks=LACKS,
+    checks=CHECKS,
     packages=("optuna",),
     binds_ranks=False,
     by_path=("training/workloads/script/observe",),
     inputs=resolve.inputs,
     modules=resolve.modules,
-    command=resolve.shown,
+    command=shown,
     warm_up=resolve.warm_up,
     target=script.target,
     work_checks=(),
     same_work=same_work.of_results,
-    roles={"native": "alternative"},
-    titles={
-        "baseline": "Optuna, one trial at a time on {cpus}",
-        "wide": "Optuna, one trial at a time on {cpus}",
-        "native": "Optuna's processes, {workers} at a time",
-        "ray": "Ray Tune, {workers} at a time",
-    },
-    passed="trial",
 )
