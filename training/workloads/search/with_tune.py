@@ -33,7 +33,7 @@ class TuneError(RuntimeError):
     """A search that Tune and the records of the trials tell differently: its result would be a guess."""
 
 
-class ScriptTrial(tune.Trainable):  # type: ignore[misc] (it has no types)
+class ScriptTrial(tune.Trainable):  # type: ignore[misc]
     """One trial of the user's script, in a process of its own."""
 
     def setup(self, config: dict[str, Any], plan: Plan) -> None:
