@@ -29,7 +29,7 @@ def given(stack: str) -> dict[str, str]:
 
 
 STACKS = sorted(path.stem.removeprefix("Pulumi.") for path in (ROOT / "stacks").glob("Pulumi.*.yaml"))
-OF_EXAMPLES = [stack for stack in STACKS if given(stack).get("workload") == "script"]
+OF_EXAMPLES = [stack for stack in STACKS if "script" in given(stack)]
 OF_BUCKETS = [stack for stack in STACKS if "datasetPath" in given(stack)]
 OF_PLACES = [stack for stack in STACKS if stack not in (*OF_EXAMPLES, *OF_BUCKETS)]
 ON_KUBERNETES = [stack for stack in OF_PLACES if given(stack)["target"] not in ("local", "ray")]

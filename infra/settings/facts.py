@@ -31,6 +31,8 @@ class Facts:
     """Whether the packages of Ray's dashboard can be imported here."""
     tracking_installed: bool = True
     """Whether MLflow's client can be imported here."""
+    optuna_installed: bool = True
+    """Whether Optuna can be imported here."""
     cpu_quota: float | None = None
     """The CPUs that a quota of this machine or container allows; None without a quota."""
     cores_by_kind: tuple[int, ...] = ()
@@ -66,6 +68,7 @@ def machine_facts(project: str, stack: str, secret_keys: frozenset[str], configu
         secret_keys=secret_keys,
         dashboard_installed=find_spec("aiohttp_cors") is not None,
         tracking_installed=find_spec("mlflow") is not None,
+        optuna_installed=find_spec("optuna") is not None,
         cpu_quota=host.cpu_quota,
         cores_by_kind=topology.cores_by_kind(topology.read(provenance.allowed_cpus()) or ()),
         lacks_bfloat16=cpu.lacks_bfloat16(),

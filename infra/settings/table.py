@@ -33,7 +33,11 @@ from training.contract.workload import Installed, named
 
 _ALSO_OF_PROVIDERS = {"environment", "kubeconfig", "namespace"}
 """Keys that providers also have, as in `kubernetes:namespace`: alone they do not indicate a project of that name."""
-OF_WORKLOAD = {"cnn": "infra.settings.cnn", "script": "infra.settings.script"}
+OF_WORKLOAD = {
+    "cnn": "infra.settings.cnn",
+    "script": "infra.settings.script",
+    "search": "infra.settings.search",
+}
 """Modules with a workload's settings in addition to its recipe, `OWN`; only the chosen one is loaded."""
 SECTIONS: dict[str, type[Any]] = {
     "run": RunSettings,

@@ -133,6 +133,8 @@ def result_of(inputs: dict[str, Any]) -> str:
     recipe = recipe_of(json.loads(inputs["recipe"]))
     if isinstance(recipe, CnnRecipe):
         made = make_result(inputs["arm"], repeat, replace(recipe, seed=recipe.seed - repeat + 1))
+    elif recipe.workload == "search":
+        made = result_of_search(inputs["arm"], recipe)
     elif recipe.to_dict()["script"]:
         made = result_of_script(inputs["arm"], recipe)
     else:  # of a Job, which knows where the script is in its pods alone
@@ -154,6 +156,19 @@ def result_of_script(arm: str, recipe: Recipe) -> TrainingResult:
     command = found.arms({})[arm]
     seen = [rank(number, command.ranks, batch=64 // command.ranks) for number in range(command.ranks)]
     return summary.result(summary.EndedRun(found, command, end, tuple(seen), provenance.host(), throttled_seconds=0.0))
+
+
+def result_of_search(arm: str, recipe: Recipe) -> TrainingResult:
+    """Of trials one after another in each slot. What it takes is no module that the program has loaded."""
+    from tests.unit.search.made import result, trial
+    from training.workloads.search.recipe import SearchRecipe
+    from training.workloads.search.space import Space
+
+    assert isinstance(recipe, SearchRecipe)
+    slots = ARMS[arm].processes(recipe)
+    drawn = enumerate(Space.parse(recipe.search_space).draw(recipe.seed, recipe.search_trials))
+    trials = [trial(n, 10 + 2 * (n // slots), 11.5 + 2 * (n // slots), config=config) for n, config in drawn]
+    return result(arm, trials, recipe)
 
 
 def config_of(name: str, changes: dict[str, str]) -> dict[str, str]:

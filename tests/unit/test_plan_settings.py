@@ -30,6 +30,7 @@ from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.script import resolve
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import recognise
+from training.workloads.search.recipe import SearchRecipe
 
 BUILT = "kubernetes, built here"
 """The stack of an existing cluster, with an image that is pushed instead of one that is there."""
@@ -143,6 +144,13 @@ ANOTHER = {
     "metricMode": "min",
     "metricTarget": "0.1",
     "metricTolerance": "0.1",
+    "searchSpace": '{"lr": {"log": [0.001, 0.1]}}',
+    "searchTrials": "8",
+    "searchAlgorithm": "tpe",
+    "searchScheduler": "asha",
+    "searchGrace": "2",
+    "searchReduction": "2",
+    "metricPattern": "accuracy=(.+)",
 }
 """A value of each key that no stack has; `allowOversubscription` is true in one, and changes nothing there either."""
 
@@ -155,6 +163,14 @@ A_SCRIPT = {
     "scriptArguments": "--epochs {epochs}",
 }
 OF_SCRIPT = {*set(ScriptRecipe.settings()) - set(CnnRecipe.settings()), "requirements", "secretEnvironment"}
+A_SEARCH = {
+    "workload": "search",
+    "script": "examples/keras_spirals.py",
+    "scriptArguments": "--epochs {epochs} --lr {lr}",
+    "searchSpace": '{"lr": {"log": [0.0001, 0.1]}}',
+    "metric": "val_accuracy",
+}
+OF_SEARCH = set(SearchRecipe.settings()) - set(ScriptRecipe.settings())
 OF_CNN = set(CnnRecipe.settings()) - set(ScriptRecipe.settings())
 ROLE = {"storageRole": "arn:aws:iam::123456789012:role/training"}
 BESIDE = {
@@ -169,6 +185,8 @@ BESIDE = {
     "checkpointEpochs": {"storage": "s3://bucket/prefix", **ROLE},
     "artifacts": {"storage": "s3://bucket/prefix", **ROLE, "scriptArguments": "--epochs {epochs} --out {storage}"},
     "checkpointsKept": {"storage": "s3://bucket/prefix", **ROLE, "checkpointEpochs": "1"},
+    "searchGrace": {"searchScheduler": "asha"},
+    "searchReduction": {"searchScheduler": "asha"},
 }
 """What else must be set, before and after."""
 IN_S3 = {"storage": "s3://bucket/another", **ROLE}
@@ -194,9 +212,10 @@ REFUSED = (
     ("ray", "datasetPath"),
     *((stack, "operator") for stack in ("ci", "minikube")),
     *(("ray", key) for key in ("imageSize", "saveModel", "checkpointEpochs", "checkpointsKept", "artifacts")),
+    *((stack, key) for stack in EVERYWHERE if stack != "local" for key in OF_SEARCH),
 )
 """With an image that is there; without the registry it is pushed to; where this stack alone installs an operator;
-where no file of this machine is, nor storage."""
+where no file of this machine is, nor storage; where no trial can run yet."""
 
 
 @cache
@@ -234,11 +253,14 @@ def processes(settings: Settings) -> list[Any]:
     return [settings.cluster.namespace, *specs, ray_cluster.spec(made_of.ray_cluster)]
 
 
+TOLD = ("--metric=", "--metric-mode=", "--metric-target=", "--metric-tolerance=", "--unit=")
+
+
 def command(settings: Settings, plan: Any) -> list[str]:
     """The command of a run on this machine, without its deadline."""
     guarded = local_run._guard_command(local._properties(settings, plan), provenance.PROJECT / "runs")
     words = guarded[guarded.index("--") :]
-    return [word for word in words if not word.startswith(("--metric", "--unit"))]  # which a run is told, and passes on
+    return [word for word in words if not word.startswith(TOLD)]  # which a run is told, and passes on
 
 
 def measurement(settings: Settings) -> str:
@@ -320,7 +342,7 @@ def test_a_setting_that_changes_a_pod_or_process_measures_again(
         after |= {name: value for name, value in before.items() if name not in (key, *others)}
     if key in folders["one"]:
         before, after = ({key: folders[name][key]} for name in ("one", "two"))
-    beside = (A_SCRIPT if key in OF_SCRIPT else {}) | BESIDE.get(key, {})
+    beside = (A_SCRIPT if key in OF_SCRIPT else A_SEARCH if key in OF_SEARCH else {}) | BESIDE.get(key, {})
     beside |= {"metric": "accuracy"} if key in OF_METRIC[2:] else {}
     settings, measured = looked_at(stack, frozenset((beside | before).items()))
     changed = settings_of(stack, **beside | after)

@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = (
     "Every measurement",
     "The CNN (`workload cnn`)",
-    "A script (`workload script`)",
+    "A script (`workload script` and `search`)",
+    "A search (`workload search`)",
     "Storage",
     "Clusters (`minikube` and `kubernetes`)",
     "Minikube (`minikube`)",
@@ -25,7 +26,7 @@ SECTIONS = (
     "A Ray cluster that exists (`ray`)",
 )
 """Headings of docs/settings.md, in their order."""
-_OF_TARGETS = {CLUSTER: 4, MINIKUBE: 5, KUBERNETES: 6, RAY: 7}
+_OF_TARGETS = {CLUSTER: 5, MINIKUBE: 6, KUBERNETES: 7, RAY: 8}
 _STORAGE = ("serviceAccount", "allowOpenPorts")
 """Keys that only have an effect with `storage`, and are not named after it."""
 
@@ -46,9 +47,9 @@ def sections() -> dict[str, list[Key]]:
 def _section(key: Key) -> int:
     """Return the number of the key's section."""
     if key.name.startswith("storage") or key.name in _STORAGE:
-        return 3
+        return 4
     if key.name not in keys_of("script"):
-        return 1
+        return 3 if key.name in keys_of("search") else 1
     if key.name not in keys_of("cnn"):
         return 2
     return _OF_TARGETS.get(key.targets, 0)

@@ -53,10 +53,11 @@ PROGRAMS = {
 PACKAGES = ("pulumi", "pulumi-command", "pulumi-kubernetes", "kubernetes", "ray", "tensorflow", "tensorflow-cpu")
 SETTINGS = (
     "workload", "workers", "workerCpus", "epochs", "seed", "globalBatchSize", "learningRate", "precision",
-    "gradientPrecision", "warmupSteps", "model", "syncBatchNorm", "dataset", "trainImages", "imageSize", "augmentation",
-    "learningRateSchedule", "learningRateScaling", "earlyStopping", "saveModel", "checkpointEpochs", "checkpointsKept",
-    "maxFailures", "rayDashboard", "scriptKind", "metricMode", "metricTarget", "metricTolerance", "measureSteps",
-    "repeats", "wideArm", "workersCurve", "nativeArm", "keepBaseline", "runTimeoutMinutes", "budgetMinutes",
+    "gradientPrecision", "warmupSteps", "model", "syncBatchNorm", "dataset", "trainImages", "imageSize",
+    "augmentation", "learningRateSchedule", "learningRateScaling", "earlyStopping", "saveModel", "checkpointEpochs",
+    "checkpointsKept", "maxFailures", "rayDashboard", "scriptKind", "metricMode", "metricTarget", "metricTolerance",
+    "measureSteps", "searchTrials", "searchAlgorithm", "searchScheduler", "searchGrace", "searchReduction", "repeats",
+    "wideArm", "workersCurve", "nativeArm", "keepBaseline", "runTimeoutMinutes", "budgetMinutes",
     "allowOversubscription", "workerMemory", "storageClass", "storageSize", "priceCpuHour", "priceGibHour", "headCpus",
     "headMemory", "sharedMemory", "scratch", "minikubeProfile", "minikubeNodes", "minikubeCpus", "minikubeMemory",
     "operator", "kuberayVersion", "image", "namespace", "createNamespace",

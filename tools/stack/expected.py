@@ -124,7 +124,7 @@ def _one_repeat(settings: Settings) -> str:
 
 def _to_run(settings: Settings) -> str:
     recipe = settings.recipe.to_dict()
-    if "script" not in recipe:
+    if "measureSteps" not in recipe:  # nothing can be ended after some steps
         return _one_repeat(settings)
     variables = {name: settings.explicit[key] for name, key in KEYS_OF_TRY.items() if key in settings.explicit}
     words = " ".join(f"{name}={shlex.quote(text)}" for name, text in variables.items())

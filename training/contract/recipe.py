@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 from training.contract.rules import Rule, choice, number, whole
 
-WORKLOADS = ("cnn", "script")
+WORKLOADS = ("cnn", "script", "search")
 """Names of all workloads; the first is the default."""
 
 

@@ -10,9 +10,8 @@ from typing import Any
 from training.contract.arms import ARMS
 from training.contract.recipe import Recipe, camel
 from training.contract.result import TrainingResult
+from training.contract.workload import named
 
-SCALES = ("epochs", "measureSteps")
-"""Keys that say how many steps are made, and change none of them."""
 OF_A_REPEAT = ("seed",)
 
 
@@ -81,7 +80,7 @@ def scaled(timed: Timed, recipe: Recipe) -> Timed | None:
 
 def differences(timed: Timed, recipe: Recipe) -> list[str]:
     """The settings by which such a run takes another time than this one, beside its number of steps."""
-    free = {*SCALES, *OF_A_REPEAT, *ARMS[timed.arm].ignores}
+    free = {named(recipe.workload).passes_key, "measureSteps", *OF_A_REPEAT, *ARMS[timed.arm].ignores}
     free |= {key for key, field in recipe.settings().items() if not field.metadata["decides"]}
     wanted = recipe.to_dict()
     return [key for key, value in timed.recipe.items() if key not in free and wanted.get(key) != value]
@@ -96,10 +95,12 @@ def _steps_of(timed: Timed, recipe: Recipe) -> int | None:
 
 def _whole_steps(timed: Timed, recipe: Recipe) -> int | None:
     """Return the number of steps of a run that ends by itself; None if it is not known."""
-    takes_epochs = "{epochs}" in recipe.to_dict().get("scriptArguments", "{epochs}")
-    if timed.is_whole and (recipe.epochs == timed.recipe["epochs"] or not takes_epochs):
+    key, wanted = named(recipe.workload).passes_key, recipe.to_dict()
+    decides = key != "epochs" or "{epochs}" in wanted.get("scriptArguments", "{epochs}")
+    passes: int = wanted[key]
+    if timed.is_whole and (passes == timed.recipe[key] or not decides):
         return timed.steps
-    return recipe.epochs * timed.per_epoch if takes_epochs and timed.per_epoch else None
+    return passes * timed.per_epoch if decides and timed.per_epoch else None
 
 
 def to_dict(timed: Timed) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from infra.settings.table import every_key
 from tests.unit.settings_machine import only_problem, settings
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.script.recipe import ScriptRecipe
+from training.workloads.search.recipe import SearchRecipe
 
 A_SCRIPT = {
     "workload": "script",
@@ -17,7 +18,18 @@ A_SCRIPT = {
     "scriptArguments": "--out {storage}",
     "storage": "kept",
 }
-A_SCRIPT_S_KEYS = set(ScriptRecipe.settings()) - set(CnnRecipe.settings())
+A_SEARCH = {
+    "workload": "search",
+    "script": "examples/keras_spirals.py",
+    "scriptArguments": "--epochs {epochs} --lr {lr}",
+    "searchSpace": '{"lr": {"log": [0.0001, 0.1]}}',
+    "metric": "val_accuracy",
+}
+OF_KEYS = {
+    **dict.fromkeys(set(SearchRecipe.settings()) - set(ScriptRecipe.settings()), A_SEARCH),
+    **dict.fromkeys(set(ScriptRecipe.settings()) - set(CnnRecipe.settings()), A_SCRIPT),
+}
+"""The settings of a workload that has a key."""
 THERE = {
     "target": "kubernetes",
     "kubeContext": "staging",
@@ -40,6 +52,11 @@ REFUSED = {
     "environment": ["A", "=1", "PYTHONPATH=/x", "'A=1"],
     "artifacts": ["/etc/*", "../*.pt", "'", "*.pt **.pt", "a/b**", "''", ".", "././"],
     "measureSteps": ["-1", "some"],
+    "searchTrials": ["1", "1001", "all"],
+    "searchAlgorithm": ["grid", "TPE"],
+    "searchScheduler": ["pbt", "hyperband"],
+    "searchGrace": ["0", "10000", "half"],
+    "searchReduction": ["1", "101", "1.5"],
     "unit": ["1", "a" * 40, "<b>"],
     "metricMode": ["up", "maximum"],
     "metricTarget": ["nan", "high"],
@@ -147,7 +164,7 @@ ACCEPTED = {
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in REFUSED.items() for value in values])
 def test_a_value_outside_its_rule_is_refused(key: str, value: str) -> None:
     """The message has the key, the value, what is allowed, and a line that works."""
-    found = only_problem(**(A_SCRIPT if key in A_SCRIPT_S_KEYS else OF_STORAGE.get(key, {})) | {key: value})
+    found = only_problem(**OF_KEYS.get(key, OF_STORAGE.get(key, {})) | {key: value})
 
     assert f"{key} = {value}" in found
     assert f"allowed: {every_key()[key].rule.allowed}" in found
@@ -161,7 +178,7 @@ def test_a_value_at_the_bound_is_accepted(key: str, value: str) -> None:
 
 
 def test_every_rule_is_tested() -> None:
-    """Each key is refused something; paths and names that only a cluster can judge excepted."""
+    """Each key is refused something; paths, names that only a cluster can judge, and what a check explains excepted."""
     of_paths = {
         "datasetPath",
         "kubeconfig",
@@ -171,6 +188,8 @@ def test_every_rule_is_tested() -> None:
         "python",
         "requirements",
         "metric",
+        "metricPattern",
+        "searchSpace",
         "offline",
         "podTemplate",
     }

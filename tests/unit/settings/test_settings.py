@@ -86,7 +86,7 @@ def test_every_key_is_read_somewhere() -> None:
 def test_every_setting_that_is_not_its_default_is_told() -> None:
     """So that a report can say what measures again: each key alone, in the text that was given."""
     for name, key in every_key().items():
-        beside = {} if name in keys_of("cnn") else {"workload": "script"}
+        beside = {} if name in keys_of("cnn") else {"workload": "script" if name in keys_of("script") else "search"}
         text = _another(key)
         assert read(beside | {name: text}, machine()).changed() == beside | {name: text}
         assert read(beside | {name: key.default_for("local")}, machine()).changed() == beside
@@ -95,7 +95,7 @@ def test_every_setting_that_is_not_its_default_is_told() -> None:
 def _another(key: Key) -> str:
     """A value of this key that is allowed and not the default."""
     texts = (key.example, "2", "3", "32000", "true", "false", "none", "bfloat16", "flip-crop", "cosine", "linear",
-             "v1.33.1", "1.5.1", "existing", "a:1", "auto", "https://charts.example.com/", "16", "64",
+             "v1.33.1", "1.5.1", "existing", "a:1", "auto", "https://charts.example.com/", "16", "64", "tpe", "asha",
              "minikube", "cnn", "synthetic", "script", "torchrun", "min", "2Gi", "4Gi", "mine")  # fmt: skip
     for text in texts:
         with suppress(ValueError):
@@ -227,7 +227,7 @@ def test_an_example_is_measured_in_every_arm(stack: str) -> None:
     native = () if stack == "reinforcement" else ("native",)
 
     assert ("baseline", "wide", *native, "ray") == found.arms
-    assert 1 == sum(words in found.commands[0] for words in ("--epochs 4", "--rounds", "--until"))
+    assert 1 == sum(words in found.commands[0] for words in ("--epochs 4", "--epochs 20", "--rounds", "--until"))
 
 
 def test_the_ci_stack_holds_three_workers() -> None:

@@ -25,14 +25,20 @@ BASES: dict[str, dict[str, str]] = {
     "with artifacts": {"artifacts": "*.pt", "metric": "accuracy", "secretEnvironment": "A=b", "environment": "A=b"},
 }
 OF_WORKLOAD: dict[str, dict[str, str]] = {
-    "script": {"script": "examples/torch_ddp.py", "scriptArguments": "--epochs {epochs}"}
+    "script": {"script": "examples/torch_ddp.py", "scriptArguments": "--epochs {epochs}"},
+    "search": {
+        "script": "examples/keras_spirals.py",
+        "scriptArguments": "--epochs {epochs} --lr {lr}",
+        "searchSpace": '{"lr": {"log": [0.0001, 0.1]}}',
+        "metric": "val_accuracy",
+    },
 }
 
 
 FACTS = machine(secret=frozenset({"storageCredentials", "secretEnvironment", "rayToken"}))
-PAIRS = {"cnn": 50, "script": 8}
+PAIRS = {"cnn": 50, "script": 8, "search": 8}
 """Of a target and a base; other ones for each."""
-PAIRS_OF_A_STACK = {"cnn": 30, "script": 3}
+PAIRS_OF_A_STACK = {"cnn": 30, "script": 3, "search": 3}
 STORAGE_KEYS = ("storage", *(name for name, key in every_key().items() if key.with_storage))
 BESIDE = (*STORAGE_KEYS, "minikubeNodes", "podTemplate", "createNamespace", "runTimeoutMinutes")
 

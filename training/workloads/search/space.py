@@ -26,6 +26,8 @@ ALLOWED = (
 """Description of the allowed spaces."""
 RESERVED = (*PLACEHOLDERS, "port", "checkpoint")
 """Names of placeholders that stand for something else."""
+EXAMPLE: Mapping[str, Any] = {"log": [0.0001, 0.1]}
+"""A range for a name of which none is known; it is to be changed."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 _MOST_NAMES, _MOST_VALUES = 50, 1000
 _LEAST, _MOST = 1e-18, 1e18
@@ -234,7 +236,14 @@ def _refuse_constant(text: str) -> None:
 
 
 def _range(name: str, space: Mapping[str, Any]) -> Range:
-    """Return the range of a name. Raises SpaceError."""
+    """Return the range of a name. Raises SpaceError, which offers at least an example beside the others."""
+    try:
+        return _parsed(name, space)
+    except SpaceError as error:
+        raise SpaceError(str(error), error.instead or _with(space, name, EXAMPLE)) from None
+
+
+def _parsed(name: str, space: Mapping[str, Any]) -> Range:
     given = space[name]
     kind = next((each for each in KINDS if isinstance(given, dict) and [*given] == [each]), None)
     if kind is None:

@@ -1,0 +1,261 @@
+"""The settings of a search over a script's arguments, and their checks: what is searched, by which metric, and what
+stops a trial.
+
+A trial is one process of the script in an environment that needs neither Ray nor Optuna, so checks of the workload
+script that are about workers of a script do not stand here.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from infra.settings import script
+from infra.settings.draft import Check
+from infra.settings.key import LOCAL
+from infra.settings.problem import Problem, set_line
+from infra.settings.script import ScriptDraft, ScriptSettings
+from infra.settings.table import OfWorkload
+from training.contract.workload import Installed
+from training.workloads.script import resolve
+from training.workloads.script.recognise import PLACEHOLDERS, ScriptError
+from training.workloads.search.recipe import LEAST_TRIALS, SearchRecipe
+from training.workloads.search.space import EXAMPLE, Space, SpaceError, is_name
+
+INSTALLS_OPTUNA = "uv sync --frozen --inexact --group search"
+TAKES_EPOCHS = "--epochs {epochs}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchDraft(ScriptDraft):
+    """The settings of a stack that searches, not checked yet."""
+
+    recipe: SearchRecipe
+
+
+def runs_on_this_machine(draft: SearchDraft) -> Iterator[Problem]:
+    """Refuse every other target: pods and the jobs of a Ray cluster cannot start trials yet."""
+    if draft.target not in LOCAL:
+        yield Problem(
+            f"{draft.shown('target')} with {draft.shown('workload')}",
+            f"target {' or '.join(LOCAL)} with workload search",
+            (set_line("target", LOCAL[0]),),
+            why="only processes of this machine can run the trials of a search; pods can't yet",
+        )
+
+
+def is_recognised(draft: SearchDraft) -> Iterator[Problem]:
+    """Check that the script exists and is Python; `names_match` says what is wrong with names in its arguments."""
+    try:
+        resolve.script_of(draft.recipe)
+    except ScriptError as error:
+        if error.about == "placeholder":
+            return
+    yield from script.is_recognised(draft)
+
+
+def is_space(draft: SearchDraft) -> Iterator[Problem]:
+    """Check that the space can be read; the line has the one that was probably meant, or one for the arguments."""
+    if not draft.recipe.search_space:
+        why, meant = "a search goes over values of the script's arguments", ""
+    else:
+        try:
+            Space.parse(draft.recipe.search_space)
+        except SpaceError as error:
+            why, meant = str(error), error.instead
+        else:
+            return
+    names = [name for name in _names_in_arguments(draft) if is_name(name)]
+    of_arguments = _text_of(dict.fromkeys(names, EXAMPLE)) if names else draft.keys["searchSpace"].example
+    yield Problem(
+        draft.shown("searchSpace"),
+        draft.keys["searchSpace"].rule.allowed,
+        (set_line("searchSpace", meant or of_arguments),),
+        why=why,
+    )
+
+
+def _space(draft: SearchDraft) -> Mapping[str, object] | None:
+    """Return the space as data, by name; None where another check reports that it can't be read."""
+    try:
+        Space.parse(draft.recipe.search_space)
+    except SpaceError:
+        return None
+    space: dict[str, object] = json.loads(draft.recipe.search_space)
+    return space
+
+
+def _names_in_arguments(draft: SearchDraft) -> list[str]:
+    """Return the names of the arguments' placeholders that are not those of every script, each once."""
+    names = re.findall(r"\{(\w*)\}", draft.recipe.script_arguments)
+    return [name for name in dict.fromkeys(names) if name not in PLACEHOLDERS]
+
+
+def _text_of(space: Mapping[str, object]) -> str:
+    return json.dumps(space)
+
+
+def names_match(draft: SearchDraft) -> Iterator[Problem]:
+    """Check that each name of the space stands in the arguments, and each name there in the space."""
+    space, in_arguments = _space(draft), _names_in_arguments(draft)
+    if space is None:
+        return
+    both = f"{draft.shown('scriptArguments')} with {draft.shown('searchSpace')}"
+    arguments = draft.recipe.script_arguments
+    if missing := [name for name in in_arguments if name not in space]:
+        wanted = {**space, **dict.fromkeys(filter(is_name, missing), EXAMPLE)}
+        literal = re.sub(rf"\{{({'|'.join(missing)})\}}", r"\1", arguments)
+        fixes = [set_line("searchSpace", _text_of(wanted))] if all(map(is_name, missing)) else []
+        yield Problem(
+            both, "the same names in both", (*fixes, set_line("scriptArguments", literal)),
+            why=f"searchSpace has no range of that name, so nothing replaces {_listed(missing)}",
+        )  # fmt: skip
+    if unused := [name for name in space if name not in in_arguments]:
+        wanted = {name: given for name, given in space.items() if name not in unused}
+        taken = " ".join([arguments, *(f"--{name} {{{name}}}" for name in unused)]).strip()
+        fixes = [set_line("searchSpace", _text_of(wanted))] if wanted else []
+        yield Problem(
+            both, "the same names in both", (set_line("scriptArguments", taken), *fixes),
+            why=f"the script would never get {_listed(unused)}, so all trials would be the same in it",
+        )  # fmt: skip
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(f"{{{name}}}" for name in names)
+
+
+def metric_is_named(draft: SearchDraft) -> Iterator[Problem]:
+    """Check that there is a metric."""
+    if not draft.recipe.metric:
+        yield Problem(
+            draft.shown("metric"), "the name of a number that the script reports",
+            (set_line("metric", draft.keys["metric"].example),),
+            why="a search is for the trial with the best one",
+        )  # fmt: skip
+
+
+def pattern_finds_a_number(draft: SearchDraft) -> Iterator[Problem]:
+    """Check that the metric's pattern is a regular expression with one group, which is the number."""
+    pattern, key = draft.recipe.metric_pattern, draft.keys["metricPattern"]
+    if why := _why_no_pattern(pattern) if pattern else "":
+        metric = re.escape(draft.recipe.metric) or "metric"
+        fixes = (set_line(key.name, rf"{metric}=(\S+)"), f"pulumi config rm {key.name}")
+        yield Problem(draft.shown(key.name), key.rule.allowed, fixes, why=why)
+
+
+def _why_no_pattern(pattern: str) -> str:
+    try:
+        groups = re.compile(pattern).groups
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"it is no regular expression: {error}"
+    if groups == 1:
+        return ""
+    return f"it has {groups} groups, and the number is what the one group matches; (?:…) groups without being one"
+
+
+def epochs_reach_it(draft: SearchDraft) -> Iterator[Problem]:
+    """Check that `epochs` reaches the script: the search has to tell a whole trial from one that ended before."""
+    if "{epochs}" not in draft.recipe.script_arguments:
+        arguments = f"{draft.recipe.script_arguments} {TAKES_EPOCHS}".strip()
+        yield Problem(
+            draft.shown("scriptArguments"), "arguments with {epochs}: passes, rounds, or what else it counts",
+            (set_line("scriptArguments", arguments),),
+            why="else nobody knows how long a whole trial is: when it ended early, and what stopping would save",
+        )  # fmt: skip
+
+
+def stopping_has_an_effect(draft: SearchDraft) -> Iterator[Problem]:
+    """Check that a trial can be stopped before its end, and that no key is about stopping where nothing is stopped."""
+    recipe = draft.recipe
+    if recipe.search_scheduler == "none":
+        for key in ("searchGrace", "searchReduction"):
+            if key in draft.values and draft.is_set(key):
+                yield Problem(
+                    f"{draft.shown(key)} with {draft.shown('searchScheduler')}", "set with searchScheduler asha only",
+                    (f"pulumi config rm {key}", set_line("searchScheduler", "asha")),
+                    why="no trial is stopped, so it would have no effect",
+                )  # fmt: skip
+    elif recipe.search_grace >= recipe.epochs:
+        fewer = [set_line("searchGrace", recipe.epochs - 1)] if recipe.epochs > 1 else []
+        yield Problem(
+            f"{draft.shown('searchGrace')} with {draft.shown('epochs')}", "searchGrace below epochs",
+            (*fewer, set_line("epochs", recipe.search_grace + 1)),
+            why="no trial is stopped before searchGrace epochs, so none would be",
+        )  # fmt: skip
+
+
+def trials_are_many_enough(draft: SearchDraft) -> Iterator[Problem]:
+    """Check that every worker has a trial."""
+    trials, workers = draft.recipe.search_trials, draft.recipe.workers
+    if trials < workers:
+        yield Problem(
+            f"{draft.shown('searchTrials')} with {draft.shown('workers')}", "searchTrials of at least workers",
+            (set_line("searchTrials", workers), set_line("workers", trials)),
+            why="as many trials as workers run at a time, so some workers would have none",
+        )  # fmt: skip
+
+
+def configurations_are_many_enough(draft: SearchDraft) -> Iterator[Problem]:
+    """Check that the space has a configuration for every trial."""
+    if _space(draft) is None:
+        return
+    trials, count = draft.recipe.search_trials, Space.parse(draft.recipe.search_space).count
+    if trials <= count:
+        return
+    fits = count >= max(LEAST_TRIALS, draft.recipe.workers)
+    wider = _text_of(dict.fromkeys(Space.parse(draft.recipe.search_space).ranges, EXAMPLE))
+    yield Problem(
+        f"{draft.shown('searchTrials')} with {draft.shown('searchSpace')}",
+        f"searchTrials of at most {count:g}, or a space with more configurations",
+        (set_line("searchTrials", int(count)),) if fits else (set_line("searchSpace", wider),),
+        why=f"the space has {count:g} of them, so some would be tried again",
+    )
+
+
+def has_no_curve(draft: SearchDraft) -> Iterator[Problem]:
+    """Refuse other numbers of workers: what is fitted to them holds for workers that exchange gradients."""
+    if draft.is_set("workersCurve"):
+        yield Problem(
+            draft.shown("workersCurve"), "none with workload search", ("pulumi config rm workersCurve",),
+            why="the curve is that of one training whose workers wait for each other, and trials don't",
+        )  # fmt: skip
+
+
+def optuna_is_installed(draft: SearchDraft) -> Iterator[Problem]:
+    """Check that the project's own environment has Optuna: all arms but Ray's are searches by it."""
+    if not draft.facts.optuna_installed:
+        yield Problem(
+            draft.shown("workload"), "another workload, unless the project's own environment has Optuna",
+            (INSTALLS_OPTUNA,),
+            why="Ray is compared with searches by Optuna; `make up` and `pulumi install` install it, too",
+        )  # fmt: skip
+
+
+def checks_where(installed: Installed) -> tuple[Check, ...]:
+    """Return the check of the script's Python, which needs what the script imports, and neither Ray nor Optuna."""
+    return (script.python_has_imports,) if installed is None else ()
+
+
+OWN = OfWorkload(
+    section=ScriptSettings,
+    draft=SearchDraft,
+    checks=(
+        runs_on_this_machine,
+        optuna_is_installed,
+        is_recognised,
+        is_space,
+        names_match,
+        metric_is_named,
+        pattern_finds_a_number,
+        epochs_reach_it,
+        stopping_has_an_effect,
+        trials_are_many_enough,
+        configurations_are_many_enough,
+        has_no_curve,
+        script.folder_is_small,
+        script.secrets_are_secret,
+        script.each_variable_once,
+    ),
+    checks_where=checks_where,
+    secrets=script.secrets,
+)
