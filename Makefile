@@ -78,6 +78,9 @@ try: ## about 20 steps of a script of yours in every arm [STACK SCRIPT=../my/tra
 why: ## why a step takes so long, and what would shorten it [STACK SET SCRIPT=../my/train.py ARGS="--epochs 9" PYTHON=../my/.venv WORKERS=2 KIND=torchrun ENV="A=1" ARM="native ray" LIMIT=600]
 	@$(BOOTSTRAP) --no-cli && $(if $(filter file,$(origin STACK)),unset STACK && )$(IN_VENV) tools.why
 
+adopt: ## a stack file of the best trial of a search [STACK RESULT=latest]
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) tools.adopt
+
 submit: ## run a script on the stack's Ray cluster [STACK SET SCRIPT=train.py ARGS="--epochs 1" FOLDER=. ENV="A=1" PIP=requirements.txt DETACH=1]
 	@$(BOOTSTRAP) --stack="$${STACK#sweep-}" --no-cli && $(IN_VENV) tools.jobs submit
 

@@ -13,11 +13,12 @@ KEPT = (
     "__main__.py", "Pulumi.yaml", "pyproject.toml", "uv.lock", ".python-version", ".gitignore", "Makefile", "README.md",
     "compare", "examples", "infra", "policy", "report", "stacks", "training",
     "docs/architecture.md", "docs/diagnose.md", "docs/getting-started.md", "docs/glossary.md", "docs/limits.md",
-    "docs/outputs.md",
-    "docs/own-script.md", "docs/plain-pulumi.md", "docs/rights.md", "docs/settings.md", "docs/storage.md",
+    "docs/outputs.md", "docs/own-script.md", "docs/plain-pulumi.md", "docs/rights.md", "docs/search.md",
+    "docs/settings.md", "docs/storage.md",
     "docs/targets.md", "docs/tracking.md", "docs/troubleshooting.md", "docs/where-the-time-goes.svg",
-    "tools/__init__.py", "tools/fetch", "tools/follow", "tools/jobs", "tools/look", "tools/pulumi_from_source",
-    "tools/recovery", "tools/setup", "tools/stack", "tools/sweep", "tools/tryout", "tools/why",
+    "tools/__init__.py", "tools/adopt", "tools/fetch", "tools/follow", "tools/jobs", "tools/look",
+    "tools/pulumi_from_source", "tools/recovery", "tools/setup", "tools/stack", "tools/sweep", "tools/tryout",
+    "tools/why",
 )  # fmt: skip
 """What a user needs: not our tests, benchmarks, checks of documents and pull requests, or the history of decisions."""
 OWN = {"AGENTS.md": "tools/template/AGENTS.md"}

@@ -1,0 +1,1 @@
+"""Makes a stack of a search's best trial."""
