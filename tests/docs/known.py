@@ -84,7 +84,7 @@ PLAIN = frozenset(
         ),
     }
 )
-OWN_STACKS = ("mine", "train")
+OWN_STACKS = ("mine", "train", "search-best")
 """Stacks whose file a document has its reader make, and that `make try WRITE=1` names after a script."""
 SEPARATORS = frozenset({"&&", "||", "|", ";", "&", "(", ")", "$"})
 SUFFIXES = (".md", ".py", ".yaml", ".toml", ".lock")
