@@ -17,10 +17,12 @@ from infra import budget
 from infra.plan import RunPlan
 from infra.settings.settings import Settings
 from training.contract.repeats import AT_A_TIME_VARIABLE, AUTO, FIRST_REPEATS, GOES_ON, MOST_AUTO_REPEATS
+from training.machine.retries import retry
 
 AT_A_TIME = 4
 """Repeats that an update adds while it is not decided: with four arms the order of their turns cancels out in four."""
 _OUTPUTS = "pulumi:pulumi:readStackOutputs"
+_ATTEMPTS = 6
 
 
 def chosen(settings: Settings, plans: Sequence[RunPlan]) -> tuple[RunPlan, ...]:
@@ -72,12 +74,13 @@ def _last_comparison() -> dict[str, Any] | None:
     """Return the output `comparison` of this stack as its last update left it; None if there is none."""
     name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
     try:
-        outputs = pulumi.runtime.invoke(_OUTPUTS, {"name": name}).value["outputs"]
+        outputs = retry(outputs_of, (Exception,), _pause)
         return json.loads(outputs["comparison"]) if "comparison" in outputs else None
     except Exception as error:  # noqa: BLE001 - of the engine, of any kind
         raise pulumi.RunError(
             f"repeats {AUTO}: the outputs of stack {name} say how many there are, and cannot be read: {error}\n"
-            f"Nothing was changed. A number needs no outputs: pulumi config set repeats {FIRST_REPEATS}"
+            f"Nothing was changed: try again. A number needs no outputs, and leaves out the repeats beyond it:\n"
+            f"  pulumi config set repeats {FIRST_REPEATS}"
         ) from None
 
 
@@ -86,9 +89,20 @@ def _words(comparison: Mapping[str, Any] | None, number: int) -> str:
     if comparison is None or comparison.get("auto") != GOES_ON:
         return ""
     finished = _repeats_of(comparison)
+def _pause(attempt: int, _: Exception) -> float | None:
+    """Return the seconds until the outputs are read again: a file backend cannot be read while it is written, which the
+    engine does at the beginning of this update, and another program may do."""
+    return 0.2 * attempt if attempt < _ATTEMPTS else None
+
+
     if number < finished:  # of another measurement, which begins anew
         return ""
     if number == finished:
+
+    def outputs_of() -> Mapping[str, Any]:
+        outputs: Mapping[str, Any] = pulumi.runtime.invoke(_OUTPUTS, {"name": name}).value["outputs"]
+        return outputs
+
         return f"repeats {AUTO}: not decided in {finished}, and another would not end within budgetMinutes"
     next_ones = f"repeat {number} is" if number == finished + 1 else f"repeats {finished + 1} to {number} are"
     return f"repeats {AUTO}: not decided in {finished}; {next_ones} next, of at most {MOST_AUTO_REPEATS}"

@@ -1,10 +1,17 @@
 """How many repeats a stack has with `repeats auto`: what its last comparison says, if it is of this measurement."""
 
-from typing import Any
+import json
+import time
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pulumi
 import pytest
 
-from infra.repeats import AT_A_TIME, repeats_now
+from infra.plan import RunPlan
+from infra.repeats import AT_A_TIME, chosen, repeats_now
+from infra.settings.settings import Settings
+from training.contract.repeats import AS_MANY_AS_IT_TAKES
 
 THIS = "a" * 64
 
@@ -39,3 +46,33 @@ def test_the_last_comparison_says_how_many_there_are(last: dict[str, Any] | None
 def test_make_up_adds_one_at_a_time_and_a_budget_may_leave_none() -> None:
     """It looks after each."""
     assert [5, 4] == [repeats_now(comparison(4, "goes on"), THIS, number) for number in (1, 0)]
+
+
+def chosen_after(failures: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The repeats of a stack whose seven are decided, and whose outputs cannot be read so often before they can."""
+    outputs = {"comparison": json.dumps(comparison(7, "decided"))}
+    errors = iter([Exception("failed to load checkpoint: EOF")] * failures)
+
+    def invoke(*_: object) -> SimpleNamespace:
+        for error in errors:
+            raise error
+        return SimpleNamespace(value={"outputs": outputs})
+
+    for name in ("organization", "project", "stack"):
+        monkeypatch.setattr(pulumi, f"get_{name}", lambda: "mine")
+    monkeypatch.setattr(pulumi.runtime, "invoke", invoke)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    settings = SimpleNamespace(run=SimpleNamespace(repeats=AS_MANY_AS_IT_TAKES, budget_minutes=None))
+    plans = [SimpleNamespace(repeat=repeat, measurement=THIS) for repeat in range(1, 13)]
+    return len(chosen(cast("Settings", settings), cast("list[RunPlan]", plans)))
+
+
+def test_outputs_that_are_being_written_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file backend gives an error meanwhile, and the engine writes at the beginning of an update."""
+    assert 7 == chosen_after(3, monkeypatch)
+
+
+def test_outputs_that_stay_unreadable_refuse_the_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With four repeats it would delete three."""
+    with pytest.raises(pulumi.RunError, match="config set repeats"):
+        chosen_after(100, monkeypatch)
