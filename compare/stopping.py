@@ -21,7 +21,7 @@ def ending(answer: Answer, contests: Sequence[Contest], claim: Claim | None, rep
         return "nothing to decide"
     if answer in ("Worth it", "Worth it from"):
         return "decided"
-    if any(each.is_lost and (each.longer_cannot_win or isinstance(each.per_epoch, Missing)) for each in contests):
+    if any(each.is_lost_for_good or (each.is_lost and isinstance(each.per_epoch, Missing)) for each in contests):
         return "decided"
     return "most repeats" if repeats >= WHENEVER.most_repeats else "goes on"
 

@@ -225,8 +225,8 @@ def _whats_next(findings: Findings) -> str:
     """Return whether longer training could change a no."""
     if findings.answer != "Not worth it here":
         return ""
-    slower = [(each.per_epoch, each.against) for each in findings.contests.values() if each.longer_cannot_win]
-    slower_epochs = [(per_epoch, against) for per_epoch, against in slower if isinstance(per_epoch, Estimate)]
+    lost = [each for each in findings.contests.values() if each.is_lost_for_good]
+    slower_epochs = [(each.per_epoch, each.against) for each in lost if isinstance(each.per_epoch, Estimate)]
     if slower_epochs:
         return f"Longer training does not change that: without start-up, one epoch of Ray {sides(slower_epochs)}."
     epochs = getattr(findings.measurement.recipe, "epochs", 0)
