@@ -10,7 +10,7 @@ from itertools import pairwise
 from compare.answer import CLAIM_WORDS, DECIDES, Contest, epochs_to_win, repeats_to_decide
 from compare.curve import Curve
 from compare.fairness import Fairness
-from compare.intervals import ENOUGH_TO_ESTIMATE, MARGIN
+from compare.intervals import ENOUGH_TO_ESTIMATE, MARGIN, auto_would_decide
 from compare.measurement import NO_REPEAT, Measurement
 from compare.qualifiers import ACCURACY_POINTS
 from compare.schema import Answer, ArmSummary, Claim, Ending, Estimate, Projection, Spread
@@ -18,7 +18,7 @@ from compare.step_parts import waits
 from compare.value import Missing, Summary
 from compare.words import factor, inverse, sides
 from training.contract.arms import NATIVE, RAY, WIDE
-from training.contract.repeats import MOST_AUTO_REPEATS
+from training.contract.repeats import GOES_ON, MOST_AUTO_REPEATS, NOT_BESIDE_AUTO
 
 DETAILS = (
     "epoch", "step", "native", "curve", "model", "accuracyGap", "wide", "order", "checks", "batchStatistics",
@@ -173,15 +173,23 @@ def _would_decide(findings: Findings) -> str:
     repeats, finished = repeats_to_decide(list(findings.contests.values())), len(findings.measurement.repeats)
     if findings.ending == "most repeats":
         return f"not decided in {finished} repeats, and more are not made"
-    if findings.ending == "goes on":
+    if findings.ending == GOES_ON:
         would = f"{repeats} would probably decide" if repeats else f"{MOST_AUTO_REPEATS} would probably not decide"
         return f"{would}, and the next `up` goes on"
     if finished < ENOUGH_TO_ESTIMATE:
         return f"measure at least {repeats} repeats"
     if not repeats:
         return "even 100 repeats would probably not decide"
-    or_auto = ", or with `repeats auto`" if repeats <= MOST_AUTO_REPEATS else ""
+    or_auto = ", or with `repeats auto`" if _auto_would_decide(findings) else ""
     return f"{repeats} repeats would probably decide: measure anew{or_auto}"
+
+
+def _auto_would_decide(findings: Findings) -> bool:
+    """Return whether it may be set, and would probably decide all that is open."""
+    if not findings.measurement.context.settings.keys().isdisjoint(NOT_BESIDE_AUTO):
+        return False
+    nows = [each.now for each in findings.contests.values() if not (each.is_won or each.is_lost)]
+    return all(auto_would_decide(now.values) for now in nows if isinstance(now, Estimate))
 
 
 def _near_tie(findings: Findings) -> str:
@@ -229,10 +237,13 @@ def _whats_next(findings: Findings) -> str:
     slower_epochs = [(each.per_epoch, each.against) for each in lost if isinstance(each.per_epoch, Estimate)]
     if slower_epochs:
         return f"Longer training does not change that: without start-up, one epoch of Ray {sides(slower_epochs)}."
+    if findings.ending == GOES_ON:
+        return "Whether longer training changes that is not known yet: the next `up` goes on."
     epochs = getattr(findings.measurement.recipe, "epochs", 0)
     if not findings.measurement.has_whole_epochs or not epochs:
-        return "Longer training might change that: try more steps or more repeats."
-    return f'Longer training might change that: try `SET="epochs={LONGER * epochs}"`, or more repeats.'
+        return f"Longer training might change that: try more steps{' or more repeats' * (not findings.ending)}."
+    or_repeats = "" if findings.ending else ", or more repeats"  # with `repeats auto` there are no more
+    return f'Longer training might change that: try `SET="epochs={LONGER * epochs}"`{or_repeats}.'
 
 
 def _time(findings: Findings) -> str:

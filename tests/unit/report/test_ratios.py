@@ -74,6 +74,8 @@ def test_different_footnotes_have_marks_and_alike_rows_share_one(wording: Wordin
 def test_one_repeat_and_a_machine_that_was_not_quiet_are_said_in_the_footnote(wording: Wording) -> None:
     """They are why nothing is decided."""
     wording("table", "\n".join(footnotes(compare(make_runs(repeats=1), make_context(repeats=1)))), "one repeat")
+    two = opened(compare(make_runs(repeats=2), make_context(repeats=2)), {"rayOverhead": 4}, n=2)
+    wording("table", "\n".join(footnotes(two)), "two repeats")
     wording("table", "\n".join(footnotes(mixed(noisy=True))), "not quiet")
 
 
