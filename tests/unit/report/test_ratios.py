@@ -116,3 +116,11 @@ def test_the_page_has_the_same_rows_and_footnotes(tmp_path: Path) -> None:
     ]
     assert all(text in page for text in footnotes(comparison))
     assert len(footnotes(comparison)) == 3
+
+
+@pytest.mark.parametrize(("is_auto", "level"), [(False, "95"), (True, "98.75")])
+def test_the_page_names_the_level_of_its_intervals(is_auto: bool, level: str, tmp_path: Path) -> None:
+    """With `repeats auto` each is wider, so that all hold together."""
+    comparison = compare(make_runs(repeats=4), make_context(repeats=4, is_auto=is_auto))
+
+    assert [level] == re.findall(r"([\d.]+) % t ", html.render(comparison, "local", tmp_path))
