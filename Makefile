@@ -43,6 +43,9 @@ preview: ## what `up` would do, and how long it takes; changes nothing [STACK SE
 sweep: ## the same under several settings: WORKERS="1 2 3" [STACK SET KEEP=1 *]
 	@$(BOOTSTRAP) --stack="$$STACK" && $(IN_VENV) tools.sweep
 
+lesson: ## what Ray's tasks, actors and objects cost here: 3 minutes [JSON=1]
+	@$(BOOTSTRAP) --no-cli && $(IN_VENV) bench.lesson $(if $(call on,JSON),--json)
+
 set: ## change a setting for good: workers=3 (workers= undoes it) [STACK *]
 	@$(BOOTSTRAP) --stack="$$STACK" --no-cli && $(IN_VENV) tools.stack.change
 

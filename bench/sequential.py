@@ -16,6 +16,7 @@ from compare.answer import Contest, answer, break_even, ratios_at, ratios_per_ep
 from compare.intervals import (
     CONFIDENCE,
     MARGIN,
+    ONCE,
     WHENEVER,
     Rule,
     decide,
@@ -190,21 +191,40 @@ def answers(truth: Truth, noise: Noise, name: str, paths: int, spread: float = S
     return tally
 
 
+def wrong_after_a_number(truth: Truth, name: str, paths: int) -> float:
+    """Return which part is wrong if a fixed number is first, and `repeats auto` goes on where that does not decide."""
+    rng, tally, false = seeded(name), Answers(paths), 0
+    for _ in range(paths):
+        clocks = [truth.clocks(luck) for luck in normal(rng, SPREAD)]
+        _, words, is_false = _look(clocks[:FIRST_REPEATS], truth, ONCE)
+        false += is_false
+        if words == "Not decided":
+            _measure(clocks, truth, tally)
+    return (false + tally.false) / paths
+
+
 def _measure(clocks: Sequence[Mapping[str, Clock]], truth: Truth, tally: Answers) -> tuple[Answer, int]:
     """Go on until it ends; what a budget would leave after each repeat counts, too."""
     words: Answer = "Not decided"
     is_false, end = False, 0
     for repeats in range(FIRST_REPEATS, MOST + 1):
         if not end:
-            contests = [_contest(clocks[:repeats], arm) for arm in ("baseline", "wide")]
-            words = answer(contests, "same work")
-            known = [each.epochs_to_win for each in contests]
-            epochs = [each for each in known if not isinstance(each, Missing)]
-            is_false = truth.errs(words, max(epochs, default=None))
+            contests, words, is_false = _look(clocks[:repeats], truth)
             end = repeats if ending(words, contests, "same work", repeats) != "goes on" else 0
         tally.false_if_stopped[repeats] = tally.false_if_stopped.get(repeats, 0) + is_false
     tally.false += is_false
     return words, end
+
+
+def _look(
+    clocks: Sequence[Mapping[str, Clock]], truth: Truth, rule: Rule = WHENEVER
+) -> tuple[list[Contest], Answer, bool]:
+    """Return Ray against each alternative, the answer, and whether that is wrong."""
+    contests = [_contest(clocks, arm, rule) for arm in ("baseline", "wide")]
+    words = answer(contests, "same work")
+    known = [each.epochs_to_win for each in contests]
+    epochs = [each for each in known if not isinstance(each, Missing)]
+    return contests, words, truth.errs(words, max(epochs, default=None))
 
 
 def _contest(clocks: Sequence[Mapping[str, Clock]], arm: str, rule: Rule = WHENEVER) -> Contest:
@@ -265,6 +285,17 @@ def answers_table(paths: int, spread: float) -> list[str]:
     return lines
 
 
+def after_a_number_table(paths: int) -> list[str]:
+    """Return how often the last answer is wrong if a fixed number of repeats is looked at before."""
+    titles = f"auto | auto where {FIRST_REPEATS} of {100 * CONFIDENCE:.0f} % do not decide"
+    lines = [f"| baseline / Ray, wide / Ray | {titles} |", "| --- | --- | --- |"]
+    for truth in (Truth(1.05, 1.05), Truth(1.5, 1.0)):
+        name = f"after a number {truth}"
+        shares = answers(truth, normal, name, paths).false / paths, wrong_after_a_number(truth, name, paths)
+        lines.append(f"| {truth.baseline:g}, {truth.wide:g} | {' | '.join(f'{100 * each:.1f} %' for each in shares)} |")
+    return lines
+
+
 def neighbours_table(paths: int) -> list[str]:
     """Return how often it is said that repeats resemble their neighbours, by noise."""
     lines = ["| noise | said at 8 repeats | at 12 |", "| --- | --- | --- |"]
@@ -283,6 +314,7 @@ def main() -> None:
     print("\n".join(looks_table(paths)))
     for spread in (SPREAD, 2 * SPREAD):
         print(f"\nanswers, s {spread:g}:\n\n" + "\n".join(answers_table(paths, spread)))
+    print(f"\nwrong answers, s {SPREAD:g}:\n\n" + "\n".join(after_a_number_table(paths)))
     print("\nluck that lasts:\n\n" + "\n".join(neighbours_table(paths)))
 
 

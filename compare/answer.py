@@ -119,9 +119,13 @@ class Contest:
         return Missing(text + why)
 
     @property
-    def longer_cannot_win(self) -> bool:
-        """Whether an epoch alone gains less than what would matter, too, with 95 % confidence."""
-        return _upper(self.per_epoch) < MARGIN
+    def is_lost_for_good(self) -> bool:
+        """Whether an epoch alone gains less than what would matter, too, with 95 % confidence.
+
+        From the epochs that were trained on the ratio moves from that of the whole clocks to that of an epoch: what is
+        lost now and in an epoch alone stays lost.
+        """
+        return self.is_lost and _upper(self.per_epoch) < MARGIN
 
 
 def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, Contest]:

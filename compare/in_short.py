@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from compare.intervals import MARGIN
+from compare.intervals import ENOUGH_TO_ESTIMATE, MARGIN
 from compare.schema import ArmSummary, Comparison, Estimate
 from compare.words import reciprocal, shown_seconds, shown_times
 from training.contract.arms import RAY
@@ -151,10 +151,21 @@ def _outlook(comparison: Comparison, ratio: Estimate | None) -> str:
     if comparison.answer == "Not decided" and ratio is not None:
         if ratio.lower is None:
             return "One repeat cannot show how certain that is."
-        would = f": {ratio.repeats_to_decide} repeats probably would" if ratio.repeats_to_decide else ""
+        repeats = _repeats_to_decide(comparison)
+        would = f": {repeats} repeats probably would" if repeats else ""
+        if ratio.n < ENOUGH_TO_ESTIMATE:
+            would = f": measure at least {repeats} repeats"
         is_last = comparison.auto == "most repeats"
         return f"That is too uncertain to decide{' in as many repeats as there may be' if is_last else would}."
     return ""
+
+
+def _repeats_to_decide(comparison: Comparison) -> int | None:
+    """Return the repeats that would probably decide all that is open, as the verdict has it; None if too many would."""
+    is_open, names = _about("Not decided"), RATIOS.get(_kind(comparison), {}).values()
+    numbers = [ratio.repeats_to_decide for name in names if (ratio := comparison.ratios.get(name)) and is_open(ratio)]
+    known = [number for number in numbers if number is not None]
+    return max(known) if known and len(known) == len(numbers) else None
 
 
 def _cluster_start(ray: ArmSummary) -> str:

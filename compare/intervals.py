@@ -133,6 +133,11 @@ def repeats_to_decide(ratios: Sequence[float], rule: Rule = ONCE) -> int | None:
     return None
 
 
+def auto_would_decide(ratios: Sequence[float]) -> bool:
+    """Return whether `repeats auto`, which keeps these repeats and has wider intervals, would probably decide."""
+    return repeats_to_decide(ratios, WHENEVER) is not None
+
+
 def spread(values: Sequence[float]) -> Spread:
     """Median and range over repeats; at least one value."""
     return Spread(

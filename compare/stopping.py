@@ -1,7 +1,9 @@
 """When a measurement with `repeats auto` ends. Pure: what is decided in, whether another repeat could add to it out."""
 
+import statistics
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import pairwise
 
 from compare.answer import DECIDES, Contest
 from compare.intervals import WHENEVER
@@ -19,7 +21,7 @@ def ending(answer: Answer, contests: Sequence[Contest], claim: Claim | None, rep
         return "nothing to decide"
     if answer in ("Worth it", "Worth it from"):
         return "decided"
-    if any(each.is_lost and (each.longer_cannot_win or isinstance(each.per_epoch, Missing)) for each in contests):
+    if any(each.is_lost_for_good or (each.is_lost and isinstance(each.per_epoch, Missing)) for each in contests):
         return "decided"
     return "most repeats" if repeats >= WHENEVER.most_repeats else "goes on"
 
@@ -31,11 +33,22 @@ def budget_seconds(comparison: Comparison) -> float | None:
 
 
 def repeat_seconds(comparison: Comparison) -> float:
-    """Return how long a repeat takes, from its first start to its last end: the longest until now, 0 without any."""
+    """Return how long a repeat takes: the longest until now, 0 without any.
+
+    Its runs, and before each of them the usual pause: one that was interrupted and resumed later takes no longer.
+    """
     runs = [run for arm in comparison.arms.values() for run in arm.runs]
-    starts = {run.name: datetime.fromisoformat(run.started_at).timestamp() for run in runs}
-    spans = {}
-    for repeat in {run.repeat for run in runs}:
-        own = [run for run in runs if run.repeat == repeat]
-        spans[repeat] = max(starts[run.name] + run.wall_seconds for run in own) - min(starts[run.name] for run in own)
-    return max(spans.values(), default=0.0)
+    spans = sorted((datetime.fromisoformat(run.started_at).timestamp(), run.wall_seconds) for run in runs)
+    pauses = [max(0.0, start - before - wall) for (before, wall), (start, _) in pairwise(spans)]
+    pause = statistics.median(pauses) if pauses else 0.0
+    seconds: dict[int, float] = {}
+    for run in runs:
+        seconds[run.repeat] = seconds.get(run.repeat, 0.0) + pause + run.wall_seconds
+    return max(seconds.values(), default=0.0)
+
+
+def open_words(answer: str, repeats: int) -> str:
+    """Return what a measurement that goes on has not found out yet."""
+    if answer == "Not decided":
+        return f"not decided in {repeats} repeats"
+    return f"{answer} after {repeats} repeats, and whether longer training changes that is not known"

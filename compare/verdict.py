@@ -11,7 +11,7 @@ from typing import Any
 from compare.answer import CLAIM_WORDS, DECIDES, Contest, epochs_to_win, repeats_to_decide
 from compare.curve import Curve
 from compare.fairness import Fairness
-from compare.intervals import ENOUGH_TO_ESTIMATE, MARGIN
+from compare.intervals import ENOUGH_TO_ESTIMATE, MARGIN, auto_would_decide
 from compare.measurement import NO_REPEAT, Measurement
 from compare.qualifiers import ACCURACY_POINTS
 from compare.schema import Answer, ArmSummary, Claim, Ending, Estimate, Projection, Spread
@@ -20,7 +20,7 @@ from compare.step_parts import waits
 from compare.value import Missing, Summary
 from compare.words import factor, inverse, sides
 from training.contract.arms import ARMS, BASELINE, NATIVE, RAY, WIDE
-from training.contract.repeats import MOST_AUTO_REPEATS
+from training.contract.repeats import GOES_ON, MOST_AUTO_REPEATS, NOT_BESIDE_AUTO
 from training.contract.workload import Workload
 
 DETAILS = (
@@ -181,15 +181,23 @@ def _would_decide(findings: Findings) -> str:
     repeats, finished = repeats_to_decide(list(findings.contests.values())), len(findings.measurement.repeats)
     if findings.ending == "most repeats":
         return f"not decided in {finished} repeats, and more are not made"
-    if findings.ending == "goes on":
+    if findings.ending == GOES_ON:
         would = f"{repeats} would probably decide" if repeats else f"{MOST_AUTO_REPEATS} would probably not decide"
         return f"{would}, and the next `up` goes on"
     if finished < ENOUGH_TO_ESTIMATE:
         return f"measure at least {repeats} repeats"
     if not repeats:
         return "even 100 repeats would probably not decide"
-    or_auto = ", or with `repeats auto`" if repeats <= MOST_AUTO_REPEATS else ""
+    or_auto = ", or with `repeats auto`" if _auto_would_decide(findings) else ""
     return f"{repeats} repeats would probably decide: measure anew{or_auto}"
+
+
+def _auto_would_decide(findings: Findings) -> bool:
+    """Return whether it may be set, and would probably decide all that is open."""
+    if not findings.measurement.context.settings.keys().isdisjoint(NOT_BESIDE_AUTO):
+        return False
+    nows = [each.now for each in findings.contests.values() if not (each.is_won or each.is_lost)]
+    return all(auto_would_decide(now.values) for now in nows if isinstance(now, Estimate))
 
 
 def _near_tie(findings: Findings) -> str:
@@ -233,16 +241,21 @@ def _whats_next(findings: Findings) -> str:
     """Return whether longer training could change a no."""
     if findings.answer != "Not worth it here":
         return ""
-    slower = [(each.per_epoch, each.against) for each in findings.contests.values() if each.longer_cannot_win]
-    slower_epochs = [(per_epoch, against) for per_epoch, against in slower if isinstance(per_epoch, Estimate)]
+    lost = [each for each in findings.contests.values() if each.is_lost_for_good]
+    slower_epochs = [(each.per_epoch, each.against) for each in lost if isinstance(each.per_epoch, Estimate)]
     trained = findings.measurement.workload
     if slower_epochs:
         return f"{trained.longer} does not change that: without start-up, {trained.passing} {sides(slower_epochs)}."
+    if findings.ending == GOES_ON:
+        longer = trained.longer[0].lower() + trained.longer[1:]
+        return f"Whether {longer} changes that is not known yet: the next `up` goes on."
     might = f"{trained.longer} might change that: try "
     if not findings.measurement.has_whole_epochs:
-        return f"{might}more steps or more repeats."
+        return f"{might}more steps{' or more repeats' * (not findings.ending)}."
     passes = longer_run(trained, findings.measurement.recipe.to_dict())
-    return might + (f'`SET="{trained.passes_key}={passes}"`, or more repeats.' if passes else "more repeats.")
+    repeats = "" if findings.ending else "more repeats"  # with `repeats auto` there are no more
+    tries = [f'`SET="{trained.passes_key}={passes}"`' * bool(passes), repeats]
+    return f"{might}{', or '.join(filter(None, tries)) or 'more of them'}."
 
 
 def longer_run(trained: Workload, recipe: Mapping[str, Any]) -> int:

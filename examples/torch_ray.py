@@ -69,6 +69,8 @@ def train(config: dict[str, Any]) -> None:
             loss.backward()
             optimizer.step()
         schedule.step()
+        if (epoch + 1) % config["report_epochs"] and epoch + 1 < config["epochs"]:
+            continue
         metrics = {"epoch": epoch, "loss": loss.item(), "accuracy": accuracy(model, test)}
         with tempfile.TemporaryDirectory() as folder:
             checkpoint = None
@@ -85,12 +87,17 @@ def main() -> None:
     parser.add_argument("--num-workers", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=64, help="rows a step, over all workers")
+    parser.add_argument("--report-epochs", type=int, default=1, help="epochs from one report to the next")
     parser.add_argument("--storage", help="where checkpoints go; Ray's own choice is ~/ray_results")
     parser.add_argument("--max-failures", type=int, default=0, help="failures of workers after which it goes on")
     options = parser.parse_args()
     trainer = TorchTrainer(
         train,
-        train_loop_config={"batch": options.batch, "epochs": options.epochs},
+        train_loop_config={
+            "batch": options.batch,
+            "epochs": options.epochs,
+            "report_epochs": options.report_epochs,
+        },
         scaling_config=ray.train.ScalingConfig(num_workers=options.num_workers),
         run_config=ray.train.RunConfig(
             storage_path=options.storage, failure_config=ray.train.FailureConfig(max_failures=options.max_failures)

@@ -12,15 +12,17 @@ import pulumi
 
 from compare.measurement import CompareError
 from compare.schema import Comparison
-from compare.stopping import repeat_seconds
+from compare.stopping import open_words, repeat_seconds
 from infra import budget
 from infra.plan import RunPlan
 from infra.settings.settings import Settings
 from training.contract.repeats import AT_A_TIME_VARIABLE, AUTO, FIRST_REPEATS, GOES_ON, MOST_AUTO_REPEATS
+from training.machine.retries import retry
 
 AT_A_TIME = 4
 """Repeats that an update adds while it is not decided: with four arms the order of their turns cancels out in four."""
 _OUTPUTS = "pulumi:pulumi:readStackOutputs"
+_ATTEMPTS = 6
 
 
 def chosen(settings: Settings, plans: Sequence[RunPlan]) -> tuple[RunPlan, ...]:
@@ -31,8 +33,8 @@ def chosen(settings: Settings, plans: Sequence[RunPlan]) -> tuple[RunPlan, ...]:
     number = repeats_now(comparison, plans[0].measurement, _at_a_time(settings, comparison))
     # `make up` shows its preview, which has told it.
     is_told = AT_A_TIME_VARIABLE in os.environ and not pulumi.runtime.is_dry_run()
-    if (words := _words(comparison, number)) and not is_told:
-        pulumi.log.info(words)
+    if (text := words(comparison, plans[0].measurement, number)) and not is_told:
+        pulumi.log.info(text)
     return tuple(plan for plan in plans if plan.repeat <= number)
 
 
@@ -49,6 +51,24 @@ def repeats_now(comparison: Mapping[str, Any] | None, measurement: str, at_a_tim
     finished = _repeats_of(comparison)
     added = at_a_time if comparison.get("auto") == GOES_ON else 0
     return min(max(finished + added, FIRST_REPEATS), MOST_AUTO_REPEATS)
+
+
+def words(comparison: Mapping[str, Any] | None, measurement: str, number: int) -> str:
+    """Return what an update adds to a measurement that goes on; "" of another one, which begins anew.
+
+    Args:
+        comparison: The stack's last one, of any version; None if there is none.
+        measurement: What is to be measured.
+        number: How many repeats there are to be.
+    """
+    if comparison is None or comparison.get("measurement") != measurement or comparison.get("auto") != GOES_ON:
+        return ""
+    finished = _repeats_of(comparison)
+    until_now = f"repeats {AUTO}: {open_words(str(comparison.get('answer')), finished)}"
+    if number <= finished:
+        return f"{until_now}; another would not end within budgetMinutes"
+    next_ones = f"repeat {number} is" if number == finished + 1 else f"repeats {finished + 1} to {number} are"
+    return f"{until_now}; {next_ones} next, of at most {MOST_AUTO_REPEATS}"
 
 
 def _at_a_time(settings: Settings, comparison: Mapping[str, Any] | None) -> int:
@@ -68,27 +88,26 @@ def _repeats_of(comparison: Mapping[str, Any]) -> int:
     return max((len(arm["runs"]) for arm in comparison["arms"].values()), default=0)
 
 
+def _pause(attempt: int, _: Exception) -> float | None:
+    """Return the seconds until the outputs are read again: a file backend cannot be read while it is written, which the
+    engine does at the beginning of this update, and another program may do."""
+    return 0.2 * attempt if attempt < _ATTEMPTS else None
+
+
 def _last_comparison() -> dict[str, Any] | None:
     """Return the output `comparison` of this stack as its last update left it; None if there is none."""
     name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+
+    def outputs_of() -> Mapping[str, Any]:
+        outputs: Mapping[str, Any] = pulumi.runtime.invoke(_OUTPUTS, {"name": name}).value["outputs"]
+        return outputs
+
     try:
-        outputs = pulumi.runtime.invoke(_OUTPUTS, {"name": name}).value["outputs"]
+        outputs = retry(outputs_of, (Exception,), _pause)
         return json.loads(outputs["comparison"]) if "comparison" in outputs else None
     except Exception as error:  # noqa: BLE001 - of the engine, of any kind
         raise pulumi.RunError(
             f"repeats {AUTO}: the outputs of stack {name} say how many there are, and cannot be read: {error}\n"
-            f"Nothing was changed. A number needs no outputs: pulumi config set repeats {FIRST_REPEATS}"
+            f"Nothing was changed: try again. A number needs no outputs, and leaves out the repeats beyond it:\n"
+            f"  pulumi config set repeats {FIRST_REPEATS}"
         ) from None
-
-
-def _words(comparison: Mapping[str, Any] | None, number: int) -> str:
-    """Return what an update adds to a measurement that is not decided yet."""
-    if comparison is None or comparison.get("auto") != GOES_ON:
-        return ""
-    finished = _repeats_of(comparison)
-    if number < finished:  # of another measurement, which begins anew
-        return ""
-    if number == finished:
-        return f"repeats {AUTO}: not decided in {finished}, and another would not end within budgetMinutes"
-    next_ones = f"repeat {number} is" if number == finished + 1 else f"repeats {finished + 1} to {number} are"
-    return f"repeats {AUTO}: not decided in {finished}; {next_ones} next, of at most {MOST_AUTO_REPEATS}"

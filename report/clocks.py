@@ -16,7 +16,8 @@ PARTS = ("start-up", "training", "evaluation", "saving, reports", "other")
 SHOWN_SHARE = 0.01
 """A part that is nowhere longer than this share of the longest clock cannot be seen, and is not named."""
 FARTHEST = 4
-"""How many times as far as the probable break-even the sure one is shown at most: farther on nothing could be seen."""
+"""How many times as far as the probable break-even, or the measured epochs, the sure one is shown at most: farther on
+the crossing could not be seen."""
 ROOM = 1.2
 """Room right of what is shown."""
 
@@ -32,8 +33,12 @@ class Line:
 
     def at(self, epochs: float) -> tuple[float, float, float]:
         """Lowest repeat, mean, highest repeat; where the means of two arms meet, their ratio's centre is 1."""
-        seconds = [once + epochs * each for once, each in zip(self.once, self.per_epoch, strict=True)]
+        seconds = self.of_runs(epochs)
         return min(seconds), _mean(seconds), max(seconds)
+
+    def of_runs(self, epochs: float) -> list[float]:
+        """Return the seconds of each repeat."""
+        return [once + epochs * each for once, each in zip(self.once, self.per_epoch, strict=True)]
 
     @property
     def epoch(self) -> float:
@@ -77,8 +82,9 @@ def clocks(comparison: Comparison) -> Clocks | None:
     meeting = last_meeting(comparison)
     if meeting is None:
         return Clocks(lines, measured, 2 * measured, None, comparison.passed)
-    is_near = meeting.surely is not None and meeting.surely <= FARTHEST * meeting.probably
-    end = meeting.surely if meeting.surely and is_near else meeting.probably
+    farthest = FARTHEST * max(meeting.probably, measured) if meeting.probably > 1 else math.inf  # else none is crossed
+    is_in_view = meeting.surely is not None and meeting.surely <= farthest
+    end = meeting.surely if meeting.surely and is_in_view else meeting.probably
     return Clocks(lines, measured, math.ceil(ROOM * max(measured, end)), meeting, comparison.passed)
 
 
@@ -89,7 +95,8 @@ def last_meeting(comparison: Comparison) -> Meeting | None:
         return None
     last = max(known, key=lambda name: known[name].probably or 0)
     probably, possibly = (max(getattr(meets, end) or 0 for meets in known.values()) for end in ("probably", "possibly"))
-    return Meeting(last, probably, possibly or None, comparison.break_even_epochs) if probably > 1 else None
+    surely = comparison.break_even_epochs
+    return Meeting(last, probably, possibly or None, surely) if max(probably, surely or 1) > 1 else None
 
 
 def reading(comparison: Comparison, shown: Clocks) -> str:
@@ -120,8 +127,18 @@ def rows(comparison: Comparison, shown: Clocks | None) -> list[list[str]]:
     article = "an" if shown.passed[0] in "aeiou" else "a"
     ends_and_measured = (f"{counted(end, shown.passed)} s" for end in [*ends, shown.measured])
     heading = ["", "once s", f"{article} {shown.passed} s", *ends_and_measured]
-    cells = [[name, *_cells(shown.lines.get(name), ends), _seconds(seconds)] for name, seconds in arms.items()]
+    lines = {name: shown.lines.get(name) for name in arms}
+    measured = {name: _measured(comparison.arms[name], line, shown.measured) for name, line in lines.items()}
+    cells = [[name, *_cells(line, ends), _seconds(measured[name])] for name, line in lines.items()]
     return [heading, *cells]
+
+
+def _measured(arm: ArmSummary, line: Line | None, epochs: int) -> float | None:
+    """Return the median of the whole clock at so many epochs; of runs that stopped later, by their lines."""
+    trained = arm.measures.get("epochsCompleted")
+    if trained and trained.low == trained.high == epochs:
+        return arm.median("wallSeconds")
+    return statistics.median(line.of_runs(epochs)) if line else None
 
 
 def _cells(line: Line | None, ends: Sequence[int]) -> list[str]:

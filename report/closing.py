@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from compare.in_short import RATIOS, in_short, machine_in_short
+from compare.intervals import auto_would_decide
 from compare.schema import Comparison
 from compare.verdict import longer_run
 from report import step_parts
 from report.commands import settings_text
+from report.ratios import UNDECIDED
 from report.table import WIDTH, wrap
 from tools.setup.project import DEFAULT_STACK, ROOT
-from training.contract.repeats import AUTO, FIRST_REPEATS, MOST_AUTO_REPEATS
+from training.contract.repeats import AUTO, FIRST_REPEATS, GOES_ON, MOST_AUTO_REPEATS, MOST_REPEATS, NOT_BESIDE_AUTO
 from training.contract.workload import named
 
 QUIET = "machineQuiet"
@@ -68,6 +70,8 @@ def next_step(comparison: Comparison, stack: str, settings: Mapping[str, str]) -
         return f"{again}    # when the other programs have ended; results stay"
     if comparison.answer == "Not comparable":
         return f"{make(stack, 'report')}    # what differs, check by check"
+    if comparison.auto == GOES_ON:  # also where the answer is a no that longer training might change
+        return f"{make(stack, 'up', settings)}    # goes on; runs that are there are kept"
     if comparison.answer == "Not decided":
         return _to_decide(comparison, stack, settings)
     if comparison.answer == "Not worth it here" and _may_change(comparison):
@@ -81,16 +85,16 @@ def next_step(comparison: Comparison, stack: str, settings: Mapping[str, str]) -
 def _to_decide(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
     if comparison.claim in ("same script", "it finished"):
         return f"{make(stack, 'report')}    # what is not known of the runs"
-    needed = [ratio.repeats_to_decide for names in RATIOS.values() for name in names.values()
-              if (ratio := comparison.ratios.get(name)) and ratio.repeats_to_decide]  # fmt: skip
-    if comparison.auto == "goes on":
-        return f"{make(stack, 'up', settings)}    # goes on; runs that are there are kept"
-    repeats = max([FIRST_REPEATS, *needed])
-    if repeats <= comparison.repeats or comparison.auto:
+    names = {name for names in RATIOS.values() for name in names.values()}
+    ratios = [ratio for name in names if (ratio := comparison.ratios.get(name))]
+    still_open = [each for each in ratios if each.repeats_to_decide or each.decision == UNDECIDED]
+    repeats = max([FIRST_REPEATS, *(each.repeats_to_decide or MOST_REPEATS + 1 for each in still_open)])
+    if not comparison.repeats < repeats <= MOST_REPEATS or comparison.auto:
         return f"{make(stack, 'report')}    # how far the runs lie apart"
     if comparison.repeats == 1:  # it had no interval that could have been looked at
         return f"{make(stack, 'up', {**settings, 'repeats': str(repeats)})}    # runs that are there are kept"
-    if repeats <= MOST_AUTO_REPEATS and not {"keepBaseline", "workersCurve"} & comparison.settings.keys():
+    by_auto = all(auto_would_decide(each.values) for each in still_open)
+    if by_auto and repeats <= MOST_AUTO_REPEATS and comparison.settings.keys().isdisjoint(NOT_BESIDE_AUTO):
         return f"{make(stack, 'up', {**settings, 'repeats': AUTO})}    # until it is decided; earlier runs are kept"
     anew = f"{make(stack, 'destroy')} && {make(stack, 'up', {**settings, 'repeats': str(repeats)})}"
     return f"{anew}    # anew: repeats that are added until it is decided err more often"

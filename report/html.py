@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 from compare import measures
 from compare.entries import Measure
 from compare.in_short import RATIOS, in_short, machine_in_short
+from compare.intervals import ONCE, WHENEVER
 from compare.schema import Comparison
 from compare.words import compared
 from report import curve, ratios, search_page, step_parts, words
@@ -75,6 +76,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             accuracy_reached=_accuracy_reached(comparison),
             ratios=ratios.rows(comparison),
             footnotes=ratios.footnotes(comparison),
+            level=f"{100 * (WHENEVER if comparison.auto else ONCE).confidence:g} %",
             details=words.details(comparison),
             doubt=words.doubt(comparison),
             projected=words.projected,

@@ -3,9 +3,11 @@
 A number that no picture can show costs that picture and nothing else: its reason stands in its place.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -34,6 +36,10 @@ PHASES = {
 SHOWN_SHARE = 0.02
 """Parts of a start-up that are nowhere longer than this share of the longest start-up are summed up."""
 
+_PAGE = Path(__file__).with_name("page.html.j2")
+_THEME = re.compile(r":root \{.*?(?=@media print)", re.DOTALL)
+"""The colours of a page, light and dark."""
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -52,6 +58,17 @@ def drawn(title: str, draw: Callable[[], str], note: str = "") -> Panel:
         return Panel(title, Markup(draw()), note=note)  # noqa: S704 - drawn here, with what is shown escaped
     except Exception as error:  # noqa: BLE001 - whatever a drawing fails of, the result is worth more than it
         return Panel(title, None, f"{type(error).__name__}: {error}")
+
+
+def as_file(panel: Panel) -> str:
+    """A picture as an SVG file that follows light and dark themes. Raises ValueError where it could not be drawn."""
+    if panel.svg is None:
+        raise ValueError(panel.problem)
+    theme = _THEME.search(_PAGE.read_text(encoding="utf-8"))
+    assert theme  # noqa: S101 - the page is this project's own
+    style = f"<style>{theme[0]}text {{ font-family: system-ui, sans-serif; }}</style>"
+    opening = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+    return re.sub(r">", f">{style}", str(panel.svg).replace("<svg ", opening, 1), count=1) + "\n"
 
 
 def pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, list[Panel]]:
@@ -85,8 +102,15 @@ def first(comparison: Comparison) -> list[Panel]:
         note = reading(comparison, shown)
         panels.append(drawn(f"End to end over {shown.passed}s", lambda: clock_plots.over_epochs(shown), note))
     titles = {name: arm.title for name, arm in comparison.arms.items()}
-    title = f"Where the time of {comparison.passes or 'a run'} went"
+    title = f"Where the time of {_of_bars(comparison)} went"
     return [*panels, drawn(title, lambda: clock_plots.by_part(parts(comparison), titles))]
+
+
+def _of_bars(comparison: Comparison) -> str:
+    """Return what a bar is of: the epochs, where every run trained as many."""
+    trained = [arm.measures.get("epochsCompleted") for arm in comparison.arms.values()]
+    alike = len({epochs for spread in trained if spread for epochs in spread.values}) <= 1
+    return comparison.passes if comparison.passes and alike else "a run"
 
 
 def _of_time(comparison: Comparison, runs: Sequence[ShownRun]) -> list[Panel]:

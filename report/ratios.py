@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from compare import measures
 from compare.in_short import machine_in_short
+from compare.intervals import ENOUGH_TO_ESTIMATE
 from compare.schema import Comparison, Estimate
 from report import words
 from report.figures import MISSING, figure
@@ -70,6 +71,8 @@ def why_open(value: Estimate, comparison: Comparison) -> str:
     """What would decide a ratio that is not decided."""
     number, most = value.repeats_to_decide, MOST_AUTO_REPEATS if comparison.auto else MOST_REPEATS
     text = f"{number} repeats would probably decide" if number else f"more than {most} repeats would be needed"
+    if value.n < ENOUGH_TO_ESTIMATE:  # their spread says too little of how many would
+        text = f"measure at least {number} repeats"
     text = f"one repeat has no interval; {text}" if value.n == 1 else text
     return f"{text}; the machine was not quiet" if machine_in_short(comparison) else text
 

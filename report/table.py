@@ -15,6 +15,7 @@ from training.contract.arms import ARMS, counted
 from training.contract.workload import named
 
 WIDTH = 80
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 SHADES = dict(zip(clocks.PARTS, "▒█░▓·", strict=True))
 """How a bar shows the parts of a whole clock."""
 
@@ -51,10 +52,16 @@ def _clocks(comparison: Comparison) -> str:
     width = WIDTH - 2 - max(map(len, left))
     longest = max(sum(of_arm.values()) for of_arm in of_arms.values())
     bars = [_bar(of_arm, width / longest if longest else 0.0) for of_arm in of_arms.values()]
-    named = "  ".join(f"{shade} {part}" for part, shade in SHADES.items() if any(shade in bar for bar in bars))
+    seen = [f"{shade} {part}" for part, shade in SHADES.items() if any(shade in bar for bar in bars)]
     lines = [f"{text.ljust(len(left[0]))}  {bar}".rstrip() for text, bar in zip(left, ["", *bars], strict=True)]
     sentence = clocks.break_even_words(comparison) if shown else ""
-    return "\n".join([*lines, f"Where the time went: {named}", *([wrap(sentence)] if sentence else [])])
+    return "\n".join([*lines, _legend(seen), *([wrap(sentence)] if sentence else [])])
+
+
+def _legend(seen: Sequence[str]) -> str:
+    """The parts with their shades; a name with a space in it is not cut in two by the end of a line."""
+    named = "  ".join(part.replace(" ", _NO_BREAK) for part in seen)
+    return wrap(f"Where the time went: {named}", indent="  ").replace(_NO_BREAK, " ")
 
 
 def _bar(seconds: Mapping[str, float], scale: float) -> str:

@@ -18,7 +18,7 @@ NOT_RUN = {
     r"make test CLUSTER=1\b": "it needs docker and minikube; tests/cluster is what it runs",
     r"make check\b": "it looks at the project itself, not at a copy, and is run on its own",
     r"make (doctor|dashboard|status|diagnose)\b": "it looks at this machine or at a cluster",
-    r"make (bench|watch|tensorboard)\b": "it trains for minutes, or shows something until Ctrl-C",
+    r"make (bench|lesson|watch|tensorboard)\b": "it trains for minutes, or shows something until Ctrl-C",
     r"STACK=(minikube|kubernetes|ci) ": "a cluster's stack; tests/cluster brings one up",
     r"(kubectl|minikube|docker|(\.venv/bin/)?ray|curl) ": "it needs a cluster, or a run that goes on meanwhile",
     r"git clone ": "there is no network",

@@ -16,6 +16,8 @@ LATE = {
     ("training.launch.ray.driver", "training.launch.ray.recovery"): "ray.train, which a start-up is measured with",
     ("report.__main__", "report.*"): "the chosen command: matplotlib, pandas or jinja2",
     ("report.publish", "report.html"): "matplotlib and jinja2, for a page that is not always written",
+    ("bench.lesson.__main__", "bench.lesson.picture"): "matplotlib, after the measurement",
+    ("bench.lesson.block", "bench.lesson.ray_way"): "Ray: its import is timed, and other ways are measured without it",
     ("tools.*.__main__", "*"): "the chosen command",
     ("tools.follow.watch", "tools.*"): "runs of the chosen target: pulumi and kubernetes for those of a cluster",
     ("tools.stack.followed", "*"): "rich, where a terminal shows a screen",

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -144,7 +143,7 @@ def _guarded(wanted: Wanted, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         *wanted.recipe.flags(),
     ]
     own = {progress.EACH_STEP: "1", "PYTHONUNBUFFERED": "1"}
-    with _temporary() as temporary:
+    with environment.temporary_folder() as temporary:
         variables = environment.allowed(os.environ, wanted.storage) | own | {"TMPDIR": temporary}
         with (folder / "log.txt").open("ab") as log:
             running = subprocess.Popen(
@@ -159,13 +158,6 @@ def _guarded(wanted: Wanted, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
                 running.wait(process_session.GRACE_SECONDS + 2)
             process_session.end_session(running.pid)
             running.wait()
-
-
-def _temporary() -> tempfile.TemporaryDirectory[str]:
-    """Return the run's temporary folder, in which a killed Ray leaves files; short enough a path for Ray's sockets."""
-    room = environment.LONGEST_TEMPORARY - len(tempfile.gettempdir()) - len("/r-xxxxxxxx")
-    where = None if room >= 0 else "/tmp"  # noqa: S108
-    return tempfile.TemporaryDirectory(prefix="r-", dir=where, ignore_cleanup_errors=True)
 
 
 def is_beyond_a_checkpoint(events: list[Seen]) -> bool:

@@ -101,7 +101,8 @@ class Stack:
 
     def _measure(self) -> int:
         """Update; with `repeats auto` again for each further repeat, until it ends or somebody ends it."""
-        further, status = Further(), self.update()
+        again = f"`{make_line(self.name, 'up', self.overrides)}` goes on"  # without what SET has it would not
+        further, status = Further(again), self.update()
         while status == 0 and not self._followed.is_stopped and further.is_due(self.comparison()):
             status = self.update()
         return status

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from compare.schema import Comparison
-from compare.stopping import budget_seconds, repeat_seconds
+from compare.stopping import budget_seconds, open_words, repeat_seconds
 from compare.words import duration
 from tools.setup.project import say
 from training.contract.repeats import AT_A_TIME_VARIABLE, GOES_ON
@@ -19,8 +19,9 @@ ONE_AT_A_TIME = {AT_A_TIME_VARIABLE: "1"}
 class Further:
     """Of one `make up`, from now on."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, then: str, clock: Callable[[], float] = time.monotonic) -> None:
+        """`then`: what a user reads of what follows, where no further repeat begins."""
+        self._clock, self._then = clock, then
         self._began = self._last = clock()
         self._longest = 0.0
         """Of the updates with one repeat, in seconds: with what pulumi takes."""
@@ -44,7 +45,7 @@ class Further:
         if budget is None or now - self._began + next_seconds <= budget:
             return True
         say(
-            f"not decided in {comparison.repeats} repeats, and another takes about {duration(next_seconds)}: it would"
-            f" end later than budgetMinutes {comparison.settings['budgetMinutes']}. The next `make up` goes on"
+            f"{open_words(comparison.answer, comparison.repeats)}. Another takes about {duration(next_seconds)}: it"
+            f" would end later than budgetMinutes {comparison.settings['budgetMinutes']}. {self._then}"
         )
         return False

@@ -110,7 +110,7 @@ class SweepStack:
         """
         config = self._write_config(overrides)
         self._recovery.clear(config, dict(overrides))
-        further, comparison = Further(), self._update(config)
+        further, comparison = Further("The sweep goes on with its next point"), self._update(config)
         while further.is_due(comparison):
             comparison = self._update(config)
         return comparison

@@ -23,7 +23,7 @@ KEPT = (
 """What a user needs: not our tests, benchmarks, checks of documents and pull requests, or the history of decisions."""
 OWN = {"AGENTS.md": "tools/template/AGENTS.md"}
 """Files of which a template has its own."""
-TARGETS = ("bench", "test", "check", "template")
+TARGETS = ("bench", "lesson", "test", "check", "template")
 """Of the Makefile: what works on that."""
 
 _IGNORED = shutil.ignore_patterns("__pycache__", ".venv")

@@ -3,19 +3,27 @@
 import os
 import sys
 import threading
+import time
 from types import TracebackType
 
-from infra.places.local.beside import FOLLOW_SECONDS, in_words, use
+from infra.places.local.beside import FOLLOW_SECONDS, LOOK_SECONDS, in_words, use
+from training.contract.cpu_use import MachineUse
 from training.contract.provenance import allowed_cpus
 from training.machine import orphans
 from training.machine.cpu_time import CpuTime, Reading
 
 
 class Others:
-    """Counts while it is entered. The processes that this process starts meanwhile are the arms'."""
+    """Counts while it is entered. The processes that this process starts meanwhile are the arms'.
 
-    def __init__(self) -> None:
+    Args:
+        look_seconds: The time between two readings of all processes. Those of Ray's that begin and end between two are
+            counted as another program's: Ray's raylet does not say what its workers had.
+    """
+
+    def __init__(self, look_seconds: float = LOOK_SECONDS) -> None:
         self._cpus = allowed_cpus()
+        self._look_seconds = look_seconds
         self._time: CpuTime | None = None
         self._first: Reading | None = None
         self._last: Reading | None = None
@@ -43,13 +51,23 @@ class Others:
             return None
 
     def _follow(self) -> None:
+        looked = time.monotonic()
         while self._time and self._first and not self._is_over.wait(FOLLOW_SECONDS):
-            self._time.follow()
+            if time.monotonic() - looked < self._look_seconds:
+                self._time.follow()
+            else:
+                self._read()
+                looked = time.monotonic()
 
     def in_words(self) -> str:
         """Return what they took, as the check `machineQuiet` would see it; "" if it is not noticeable, or not known."""
         return in_words(self._first, self._last, len(self._cpus)) if self._first and self._last else ""
 
+    def use(self) -> MachineUse | None:
+        """Return the use of the machine; None where that is not known."""
+        return use(self._first, self._last, len(self._cpus)) if self._first and self._last else None
+
     def cpus(self) -> float | None:
         """Return the CPUs that they took; None where that is not known."""
-        return use(self._first, self._last, len(self._cpus)).other_cpus if self._first and self._last else None
+        used = self.use()
+        return used.other_cpus if used else None

@@ -8,8 +8,8 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -106,16 +106,26 @@ def run(arm: ArmCommand, request: Request, folder: Path, where: Path, changed: C
     )  # fmt: skip
 
 
+@contextmanager
+def guarded(plan: Path, limit_seconds: int, own: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a plan of `foreign_command` under a guard; it prints where this process does. Whatever happens, none of its
+    processes is left afterwards.
+
+    Args:
+        plan: The plan's file.
+        limit_seconds: The time after which the guard ends all of it.
+        own: Folder whose progress.jsonl says it when the guard waits for the machine.
+    """
+    running = _start(plan, limit_seconds, own, None)
+    try:
+        yield running
+    finally:
+        _end(running)
+
+
 def _guarded(plan: Path, limit_seconds: int, own: Path, is_over: Callable[[], bool]) -> tuple[int, str, int]:
     """Exit code, the end of what was printed, and how many bytes that was."""
-    command = [
-        *(sys.executable, "-m", "infra.places.local.guard", "--deadline", str(limit_seconds), "--progress", str(own)),
-        *("--", sys.executable, "-m", "training.launch.foreign_command", str(plan)),
-    ]
-    running = subprocess.Popen(
-        command, cwd=PROJECT, env=environment.allowed(os.environ), stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
+    running = _start(plan, limit_seconds, own, subprocess.PIPE)
     assert running.stdin is not None and running.stdout is not None  # noqa: S101, PT018 (both are pipes)
     tail = _Tail(running.stdout, running.stdin)
     try:
@@ -123,15 +133,31 @@ def _guarded(plan: Path, limit_seconds: int, own: Path, is_over: Callable[[], bo
             if is_over():
                 running.stdin.close()  # the guard ends everything at end-of-file
     finally:
-        with suppress(OSError):
-            running.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
-            running.wait(process_session.GRACE_SECONDS + 4)
-        process_session.end_session(running.pid)
-        running.wait()
+        _end(running)
         tail.thread.join(process_session.GIVE_UP_SECONDS)
         running.stdout.close()
     return code, tail.text(), tail.count
+
+
+def _start(plan: Path, limit_seconds: int, own: Path, out: int | None) -> subprocess.Popen[bytes]:
+    command = [
+        *(sys.executable, "-m", "infra.places.local.guard", "--deadline", str(limit_seconds), "--progress", str(own)),
+        *("--", sys.executable, "-m", "training.launch.foreign_command", str(plan)),
+    ]
+    return subprocess.Popen(
+        command, cwd=PROJECT, env=environment.allowed(os.environ), stdin=subprocess.PIPE,
+        stdout=out, stderr=subprocess.STDOUT if out else None, start_new_session=True,
+    )  # fmt: skip
+
+
+def _end(running: subprocess.Popen[bytes]) -> None:
+    assert running.stdin is not None  # noqa: S101 (it is a pipe)
+    with suppress(OSError):
+        running.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        running.wait(process_session.GRACE_SECONDS + 4)
+    process_session.end_session(running.pid)
+    running.wait()
 
 
 def _waited(running: subprocess.Popen[bytes]) -> int | None:

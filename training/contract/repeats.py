@@ -13,6 +13,8 @@ MOST_AUTO_REPEATS = 12
 worth nothing."""
 GOES_ON = "goes on"
 """Of a measurement that is not decided: its next update adds repeats."""
+NOT_BESIDE_AUTO = ("keepBaseline", "workersCurve")
+"""Settings with which `auto` is refused."""
 AT_A_TIME_VARIABLE = "RAY_WORTH_IT_REPEATS_AT_A_TIME"
 """Of the environment: how many it adds. `make up` looks after each, and goes on by itself."""
 

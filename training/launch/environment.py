@@ -174,3 +174,11 @@ def bound_cpus() -> list[int] | None:
 def short_folder() -> str | None:
     """The system's temporary folder, or /tmp where its name is too long for Ray's sockets."""
     return None if len(tempfile.gettempdir()) <= LONGEST_TEMPORARY else "/tmp"  # noqa: S108
+
+
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """Return a temporary folder for a run that may be killed, in which Ray leaves files then: short enough a path for
+    Ray's sockets."""
+    room = LONGEST_TEMPORARY - len(tempfile.gettempdir()) - len("/r-xxxxxxxx")
+    where = None if room >= 0 else "/tmp"  # noqa: S108
+    return tempfile.TemporaryDirectory(prefix="r-", dir=where, ignore_cleanup_errors=True)

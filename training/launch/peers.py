@@ -27,9 +27,7 @@ def launch_workers(request: entry.Request, arm: str) -> None:
         addresses = [f"127.0.0.1:{port}" for port in ports]
         workers = [_start(request, arm, Rendezvous(addresses, rank)) for rank in range(len(ports))]
         try:
-            while any(worker.poll() is None for worker in workers):
-                if any(worker.returncode for worker in workers):
-                    break
+            while None in (codes := [worker.poll() for worker in workers]) and not any(codes):
                 time.sleep(POLL_SECONDS)
         finally:
             _end(workers)

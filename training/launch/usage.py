@@ -21,6 +21,8 @@ INTERVAL_SECONDS = 1.0
 TASKS = Path("/proc/self/task")
 INTER_OP_POOL = "tf_Compute"
 """Linux's name for the threads of TensorFlow's inter-op pool."""
+MOST_IN_A_TICK = 2**14
+"""Largest distance of two ids given within a tick: half of Linux's smallest range of ids."""
 CGROUP_STATS = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))
 CGROUP_USAGE = Path("/sys/fs/cgroup/cpuacct/cpuacct.usage")
 """Version 1's; version 2 has it among the statistics."""
@@ -91,13 +93,14 @@ def _between(first: CpuWait, last: CpuWait) -> CpuWait:
     )
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Thread:
-    """A thread of this process; they sort by age."""
+    """A thread of this process."""
 
     started: int
     """Ticks of the system's clock after its start."""
     number: int
+    """Id; the system gives them in order, and begins again with low ones after the highest."""
     name: str
 
 
@@ -122,11 +125,25 @@ def pool_threads(before: set[Thread] | None, after: set[Thread] | None) -> int |
     longer than the 15 characters that Linux allows, so they go by that of the process. None where the system does not
     list threads, or no inter-op pool was started in between.
     """
-    names = [thread.name for thread in sorted((after or set()) - (before or set()))]
+    names = [thread.name for thread in _by_age((after or set()) - (before or set()))]
     if not before or INTER_OP_POOL not in names:
         return None
     earlier = names[: names.index(INTER_OP_POOL)]
     return sum(1 for name in earlier if not name.startswith("tf_") or name.startswith("tf_numa_"))
+
+
+def _by_age(threads: set[Thread]) -> list[Thread]:
+    """Return threads, the oldest first: by tick, and within a tick by number, low ones last where numbers began
+    again."""
+    highest: dict[int, int] = {}
+    for thread in threads:
+        highest[thread.started] = max(thread.number, highest.get(thread.started, 0))
+
+    def age(thread: Thread) -> tuple[int, bool, int]:
+        began_again = highest[thread.started] - thread.number > MOST_IN_A_TICK
+        return thread.started, began_again, thread.number
+
+    return sorted(threads, key=age)
 
 
 def cpu_seconds() -> float:

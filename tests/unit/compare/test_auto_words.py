@@ -1,6 +1,6 @@
 """What is said of as many repeats as it takes: how many there were, what is still open, when both words are true."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -8,29 +8,29 @@ from compare.comparison import compare
 from compare.schema import Comparison
 from tests.golden import Wording
 from tests.unit.results import RUN, make_context, make_recipe, make_run
+from training.contract.repeats import NOT_BESIDE_AUTO
 
 OPEN = (1.0, 1.5, 0.8, 1.2)
+WOULD = (1.1, 1.28, 1.02, 1.2)
+"""Eight fixed repeats would probably decide, and eleven of `auto`."""
 TIE = (1.02, 1.03, 1.02, 1.03)
 
 
-def compared(baselines: Sequence[float], *, is_auto: bool = True) -> Comparison:
-    """A measurement whose baselines take so many times as long as Ray, the whole and an epoch."""
+def compared(
+    baselines: Sequence[float],
+    epochs: Sequence[float] = (),
+    *,
+    is_auto: bool = True,
+    settings: Mapping[str, str] | None = None,
+) -> Comparison:
+    """A measurement whose baselines take so many times as long as Ray, and an epoch of theirs, if not as many."""
     recipe, runs = make_recipe(), []
-    for repeat, times in enumerate(baselines, 1):
-        paces = {"baseline": times}
-        runs += [
-            make_run(
-                arm,
-                repeat,
-                recipe,
-                wall_seconds=100 * paces.get(arm, 1.0),
-                step_seconds_mean=0.1 * paces.get(arm, 1.0),
-                validation_seconds=0.1 * paces.get(arm, 1.0),
-                report_seconds=0.0,
-            )
-            for arm in RUN
-        ]
-    return compare(runs, make_context(recipe, repeats=len(baselines), is_auto=is_auto))
+    for repeat, (whole, epoch) in enumerate(zip(baselines, epochs or baselines, strict=True), 1):
+        for arm in RUN:
+            of_run, of_epoch = (whole, epoch) if arm == "baseline" else (1.0, 1.0)
+            seconds = {"wall_seconds": 100 * of_run, "validation_seconds": 0.1 * of_epoch, "report_seconds": 0.0}
+            runs.append(make_run(arm, repeat, recipe, step_seconds_mean=0.1 * of_epoch, **seconds))
+    return compare(runs, make_context(recipe, repeats=len(baselines), is_auto=is_auto, settings=settings or {}))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,10 @@ def test_the_verdict_says_how_many_it_took(name: str, baselines: Sequence[float]
     wording("verdict", comparison.verdict.partition(". ")[0], name)
 
 
-@pytest.mark.parametrize(("name", "baselines"), [("open", OPEN), ("some would", (1.25, 1.5, 0.98, 1.3)), ("tie", TIE)])
+@pytest.mark.parametrize(
+    ("name", "baselines"),
+    [("open", OPEN), ("some would", (1.25, 1.5, 0.98, 1.3)), ("auto would", WOULD), ("tie", TIE)],
+)
 def test_of_a_fixed_number_the_advice_is_to_measure_anew(
     name: str, baselines: Sequence[float], wording: Wording
 ) -> None:
@@ -69,3 +72,44 @@ def test_intervals_of_auto_are_wider_and_of_a_fixed_number_as_before() -> None:
     assert auto.values == fixed.values
     assert (auto.lower or 1) < (fixed.lower or 0)
     assert fixed.repeats_to_decide != auto.repeats_to_decide
+
+
+def test_auto_is_not_proposed_beside_what_refuses_it() -> None:
+    """The advice would be refused."""
+    assert "auto" in compared(WOULD, is_auto=False).verdict
+    for key in NOT_BESIDE_AUTO:
+        assert "auto" not in compared(WOULD, is_auto=False, settings={key: "1"}).verdict
+
+
+NO = "Not worth it here"
+LOST, EPOCHS = (0.8, 0.81, 0.79, 0.8), (1.4, 0.8, 1.3, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("name", "times", "auto"), [("goes on", 1, "goes on"), ("after the last one", 3, "most repeats")]
+)
+def test_a_no_that_longer_training_might_change_says_what_is_next(
+    name: str, times: int, auto: str, wording: Wording
+) -> None:
+    """The next update, or longer training; no more repeats, of which there are none."""
+    comparison = compared(LOST * times, EPOCHS * times)
+
+    assert (auto, NO) == (comparison.auto, comparison.answer)
+    wording("verdict", comparison.verdict.split(". ")[1], name)
+
+
+@pytest.mark.parametrize("is_auto", [False, True])
+def test_what_is_lost_to_one_now_and_to_another_later_may_be_won_between(is_auto: bool, wording: Wording) -> None:
+    """One process starts fast, and one with all CPUs has fast epochs: at three times the epochs Ray beats both."""
+    clocks = {"baseline": (80.0, 1.5), "wide": (140.0, 0.98), "native": (100.0, 1.0), "ray": (100.0, 1.0)}
+    recipe, runs = make_recipe(), []
+    for repeat in range(1, 5):
+        for arm, (whole, epoch) in clocks.items():
+            luck = 1 + 0.002 * ((repeat * len(arm)) % 3)
+            seconds = {"wall_seconds": luck * whole, "validation_seconds": 3 * epoch, "report_seconds": 0.0}
+            runs.append(make_run(arm, repeat, recipe, step_seconds_mean=0.5 * luck * epoch, **seconds))
+    comparison = compare(runs, make_context(recipe, arms=tuple(clocks), repeats=4, is_auto=is_auto))
+
+    assert comparison.answer == NO
+    assert comparison.auto == ("goes on" if is_auto else "")
+    wording("verdict", comparison.verdict.split(". ")[1], comparison.auto or "fixed")

@@ -195,3 +195,15 @@ def test_a_machine_that_was_not_quiet_is_named(wording: Wording) -> None:
 def test_times_have_the_unit_of_their_size(seconds: float, text: str) -> None:
     """Seconds up to three minutes, minutes up to two hours."""
     assert shown_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(("baseline", "wide", "repeats"), [(9, 40, "40"), (40, 9, "40"), (9, None, "")])
+def test_as_many_repeats_as_the_verdict_says(baseline: int | None, wide: int | None, repeats: str) -> None:
+    """They decide all that is open, not the ratio of the sentence alone."""
+    ratios = {
+        "endToEndSpeedup": replace(OPEN, repeats_to_decide=baseline),
+        "endToEndWideSpeedup": replace(OPEN, repeats_to_decide=wide),
+    }
+    last = in_short(answered("Not decided", ratios)).sentence.rpartition(". ")[2]
+
+    assert repeats == "".join(re.findall(r"\d+", last))

@@ -3,10 +3,12 @@
 import pytest
 
 from compare.answer import Contest, answer
+from compare.comparison import compare
 from compare.intervals import WHENEVER, estimate
 from compare.schema import BreakEven, Claim, Ending, Estimate
-from compare.stopping import ending
+from compare.stopping import ending, repeat_seconds
 from compare.value import Missing
+from tests.unit.results import make_context, make_runs, replaced, stamp
 
 NOWHERE = BreakEven(probably=None, possibly=None, surely=None)
 NONE = Missing("of another test")
@@ -51,3 +53,20 @@ def test_it_ends_when_no_repeat_could_add_to_the_answer(
 ) -> None:
     """All won; an E known; one lost now and per epoch; nothing that could be decided; or enough of it."""
     assert expected == ending(answer(contests, claim), contests, claim, repeats)
+
+
+def test_a_repeat_that_was_interrupted_takes_no_longer() -> None:
+    """A night between its runs is no part of it: with a budget the measurement would never go on."""
+    runs = make_runs(repeats=4)
+    day = 86_400.0
+    late = [
+        replaced(run, started_at=stamp(run.arm, run.repeat, later=day))
+        if (run.repeat, run.arm) == (3, "ray") or run.repeat == 4
+        else run
+        for run in runs
+    ]
+    through, resumed = (repeat_seconds(compare(each, make_context(repeats=4))) for each in (runs, late))
+    seconds = [run.result.seconds.wall for run in runs if run.repeat == 4]
+
+    assert through == pytest.approx(resumed, rel=0.05)
+    assert sum(seconds) < through < sum(seconds) + 3 * 25

@@ -31,16 +31,17 @@ def made(
     arms: Sequence[str] = ALL,
     repeats: int = 4,
     epochs: int = 3,
+    end: float = 1.0,
     **changes: Any,
 ) -> Comparison:
-    """A measurement with this mean step and this start-up by arm, in seconds."""
+    """A measurement with this mean step and this start-up by arm, and this end of every run, in seconds."""
     steps, starts = {**STEP_SECONDS, **(pace or {})}, {**STARTUP_SECONDS, **(startup or {})}
     recipe = make_recipe(epochs=epochs)
     between = 0.25 * epochs + changes.get("checkpoint_seconds", 0.0)  # validation, reports, checkpoints
 
     def run(arm: str, repeat: int) -> Run:
         step, start = (seconds[arm] * (1 + SPREAD[arm][repeat - 1] / 100) for seconds in (steps, starts))
-        whole = start + 20 * epochs * step + between + 1.0
+        whole = start + 20 * epochs * step + between + end
         own = {"step_seconds_mean": step, "startup_seconds": start, "wall_seconds": whole}
         return make_run(arm, repeat, recipe, evaluation_seconds=0.2 * epochs + 1.0, **own, **changes)
 
@@ -67,6 +68,7 @@ CASES: dict[str, Comparison] = {
     "ahead from the first epoch": made({"ray": 0.03, "native": 0.029}, {"ray": 3.0}, epochs=20),
     "met long ago": made({"ray": 3.0, "native": 2.9, "baseline": 9.0, "wide": 4.0}, {"ray": 120.0}, epochs=30),
     "saves for long": made(checkpoint_seconds=9.0),
+    "every part": made(checkpoint_seconds=3.0, end=5.0),
     "other work": of_other_work(),
     "epochs not clocked": made(steps_gaps=0),
 }
@@ -173,6 +175,55 @@ def test_bands_and_the_break_even_are_drawn_and_every_line_is_inside() -> None:
     assert {case: len(found) for case, found in bands.items()} == {"meets": 3, "one repeat": 4, "never meets": 4}
     assert grey == {"meets": 1, "one repeat": 0, "never meets": 0}
     assert 0.8 * highest < max(ticks) <= 1.12 * highest
+
+
+def test_a_lead_that_is_sure_from_later_on_is_in_the_picture() -> None:
+    """Ray leads by its centre from the first epoch on, and surely from 30 on, as the answer has it."""
+    leads: dict[str, BreakEven | None] = {"baseline": BreakEven(possibly=1, probably=1, surely=30)}
+    comparison = replace(CASES["meets"], break_even=leads, break_even_epochs=30)
+    shown = clocks.clocks(comparison)
+
+    assert shown
+    assert shown.last == 36
+    assert clocks.rows(comparison, shown)[0][-2].startswith("30 ")
+    assert ["30"] == re.findall(r"from (\d+)", str(first(comparison)[0].svg))
+
+
+def test_a_sure_break_even_near_the_measured_epochs_is_shown() -> None:
+    """However early the probable one is: the answer has the sure one."""
+    early: dict[str, BreakEven | None] = {"baseline": BreakEven(possibly=1, probably=2, surely=50)}
+    shown = clocks.clocks(replace(CASES["met long ago"], break_even=early, break_even_epochs=50))
+
+    assert shown
+    assert shown.last == 60
+
+
+def stopped_early(epochs: Mapping[str, int]) -> Comparison:
+    """A measurement whose arms stopped after these epochs, of at most 5."""
+    recipe = make_recipe(epochs=5)
+
+    def run(arm: str, repeat: int) -> Run:
+        own = make_run(arm, repeat, replace(recipe, epochs=epochs[arm]))
+        return replace(own, result=replace(own.result, recipe=own.result.recipe | {"epochs": 5}))
+
+    runs = [run(arm, repeat) for repeat in range(1, 5) for arm in epochs]
+    return compare(runs, make_context(recipe, arms=tuple(epochs), repeats=4))
+
+
+def test_of_runs_that_stopped_later_a_column_has_what_its_heading_says() -> None:
+    """Seconds of as many epochs as all trained, not of all that an arm trained; and no bar claims to be of them."""
+    comparison = stopped_early({"baseline": 5, "native": 3, "ray": 3})
+    alike = stopped_early({"baseline": 3, "native": 3, "ray": 3})
+    shown = clocks.clocks(comparison)
+    assert shown
+    rows, wanted = clocks.rows(comparison, shown), clocks.rows(alike, clocks.clocks(alike))
+    baseline = comparison.arms["baseline"].median("wallSeconds")
+
+    assert shown.measured == 3
+    assert float(rows[1][-1]) == pytest.approx(float(wanted[1][-1]), abs=0.5)
+    assert float(rows[1][-1]) < (baseline or 0.0) - 3
+    assert [comparison.passes in panel.title for panel in first(comparison)] == [False, False]
+    assert alike.passes in first(alike)[-1].title
 
 
 @pytest.mark.parametrize(("surely", "last"), [(248, 298), (249, 75)])

@@ -9,6 +9,7 @@ import pytest
 
 from compare.comparison import compare
 from compare.in_short import in_short
+from compare.intervals import estimate
 from compare.schema import BreakEven, Comparison
 from report import closing
 from report.closing import make, next_step, render, smoke
@@ -110,6 +111,7 @@ def test_the_next_step_fits_the_answer(comparison: Comparison, command: str) -> 
         (11, {"settings": {"keepBaseline": "true"}}, 'make destroy && make up SET="repeats=11"'),
         (11, {"auto": "goes on"}, "make up"),
         (11, {"auto": "most repeats"}, "make report"),
+        (11, {"auto": "goes on", "answer": "Not worth it here", "break_even": {"baseline": LATER}}, "make up"),
     ],
 )
 def test_what_decides_without_erring_more_often_is_proposed(needed: int, changes: dict[str, Any], command: str) -> None:
@@ -121,6 +123,26 @@ def test_what_decides_without_erring_more_often_is_proposed(needed: int, changes
     undecided = replace(comparison, ratios={"endToEndSpeedup": open_ratio}, **changes)
 
     assert command == next_step(undecided, "local", {}).partition("    # ")[0]
+
+
+@pytest.mark.parametrize(("values", "command"), [((1.25, 1.5, 0.98, 1.3), "destroy"), ((1.1, 1.28, 1.02, 1.2), "auto")])
+def test_auto_is_proposed_only_where_it_would_probably_decide(values: tuple[float, ...], command: str) -> None:
+    """Its intervals are wider, and end with 12: what 10 fixed repeats would decide, it may not."""
+    comparison = answered("Not decided", NEVER)
+    undecided = replace(comparison, ratios={"endToEndSpeedup": replace(estimate(values), repeats_to_decide=10)})
+
+    assert command in next_step(undecided, "local", {}).partition("    # ")[0]
+
+
+def test_one_ratio_that_nothing_would_decide_leaves_nothing_to_add() -> None:
+    """Whatever would decide the other."""
+    comparison = answered("Not decided", NEVER)
+    known, unknown = (
+        replace(estimate((1.1, 1.28, 1.02, 1.2)), decision="not decided", repeats_to_decide=n) for n in (8, None)
+    )
+    undecided = replace(comparison, ratios={"endToEndSpeedup": known, "endToEndWideSpeedup": unknown})
+
+    assert "make report" == next_step(undecided, "local", {}).partition("    # ")[0]
 
 
 def test_a_smoke_test_counts_arms_and_checks() -> None:

@@ -74,6 +74,8 @@ def test_different_footnotes_have_marks_and_alike_rows_share_one(wording: Wordin
 def test_one_repeat_and_a_machine_that_was_not_quiet_are_said_in_the_footnote(wording: Wording) -> None:
     """They are why nothing is decided."""
     wording("table", "\n".join(footnotes(compare(make_runs(repeats=1), make_context(repeats=1)))), "one repeat")
+    two = opened(compare(make_runs(repeats=2), make_context(repeats=2)), {"rayOverhead": 4}, n=2)
+    wording("table", "\n".join(footnotes(two)), "two repeats")
     wording("table", "\n".join(footnotes(mixed(noisy=True))), "not quiet")
 
 
@@ -114,3 +116,11 @@ def test_the_page_has_the_same_rows_and_footnotes(tmp_path: Path) -> None:
     ]
     assert all(text in page for text in footnotes(comparison))
     assert len(footnotes(comparison)) == 3
+
+
+@pytest.mark.parametrize(("is_auto", "level"), [(False, "95"), (True, "98.75")])
+def test_the_page_names_the_level_of_its_intervals(is_auto: bool, level: str, tmp_path: Path) -> None:
+    """With `repeats auto` each is wider, so that all hold together."""
+    comparison = compare(make_runs(repeats=4), make_context(repeats=4, is_auto=is_auto))
+
+    assert [level] == re.findall(r"([\d.]+) % t ", html.render(comparison, "local", tmp_path))

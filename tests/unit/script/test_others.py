@@ -37,3 +37,16 @@ def test_a_machine_that_does_not_say_it_fails_no_try(monkeypatch: pytest.MonkeyP
         pass
 
     assert counted.in_words() == ""
+
+
+@linux
+def test_all_processes_are_read_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that begins and ends between two readings would be another program's: a worker of Ray's can."""
+    readings = Readings(*(after(seconds) for seconds in range(5)))
+    monkeypatch.setattr(others, "CpuTime", lambda *_: readings)
+    monkeypatch.setattr(others, "FOLLOW_SECONDS", 0.001)
+    with Others(look_seconds=0.0):
+        while len(readings.readings) > 1:
+            pass
+
+    assert 0 == readings.followed

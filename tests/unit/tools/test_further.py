@@ -17,13 +17,13 @@ def comparison(number: int, auto: str = GOES_ON, minutes: str = "") -> str:
     """A stack's comparison after so many repeats, of which each takes about a minute."""
     settings = {"repeats": "auto"} | ({"budgetMinutes": minutes} if minutes else {})
     made = compare(make_runs(repeats=number), make_context(repeats=number, settings=settings))
-    return json.dumps(json.loads(made.to_json()) | {"auto": auto})
+    return json.dumps(json.loads(made.to_json()) | {"auto": auto, "answer": "Not decided"})
 
 
 def further(*seconds: float) -> Further:
     """One that looks at the clock at these."""
     times: Iterator[float] = iter(seconds)
-    return Further(lambda: next(times))
+    return Further("It goes on later", lambda: next(times))
 
 
 @pytest.mark.parametrize("text", [None, *(comparison(4, auto) for auto in ("", "decided", "most repeats"))])

@@ -17,6 +17,9 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 # Those of a `make test` around this are not meant for the make that is tested.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
 FIRST = ("tools.setup.bootstrap", "tools.setup.usage", "tools.stack.clean")
+MOST_TARGETS = 28
+"""A reader of `make help` has to find one: a new one replaces another, or does what no other comes near, as `lesson`
+(Ray without training)."""
 
 
 def _targets() -> set[str]:
@@ -31,7 +34,7 @@ def test_every_target_is_phony(tmp_path: Path) -> None:
     command = ["make", "-n", "TOOLS_PYTHON=true", *sorted(_targets())]
     planned = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
 
-    assert 20 < len(_targets()) <= 27
+    assert 20 < len(_targets()) <= MOST_TARGETS
     assert "up to date" not in planned
     assert len(planned.splitlines()) >= len(_targets())
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from report.pictures import first
+from report.pictures import as_file, first
 from tests.docs.markdown import ROOT
 from tests.unit.report.test_html import measured
 from tools.docs import picture
@@ -39,7 +39,7 @@ def test_a_picture_that_was_not_drawn_is_no_file(tmp_path: Path) -> None:
     panel = type(panels[0])("title", None, "why")
 
     with pytest.raises(ValueError, match="why"):
-        picture.picture(panel)
+        as_file(panel)
 
 
 def test_readme_shows_them() -> None:

@@ -98,7 +98,14 @@ def test_a_switch_is_1_or_0(words: list[str]) -> None:
     assert [False, False, False, True] == [is_on("A", given) for given in ({}, {"A": ""}, {"A": "0"}, {"A": "1"})]
 
 
-READ_BY_MAKE = [("report", "TENSORBOARD"), ("bench", "QUICK"), ("bench", "JSON"), ("test", "CLUSTER"), ("test", "SLOW")]
+READ_BY_MAKE = [
+    ("report", "TENSORBOARD"),
+    ("bench", "QUICK"),
+    ("bench", "JSON"),
+    ("lesson", "JSON"),
+    ("test", "CLUSTER"),
+    ("test", "SLOW"),
+]
 
 
 @pytest.mark.parametrize(("target", "switch"), READ_BY_MAKE)
@@ -196,7 +203,7 @@ def test_every_target_takes_what_its_tool_reads() -> None:
     """STACK, and SET where settings are read."""
     without = {name for name, target in TARGETS.items() if "STACK" not in target.variables}
 
-    assert {"bench", "check", "test", "template", "clean", "help"} == without
+    assert {"bench", "lesson", "check", "test", "template", "clean", "help"} == without
     assert all(TARGETS[name].takes("SET") for name in ("up", "preview", "destroy", "sweep", "recovery"))
 
 

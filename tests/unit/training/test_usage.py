@@ -87,6 +87,16 @@ def test_the_threads_of_the_framework_s_pool_are_counted(names: str, count: int 
     assert count == usage.pool_threads(before, before | threads_of(names))
 
 
+@pytest.mark.parametrize("given_before", range(8))
+def test_numbers_of_threads_that_begin_again_are_younger(given_before: int) -> None:
+    """Linux counts to 32767 on a small machine, and goes on with low numbers: in the midst of a tick, too."""
+    names = ["python", "python", *["tf_Compute"] * 2, *["grpc"] * 4]
+    numbers = [*range(32768 - given_before, 32768), *range(300, 308 - given_before)]
+    started = {usage.Thread(7, number, name) for number, name in zip(numbers, names, strict=True)}
+
+    assert usage.pool_threads(threads_of("python", first=1), started) == 2
+
+
 def test_without_a_list_of_threads_there_is_no_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """macOS: null, with a reason, and not what was asked for."""
     monkeypatch.setattr(usage, "TASKS", tmp_path / "absent")

@@ -99,13 +99,13 @@ class OwnRay:
     token: Path
 
     @classmethod
-    def prepare(cls, request: entry.Request) -> "OwnRay":
-        """Make the folder and a new token, and have the Ray that starts in this process ask for that.
+    def prepare(cls, folder: Path) -> "OwnRay":
+        """Make its folder, and a new token in `folder`, and have the Ray that starts in this process ask for that.
 
         Ray's own choice is ~/.ray/auth_token, readable by everybody. With no RAY_AUTH_MODE `ray.init` asks for a token.
         Source: https://docs.ray.io/en/latest/ray-security/token-auth.html
         """
-        own = cls(Path(tempfile.mkdtemp(prefix="ray-", dir=environment.short_folder())), request.result.parent / TOKEN)
+        own = cls(Path(tempfile.mkdtemp(prefix="ray-", dir=environment.short_folder())), folder / TOKEN)
         own.token.unlink(missing_ok=True)
         with os.fdopen(os.open(own.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as token:
             token.write(secrets.token_hex(32))
@@ -129,12 +129,17 @@ def start_ray(request: entry.Request, arm: str) -> OwnRay | None:
     if request.address:
         ray.init(address=request.address, runtime_env={"env_vars": variables})
         return None
-    own = OwnRay.prepare(request)
+    return start_own_ray(request.result.parent, request.recipe.workers * threads, dashboard=request.dashboard)
+
+
+def start_own_ray(folder: Path, cpus: int, *, dashboard: bool = False) -> OwnRay:
+    """Start Ray in this process's session, with so many CPUs; its token is in `folder`."""
+    own = OwnRay.prepare(folder)
     try:
         ray.init(
             address="local",  # whatever RAY_ADDRESS says
-            num_cpus=request.recipe.workers * threads,
-            include_dashboard=request.dashboard,
+            num_cpus=cpus,
+            include_dashboard=dashboard,
             _node_ip_address=LOOPBACK,
             _temp_dir=str(own.private / "r"),  # which Ray opens to every user of the machine, but not the one around it
         )

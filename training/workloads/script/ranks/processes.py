@@ -35,7 +35,7 @@ def main() -> int:
     ranks = [subprocess.Popen([sys.executable, *command], env={**os.environ, **more}) for more in by_rank]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        while any(rank.poll() is None for rank in ranks) and not any(rank.returncode for rank in ranks):
+        while None in (states := [rank.poll() for rank in ranks]) and not any(states):
             time.sleep(0.05)
     finally:
         _end(ranks)

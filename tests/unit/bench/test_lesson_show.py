@@ -1,0 +1,92 @@
+"""What a lesson prints and draws."""
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from bench.lesson import picture, show
+from bench.lesson.judge import judge, refusals
+from bench.lesson.kept import Kept
+from bench.lesson.record import LENGTHS, Repeat
+from compare.intervals import Interval
+from tests.golden import Wording
+from tests.unit.bench.lessons import CPUS, repeat, repeats, use
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def kept(of: list[Repeat]) -> Kept:
+    """A lesson of these repeats."""
+    refused = refusals(of, CPUS)
+    return Kept(
+        schema_version=1,
+        made_at="2026-11-25T19:00:00+00:00",
+        cpu_model="Some CPU (family 6, model 1)",
+        cpus=CPUS,
+        versions={"python": "3.11.7", "ray": "2.60.0"},
+        environment={},
+        seconds=121.3,
+        repeats=of,
+        refused=refused,
+        lesson=None if refused else judge(of),
+    )
+
+
+def test_it_prints_costs_speedups_and_break_evens(wording: Wording) -> None:
+    """In 80 columns, with intervals."""
+    text = show.text(kept(repeats()))
+
+    assert max(map(len, text.splitlines())) <= 80
+    assert not [line for line in text.splitlines() if line != line.rstrip()]
+    wording("lesson", text)
+
+
+def test_where_nothing_is_concluded_no_number_of_it_is_printed(wording: Wording) -> None:
+    """The reasons alone: a ratio of a busy machine would be believed."""
+    text = show.text(kept([repeat(machine=use(others=1.0))]))
+
+    assert not re.search(r"±|\d ms|µs", text)
+    assert max(map(len, text.splitlines())) <= 80
+    wording("lesson", text)
+
+
+def test_a_system_that_does_not_say_what_others_took_is_named(wording: Wording) -> None:
+    """It is not known then whether the machine was quiet."""
+    known, unknown = (show.text(kept(repeats(machine=machine))).splitlines() for machine in (use(), None))
+
+    (line,) = set(unknown) - set(known)
+    wording("lesson", line)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(3.234, "3.23 s"), (0.716, "716 ms"), (0.0123, "12.3 ms"), (0.000716, "716 µs"), (0.00000004, "0.04 µs")],
+)
+def test_seconds_have_three_digits_and_the_largest_unit(seconds: float, words: str) -> None:
+    """As one says them."""
+    assert words == show.seconds(seconds)
+
+
+def test_the_picture_has_every_way_and_length() -> None:
+    """Lines named, the lengths on the axis, and the number of CPUs as the bound."""
+    lesson = judge(repeats())
+    root = ET.fromstring(picture.picture(lesson, CPUS))  # noqa: S314 - the text is our own
+    words = {"".join(element.itertext()).strip() for element in root.iter(f"{SVG}text")}
+
+    assert {*show.LABELS.values(), *(length.name for length in LENGTHS), f"{CPUS} CPUs"} <= words
+
+
+def test_a_picture_that_fails_says_why() -> None:
+    """The numbers are kept without it."""
+    lesson = judge(repeats())
+    broken = replace(lesson, speedups={way: {} for way in lesson.speedups})
+
+    with pytest.raises(ValueError, match="KeyError"):
+        picture.picture(broken, CPUS)
+
+
+def test_an_interval_is_shown_by_half_of_its_width() -> None:
+    """Of logarithms: a factor up and down."""
+    assert "±10%" in show._times(Interval(1 / 1.1, 1.0, 1.1))

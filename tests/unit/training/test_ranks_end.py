@@ -1,0 +1,52 @@
+"""A rank that fails ends the others at once, whichever it is: one that waits for it would wait for ever."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from training.launch import peers
+from training.launch.rendezvous import Rendezvous
+from training.workloads.script.commands import RANKS
+
+HANGS = """
+import json, os, sys, time
+if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == int(sys.argv[1]):
+    os._exit(3)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_a_script_s_rank_that_fails_ends_the_others(tmp_path: Path, failing: int) -> None:
+    """The launcher gives its exit code, or 1 where that of a rank that it ended comes first."""
+    script = tmp_path / "train.py"
+    script.write_text(HANGS, encoding="utf-8")
+    began = time.monotonic()
+
+    code = subprocess.call([sys.executable, str(RANKS / "processes.py"), "3", "tf-config", str(script), str(failing)])
+
+    assert code == (3 if failing == 0 else 1)
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_worker_that_fails_ends_the_others(monkeypatch: pytest.MonkeyPatch, failing: int) -> None:
+    """And is the one that is named."""
+
+    def start(_: Any, arm: str, cluster: Rendezvous) -> subprocess.Popen[bytes]:
+        text = "import os; os._exit(3)" if cluster.rank == failing else "import time; time.sleep(60)"
+        return subprocess.Popen([sys.executable, "-c", text])
+
+    monkeypatch.setattr(peers, "_start", start)
+    request: Any = SimpleNamespace(recipe=SimpleNamespace(workers=2))
+    began = time.monotonic()
+
+    with pytest.raises(RuntimeError, match=f"worker {failing} .* 3"):
+        peers.launch_workers(request, "native")
+
+    assert time.monotonic() - began < 30
