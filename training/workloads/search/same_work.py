@@ -43,7 +43,7 @@ def _different_failures(results: Sequence[TrainingResult]) -> str:
         if failed != first:
             number = next(number for number, pair in enumerate(zip(first, failed, strict=True)) if len(set(pair)) > 1)
             where = results[0].arm if first[number] else result.arm
-            return f"trial {number + 1} failed in the arm {where} and not in the other"
+            return f"trial {number} failed in the arm {where} and not in the other"
     return ""
 
 
@@ -70,7 +70,7 @@ def _near(results: Sequence[TrainingResult], recipe: SearchRecipe) -> Known:
             )
             if abs(one - two) > allowed:
                 return None, (
-                    f"trial {number + 1} ended with {recipe.metric} {one:g} in the arm {first.arm} and {two:g} in "
+                    f"trial {number} ended with {recipe.metric} {one:g} in the arm {first.arm} and {two:g} in "
                     f"{other.arm}, which has other threads a trial"
                 )
     return True, _WORDS[METRICS]
@@ -80,9 +80,9 @@ def _equal(results: Sequence[TrainingResult], item: str, what: str) -> Known:
     for first, other in pairwise(results):
         for number, (one, two) in enumerate(zip(_words(first, item), _words(other, item), strict=True)):
             if UNKNOWN in (one, two):
-                return None, f"{item} of trial {number + 1} are not known"
+                return None, f"{item} of trial {number} are not known"
             if one != two:
-                return False, f"trial {number + 1} had {what} in the arm {first.arm} than in {other.arm}"
+                return False, f"trial {number} had {what} in the arm {first.arm} than in {other.arm}"
     return True, _WORDS[item]
 
 

@@ -1,0 +1,313 @@
+"""A search in the comparison: its alternatives, its words, how long a trial has to be, failed and stopped trials."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from compare import measures
+from compare.comparison import OF_SEARCH, compare, scalar_names, scalars
+from compare.in_short import in_short
+from compare.intervals import ONCE
+from compare.run_numbers import whole_seconds
+from compare.schema import Comparison, TrialBreakEven
+from compare.search import ONE_REPEAT, Line, SearchFindings, break_even, length_words, line
+from compare.search_entries import NO_SEARCH, SPLIT, prefixed
+from compare.value import Missing
+from compare.verdict import longer_run
+from report import closing
+from tests.golden import Wording
+from tests.unit.results import as_run, make_context, make_runs
+from tests.unit.searches import ALL, RECIPE, compared, make_search, make_searches
+from training.contract.workload import named
+
+FAST = {"ray": {"stretch": 0.6}}
+"""Ray's trials take less than those of others; its start takes more."""
+STOPPING = replace(RECIPE, search_scheduler="asha")
+STOPPED = {
+    "baseline": {"stopped": {2: 3, 3: 1}}, "wide": {"stopped": {2: 3, 3: 1}}, "native": {"stopped": {2: 3, 3: 1, 6: 1}},
+    "ray": {"stopped": {3: 3}},
+}  # fmt: skip
+"""Epochs of the trials that the rule of each arm stopped."""
+
+
+def seconds(lines: Sequence[tuple[float, float]], others: Sequence[tuple[float, float]]) -> TrialBreakEven:
+    """The break-even of clocks by what they have once, and for each length of a trial: of an alternative, and Ray's."""
+    return break_even([(Line(*above), Line(*below)) for above, below in zip(lines, others, strict=True)], ONCE)
+
+
+def test_native_is_an_alternative_and_stays_the_divisor_of_the_overhead() -> None:
+    """What one would use instead: the answer is about it, too; what Ray adds to it is still said."""
+    comparison = compared(make_searches())
+
+    assert set(comparison.break_even) == {"baseline", "wide", "native"}
+    assert comparison.arms["native"].role == "alternative"
+    assert all(comparison.arms[arm].title in comparison.verdict for arm in ALL)
+    for name in ("rayOverhead", "endToEndNativeSpeedup"):
+        assert comparison.ratios[name] is not None
+    assert in_short(comparison).alternative == "native"
+
+
+@pytest.mark.parametrize(
+    ("case", "of_arms", "arms"),
+    [
+        ("not worth it", {}, ALL),
+        ("worth it", {"ray": {"stretch": 0.05}}, ALL),
+        ("worth it from", FAST, ALL),
+        ("without native", {"ray": {"stretch": 0.9}}, ("baseline", "wide", "ray")),
+    ],
+)
+def test_words(wording: Wording, case: str, of_arms: Mapping[str, dict[str, Any]], arms: tuple[str, ...]) -> None:
+    """A pass is a trial, and a run with more of them is a longer search."""
+    comparison = compared(make_searches(arms=arms, of_arms=of_arms), arms=arms)
+
+    wording("verdict", comparison.verdict, f"{case}: verdict")
+    wording("verdict", in_short(comparison).sentence, f"{case}: in short")
+    below = [f"{name}: {why}" for name, why in comparison.reasons.items() if name.startswith("verdict.")]
+    wording("verdict", "\n".join(below), f"{case}: details")
+
+
+def test_one_repeat_says_what_it_cannot(wording: Wording) -> None:
+    """A length of a trial without its interval is no output."""
+    comparison = compared(make_searches(1, of_arms=FAST))
+
+    assert comparison.search is not None
+    assert comparison.search.break_even_trial_seconds is None
+    assert comparison.reasons["breakEvenTrialSeconds"]
+    wording("verdict", comparison.verdict)
+
+
+def test_a_search_has_its_own_measures() -> None:
+    """None of steps, which a search has not, and none of trials where nothing is searched."""
+    of_search, of_script = ({each.name for each in measures.measures_of(name)} for name in ("search", "script"))
+
+    own = {"trialSeconds", "betweenTrialsSeconds", "epochsTrained"}
+    assert own <= of_search
+    assert not own & of_script
+    assert {"warmupSeconds", "stepSecondsMean"} <= of_script - of_search
+    titles = {each.name: each.title for each in measures.measures_of("search")}
+    assert titles["epochsCompleted"] != measures.measure("epochsCompleted").title
+
+
+def test_measures_are_of_the_trials() -> None:
+    """Of Ray two at a time: eight of 4.4 s, three waits of a second in each slot."""
+    ray = compared(make_searches(1)).arms["ray"]
+
+    assert ray.median("trialSeconds") == pytest.approx(4.4)
+    assert ray.median("betweenTrialsSeconds") == pytest.approx(6 / 8)
+    assert ray.median("epochsTrained") == 8 * 9
+    assert ray.median("epochsCompleted") == 8
+
+
+def test_every_null_has_a_reason() -> None:
+    """Of a search as of everything else."""
+    for runs in (make_searches(), make_searches(1), make_searches(of_arms=STOPPED, recipe=STOPPING)):
+        recipe = STOPPING if runs[-1].result.search and runs[-1].result.search.stopped else RECIPE
+        comparison = compared(runs, recipe)
+        data = json.loads(comparison.to_json())
+        nulls = {name for name, value in data.items() if value is None}
+        nulls |= {name for name, value in data["ratios"].items() if value is None}
+        nulls |= {name for name, value in scalars(comparison).items() if value is None}
+        nulls -= set(scalar_names()) - {each.name for each in measures.ratios_of("search")} - set(OF_SEARCH)
+        for arm, summary in data["arms"].items():
+            nulls |= {f"{arm}.{key}" for key, value in (summary | summary["measures"]).items() if value is None}
+
+        assert nulls - set(comparison.reasons) == set()
+
+
+def test_outputs_of_a_search() -> None:
+    """The best configuration of all runs, and what became of every trial of theirs."""
+    runs = make_searches(2, of_arms={arm: {"failed": (0,)} for arm in ALL})
+    values = scalars(compared(runs))
+
+    assert json.loads(str(values["bestConfig"])) == {"lr": 0.005, "width": 32}
+    assert values["bestMetric"] == pytest.approx(0.95 * (1 - 0.5**9))
+    assert json.loads(str(values["trials"])) == {"finished": 56, "stopped": 0, "failed": 8}
+
+
+def test_the_best_is_the_lowest_where_less_is_better() -> None:
+    """Of a loss."""
+    recipe = replace(RECIPE, metric_mode="min")
+    runs = make_searches(recipe=recipe)
+    lowest = replace(runs[3].result, search=replace(runs[3].result.search, best_metric=0.1, best_config='{"lr":9}'))  # type: ignore[type-var]
+
+    search = compared([*runs[:3], as_run(lowest), *runs[4:]], recipe).search
+
+    assert search is not None
+    assert (search.best_config, search.best_metric) == ('{"lr":9}', 0.1)
+
+
+def test_nothing_of_a_search_where_nothing_was_searched() -> None:
+    """One null with its reason, and outputs that Pulumi omits."""
+    comparison = compare(make_runs(), make_context())
+
+    assert comparison.search is None
+    assert comparison.reasons["search"] == NO_SEARCH
+    assert not any(scalars(comparison)[name] for name in OF_SEARCH)
+    assert Comparison.from_json(comparison.to_json()) == comparison
+
+
+def test_a_projection_is_not_of_trials() -> None:
+    """They exchange nothing, and its model is of an exchange."""
+    comparison = compared(make_searches())
+
+    assert comparison.projection is None
+    assert comparison.reasons["projection"]
+
+
+def test_arms_whose_failed_trials_differ_are_not_comparable(wording: Wording) -> None:
+    """Even where all reached the target: the others trained something that this one did not."""
+    recipe = replace(RECIPE, metric_target=0.9)
+    runs = make_searches(of_arms={"ray": {"failed": (1,)}}, recipe=recipe)
+    comparison = compared(runs, recipe)
+
+    assert comparison.answer == "Not comparable"
+    assert comparison.checks["sameFailedTrials"] is False
+    wording("verdict", comparison.reasons["checks.sameFailedTrials"])
+
+
+def test_failed_trials_are_said_where_every_arm_has_them(wording: Wording) -> None:
+    """A search with holes is compared, and never looks whole."""
+    comparison = compared(make_searches(2, of_arms={arm: {"failed": (1, 6)} for arm in ALL}))
+
+    assert comparison.checks["sameFailedTrials"] is True
+    assert comparison.reasons["verdict.failedTrials"] in comparison.verdict
+    wording("verdict", comparison.reasons["verdict.failedTrials"])
+
+
+def test_failed_trials_of_some_runs_are_said_by_run(wording: Wording) -> None:
+    """A trial may fail in one repeat alone, whose configurations are its own."""
+    failing = make_searches(1, of_arms={arm: {"failed": (1,)} for arm in ALL})
+    comparison = compared([*failing, *make_searches(2)[4:]])
+
+    wording("verdict", comparison.reasons["verdict.failedTrials"])
+
+
+def test_stopping_splits_the_ratio_of_whole_times(wording: Wording) -> None:
+    """Epochs trained by seconds an epoch is the ratio of the clocks, repeat by repeat; only the second is Ray's."""
+    runs = make_searches(of_arms=STOPPED, recipe=STOPPING)
+    comparison = compared(runs, STOPPING)
+    clocks = {(run.arm, run.repeat): whole_seconds(run.result) for run in runs}
+
+    for prefix, arm in (("", "baseline"), ("wide", "wide"), ("native", "native")):
+        epochs, of_epoch = (comparison.ratios[prefixed(prefix, name)] for name in SPLIT)
+        assert epochs is not None
+        assert of_epoch is not None
+        whole = [clocks[arm, repeat] / clocks["ray", repeat] for repeat in (1, 2, 3, 4)]
+        product = [one * other for one, other in zip(epochs.values, of_epoch.values, strict=True)]
+        assert product == pytest.approx(whole)
+    assert comparison.claim == "same script"
+    assert comparison.reasons["verdict.stoppedTrials"] in comparison.verdict
+    wording("verdict", comparison.verdict)
+
+
+def test_nothing_is_split_where_nothing_was_stopped() -> None:
+    """Every arm trained the same epochs."""
+    comparison = compared(make_searches())
+
+    assert not any(comparison.ratios[prefixed(prefix, name)] for prefix in ("", "wide", "native") for name in SPLIT)
+    assert "verdict.stoppedTrials" not in comparison.reasons
+
+
+def test_the_line_goes_through_what_was_measured() -> None:
+    """At the length that trials of the baseline had the clock is the measured one, of any arm."""
+    for arm in ALL:
+        result = make_search(arm, 2, trial_seconds=3.0)
+        clock = line(result, 3.03)
+
+        assert clock is not None
+        assert clock.at(3.03) == pytest.approx(whole_seconds(result))
+
+
+def test_what_is_paid_once_does_not_grow_with_a_trial() -> None:
+    """Of Ray: its start, its end, and three seconds between the trials of a slot; of its trials four in a slot."""
+    clock = line(make_search("ray"), 4.0)
+
+    assert clock is not None
+    assert clock.once == pytest.approx(12 + 0.5 + 3)
+    assert clock.lengths == pytest.approx(4 * 1.1)
+
+
+def test_where_the_clocks_meet() -> None:
+    """2 + 8 T against 20 + 4 T: at 4.5 s. Without noise all three say so."""
+    meets = seconds([(2, 8)] * 4, [(20, 4)] * 4)
+
+    assert (meets.probably, meets.possibly, meets.surely) == (4.501, 4.501, 4.501)
+
+
+def test_repeats_that_differ_give_an_interval() -> None:
+    """The sure one is later than the probable one, and the possible one earlier."""
+    meets = seconds([(2, 8)] * 4, [(19, 4), (20, 4), (21, 4), (20, 4.1)])
+
+    assert meets.possibly is not None
+    assert meets.probably is not None
+    assert meets.surely is not None
+    assert meets.possibly < meets.probably < meets.surely
+
+
+def test_clocks_that_do_not_meet() -> None:
+    """Where each trial takes Ray longer; where it is ahead at once; and one repeat, whose interval nobody knows."""
+    assert seconds([(2, 4)] * 4, [(20, 4.1)] * 4) == TrialBreakEven(probably=None, possibly=None, surely=None)
+    assert seconds([(20, 4)] * 4, [(2, 4)] * 4).surely == 0.001
+    assert seconds([(2, 8)], [(20, 4)]) == TrialBreakEven(probably=4.501, possibly=None, surely=None)
+
+
+def test_the_output_is_that_against_every_alternative() -> None:
+    """The longest of the sure ones."""
+    comparison = compared(make_searches(of_arms=FAST))
+
+    assert comparison.search is not None
+    each = {arm: meets.surely for arm, meets in comparison.search.break_even.items() if meets}
+    assert set(each) == {"baseline", "wide", "native"}
+    assert comparison.search.break_even_trial_seconds == max(length for length in each.values() if length)
+    assert scalars(comparison)["breakEvenTrialSeconds"] == comparison.search.break_even_trial_seconds
+
+
+def test_below_and_above_it_the_other_one_wins() -> None:
+    """Searches whose trials are so much shorter or longer have that answer."""
+    length = compared(make_searches(of_arms=FAST)).search
+    assert length is not None
+    assert length.break_even_trial_seconds is not None
+
+    answers = [
+        compared(make_searches(of_arms=FAST, trial_seconds=factor * length.break_even_trial_seconds)).answer
+        for factor in (0.8, 1.2)
+    ]
+
+    assert answers[0] != "Worth it"
+    assert answers[1] == "Worth it"
+
+
+def test_more_trials_are_a_setting_of_its_own() -> None:
+    """The line to type has it; where so many are not allowed there is none."""
+    search = named("search")
+    comparison = replace(compared(make_searches(of_arms=FAST)), answer="Not worth it here")
+
+    assert "searchTrials=40" in closing.next_step(comparison, "local", {})
+    assert (longer_run(search, {"searchTrials": 16}), longer_run(search, {"searchTrials": 201})) == (80, 0)
+
+
+NEVER = TrialBreakEven(probably=None, possibly=None, surely=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "each", "seconds"),
+    [
+        ("known", {"a": TrialBreakEven(probably=6.0, possibly=5.2, surely=7.4)}, 7.4),
+        ("open above", {"a": TrialBreakEven(probably=6.0, possibly=0.04, surely=None)}, Missing("nothing is proven")),
+        ("of two the longer", {"a": TrialBreakEven(probably=600.0, possibly=500.0, surely=800.0),
+                               "b": TrialBreakEven(probably=6.0, possibly=5.2, surely=7.4)}, 800.0),
+        ("one repeat", {"a": TrialBreakEven(probably=6.0, possibly=None, surely=None)}, Missing("one repeat")),
+        ("one repeat, never", {"a": NEVER}, Missing(ONE_REPEAT)),
+        ("at once", {"a": TrialBreakEven(probably=0.001, possibly=0.001, surely=0.001)}, 0.001),
+        ("never", {"a": NEVER}, Missing("never")),
+        ("not compared", {"a": Missing("not measured")}, Missing("not measured")),
+    ],
+)  # fmt: skip
+def test_lengths_in_words(
+    wording: Wording, name: str, each: Mapping[str, TrialBreakEven | Missing], seconds: float | Missing
+) -> None:
+    """With as much of an interval as is known."""
+    wording("verdict", length_words(SearchFindings({}, Missing(""), each, seconds)) or "nothing", name)
