@@ -14,6 +14,7 @@ LATE = {
     ("infra.places.minikube.place", "infra.image.training_image"): "pulumi_command, which local stacks lack",
     ("training.workloads.cnn.registry", "training.workloads.cnn.*"): "the chosen data set and model: TensorFlow",
     ("training.launch.ray.driver", "training.launch.ray.recovery"): "ray.train, which a start-up is measured with",
+    ("training.workloads.search.driver", "training.workloads.search.with_*"): "the arm's own: Ray, or Optuna",
     ("report.__main__", "report.*"): "the chosen command: matplotlib, pandas or jinja2",
     ("report.publish", "report.html"): "matplotlib and jinja2, for a page that is not always written",
     ("bench.lesson.__main__", "bench.lesson.picture"): "matplotlib, after the measurement",

@@ -72,4 +72,4 @@ def test_what_nobody_saw_is_null_with_a_reason() -> None:
     assert made.search is not None
     assert made.search.epochs_trained is None
     assert made.reasons["search.epochsTrained"]
-    assert made.did[summary.EPOCHS] == "- - - -"
+    assert made.did[summary.EPOCHS] == "- - - -"  # not prose: a word a trial
