@@ -232,6 +232,6 @@ def scalars(comparison: Comparison) -> dict[str, float | str | None]:
     values |= {"stopsPayingAt": curve.stops_paying_at if curve else None}
     values |= {"costsMoreFrom": curve.costs_more_from if curve else None}
     if search := comparison.search:
-        found = (search.best_config, search.best_metric, canonical(search.trials), search.break_even_trial_seconds)
-        values |= dict(zip(OF_SEARCH, found, strict=True))
+        of_search = (search.best_config, search.best_metric, canonical(search.trials), search.break_even_trial_seconds)
+        values |= dict(zip(OF_SEARCH, of_search, strict=True))
     return values | {"breakEvenEpochs": comparison.break_even_epochs}

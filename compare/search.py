@@ -143,16 +143,16 @@ def _stopped_trials(measurement: Measurement, ratios: Mapping[str, Estimate]) ->
     )
 
 
-def length_words(found: SearchFindings) -> str:
+def length_words(findings: SearchFindings) -> str:
     """Return how long a trial has to be for Ray to take less than each alternative; "" where that is not compared."""
-    known = [each for each in found.break_even.values() if not isinstance(each, Missing)]
-    if not known or len(known) < len(found.break_even):
+    known = [each for each in findings.break_even.values() if not isinstance(each, Missing)]
+    if not known or len(known) < len(findings.break_even):
         return ""
     probably, possibly, surely = (
         _longest([getattr(each, end) for each in known]) for end in ("probably", "possibly", "surely")
     )
     if probably is None:
-        why = found.break_even_seconds.reason if isinstance(found.break_even_seconds, Missing) else ""
+        why = findings.break_even_seconds.reason if isinstance(findings.break_even_seconds, Missing) else ""
         return "Ray wins at no length of a trial, in one repeat" if why == ONE_REPEAT else why
     if surely is not None and surely <= LEAST_TRIAL_SECONDS:
         return "Ray wins however short a trial is, with 95 % confidence"
@@ -179,8 +179,10 @@ def _best(measurement: Measurement, outcomes: Sequence[SearchOutcome]) -> Search
     if measurement.target is None:
         return Missing("no metric says which trial is the best")
     sign = 1 if measurement.target.better == "higher" else -1
-    found = [outcome for outcome in outcomes if outcome.best_config is not None and outcome.best_metric is not None]
-    return max(found, key=lambda each: sign * (each.best_metric or 0.0)) if found else Missing("no trial finished")
+    finished = [outcome for outcome in outcomes if outcome.best_config is not None and outcome.best_metric is not None]
+    return (
+        max(finished, key=lambda each: sign * (each.best_metric or 0.0)) if finished else Missing("no trial finished")
+    )
 
 
 def line(result: TrainingResult, baseline_trial_seconds: float) -> Line | None:
@@ -222,13 +224,13 @@ def break_even(pairs: Sequence[tuple[Line, Line]], rule: Rule) -> TrialBreakEven
 def _break_evens(measurement: Measurement) -> dict[str, TrialBreakEven | Missing]:
     """Return the break-even against each alternative that was measured, by its name."""
     subject, rule = measurement.subject, rule_of(measurement.context)
-    found: dict[str, TrialBreakEven | Missing] = {}
+    by_arm: dict[str, TrialBreakEven | Missing] = {}
     for name in measurement.alternatives if subject else ():
         lines = [[_line(repeat[arm], repeat) for arm in (name, subject or "")] for repeat in measurement.repeats]
         pairs = [(above, below) for above, below in lines if above and below]
         is_whole = bool(pairs) and len(pairs) == len(lines)
-        found[name] = break_even(pairs, rule) if is_whole else Missing(NOT_CLOCKED)
-    return found
+        by_arm[name] = break_even(pairs, rule) if is_whole else Missing(NOT_CLOCKED)
+    return by_arm
 
 
 def _line(run: Run, repeat: Mapping[str, Run]) -> Line | None:

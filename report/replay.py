@@ -139,18 +139,18 @@ def replays(curves: Sequence[Curve], slots: int, grace: int, reduction: int) -> 
         "Ray's ASHAScheduler": lambda: RaysRule(grace, reduction, most),
     }
     best = max(curve.values[-1] for curve in curves)
-    found = {
+    by_rule = {
         name: [replay([curves[number] for number in order], slots, make(), rungs) for order in orders]
         for name, make in rules.items()
     }
     return [
         Replays(
             rule=name,
-            epochs=_middle([one.epochs for one in of_rule]),
-            seconds=_middle([one.seconds for one in of_rule]),
-            finds_best=statistics.fmean(one.best == best for one in of_rule),
+            epochs=_middle([each.epochs for each in of_rule]),
+            seconds=_middle([each.seconds for each in of_rule]),
+            finds_best=statistics.fmean(each.best == best for each in of_rule),
         )
-        for name, of_rule in found.items()
+        for name, of_rule in by_rule.items()
     ]
 
 

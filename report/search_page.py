@@ -105,9 +105,9 @@ def savings(comparison: Comparison, runs: Sequence[ShownRun]) -> Savings | None:
     grace, reports = int(recipe.get("searchGrace", 1)), max((len(curve.values) for curve in curves), default=0)
     if len(curves) < LEAST_CURVES or reports <= grace:
         return Savings([], run.result.arm, "no trial reported its metric often enough to be stopped")
-    found = replays(curves, int(recipe["workers"]), grace, int(recipe.get("searchReduction", 3)))
+    replayed = replays(curves, int(recipe["workers"]), grace, int(recipe.get("searchReduction", 3)))
     rows = [
-        [each.rule, _middle(each.epochs), _middle(each.seconds), f"{100 * each.finds_best:.0f} %"] for each in found
+        [each.rule, _middle(each.epochs), _middle(each.seconds), f"{100 * each.finds_best:.0f} %"] for each in replayed
     ]
     return Savings(rows, run.result.arm)
 
@@ -141,5 +141,5 @@ def note() -> str:
 
 def space(comparison: Comparison) -> dict[str, dict[str, Any]]:
     """The ranges by name, as the setting has them."""
-    found: dict[str, dict[str, Any]] = json.loads(comparison.recipe.get("searchSpace") or "{}")
-    return found
+    space: dict[str, dict[str, Any]] = json.loads(comparison.recipe.get("searchSpace") or "{}")
+    return space

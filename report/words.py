@@ -76,12 +76,12 @@ def details(comparison: Comparison, without: str = "") -> list[str]:
 
 def search(comparison: Comparison) -> list[str]:
     """Return what a search found and what became of its trials, in sentences; none where nothing was searched."""
-    found = comparison.search
-    if found is None:
+    search = comparison.search
+    if search is None:
         return []
-    trials = [f"{found.trials[state]} {what}" for state, what in STATES.items()]
+    trials = [f"{search.trials[state]} {what}" for state, what in STATES.items()]
     texts = [f"Of all runs' trials {', '.join(trials)}."]
-    if found.best_config is not None and found.best_metric is not None:
-        config = ", ".join(f"{name} {value}" for name, value in json.loads(found.best_config).items())
-        texts.insert(0, f"Best {comparison.recipe.get('metric') or 'metric'}: {found.best_metric:.4g} with {config}.")
+    if search.best_config is not None and search.best_metric is not None:
+        config = ", ".join(f"{name} {value}" for name, value in json.loads(search.best_config).items())
+        texts.insert(0, f"Best {comparison.recipe.get('metric') or 'metric'}: {search.best_metric:.4g} with {config}.")
     return texts

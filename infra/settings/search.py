@@ -111,7 +111,7 @@ def names_match(draft: SearchDraft) -> Iterator[Problem]:
             why=f"searchSpace has no range of that name, so nothing replaces {_listed(missing)}",
         )  # fmt: skip
     if unused := [name for name in space if name not in in_arguments]:
-        wanted = {name: given for name, given in space.items() if name not in unused}
+        wanted = {name: range_ for name, range_ in space.items() if name not in unused}
         taken = " ".join([arguments, *(f"--{name} {{{name}}}" for name in unused)]).strip()
         fixes = [set_line("searchSpace", _text_of(wanted))] if wanted else []
         yield Problem(

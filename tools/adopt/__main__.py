@@ -34,9 +34,9 @@ _PLAIN = re.compile(r"[\w.+-]+")
 def main() -> int:
     """Write the stack's file, and say what comes next."""
     stack = checked_stack_name(os.environ.get("STACK") or DEFAULT_STACK)
-    found = result_of(ROOT, stack, os.environ.get("RESULT") or LATEST)
-    search = search_of(found, stack)
-    values, best, text = adopted(found.comparison, search, stack), f"{stack}{SUFFIX}", described(found, search, stack)
+    stored = result_of(ROOT, stack, os.environ.get("RESULT") or LATEST)
+    search = search_of(stored, stack)
+    values, best, text = adopted(stored.comparison, search, stack), f"{stack}{SUFFIX}", described(stored, search, stack)
     path = write(best, values, f"# {text}\n")
     terminal.write(f"{text}\nstacks/{path.name}: review it, then")
     terminal.write(f"  STACK={best} make preview")
@@ -63,14 +63,14 @@ def result_of(folder: Path, stack: str, wanted: str) -> Stored:
         raise ToolError(f"RESULT={error}") from None
 
 
-def search_of(found: Stored, stack: str) -> Search:
+def search_of(stored: Stored, stack: str) -> Search:
     """Return what a search came to. Raises ToolError for another workload's result."""
-    if found.comparison.search is None:
+    if stored.comparison.search is None:
         raise ToolError(
-            f"{found.name} of stack {stack} is no search, but workload {found.comparison.workload}: it has no trials. "
-            "Name the stack of a search:\n  STACK=search make adopt"
+            f"{stored.name} of stack {stack} is no search, but workload {stored.comparison.workload}: it has no "
+            "trials. Name the stack of a search:\n  STACK=search make adopt"
         )
-    return found.comparison.search
+    return stored.comparison.search
 
 
 def adopted(comparison: Comparison, search: Search, stack: str) -> dict[str, str]:
@@ -94,11 +94,11 @@ def with_values(arguments: str, configuration: Mapping[str, Value]) -> str:
     return shlex.join(replaced(shlex.split(arguments), configuration))
 
 
-def described(found: Stored, search: Search, stack: str) -> str:
+def described(stored: Stored, search: Search, stack: str) -> str:
     """Return what the file is of, in one line."""
-    metric = found.comparison.recipe["metric"]
+    metric = stored.comparison.recipe["metric"]
     reached = f": {metric} {search.best_metric:g}" if search.best_metric is not None else ""
-    text = f"The best trial of stack {stack}, result {found.name}{reached}."
+    text = f"The best trial of stack {stack}, result {stored.name}{reached}."
     return " ".join(text.split())
 
 

@@ -46,7 +46,7 @@ def test_a_worker_that_fails_ends_the_others(monkeypatch: pytest.MonkeyPatch, fa
     request: Any = SimpleNamespace(recipe=SimpleNamespace(workers=2))
     began = time.monotonic()
 
-    with pytest.raises(RuntimeError, match=f"worker {failing} .* 3"):
+    with pytest.raises(RuntimeError, match=rf"\b{failing}\b"):
         peers.launch_workers(request, "native")
 
     assert time.monotonic() - began < 30

@@ -45,7 +45,7 @@ class Questions:
         """Listen at `path`; `watch` gets what is to be called for whatever is readable."""
         self._watch = watch
         self._open: list[_Question] = []
-        self._told = self._answered = 0
+        self._returned = self._answered = 0
         """Numbers of the last report that `next` returned, and of the last that was answered."""
         self._stopped = False
         self._listener = socket.socket(socket.AF_UNIX)
@@ -57,28 +57,28 @@ class Questions:
     @property
     def has_new(self) -> bool:
         """Return whether a rank asks about a report that `next` did not return yet."""
-        return any(question.report.number > self._told for question in self._open)
+        return any(question.report.number > self._returned for question in self._open)
 
     def next(self) -> Report | None:
         """Return a report that has to be answered and was not returned before; None while there is none."""
-        new = [question for question in self._open if question.report.number > self._told]
+        new = [question for question in self._open if question.report.number > self._returned]
         if not new:
             return None
         number = min(question.report.number for question in new)
-        asked = [question for question in new if question.report.number == number]
-        first = min(asked, key=lambda question: question.rank)
-        waits_since = min(question.report.at for question in asked)
+        same = [question for question in new if question.report.number == number]
+        first = min(same, key=lambda question: question.rank)
+        waits_since = min(question.report.at for question in same)
         if first.rank and time.monotonic() - waits_since < PATIENCE_SECONDS:
             return None
-        self._told = number
+        self._returned = number
         return first.report
 
     def answer(self, number: int, *, goes_on: bool) -> None:
         """Answer a report, now and to every rank that will ask about it; after a stop, every report."""
         self._answered = max(number, self._answered)
         self._stopped = self._stopped or not goes_on
-        asked, self._open = self._open, []
-        for question in asked:
+        waiting, self._open = self._open, []
+        for question in waiting:
             self._take(question)
 
     def close(self) -> None:
@@ -123,6 +123,6 @@ class Questions:
 
 
 def _question(line: bytes, asker: socket.socket) -> _Question:
-    asked = json.loads(line)
-    report = Report(number=int(asked["report"]), value=float(asked["value"]), at=time.monotonic())
-    return _Question(rank=int(asked["rank"]), report=report, asker=asker)
+    data = json.loads(line)
+    report = Report(number=int(data["report"]), value=float(data["value"]), at=time.monotonic())
+    return _Question(rank=int(data["rank"]), report=report, asker=asker)

@@ -62,15 +62,17 @@ def _near(results: Sequence[TrainingResult], recipe: SearchRecipe) -> Known:
     """Arms whose trials have other numbers of threads: never proof of other work, as their sums differ."""
     for first, other in pairwise(results):
         for number, pair in enumerate(zip(_words(first, METRICS), _words(other, METRICS), strict=True)):
-            if FAILED in pair:
+            if {FAILED, UNKNOWN} & {*pair}:
                 continue
-            one, two = map(float, pair)
+            left, right = map(float, pair)
             allowed = (
-                recipe.metric_tolerance if recipe.metric_tolerance is not None else TOLERANCE * max(abs(one), abs(two))
+                recipe.metric_tolerance
+                if recipe.metric_tolerance is not None
+                else TOLERANCE * max(abs(left), abs(right))
             )
-            if abs(one - two) > allowed:
+            if abs(left - right) > allowed:
                 return None, (
-                    f"trial {number} ended with {recipe.metric} {one:g} in the arm {first.arm} and {two:g} in "
+                    f"trial {number} ended with {recipe.metric} {left:g} in the arm {first.arm} and {right:g} in "
                     f"{other.arm}, which has other threads a trial"
                 )
     return True, _WORDS[METRICS]
@@ -78,10 +80,10 @@ def _near(results: Sequence[TrainingResult], recipe: SearchRecipe) -> Known:
 
 def _equal(results: Sequence[TrainingResult], item: str, what: str) -> Known:
     for first, other in pairwise(results):
-        for number, (one, two) in enumerate(zip(_words(first, item), _words(other, item), strict=True)):
-            if UNKNOWN in (one, two):
+        for number, (left, right) in enumerate(zip(_words(first, item), _words(other, item), strict=True)):
+            if UNKNOWN in (left, right):
                 return None, f"{item} of trial {number} are not known"
-            if one != two:
+            if left != right:
                 return False, f"trial {number} had {what} in the arm {first.arm} than in {other.arm}"
     return True, _WORDS[item]
 

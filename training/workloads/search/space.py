@@ -203,32 +203,32 @@ def replaced(arguments: Sequence[str], configuration: Mapping[str, Value]) -> li
 def _names(text: str) -> dict[str, Any]:
     """Return what a text gives each name. Raises SpaceError."""
     try:
-        given = json.loads(text, object_pairs_hook=_each_once, parse_constant=_refuse_constant)
+        space = json.loads(text, object_pairs_hook=_each_once, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise SpaceError(f"it is no JSON: {error}") from None
     except RecursionError:
         raise SpaceError("it is nested too deeply") from None
     except ValueError as error:  # more digits than Python reads
         raise (error if isinstance(error, SpaceError) else SpaceError("it has a number that is too long")) from None
-    if not isinstance(given, dict):
+    if not isinstance(space, dict):
         raise SpaceError("it is no JSON object, which begins with {")
-    if not 0 < len(given) <= _MOST_NAMES:
-        raise SpaceError(f"it has {len(given)} names: from 1 to {_MOST_NAMES} are allowed")
-    for name in given:
+    if not 0 < len(space) <= _MOST_NAMES:
+        raise SpaceError(f"it has {len(space)} names: from 1 to {_MOST_NAMES} are allowed")
+    for name in space:
         if not _NAME.fullmatch(name):
             raise SpaceError(f"{_shown(name)} is no name: allowed are 40 letters, digits and _, without a digit first")
         if name in RESERVED:
             raise SpaceError(f"{{{name}}} stands for something else in scriptArguments, as do {', '.join(RESERVED)}")
-    return given
+    return space
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in by_name:
             raise SpaceError(f"it has {_shown(name)} twice")
-        found[name] = value
-    return found
+        by_name[name] = value
+    return by_name
 
 
 def _refuse_constant(text: str) -> None:
@@ -244,13 +244,13 @@ def _range(name: str, space: Mapping[str, Any]) -> Range:
 
 
 def _parsed(name: str, space: Mapping[str, Any]) -> Range:
-    given = space[name]
-    kind = next((each for each in KINDS if isinstance(given, dict) and [*given] == [each]), None)
+    wanted = space[name]
+    kind = next((each for each in KINDS if isinstance(wanted, dict) and [*wanted] == [each]), None)
     if kind is None:
-        raise SpaceError(f"{name} has {_shown(given)}: allowed is one of {', '.join(KINDS)}, with a list")
-    if not isinstance(given[kind], list):
-        raise SpaceError(f"{name} has {kind} {_shown(given[kind])}: allowed is a list, in []")
-    return _choice(name, given[kind]) if kind == "choice" else _between(name, kind, space)
+        raise SpaceError(f"{name} has {_shown(wanted)}: allowed is one of {', '.join(KINDS)}, with a list")
+    if not isinstance(wanted[kind], list):
+        raise SpaceError(f"{name} has {kind} {_shown(wanted[kind])}: allowed is a list, in []")
+    return _choice(name, wanted[kind]) if kind == "choice" else _between(name, kind, space)
 
 
 def _choice(name: str, values: list[Any]) -> Choice:
@@ -300,9 +300,9 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e300
 
 
-def _with(space: Mapping[str, Any], name: str, given: Mapping[str, Any]) -> str:
+def _with(space: Mapping[str, Any], name: str, range_: Mapping[str, Any]) -> str:
     """Return the text of the space with another range of a name."""
-    return json.dumps({**space, name: given})
+    return json.dumps({**space, name: range_})
 
 
 def _shown(value: object) -> str:

@@ -84,7 +84,7 @@ def main() -> int:
     task = Task(**json.loads(head))
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        end = _run(task, asked=bool(more))
+        end = _run(task, is_to_end=bool(more))
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         end_descendants()
@@ -114,8 +114,8 @@ def _tell(what: dict[str, Any]) -> None:
         os.write(1, json.dumps(what).encode() + b"\n")
 
 
-def _run(task: Task, *, asked: bool) -> End:
-    """Run the trial to its end, whoever brings that about; `asked`: somebody has asked for it already."""
+def _run(task: Task, *, is_to_end: bool) -> End:
+    """Run the trial to its end, whoever brings that about; `is_to_end`: somebody has asked for it already."""
     ended = _readable_at_child_end()
     log = Path(task.log).open("ab", buffering=0)  # noqa: SIM115 (open as long as this process)
     try:
@@ -134,7 +134,7 @@ def _run(task: Task, *, asked: bool) -> End:
     copy = _Copy(task, log, trial)
     reader = threading.Thread(target=copy.all_of, args=(trial.stdout,), daemon=True)
     reader.start()
-    if asked or _wait(trial, ended):
+    if is_to_end or _wait(trial, ended):
         _end(trial, task.grace_seconds)
     code = trial.wait()  # before all others are waited for, of which it is one
     end_descendants()

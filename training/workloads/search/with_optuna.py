@@ -111,16 +111,16 @@ def _work(study: optuna.Study, plan: Plan) -> None:
     recipe = plan.settings
     distributions = Space.parse(recipe.search_space).distributions()
     decides = recipe.search_scheduler == "asha"
-    while (asked := study.ask(distributions)).number < recipe.search_trials:
+    while (of_study := study.ask(distributions)).number < recipe.search_trials:
 
-        def goes_on(report: int, value: float, asked: optuna.Trial = asked) -> bool:
-            asked.report(value, step=report)
-            return not asked.should_prune()
+        def goes_on(report: int, value: float, of_study: optuna.Trial = of_study) -> bool:
+            of_study.report(value, step=report)
+            return not of_study.should_prune()
 
-        record = trial.run_trial(plan, asked.number, asked.params, goes_on if decides else None)
+        record = trial.run_trial(plan, of_study.number, of_study.params, goes_on if decides else None)
         told.tell(plan, record)
         if record.state == "finished":
-            study.tell(asked, record.metric)
+            study.tell(of_study, record.metric)
         else:
-            study.tell(asked, state=TrialState.PRUNED if record.state == "stopped" else TrialState.FAIL)
-    study.tell(asked, state=TrialState.FAIL)  # one too many, which nobody makes
+            study.tell(of_study, state=TrialState.PRUNED if record.state == "stopped" else TrialState.FAIL)
+    study.tell(of_study, state=TrialState.FAIL)  # one too many, which nobody makes
