@@ -15,7 +15,6 @@ def test_trials_are_the_epochs_of_the_clock() -> None:
     made = result("ray", TOGETHER)
 
     assert (made.seconds.startup, made.seconds.train, made.seconds.wall) == (5, 10, 16)
-    assert made.steps.trace == [2, 2, 1, 5]
     clock = clock_of(made)
     assert (clock.epochs, clock.per_epoch, clock.at(8)) == (4, 2.5, 26)
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
-from itertools import pairwise
 
 from training.contract import provenance
 from training.contract.cpu_use import CpuWait
@@ -25,7 +24,6 @@ from training.contract.result import (
     Seconds,
     Software,
     Steps,
-    StepSeconds,
     TrainingResult,
     Worker,
 )
@@ -131,7 +129,6 @@ class EndedSearch:
 def result(ended: EndedSearch) -> TrainingResult:
     """Make the result of one run."""
     best_so_far, outcome = _best_so_far(ended), _outcome(ended)
-    gaps = [later - earlier for earlier, later in _ends(ended)]
     return TrainingResult(
         workload=ended.recipe.workload,
         arm=ended.plan.arm,
@@ -150,9 +147,7 @@ def result(ended: EndedSearch) -> TrainingResult:
             report=None,
             wall=ended.end.ended - ended.end.began,
         ),
-        steps=Steps(
-            timed=len(ended.trials), per_epoch=1, seconds=_distribution(gaps), exchanged_bytes=None, trace=gaps
-        ),
+        steps=Steps(timed=len(ended.trials), per_epoch=1, seconds=None, exchanged_bytes=None),
         amount=Amount(
             unit=UNIT,
             timed=len(ended.trials),
@@ -197,12 +192,6 @@ def _words(trials: Sequence[Trial], read: Callable[[Trial], object]) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
-
-
-def _ends(ended: EndedSearch) -> list[tuple[float, float]]:
-    """Return when a trial ended and when the one before had; of the first, when it began."""
-    times = [ended.began, *(trial.ended for trial in ended.in_order)]
-    return list(pairwise(times))
 
 
 def _best_so_far(ended: EndedSearch) -> list[Reported]:
@@ -279,13 +268,6 @@ def _wait(seen: Sequence[Observation], which: str) -> CpuWait | None:
     )
 
 
-def _distribution(gaps: Sequence[float]) -> StepSeconds | None:
-    if len(gaps) < 2:
-        return None
-    p95 = statistics.quantiles(gaps, n=20, method="inclusive")[-1]
-    return StepSeconds(mean=statistics.fmean(gaps), p50=statistics.median(gaps), p95=p95, max=max(gaps))
-
-
 def _provenance(ended: EndedSearch) -> Provenance:
     host = ended.host
     return Provenance(
@@ -311,6 +293,7 @@ def _reasons(ended: EndedSearch, outcome: SearchOutcome) -> dict[str, str]:
         "provenance.datasetHash": "the script reads its data itself",
         "steps.exchangedBytes": "trials exchange nothing",
         "throttledSeconds": "the system does not count it",
+        "steps.seconds": "a step of a search is a trial",
         "allReduce": "trials exchange nothing",
         "stepParts": "a step of a search is a trial",
         "workers.affinity": unseen,
