@@ -36,6 +36,8 @@ for epoch in range(options.epochs):
         os._exit(3)
     print(f"loss {abs(math.log10(options.lr) + 2) + options.width / 1000 + 1 / (epoch + 1)}", flush=True)
 """
+RAY = pytest.param("ray", marks=pytest.mark.slow)
+"""The arm that starts a second Ray, beside that of the fixture."""
 RECIPE = SearchRecipe(
     search_space='{"lr": {"log": [0.0001, 0.1]}, "width": {"int": [1, 30]}}',
     search_trials=6,
@@ -124,7 +126,7 @@ def test_the_best_is_the_least_loss_of_all(ended: dict[str, Run], arm: str) -> N
     assert result.scores["loss"] == result.search.best_metric
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", ["baseline", "wide", "native", RAY])
 @pytest.mark.parametrize(("broken", "code"), [("raises", 1), ("exits", 3)])
 def test_a_trial_that_fails_is_counted_and_the_search_goes_on(tmp_path: Path, arm: str, broken: str, code: int) -> None:
     """By an exception, and by a hard exit."""
@@ -138,7 +140,7 @@ def test_a_trial_that_fails_is_counted_and_the_search_goes_on(tmp_path: Path, ar
     assert made.result.search.failed == len(failed)
 
 
-@pytest.mark.parametrize("arm", ["baseline", "native", "ray"])
+@pytest.mark.parametrize("arm", ["baseline", "native", RAY])
 def test_a_search_of_which_all_trials_fail_has_no_result(tmp_path: Path, arm: str) -> None:
     """The last lines of the first trial say why."""
     wide = replace(RECIPE, search_space='{"lr": {"log": [0.0001, 0.1]}, "width": {"choice": [3, 6]}}', search_trials=2)
@@ -150,7 +152,7 @@ def test_a_search_of_which_all_trials_fail_has_no_result(tmp_path: Path, arm: st
     assert not (made.folder / NAME).exists()
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", ["baseline", "wide", "native", RAY])
 def test_stopping_trains_less_and_keeps_the_same_configurations(
     ended: dict[str, Run], tmp_path: Path, arm: str
 ) -> None:
@@ -165,7 +167,7 @@ def test_stopping_trains_less_and_keeps_the_same_configurations(
     assert made.result.search.failed == 0
 
 
-@pytest.mark.parametrize("arm", ["baseline", "native", "ray"])
+@pytest.mark.parametrize("arm", ["baseline", "native", RAY])
 def test_an_algorithm_chooses_its_own_configurations(tmp_path: Path, arm: str) -> None:
     """Optuna's TPE, in Tune by OptunaSearch."""
     made = run(arm, tmp_path, recipe=replace(RECIPE, search_algorithm="tpe"))
@@ -200,6 +202,7 @@ def below(running: subprocess.Popen[bytes], text: str) -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.slow
 def test_a_killed_actor_is_a_trial_that_failed(tmp_path: Path) -> None:
     """Its script ends with it, the other trials are made, and Tune's count of failures is ours."""
     running = started("ray", tmp_path, epochs=60)
@@ -230,7 +233,7 @@ def test_a_killed_process_of_optuna_s_ends_the_run(tmp_path: Path) -> None:
     assert not (tmp_path / "native" / NAME).exists()
 
 
-@pytest.mark.parametrize("arm", ["baseline", "native", "ray"])
+@pytest.mark.parametrize("arm", ["baseline", "native", RAY])
 def test_nothing_is_left_of_a_search_that_is_ended(tmp_path: Path, arm: str) -> None:
     """SIGTERM to the run, as the project ends one after Ctrl-C."""
     running = started(arm, tmp_path)
