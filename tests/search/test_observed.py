@@ -32,8 +32,9 @@ import keras, numpy
 model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
 model.compile("sgd", "mse")
 data = numpy.ones((64, 4), "float32"), numpy.ones((64, 1), "float32")
+begins = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: print("begins"))
 try:
-    model.fit(*data, batch_size=8, epochs=9, verbose=0, validation_data=data)
+    model.fit(*data, batch_size=8, epochs=9, verbose=0, validation_data=data, callbacks=[begins])
 finally:
     print("at last")
 """
@@ -102,14 +103,14 @@ def test_two_ranks_get_one_answer(tmp_path: Path) -> None:
 
 
 def test_keras_3_is_stopped_too(tmp_path: Path) -> None:
-    """By a metric of the validation."""
+    """By a metric of the validation; the next epoch does not begin."""
     (tmp_path / "train.py").write_text(KERAS_3, encoding="utf-8")
     plan = plan_of(tmp_path, [sys.executable, "train.py"], metric="val_loss")
     record = trial.run_trial(plan, 0, {"lr": 0.1}, until(3))
 
     assert ("stopped", 0, "") == (record.state, record.exit_code, record.why)
     assert (3, 24) == (record.epochs, record.steps)
-    assert "at last" in log_of(plan)
+    assert ["begins"] * 3 + ["at last"] == [line for line in log_of(plan).splitlines() if line in ("begins", "at last")]
 
 
 @pytest.mark.skipif(not TORCH, reason=NO_TORCH)
@@ -148,7 +149,7 @@ def test_who_asks_twice_is_asked_about_once(tmp_path: Path) -> None:
         "class Reports(keras.callbacks.Callback):\n"
         "    def on_epoch_end(self, epoch, logs=None): ray.train.report(dict(logs))\n"
     )
-    text = KERAS_3.replace("model = ", callback + "model = ").replace("verbose=0", "verbose=0, callbacks=[Reports()]")
+    text = KERAS_3.replace("model = ", callback + "model = ").replace("[begins]", "[Reports()]")
     function = "".join(f"    {line}\n" for line in text.strip().splitlines())
     alone = "scaling_config=ray.train.ScalingConfig(num_workers=0)"
     (tmp_path / "train.py").write_text(

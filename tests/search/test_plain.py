@@ -1,12 +1,13 @@
 """Trials of plain scripts, whose metric stands in what they print: how they end, and that nothing of them is left."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.golden import Wording
@@ -95,11 +96,12 @@ def test_a_trial_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pyt
 
 def test_a_trial_that_ends_leaves_nothing(tmp_path: Path) -> None:
     """Not a process of another session that its parent has left behind."""
-    plan = plain(tmp_path, FAMILY)
+    plan, began = plain(tmp_path, FAMILY), time.monotonic()
     record = trial.run_trial(plan, 0, {"lr": 0.1})
 
     assert ("finished", 0.5) == (record.state, record.metric)
     assert not processes_of(plan)
+    assert record.seconds <= time.monotonic() - began < 30  # of the minute that it wants to stay
 
 
 @pytest.mark.parametrize(
@@ -214,17 +216,40 @@ def test_a_search_that_ends_leaves_nothing(tmp_path: Path, number: signal.Signal
     assert wait_until(lambda: not (plan.trial_folder(0) / "storage").exists())
 
 
-def test_children_that_are_killed_take_the_trial_with_them(tmp_path: Path) -> None:
+def test_a_search_that_is_killed_with_its_children_leaves_nothing(tmp_path: Path) -> None:
     """Ray kills the children of a worker that it ends: what cleans up is none of them."""
     process = searching(tmp_path, FAMILY + FOR_EVER)
     plan = plain(tmp_path, FAMILY + FOR_EVER)
-    children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True).stdout
-    for pid in [process.pid, *map(int, children.split())]:
-        os.kill(pid, signal.SIGKILL)
+    killed = [psutil.Process(process.pid), *psutil.Process(process.pid).children()]
+    for each in killed:
+        each.kill()
     process.communicate(timeout=30)
 
-    assert children.split()
+    assert 2 == len(killed)
     assert wait_until(lambda: not processes_of(plan))
+
+
+def test_a_search_that_is_killed_with_all_that_cleans_up_leaves_no_script(tmp_path: Path) -> None:
+    """The system ends it."""
+    silent = "import time\nprint('loss 1')\ntime.sleep(60)"  # one that prints would end by that
+    process = searching(tmp_path, silent)
+    plan = plain(tmp_path, silent)
+    (script,) = processes_of(plan)
+    for each in [psutil.Process(process.pid), *script.parents()[:2]]:
+        each.kill()
+    process.communicate(timeout=30)
+
+    assert wait_until(lambda: not processes_of(plan))
+
+
+def test_a_rule_that_raises_ends_the_trial(tmp_path: Path) -> None:
+    """Before who searches goes on with anything else."""
+    plan = plain(tmp_path, FAMILY + FOR_EVER)
+    with pytest.raises(ZeroDivisionError):
+        trial.run_trial(plan, 0, {"lr": 0.1}, lambda number, _: 1 // (number - 1) > 0)
+
+    assert not processes_of(plan)
+    assert detail.read(plan.trial_folder(0)) is None
 
 
 def test_a_trial_whose_supervisor_is_killed_has_failed(tmp_path: Path) -> None:

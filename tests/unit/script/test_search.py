@@ -122,6 +122,24 @@ def test_a_report_of_another_thread_holds_the_one_that_trains(path: Path) -> Non
     assert 0.2 <= observed.own_seconds
 
 
+def test_the_thread_that_trains_writes_the_observation(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it is at the end of a step: in the one that reports, weights may be those of half a step."""
+    monkeypatch.setenv(state.FOLDER, str(tmp_path))
+    Stand(path, ["stop\n"])
+    observed = state.current()
+    observed.step(0)
+    reporter = threading.Thread(target=reports, args=(observed, 1.0))
+    reporter.start()
+    reporter.join()
+    before = list(tmp_path.iterdir())
+
+    assert observed.is_enough()
+    assert [] == before
+    assert 1 == len(list(tmp_path.iterdir()))
+
+
 def test_a_training_outside_of_a_search_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor one of a search that stops none."""
     monkeypatch.delenv(search.SOCKET, raising=False)
