@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.script.tryout import EXAMPLES, NO_TORCH
+from tests.script.tryout import EXAMPLES, NO_TORCH, NO_TREES
 from tests.search.plans import log_of, plan_of, processes_of
-from tests.stacks import TORCH
+from tests.stacks import TORCH, TREES
 from training.workloads.script import observations
 from training.workloads.script.commands import RANKS
 from training.workloads.search import trial
@@ -37,6 +37,14 @@ try:
     model.fit(*data, batch_size=8, epochs=9, verbose=0, validation_data=data, callbacks=[begins])
 finally:
     print("at last")
+"""
+
+XGBOOST = """
+import numpy, xgboost
+rows = numpy.random.default_rng(0).normal(size=(200, 4))
+data = xgboost.DMatrix(rows, rows.sum(1))
+model = xgboost.train({"nthread": 1}, data, 9, evals=[(data, "train")], verbose_eval=False)
+print("rounds", model.num_boosted_rounds())
 """
 
 
@@ -130,6 +138,18 @@ def test_ray_train_s_local_mode_is_stopped_at_its_report(tmp_path: Path, launche
     assert {"log.txt", "trial.json"} == {
         path.name for path in plan.trial_folder(0).iterdir() if not path.name.startswith("rank-")
     }
+
+
+@pytest.mark.skipif(not TREES, reason=NO_TREES)
+def test_a_booster_has_the_rounds_that_were_decided_on(tmp_path: Path) -> None:
+    """Its `train` returns then, as where it stops early, and the script goes on."""
+    (tmp_path / "train.py").write_text(XGBOOST, encoding="utf-8")
+    plan = plan_of(tmp_path, [TREES, "train.py"], metric="train-rmse")
+    record = trial.run_trial(plan, 0, {"lr": 0.1}, until(3))
+
+    assert ("stopped", 0, "") == (record.state, record.exit_code, record.why)
+    assert (3, 3, 3) == (record.epochs, record.steps, len(record.points))
+    assert "rounds 3" in log_of(plan)
 
 
 def test_a_trial_without_the_metric_says_which_it_has(tmp_path: Path) -> None:
