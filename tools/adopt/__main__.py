@@ -125,7 +125,9 @@ def secrets_of(stack: str) -> list[str]:
         config = stack_config.config_of(stack)
     except ToolError:
         return []
-    return sorted(key.rpartition(":")[2] for key, value in config.items() if isinstance(value, dict))
+    return sorted(
+        key.rpartition(":")[2] for key, value in config.items() if isinstance(value, dict) and "secure" in value
+    )
 
 
 def why_no_arms(values: Mapping[str, str]) -> str:

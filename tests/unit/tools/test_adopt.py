@@ -172,7 +172,8 @@ def test_secrets_stay_where_they_are(
 ) -> None:
     """The new stack has another key to encrypt them with; the line that sets one is printed."""
     measured()
-    (stacks / "Pulumi.mine.yaml").write_text("config:\n  workers: '2'\n  secretEnvironment:\n    secure: v1:abc\n")
+    space = "  searchSpace:\n    lr:\n      log: [0.1, 1]\n"
+    (stacks / "Pulumi.mine.yaml").write_text(f"config:\n{space}  secretEnvironment:\n    secure: v1:abc\n")
     adopt.main()
 
     assert "secretEnvironment" not in written(stacks)
