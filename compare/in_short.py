@@ -98,8 +98,7 @@ def _about(answer: str) -> Callable[[Estimate], bool]:
 
 def _ratio(comparison: Comparison, kind: Kind, alternative: str) -> Estimate | None:
     """Return the ratio; None also if runs stopped at different epochs, since its times are not the sentence's then."""
-    epochs = [arm.median("epochsCompleted") for arm in comparison.arms.values()]
-    if kind == "clocks" and len(set(epochs)) > 1:
+    if kind == "clocks" and not comparison.has_equal_epochs:
         return None
     return comparison.ratios.get(RATIOS.get(kind, {}).get(alternative, ""))
 
@@ -123,8 +122,10 @@ def _sentence(comparison: Comparison, kind: Kind, other: ArmSummary, ratio: Esti
 
 
 def _until(comparison: Comparison, kind: Kind) -> str:
-    if kind != "to target":
-        return "as written, " if kind == "as written" else ""
+    if kind == "clocks":
+        return "" if comparison.has_equal_epochs else "trained to different epochs, "
+    if kind == "as written":
+        return "as written, "
     return f"until {comparison.recipe.get('metric')} reaches {comparison.recipe.get('metricTarget')}, "
 
 

@@ -291,6 +291,12 @@ class Comparison:
         return [name for name in (*ARMS, *FORMER_ARMS) if name in self.arms]
 
     @property
+    def has_equal_epochs(self) -> bool:
+        """Whether all runs trained as many epochs; else whole runs are of more than the epochs that are compared."""
+        trained = [arm.measures.get("epochsCompleted") for arm in self.arms.values()]
+        return len({epochs for spread in trained if spread for epochs in spread.values}) <= 1
+
+    @property
     def repeats(self) -> int:
         """Repeats that were compared."""
         return max((len(arm.runs) for arm in self.arms.values()), default=0)

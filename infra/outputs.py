@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -35,9 +36,19 @@ def comparison(
     return {**{name: measured[name] for name in (*scalar_names(), "comparison")}, **ground.outputs}
 
 
-def compare_results(context: Context, plans: Sequence[RunPlan], results: Mapping[str, str]) -> dict[str, Any]:
-    """Return every output's value; `results` are the runs' summaries as JSON, by run name."""
-    runs = [Run.from_summary(plan.name, plan.repeat, json.loads(results[plan.name])) for plan in plans]
+def compare_results(context: Context, plans: Sequence[RunPlan], results: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return every output's value.
+
+    Args:
+        context: What the results do not contain.
+        plans: The runs.
+        results: Their summaries as JSON, by run name; None of what `refresh` and `destroy` with `--run-program` declare
+            and never make: it is not compared.
+    """
+    made = [(plan, summary) for plan in plans if (summary := results[plan.name]) is not None]
+    runs = [Run.from_summary(plan.name, plan.repeat, json.loads(summary)) for plan, summary in made]
+    if context.is_auto:  # there are as many as were made
+        context = replace(context, repeats=max((run.repeat for run in runs), default=context.repeats))
     compared = compare(runs, context)
     return {**scalars(compared), "comparison": compared.to_json()}
 

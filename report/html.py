@@ -132,7 +132,12 @@ def _deciding_row(comparison: Comparison, name: str) -> dict[str, Any]:
     each, value = measures.ratio(name), comparison.ratios.get(name)
     alternative = ARMS[each.above].words(recipe_of(comparison.recipe))
     end = "the target" if comparison.claim == "same result" else "result"
-    row = {"name": name, "what": f"From start to {end}, against {alternative}, Ray"}
+    what = f"from start to {end}, against {alternative}, Ray"
+    if (
+        comparison.claim != "same result" and not comparison.has_equal_epochs
+    ):  # the sentence has the times of all epochs
+        what = f"over {comparison.passes}, {what}"
+    row = {"name": name, "what": what[:1].upper() + what[1:]}
     if value is None:
         return row | {"times": "", "why": comparison.reasons.get(name, "")}
     text = compared(value)

@@ -102,15 +102,9 @@ def first(comparison: Comparison) -> list[Panel]:
         note = reading(comparison, shown)
         panels.append(drawn(f"End to end over {shown.passed}s", lambda: clock_plots.over_epochs(shown), note))
     titles = {name: arm.title for name, arm in comparison.arms.items()}
-    title = f"Where the time of {_of_bars(comparison)} went"
+    of_all = comparison.passes if comparison.has_equal_epochs else ""
+    title = f"Where the time of {of_all or 'a run'} went"
     return [*panels, drawn(title, lambda: clock_plots.by_part(parts(comparison), titles))]
-
-
-def _of_bars(comparison: Comparison) -> str:
-    """Return what a bar is of: the epochs, where every run trained as many."""
-    trained = [arm.measures.get("epochsCompleted") for arm in comparison.arms.values()]
-    alike = len({epochs for spread in trained if spread for epochs in spread.values}) <= 1
-    return comparison.passes if comparison.passes and alike else "a run"
 
 
 def _of_time(comparison: Comparison, runs: Sequence[ShownRun]) -> list[Panel]:

@@ -55,13 +55,14 @@ def _clocks(comparison: Comparison) -> str:
     seen = [f"{shade} {part}" for part, shade in SHADES.items() if any(shade in bar for bar in bars)]
     lines = [f"{text.ljust(len(left[0]))}  {bar}".rstrip() for text, bar in zip(left, ["", *bars], strict=True)]
     sentence = clocks.break_even_words(comparison) if shown else ""
-    return "\n".join([*lines, _legend(seen), *([wrap(sentence)] if sentence else [])])
+    what = "time" if comparison.has_equal_epochs else "time of a whole run"
+    return "\n".join([*lines, _legend(seen, what), *([wrap(sentence)] if sentence else [])])
 
 
-def _legend(seen: Sequence[str]) -> str:
+def _legend(seen: Sequence[str], what: str) -> str:
     """The parts with their shades; a name with a space in it is not cut in two by the end of a line."""
     named = "  ".join(part.replace(" ", _NO_BREAK) for part in seen)
-    return wrap(f"Where the time went: {named}", indent="  ").replace(_NO_BREAK, " ")
+    return wrap(f"Where the {what} went: {named}", indent="  ").replace(_NO_BREAK, " ")
 
 
 def _bar(seconds: Mapping[str, float], scale: float) -> str:

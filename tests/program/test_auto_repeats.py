@@ -110,6 +110,20 @@ def test_a_fixed_number_becomes_auto_without_a_new_run(project: Project) -> None
     assert created(6, 7) == project.preview()
 
 
+def test_a_program_that_runs_to_refresh_or_destroy_needs_no_run_that_is_not_made_yet(project: Project) -> None:
+    """It declares the next repeats, which neither makes."""
+    begin(project)
+    project.up()
+    before = project.comparison()
+    assert "goes on" == before["auto"]
+
+    project.pulumi("refresh", "--yes", "--skip-preview", "--run-program")
+    assert before == project.comparison()
+    assert created(5, 6, 7, 8) == project.preview()
+    project.pulumi("destroy", "--yes", "--skip-preview", "--run-program")
+    assert {} == project.ids()
+
+
 def test_outputs_hold_what_was_measured(project: Project) -> None:
     """The hash that the runs share, with any number of repeats: by it the next update knows its own outputs."""
     begin(project, repeats="1")

@@ -17,8 +17,14 @@ import pathlib
 
 import pulumi
 
+from training.machine.retries import retry
+
 name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-last = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name}).value["outputs"]
+last = retry(
+    lambda: pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name}).value["outputs"],
+    (Exception,),
+    lambda attempt, _: 0.2 * attempt if attempt < 6 else None,
+)
 before = len(json.loads(last["comparison"])["arms"]["ray"]["runs"]) if last else 3
 repeats = before + int(os.environ["RAY_WORTH_IT_REPEATS_AT_A_TIME"])
 pulumi.export("comparison", (pathlib.Path(__file__).parent / f"{repeats}.json").read_text())

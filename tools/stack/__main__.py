@@ -56,6 +56,7 @@ class Stack:
         self._recovery = Recovery(stack=self.name, target=self.target, environment=self.environment)
         self._pulumi = self._recovery.pulumi
         self._followed = Update()
+        self._complete_repeats = 0
 
     def up(self) -> int:
         """Update, then show and publish the comparison; after a failure say what is kept and what to type."""
@@ -81,7 +82,8 @@ class Stack:
             return self.show(self.comparison())
         outputs = make_line(self.name, "outputs") if self._has_comparison() else ""
         print(flush=True)
-        for line in ending(self._followed, status, make_line(self.name, "up", self.overrides), outputs):
+        again = make_line(self.name, "up", self.overrides)
+        for line in ending(self._followed, status, again, outputs, self._complete_repeats):
             say(self._for_make(line))
         return status
 
@@ -104,6 +106,7 @@ class Stack:
         again = f"`{make_line(self.name, 'up', self.overrides)}` goes on"  # without what SET has it would not
         further, status = Further(again), self.update()
         while status == 0 and not self._followed.is_stopped and further.is_due(self.comparison()):
+            self._complete_repeats = further.repeats
             status = self.update()
         return status
 

@@ -25,7 +25,8 @@ class Further:
         self._began = self._last = clock()
         self._longest = 0.0
         """Of the updates with one repeat, in seconds: with what pulumi takes."""
-        self._repeats = 0
+        self.repeats = 0
+        """That are complete and not decided, of its updates until now."""
 
     def is_due(self, text: str | None) -> bool:
         """Return whether another repeat begins; says why not, where it is not decided.
@@ -36,11 +37,11 @@ class Further:
         if not text or json.loads(text).get("auto") != GOES_ON:
             return False
         comparison, now = Comparison.from_json(text), self._clock()
-        if comparison.repeats == self._repeats + 1:
+        if comparison.repeats == self.repeats + 1:
             self._longest = max(self._longest, now - self._last)
-        elif comparison.repeats == self._repeats:  # none was added: the program saw no time for one
+        elif comparison.repeats == self.repeats:  # none was added: the program saw no time for one
             return False
-        self._last, self._repeats = now, comparison.repeats
+        self._last, self.repeats = now, comparison.repeats
         budget, next_seconds = budget_seconds(comparison), max(self._longest, repeat_seconds(comparison))
         if budget is None or now - self._began + next_seconds <= budget:
             return True

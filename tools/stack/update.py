@@ -241,7 +241,7 @@ def plain(message: str) -> str:
     return _COLOURS.sub("", message).strip()
 
 
-def ending(update: Update, status: int, again: str, outputs: str) -> list[str]:
+def ending(update: Update, status: int, again: str, outputs: str, repeats: int = 0) -> list[str]:
     """Return the last lines of an update that failed: what happened, what is kept, what to type.
 
     Args:
@@ -249,14 +249,17 @@ def ending(update: Update, status: int, again: str, outputs: str) -> list[str]:
         status: pulumi's exit status.
         again: The line that goes on.
         outputs: The line that shows the last complete measurement; "" where there is none.
+        repeats: Those that this command completed in updates before, with `repeats auto`.
     """
     lines = [_what_happened(update, status)]
     if update.planned:
         kept = f"Kept: {update.kept_runs} of {len(update.planned)} runs."
         lines.append(f"{kept} `{again}` continues there.")
     else:
-        lines.append(f"No run was started. `{again}` tries again.")
-    if outputs:
+        lines.append(f"No {'further ' if repeats else ''}run was started. `{again}` tries again.")
+    if outputs and repeats:
+        lines.append(f"Complete are {repeats} repeats: `{outputs}` shows them.")
+    elif outputs:
         lines.append(f"The last complete measurement is older: `{outputs}` shows it.")
     return lines
 

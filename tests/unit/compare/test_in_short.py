@@ -162,7 +162,11 @@ def test_runs_that_stopped_at_different_epochs_have_no_ratio() -> None:
     comparison = compared()
     arms = {**comparison.arms, "ray": took(comparison.arms["ray"], "epochsCompleted", 2.0)}
 
-    assert in_short(replace(comparison, arms=arms)).times_as_long is None
+    apart = in_short(replace(comparison, arms=arms))
+
+    assert apart.times_as_long is None
+    assert "different epochs" in apart.sentence
+    assert "different epochs" not in in_short(comparison).sentence
 
 
 def test_the_start_of_rays_cluster_stands_beside_it() -> None:

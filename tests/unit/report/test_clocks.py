@@ -4,6 +4,7 @@ import html as markup
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -12,7 +13,7 @@ import pytest
 from compare.comparison import compare
 from compare.measurement import Run
 from compare.schema import BreakEven, Comparison
-from report import clocks, table, terminal
+from report import clocks, html, table, terminal
 from report.pictures import first
 from report.table import WIDTH
 from tests.golden import Wording
@@ -210,7 +211,7 @@ def stopped_early(epochs: Mapping[str, int]) -> Comparison:
     return compare(runs, make_context(recipe, arms=tuple(epochs), repeats=4))
 
 
-def test_of_runs_that_stopped_later_a_column_has_what_its_heading_says() -> None:
+def test_of_runs_that_stopped_later_a_column_has_what_its_heading_says(tmp_path: Path) -> None:
     """Seconds of as many epochs as all trained, not of all that an arm trained; and no bar claims to be of them."""
     comparison = stopped_early({"baseline": 5, "native": 3, "ray": 3})
     alike = stopped_early({"baseline": 3, "native": 3, "ray": 3})
@@ -224,6 +225,10 @@ def test_of_runs_that_stopped_later_a_column_has_what_its_heading_says() -> None
     assert float(rows[1][-1]) < (baseline or 0.0) - 3
     assert [comparison.passes in panel.title for panel in first(comparison)] == [False, False]
     assert alike.passes in first(alike)[-1].title
+    assert "whole run" in table.render(comparison).split("\n\n")[2]
+    pages = [html.render(made_up, "local", tmp_path) for made_up in (alike, comparison)]
+    cards = [re.findall(r'<li><span class="muted">(.*?)</span>', page)[0] for page in pages]
+    assert [comparison.passes in card for card in cards] == [False, True]
 
 
 @pytest.mark.parametrize(("surely", "last"), [(248, 298), (249, 75)])

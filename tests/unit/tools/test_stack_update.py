@@ -165,6 +165,14 @@ def test_ctrl_c_is_answered_with_what_happens_and_that_results_are_kept(
     wording("stack", f"{first}\n{second}")
 
 
+@pytest.mark.parametrize("events", [[CANCELLING], [*FIRST, CANCELLING]])
+def test_repeats_that_the_same_command_completed_are_no_older_measurement(
+    events: list[dict[str, Any]], wording: Wording
+) -> None:
+    """With `repeats auto` each repeat is an update, and the one that was stopped need not be the first."""
+    wording("stack", "\n".join(ending(update_after(events), 255, "make up", "make outputs", 6)))
+
+
 def test_without_an_earlier_measurement_none_is_named() -> None:
     """Of a first update that was stopped."""
     lines = ending(update_after([*FIRST, CANCELLING]), 255, "make up", "")
