@@ -83,6 +83,17 @@ def test_a_trial_that_failed_everywhere_is_the_same() -> None:
     assert {value for value, _ in of_results([result("baseline", alone), result("ray", together)]).values()} == {True}
 
 
+def test_a_trial_that_failed_later_in_one_arm_is_other_work() -> None:
+    """It trained longer there, and the clock has it."""
+    alone = [*ALONE[:3], replace(failed(3, 18, 19), epochs=3)]
+    together = [*TOGETHER[:3], replace(failed(3, 14, 15), epochs=1)]
+
+    value, why = of_results([result("baseline", alone), result("ray", together)])["epochs"]
+
+    assert value is False
+    assert "trial 3" in why
+
+
 @pytest.mark.parametrize(
     ("chosen", "items"),
     [

@@ -38,7 +38,7 @@ def of_results(results: Sequence[TrainingResult]) -> Mapping[str, Known]:
 
 
 def _different_failures(results: Sequence[TrainingResult]) -> str:
-    first, *others = [[word == FAILED for word in _words(each, EPOCHS)] for each in results]
+    first, *others = [[word == FAILED for word in _words(each, METRICS)] for each in results]
     for result, failed in zip(results[1:], others, strict=True):
         if failed != first:
             number = next(number for number, pair in enumerate(zip(first, failed, strict=True)) if len(set(pair)) > 1)

@@ -179,7 +179,7 @@ def did(trials: Sequence[Trial]) -> dict[str, str]:
     """Return the work of a run by which arms are compared: a word a trial for each item, in the order of trials."""
     return {
         CONFIGURATIONS: " ".join(_digest(canonical(trial.config)) for trial in trials),
-        EPOCHS: _words(trials, lambda trial: trial.epochs),
+        EPOCHS: " ".join(map(_epochs, trials)),
         WEIGHTS: _words(trials, lambda trial: trial.weights and trial.weights[:DIGITS]),
         METRICS: _words(trials, lambda trial: trial.metric),
     }
@@ -188,6 +188,13 @@ def did(trials: Sequence[Trial]) -> dict[str, str]:
 def _words(trials: Sequence[Trial], read: Callable[[Trial], object]) -> str:
     values = (FAILED if trial.state == "failed" else read(trial) for trial in trials)
     return " ".join(UNKNOWN if value is None else str(value) for value in values)
+
+
+def _epochs(trial: Trial) -> str:
+    """`3`, or `failed@3`: a trial that fails later in one arm than in another has done more work there."""
+    if trial.state != "failed":
+        return UNKNOWN if trial.epochs is None else str(trial.epochs)
+    return f"{FAILED}@{trial.epochs}" if trial.epochs else FAILED
 
 
 def _digest(text: str) -> str:
