@@ -12,6 +12,6 @@ def tell(plan: Plan, trial: Trial) -> None:
     recipe, folder = plan.settings, Path(plan.folder)
     ended = sum(1 for _ in (folder / TRIALS).glob(f"*/{RECORD}"))
     Progress(folder).write(
-        "trial", trial=trial.number + 1, ended=ended, trials=recipe.search_trials, state=trial.state,
+        "trial", trial=trial.number, ended=ended, trials=recipe.search_trials, state=trial.state,
         metric=recipe.metric, value=trial.metric,
     )  # fmt: skip
