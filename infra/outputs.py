@@ -45,9 +45,9 @@ def compare_results(context: Context, plans: Sequence[RunPlan], results: Mapping
         results: Their summaries as JSON, by run name; None of what `refresh` and `destroy` with `--run-program` declare
             and never make: it is not compared.
     """
-    made = [(plan, summary) for plan in plans if (summary := results[plan.name]) is not None]
-    runs = [Run.from_summary(plan.name, plan.repeat, json.loads(summary)) for plan, summary in made]
-    if context.is_auto:  # there are as many as were made
+    finished = [(plan, summary) for plan in plans if (summary := results[plan.name]) is not None]
+    runs = [Run.from_summary(plan.name, plan.repeat, json.loads(summary)) for plan, summary in finished]
+    if context.is_auto:  # there are as many as have finished
         context = replace(context, repeats=max((run.repeat for run in runs), default=context.repeats))
     compared = compare(runs, context)
     return {**scalars(compared), "comparison": compared.to_json()}
