@@ -72,3 +72,15 @@ def test_what_nobody_saw_is_null_with_a_reason() -> None:
     assert made.search.epochs_trained is None
     assert made.reasons["search.epochsTrained"]
     assert made.did[summary.EPOCHS] == "- - - -"  # not prose: a word a trial
+
+
+def test_a_trial_that_left_no_record_is_in_no_clock() -> None:
+    """Whoever ran it was killed: it is counted, and its begin and end are nobody's."""
+    lost = replace(failed(3, 21, 21), why="whoever ran it was ended before it")
+
+    made = result("ray", [*TOGETHER[:3], lost])
+
+    assert made.search is not None
+    assert made.seconds.train == 5
+    assert made.search.failed == 1
+    assert made.search.trial_seconds == pytest.approx(8 / 3)

@@ -71,14 +71,19 @@ class EndedSearch:
         return self.plan.settings
 
     @cached_property
+    def clocked(self) -> list[Trial]:
+        """The trials whose times are known: all but those whose process was ended with whoever ran it."""
+        return [trial for trial in self.trials if trial.ended > trial.began]
+
+    @cached_property
     def began(self) -> float:
         """When the first trial was started, in seconds since the epoch."""
-        return min(trial.began for trial in self.trials)
+        return min(trial.began for trial in self.clocked)
 
     @cached_property
     def in_order(self) -> list[Trial]:
         """The trials in the order in which they ended."""
-        return sorted(self.trials, key=lambda trial: trial.ended)
+        return sorted(self.clocked, key=lambda trial: trial.ended)
 
     @cached_property
     def train_seconds(self) -> float:
@@ -90,7 +95,7 @@ class EndedSearch:
         """The trials that one slot made, for each slot: of those that were free when a trial began, the one that was
         free first."""
         slots: list[list[Trial]] = [[] for _ in range(self.plan.slots)]
-        for trial in sorted(self.trials, key=lambda trial: trial.began):
+        for trial in sorted(self.clocked, key=lambda trial: trial.began):
             min(slots, key=lambda done: done[-1].ended if done else -math.inf).append(trial)
         return slots
 
@@ -216,7 +221,7 @@ def _outcome(ended: EndedSearch) -> SearchOutcome:
     states = [trial.state for trial in ended.trials]
     epochs = [trial.epochs for trial in ended.trials if trial.state != "failed"]
     known = [number for number in epochs if number is not None]
-    seconds = [trial.seconds for trial in ended.trials]
+    seconds = [trial.seconds for trial in ended.clocked]
     return SearchOutcome(
         finished=states.count("finished"),
         stopped=states.count("stopped"),
