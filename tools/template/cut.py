@@ -12,7 +12,8 @@ from tools.setup.project import ROOT, ToolError
 KEPT = (
     "__main__.py", "Pulumi.yaml", "pyproject.toml", "uv.lock", ".python-version", ".gitignore", "Makefile", "README.md",
     "compare", "examples", "infra", "policy", "report", "stacks", "training",
-    "docs/architecture.md", "docs/diagnose.md", "docs/getting-started.md", "docs/glossary.md", "docs/limits.md",
+    "docs/architecture.md", "docs/diagnose.md", "docs/end-to-end-over-epochs.svg",
+    "docs/getting-started.md", "docs/glossary.md", "docs/limits.md",
     "docs/outputs.md", "docs/own-script.md", "docs/plain-pulumi.md", "docs/rights.md", "docs/search.md",
     "docs/settings.md", "docs/storage.md",
     "docs/targets.md", "docs/tracking.md", "docs/troubleshooting.md", "docs/where-the-time-goes.svg",
