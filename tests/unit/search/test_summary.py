@@ -7,6 +7,7 @@ import pytest
 
 from compare.run_numbers import clock_of
 from tests.unit.search.made import ALONE, RECIPE, TOGETHER, ended, failed, result
+from training.contract.result import FAILED
 from training.workloads.search import summary
 
 
@@ -53,7 +54,7 @@ def test_failed_trials_count_and_are_never_the_best() -> None:
     assert made.search is not None
     assert (made.search.finished, made.search.failed, made.search.epochs_trained) == (3, 1, 9)
     assert made.search.best_metric == ALONE[2].metric
-    assert made.did[summary.WEIGHTS].split(" ")[-1] == summary.FAILED
+    assert made.did[summary.WEIGHTS].split(" ")[-1] == FAILED
 
 
 def test_a_stopped_trial_is_not_the_best() -> None:

@@ -1,10 +1,24 @@
 """What a run of a user's program prints, passed on without secrets. Standard library only."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import IO
 
 from training.launch.foreign_command import MOST_PRINTED
+
+
+class Secrets:
+    """Texts that stand in no log."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        parts = {part for text in texts for part in text.splitlines() if part}
+        self._parts = sorted((part.encode() for part in parts), key=len, reverse=True)
+
+    def hidden_in(self, line: bytes) -> bytes:
+        """Return the line without them."""
+        for part in self._parts:
+            line = line.replace(part, b"[secret]")
+        return line
 
 
 class Printed:
@@ -12,8 +26,7 @@ class Printed:
 
     def __init__(self, secret: Mapping[str, str]) -> None:
         self.count = 0
-        parts = {part for value in secret.values() for part in value.splitlines() if part}
-        self._secret = sorted((part.encode() for part in parts), key=len, reverse=True)
+        self._secrets = Secrets(secret.values())
 
     def pass_on(self, out: IO[bytes]) -> bool:
         """Copy output to this process's own, line by line; return False when it is too much."""
@@ -21,8 +34,6 @@ class Printed:
             self.count += len(line)
             if self.count > MOST_PRINTED:
                 return False
-            for value in self._secret:
-                line = line.replace(value, b"[secret]")  # noqa: PLW2901 (one after another)
-            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.write(self._secrets.hidden_in(line))
             sys.stdout.buffer.flush()
         return True

@@ -30,6 +30,7 @@ from training.workloads.search.detail import Trial
 from training.workloads.search.plan import PORT, TRIALS, Plan
 from training.workloads.search.recipe import SearchRecipe
 from training.workloads.search.space import Space
+from training.workloads.search.trial import LOG
 
 DRIVER = "training.workloads.search.driver"
 MASTER_PORT = "--master-port"
@@ -135,7 +136,7 @@ def _refuse_failure(end: End, printed: Printed, trials: list[Trial], plan: Plan)
         raise SearchError(f"the search ended with {how} in the arm {plan.arm}; its last lines are above")
     if all(trial.state == "failed" for trial in trials):
         first = trials[0]
-        log = plan.trial_folder(first.number) / "log.txt"
+        log = plan.trial_folder(first.number) / LOG
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:] if log.is_file() else []
         print("\n".join(lines), flush=True)
         raise SearchError(f"all {len(trials)} trials failed in the arm {plan.arm}, the first because {first.why}")

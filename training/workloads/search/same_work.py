@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from training.contract.arms import ARMS
-from training.contract.result import TrainingResult
+from training.contract.result import FAILED, TrainingResult
 from training.workloads.search.recipe import SearchRecipe
-from training.workloads.search.summary import CONFIGURATIONS, EPOCHS, FAILED, METRICS, UNKNOWN, WEIGHTS
+from training.workloads.search.summary import CONFIGURATIONS, EPOCHS, METRICS, UNKNOWN, WEIGHTS
 
 TOLERANCE = 0.01
 """Part of a metric by which it may differ where trials have other numbers of threads, and no tolerance is set: other

@@ -17,6 +17,7 @@ from training.contract.cpu_use import CpuWait
 from training.contract.provenance import Host
 from training.contract.recipe import canonical
 from training.contract.result import (
+    FAILED,
     Amount,
     Provenance,
     Reported,
@@ -42,8 +43,8 @@ THREADS = "OMP_NUM_THREADS"
 OURS = ("optuna", "ray")
 """Packages of this project's own environment that search."""
 UNIT = "trials"
-FAILED, UNKNOWN = "failed", "-"
-"""Words of a trial in a result's `did`."""
+UNKNOWN = "-"
+"""Word of a trial in a result's `did` for what was not seen."""
 CONFIGURATIONS, EPOCHS, WEIGHTS, METRICS = "configurations", "epochs", "weights", "metric"
 """Items of a result's `did`: a word a trial, in their order."""
 DIGITS = 12

@@ -30,6 +30,7 @@ import psutil
 
 from training.launch.foreign_command import MOST_PRINTED, end_descendants
 from training.machine import orphans
+from training.workloads.script.printed import Secrets
 
 END = b"end\n"
 """Line that asks for the trial's end."""
@@ -186,8 +187,7 @@ class _Copy:
     def __init__(self, task: Task, log: IO[bytes], trial: subprocess.Popen[bytes]) -> None:
         self.count = 0
         self._log, self._trial = log, trial
-        parts = {part for text in task.secrets for part in text.splitlines() if part}
-        self._secrets = sorted((part.encode() for part in parts), key=len, reverse=True)
+        self._secrets = Secrets(task.secrets)
         self._pattern = re.compile(task.pattern) if task.pattern else None
 
     def all_of(self, out: IO[bytes]) -> None:
@@ -198,10 +198,9 @@ class _Copy:
             if self.count > MOST_PRINTED:
                 self._trial.kill()
                 continue  # else who is still there would wait for somebody to read
-            for secret in self._secrets:
-                line = line.replace(secret, b"[secret]")  # noqa: PLW2901 (one after another)
-            self._log.write(line)
-            self._tell_reports(line.decode("utf-8", "replace"), at)
+            shown = self._secrets.hidden_in(line)
+            self._log.write(shown)
+            self._tell_reports(shown.decode("utf-8", "replace"), at)
 
     def _tell_reports(self, line: str, at: float) -> None:
         for match in self._pattern.finditer(line) if self._pattern else ():
