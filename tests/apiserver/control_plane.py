@@ -10,7 +10,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -44,18 +44,24 @@ def missing_programs() -> list[str]:
 def running(folder: Path) -> Iterator[Path]:
     """Start both programs; gives a kubeconfig for an administrator. Raises RuntimeError with the log's end."""
     found = {name: str(shutil.which(name, path=search_path())) for name in PROGRAMS}
-    store, peer, port = _free_ports(3)
+    store, peer, port = free_ports(3)
     subprocess.run(
         [found["kubeadm"], "init", "phase", "certs", "sa", "--cert-dir", str(folder)], capture_output=True, check=True
     )
     (folder / "tokens.csv").write_text(f"a-token,administrator,1,system:masters\n{USERS_TOKEN},{USER},2\n")
     with ExitStack() as programs:
         for name, flags in {"etcd": _etcd(folder, store, peer), "kube-apiserver": _server(folder, store, port)}.items():
-            log = programs.enter_context((folder / f"{name}.log").open("w"))
-            started = subprocess.Popen([found[name], *flags], stdout=log, stderr=log, start_new_session=True)
-            programs.callback(_stop, started)
+            start(programs, [found[name], *flags], folder / f"{name}.log")
         _await_ready(port, folder / "kube-apiserver.log")
         yield _write_kubeconfig(folder, port)
+
+
+def start(programs: ExitStack, command: Sequence[str], log_path: Path) -> "subprocess.Popen[bytes]":
+    """Start a program that ends with `programs`."""
+    log = programs.enter_context(log_path.open("w"))
+    started = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    programs.callback(_stop, started)
+    return started
 
 
 def _etcd(folder: Path, store: int, peer: int) -> list[str]:
@@ -132,7 +138,8 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Return ports of this machine that nothing listens on."""
     with ExitStack() as sockets:
         bound = [sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [one.getsockname()[1] for one in bound]

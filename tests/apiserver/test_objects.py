@@ -18,9 +18,9 @@ NAMESPACE = "ray-system"
 Manifest = dict[str, Any]
 
 
-def objects(stack: str) -> dict[str, Manifest]:
+def objects(stack: str, *more: str) -> dict[str, Manifest]:
     """The manifests that the program of a stack declares, by kind and name; a Helm release is none."""
-    recorded = record(stack)["objects"]
+    recorded = record(stack, *more)["objects"]
     return {name: _whole_numbers(manifest) | _named(manifest) for name, manifest in recorded.items()}
 
 
@@ -72,6 +72,17 @@ def test_every_object_is_accepted(stack: str, api: Any) -> None:
     kinds = [name.partition(" ")[0] for name in sent]
     assert {"Job", "NetworkPolicy", "RayCluster", "Service", "pod"} == set(kinds)
     assert kinds.count("Job") + 2 == kinds.count("pod")
+
+
+def test_a_prometheus_of_the_stack_s_own_is_accepted(api: Any) -> None:
+    """Its Services, its policies and its pod, beside what the stack declares without it."""
+    without, monitored = (objects("kubernetes", f"monitoring={way}") for way in ("none", "prometheus"))
+    more = {name: one for name, one in monitored.items() if name not in without}
+    sent = more | {name: pod for of, one in more.items() for name, pod in pods(of, one)}
+
+    assert {} == {name: said for name, one in sent.items() if (said := refusal(api, one))}
+    kinds = {name.partition(" ")[0] for name in sent}
+    assert {"ConfigMap", "Deployment", "NetworkPolicy", "Service", "pod"} == kinds
 
 
 def _job(change: Callable[[Manifest], object]) -> Manifest:

@@ -22,6 +22,15 @@ RUN apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq 
     python3 python3-venv ca-certificates && rm -rf /var/lib/apt/lists/*
 """
 """Stands in for python:3.11-slim where no registry can be reached: Debian's own Python."""
+PROMETHEUS = "ray-worth-it/test-prometheus:debian"
+PROMETHEUS_DOCKERFILE = f"""
+FROM {OFFLINE_DEBIAN}
+RUN apt-get update -qq && apt-get download -qq prometheus && dpkg-deb --extract prometheus_*.deb /opt \
+    && rm prometheus_*.deb
+USER 65534
+ENTRYPOINT ["/opt/usr/bin/prometheus"]
+"""
+"""Likewise for Prometheus' image: Debian's program."""
 
 
 def lacking() -> str:
@@ -54,13 +63,21 @@ def settings(folder: Path) -> dict[str, str]:
     cache = os.environ.get(OFFLINE)
     if not cache:
         return {}
-    built = subprocess.run(["docker", "image", "inspect", BASE], capture_output=True, check=False).returncode == 0
-    if not built:
-        subprocess.run(
-            ["docker", "build", "--network", "host", "--quiet", "--tag", BASE, "-"],
-            input=BASE_DOCKERFILE,
-            text=True,
-            check=True,
-        )
+    _build(BASE, BASE_DOCKERFILE)
+    _build(PROMETHEUS, PROMETHEUS_DOCKERFILE)
     chart = Path(cache, "charts", ARCHIVE).read_bytes()
-    return {"offline": with_chart(folder, chart, addons="", network="kindnet", images=OPERATOR, base_image=BASE)}
+    images = f"{OPERATOR}\n{PROMETHEUS}"
+    return {"offline": with_chart(folder, chart, addons="", network="kindnet", images=images, base_image=BASE)}
+
+
+def monitoring() -> dict[str, str]:
+    """What a Prometheus of the stack's own needs set."""
+    image = {"prometheusImage": PROMETHEUS} if os.environ.get(OFFLINE) else {}
+    return {"monitoring": "prometheus"} | image
+
+
+def _build(name: str, dockerfile: str) -> None:
+    """Build an image if the engine has none of that name."""
+    if subprocess.run(["docker", "image", "inspect", name], capture_output=True, check=False).returncode:
+        command = ["docker", "build", "--network", "host", "--quiet", "--tag", name, "-"]
+        subprocess.run(command, input=dockerfile, text=True, check=True)

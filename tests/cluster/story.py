@@ -1,6 +1,7 @@
 """What the cluster tests do with their project, and what they ask of its cluster with kubectl."""
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.metrics.prometheus import Prometheus
 from tests.cluster import place
 from tests.program.engine import Project
 
@@ -83,6 +85,19 @@ class ClusterProject(Project):
         """The objects of a kind in a namespace, the stack's."""
         found = json.loads(self.kubectl("get", kind, f"--namespace={namespace}", "--output=json", *arguments))
         return list(found["items"])
+
+    @contextmanager
+    def prometheus(self) -> Iterator[Prometheus]:
+        """The stack's Prometheus, by a forwarded port as docs/metrics.md has it."""
+        command = ["kubectl", f"--kubeconfig={self.kubeconfig}", f"--namespace={NAMESPACE}", "port-forward"]
+        forward = [*command, "service/prometheus", ":9090"]
+        with subprocess.Popen(forward, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                said = re.search(r"(127\.0\.0\.1:\d+)", process.stdout.readline() if process.stdout else "")
+                assert said, "no port was forwarded"
+                yield Prometheus(f"http://{said[1]}")
+            finally:
+                process.kill()
 
     def results(self) -> dict[str, dict[str, Any]]:
         """The summary of each run's result in the state, by the run's name."""

@@ -4,14 +4,19 @@ import json
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bench.metrics.panels import Query, panels_of
+from bench.metrics.prometheus import Prometheus
 from compare.quiet import ONE_RAY_RUN
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.ray_api import ForwardedJobs
+from infra.places.cluster.manifests import monitoring, runs_dashboard
 from infra.places.cluster.manifests.network import OURS
 from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS
+from tests.cluster import place
 from tests.cluster.shop import Shop
 from tests.cluster.story import NAMESPACE, PROFILE, STACK, TEMPLATE, ClusterProject
 from tests.program.engine import ROOT, wait_for
@@ -45,6 +50,7 @@ WITH_CHECKPOINT = """
         kept = ray.train.Checkpoint.from_directory(folder)
         ray.train.report({name: values[-1] for name, values in history.history.items()}, checkpoint=kept)
 """
+GRAFANA = "--selector=grafana_dashboard=1"
 SUBMISSION = """
 import sys, urllib.error, urllib.request
 headers = {"Content-Type": "application/json"}
@@ -246,6 +252,70 @@ def test_a_cluster_that_is_down_leaves_preview_and_outputs(project: ClusterProje
         hidden.rename(project.kubeconfig)
 
 
+def test_ray_has_its_workers_for_its_runs_alone(project: ClusterProject) -> None:
+    """Twice from none to two and back; what a Prometheus of the stack's own has read of them and of the arms stays."""
+    fewer = {"wideArm": "false", "nativeArm": "false", "repeats": "2"}
+    longer = {"epochs": "12"}  # Prometheus finds a pod when it is ready, and reads it every 15 seconds
+    project.configure(workers="2", rayWorkers="per-run", **fewer, **longer, **place.monitoring())
+    project.up()
+
+    (ray,) = project.objects("rayclusters")
+    assert [0] == [group["replicas"] for group in ray["spec"]["workerGroupSpecs"]]
+    assert [] == project.objects("pods", "--selector=ray.io/node-type=worker")
+    runs = project.results()
+    assert {f"{arm}-{number}" for arm in ("baseline", "ray") for number in (1, 2)} == set(runs)
+    for name in ("ray-1", "ray-2"):
+        assert 2 == len({worker["node"] for worker in runs[name]["workers"]})
+        seconds = runs[name]["seconds"]
+        assert 0 < seconds["scaleUp"] < seconds["wall"]
+    assert "unchanged" in project.up()
+
+
+def test_a_prometheus_has_read_every_pod_of_ray(project: ClusterProject) -> None:
+    """The head's three ports now, the workers' in the past; and how many pods each arm had."""
+    with project.prometheus() as prometheus:
+        wait_for("every port is read", lambda: len(ports(prometheus, "up == 1")) == len(ports(prometheus, "up")) == 4)
+        assert ["prometheus", "ray", "ray-head", "ray-head"] == ports(prometheus, "up == 1")
+        most = {
+            job: prometheus.now(f"max_over_time(({expression})[1h:5s])")[0]["value"][1]
+            for job, expression in {
+                "up": 'count(up{job="ray"} == 1)',
+                "baseline": 'sum(prometheus_sd_discovered_targets{config="arm-baseline"})',
+                "ray": 'sum(prometheus_sd_discovered_targets{config="arm-ray"})',
+            }.items()
+        }
+        panels = panels_of(runs_dashboard.dashboard(arms=True))
+        empty = [panel.title for panel in panels if not any(past(prometheus, query) for query in panel.queries)]
+    assert {"up": "3", "baseline": "1", "ray": "1"} == most
+    assert [] == empty
+    names = {found["metadata"]["name"].rpartition("-")[0] for found in project.objects("configmaps", GRAFANA)}
+    assert {"grafana-ray-default", "grafana-ray-train", "grafana-arms"} == names
+
+
+def test_no_other_pod_reads_rays_metrics(project: ClusterProject) -> None:
+    """Nor Prometheus, whose port is open to the namespace of those who read it."""
+    (head,) = project.objects("pods", "--selector=ray.io/node-type=head")
+    (prometheus,) = project.objects("pods", "--selector=app.kubernetes.io/component=prometheus")
+    image, address = head["spec"]["containers"][0]["image"], head["status"]["podIP"]
+    targets = [*(f"{address}:{port}" for port in (8080, 44217, 44227)), f"{prometheus['status']['podIP']}:9090"]
+    for namespace in ("default", NAMESPACE):
+        found = run_pod(project, namespace, image, ["python", "-c", CONNECT, *targets])
+        assert found.count("closed") == len(targets), found
+    found = run_pod(project, NAMESPACE, image, ["python", "-c", CONNECT, *targets[:3]], monitoring.LABELS)
+    assert found.count("open") == 3, found
+
+
+def test_without_both_the_pods_of_before_are_back(project: ClusterProject) -> None:
+    """Workers that stay, and nothing that reads."""
+    for key in ("rayWorkers", "nativeArm", *place.monitoring()):
+        project.pulumi("config", "rm", key)
+    project.configure(repeats="1", epochs="2")
+    project.up()
+    assert 2 == len(project.objects("pods", "--selector=ray.io/node-type=worker"))
+    assert [] == project.objects("configmaps", GRAFANA)
+    assert [] == project.objects("pods", "--selector=app.kubernetes.io/component=prometheus")
+
+
 def test_a_script_of_one_s_own_is_measured_in_pods(project: ClusterProject, tmp_path: Path) -> None:
     """In every arm, with a checkpoint that no pod can read of another; an edit of it keeps the RayCluster."""
     script = tmp_path / "train.py"
@@ -270,12 +340,40 @@ def test_a_script_of_one_s_own_is_measured_in_pods(project: ClusterProject, tmp_
     assert not {"ray-training-cluster", "image-build"} & set(steps)
 
 
+def test_a_search_is_measured_in_pods(project: ClusterProject) -> None:
+    """Optuna's processes are pods that meet at the first, Tune's trials are in Ray's workers: the same trials, with
+    equal weights."""
+    project.configure(
+        workload="search", script=str(ROOT / "examples" / "keras_spirals.py"), metric="val_accuracy", searchTrials="2",
+        scriptArguments="--epochs {epochs} --seed {seed} --lr {lr}", searchSpace='{"lr": {"log": [0.001, 0.1]}}',
+    )  # fmt: skip
+    project.up()
+    comparison, runs = project.comparison(), project.results()
+    assert set(ARMS) == set(comparison["arms"])
+    assert comparison["checks"]["sameWork"] is True
+    (weights,) = {run["did"]["weights"] for run in runs.values()}
+    assert len(set(weights.split())) == 2
+    made = {arm: {worker["pod"]: worker["amount"] for worker in runs[f"{arm}-1"]["workers"]} for arm in ARMS}
+    assert {"baseline": 1, "native": 2, "ray": 2} == {arm: len(pods) for arm, pods in made.items()}
+    assert all(sum(pods.values()) == 2 for pods in made.values())
+
+
 def test_destroy_leaves_nothing(project: ClusterProject) -> None:
     """No container, volume, network, profile, or key."""
     project.pulumi("destroy", "--yes", "--skip-preview")
     assert PROFILE not in project.leftovers()
     assert project.state().get("resources") is None or not project.ids()
     assert not project.kubeconfig.exists()
+
+
+def ports(prometheus: Prometheus, expression: str) -> list[str]:
+    """The job of each port that an expression is true of."""
+    return sorted(one["metric"]["job"] for one in prometheus.now(expression))
+
+
+def past(prometheus: Prometheus, query: Query) -> list[dict[str, Any]]:
+    """The series of the last hour."""
+    return prometheus.series(query.expression, seconds=3600)
 
 
 def run_pod(

@@ -1,0 +1,75 @@
+"""`rayWorkers autoscaled` with KubeRay's own operator: what it makes of the head, and an update after Ray's patch."""
+
+from typing import Any
+
+import pytest
+
+from infra.places.cluster.api import kube
+from infra.places.cluster.manifests import ray_autoscaler, ray_cluster
+from tests.platform.cluster import Cluster, settings, until
+from tests.platform.test_up_per_run import VALUES, give_result
+from tests.platform.test_up_per_run import project as project  # noqa: PLC0414 (a fixture)
+from tests.program.conftest import cli, new_project  # noqa: F401 (fixtures)
+from tests.program.engine import Project
+
+AUTOSCALED = {"rayWorkers": "autoscaled", "idleSeconds": "10"}
+RAY = "ray.io/v1/rayclusters"
+
+
+@pytest.fixture
+def head(cluster: Cluster) -> dict[str, Any]:
+    """The pod of a head with Ray's autoscaler, in a namespace that admits pods of `restricted` alone."""
+    cluster.make_ray_cluster(ray_cluster.spec(settings(2, **AUTOSCALED)))
+    (pod,) = until(lambda: cluster.pods(**ray_cluster.HEAD_LABELS))
+    return dict(pod)
+
+
+def test_the_autoscaler_alone_has_a_token(head: dict[str, Any]) -> None:
+    """KubeRay adds the container, and admission adds no token of its own to the pod."""
+    mounts = {one["name"]: {mount["mountPath"] for mount in one["volumeMounts"]} for one in head["spec"]["containers"]}
+    tokens = [one["name"] for one in head["spec"]["volumes"] if "serviceAccountToken" in str(one.get("projected"))]
+
+    assert {"ray-head", "autoscaler"} == set(mounts)
+    assert [ray_autoscaler.CREDENTIALS] == tokens
+    assert ["autoscaler"] == [name for name, paths in mounts.items() if ray_autoscaler.TOKEN_PATH in paths]
+    assert not head["spec"]["automountServiceAccountToken"]
+
+
+def test_its_rights_are_those_that_kuberay_gives(head: dict[str, Any], cluster: Cluster) -> None:
+    """Of its namespace: pods, and RayClusters. Nobody else has its account."""
+    role = kube.get(cluster.api, cluster.path("rbac.authorization.k8s.io/v1/roles", ray_cluster.NAME))
+    rights = {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
+
+    assert ray_cluster.NAME == head["spec"]["serviceAccountName"]
+    assert {
+        *(("pods", verb) for verb in ("get", "list", "watch", "patch")),
+        ("pods/resize", "patch"),
+        *(("rayclusters", verb) for verb in ("get", "patch")),
+    } == rights
+
+
+def test_another_number_of_workers_after_ray_s_patch_is_an_update(project: Project, cluster: Cluster) -> None:
+    """Ray's autoscaler owns the list of worker groups then. A worker that it removes is waited for first; KubeRay
+    removes none that it does not name."""
+    assert VALUES["rayWorkers"] != AUTOSCALED["rayWorkers"]
+    project.configure(workers="2", **AUTOSCALED)
+    give_result(cluster, 2)
+    project.up()
+    path = cluster.path(RAY, ray_cluster.NAME)
+    before = kube.get(cluster.api, path)
+    group = before["spec"]["workerGroupSpecs"][0]
+    kube.patch(cluster.api, path, {"spec": {"workerGroupSpecs": [group | {"replicas": 1}]}})
+    (worker,) = until(cluster.workers)
+    leaving = {"replicas": 0, "scaleStrategy": {"workersToDelete": [worker["metadata"]["name"]]}}
+    kube.patch(cluster.api, path, {"spec": {"workerGroupSpecs": [group | leaving]}})
+    project.up("--expect-no-changes")
+    assert [] == cluster.workers()
+    project.configure(workers="3")
+    give_result(cluster, 3)
+
+    project.up()
+
+    after = kube.get(cluster.api, path)
+    (group,) = after["spec"]["workerGroupSpecs"]
+    assert before["metadata"]["uid"] == after["metadata"]["uid"]
+    assert (0, 0, 3) == tuple(group[name] for name in ("replicas", "minReplicas", "maxReplicas"))
