@@ -35,6 +35,8 @@ MOST_TRIAL_SECONDS = 86_400
 ONE_REPEAT = "one repeat has no interval"
 NOT_CLOCKED = "no time of a trial was measured"
 STATES = ("finished", "stopped", "failed")
+OWN_RULES = "Rules stopped trials, and each arm has its own"
+POPULATION = "In Ray trials took over from better ones, and elsewhere a rule stopped them"
 LEAST_TRIAL_SECONDS = 0.01
 """A break-even at trials shorter than this is none that anybody would ask for."""
 
@@ -137,8 +139,9 @@ def _stopped_trials(measurement: Measurement, ratios: Mapping[str, Estimate]) ->
             seconds.append((of_seconds, against))
     if not epochs:
         return "Rules stopped trials; how many epochs they left to each arm is not known"
+    rules = POPULATION if measurement.recipe.is_population else OWN_RULES
     return (
-        f"Rules stopped trials, and each arm has its own: Ray trained {enumerated(epochs)}. The rest of the ratio of "
+        f"{rules}: Ray trained {enumerated(epochs)}. The rest of the ratio of "
         f"whole times is Ray's: for each epoch that was trained Ray {sides(seconds)}"
     )
 

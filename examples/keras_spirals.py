@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=0.01, help="Adam's learning rate")
     parser.add_argument("--width", type=int, default=64, help="units of each of the two hidden layers")
     parser.add_argument("--batch", type=int, default=32, help="points a step, over all workers")
+    parser.add_argument("--checkpoint", help="folder from which it goes on, if it is not empty, and which it leaves")
     options = parser.parse_args()
 
     shared = "TF_CONFIG" in os.environ
@@ -49,7 +50,11 @@ def main() -> None:
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(optimizer=keras.optimizers.Adam(options.lr), loss=loss, metrics=["accuracy"])
     batches = train.batch(options.batch, drop_remainder=True)
-    model.fit(batches, validation_data=others.batch(1000), epochs=options.epochs, verbose=2)
+    callbacks = []
+    if options.checkpoint:  # what it goes on from has the learning rate of its own training
+        callbacks.append(keras.callbacks.BackupAndRestore(options.checkpoint, delete_checkpoint=False))
+        callbacks.append(keras.callbacks.LearningRateScheduler(lambda _: options.lr))
+    model.fit(batches, validation_data=others.batch(1000), epochs=options.epochs, callbacks=callbacks, verbose=2)
 
 
 if __name__ == "__main__":

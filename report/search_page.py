@@ -13,6 +13,7 @@ from report.replay import ORDERS, Curve, Middle, replays
 from training.contract.recipe import canonical
 from training.contract.workload import named, recipe_of
 from training.workloads.search.detail import SearchDetail, Trial
+from training.workloads.search.summary import POINTS
 
 MOST_ROWS = 200
 LEAST_CURVES = 2
@@ -24,7 +25,7 @@ class Cell(NamedTuple):
 
     metric: str
     how: str
-    """`27 epochs, 3.1 s`, and what became of it if it did not finish."""
+    """`27 epochs, 3.1 s`, what became of it if it did not finish, and whose checkpoints it took."""
 
 
 @dataclass(frozen=True)
@@ -93,14 +94,21 @@ def _cell(trial: Trial) -> Cell:
         parts.append(f"failed: {trial.why}" if trial.why else "failed")
     elif trial.state != "finished":
         parts.append(trial.state)
+    parts += [
+        f"took over trial {segment.origin[0]} before epoch {segment.until - (segment.epochs or 0) + 1}"
+        for segment in trial.segments
+        if segment.origin and segment.origin[0] != trial.number
+    ]
     return Cell(MISSING if trial.metric is None else f"{trial.metric:.4g}", ", ".join(parts))
 
 
 def savings(comparison: Comparison, runs: Sequence[ShownRun]) -> Savings | None:
     """What stopping would have saved the first of these runs, which are of one repeat; None where it was done."""
-    if not runs or any(trial.state == "stopped" for run in runs for trial in trials_of(run)):
+    if not runs or any(trial.state == "stopped" or trial.segments for run in runs for trial in trials_of(run)):
         return None
     run, recipe = runs[0], comparison.recipe
+    if not_all := run.result.reasons.get(POINTS):
+        return Savings([], run.result.arm, not_all)
     curves = _curves(trials_of(run), is_higher_better=better(comparison) == "higher")
     grace, reports = int(recipe.get("searchGrace", 1)), max((len(curve.values) for curve in curves), default=0)
     if len(curves) < LEAST_CURVES or reports <= grace:

@@ -2,24 +2,28 @@
 stops a trial.
 
 A trial is one process of the script in an environment that needs neither Ray nor Optuna, so checks of the workload
-script that are about workers of a script do not stand here.
+script that are about workers of a script hold with `trialWorkers` alone.
 """
 
 import json
+import platform
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
 
-from infra.settings import script
+from infra.settings import population, script
 from infra.settings.draft import Check
-from infra.settings.key import LOCAL
+from infra.settings.key import LOCAL, RAY, TARGETS
 from infra.settings.problem import Problem, set_line
 from infra.settings.script import ScriptDraft, ScriptSettings
 from infra.settings.table import OfWorkload
-from training.contract.workload import Installed
-from training.workloads.script import resolve
+from training.contract.workload import Installed, OfOtherImage, OfRayCluster
+from training.workloads.script import python_environment, resolve
+from training.workloads.script.commands import Sizes, commands
 from training.workloads.script.recognise import PLACEHOLDERS, ScriptError
-from training.workloads.search.recipe import LEAST_TRIALS, SearchRecipe
+from training.workloads.search.recipe import CHECKPOINT, LEAST_TRIALS, SearchRecipe
 from training.workloads.search.space import EXAMPLE, Space, SpaceError, is_name
 
 INSTALLS_OPTUNA = "uv sync --frozen --inexact --group search"
@@ -33,14 +37,15 @@ class SearchDraft(ScriptDraft):
     recipe: SearchRecipe
 
 
-def runs_on_this_machine(draft: SearchDraft) -> Iterator[Problem]:
-    """Refuse every other target: pods and the jobs of a Ray cluster cannot start trials yet."""
-    if draft.target not in LOCAL:
+def is_not_on_a_ray_cluster_that_exists(draft: SearchDraft) -> Iterator[Problem]:
+    """Refuse target ray: what runs there is one job, and all arms but Ray's would be jobs of one node."""
+    if draft.target in RAY:
+        allowed = [target for target in TARGETS if target not in RAY]
         yield Problem(
             f"{draft.shown('target')} with {draft.shown('workload')}",
-            f"target {' or '.join(LOCAL)} with workload search",
-            (set_line("target", LOCAL[0]),),
-            why="only processes of this machine can run the trials of a search; pods can't yet",
+            f"target {' or '.join(allowed)} with workload search",
+            tuple(set_line("target", target) for target in allowed),
+            why="nodes of a Ray cluster that exists have neither Optuna nor a way for its processes to meet",
         )
 
 
@@ -88,7 +93,7 @@ def _space(draft: SearchDraft) -> Mapping[str, object] | None:
 def _names_in_arguments(draft: SearchDraft) -> list[str]:
     """Return the names of the arguments' placeholders that are not those of every script, each once."""
     names = re.findall(r"\{(\w*)\}", draft.recipe.script_arguments)
-    return [name for name in dict.fromkeys(names) if name not in PLACEHOLDERS]
+    return [name for name in dict.fromkeys(names) if name not in (*PLACEHOLDERS, CHECKPOINT)]
 
 
 def _text_of(space: Mapping[str, object]) -> str:
@@ -171,7 +176,8 @@ def stopping_has_an_effect(draft: SearchDraft) -> Iterator[Problem]:
         for key in ("searchGrace", "searchReduction"):
             if key in draft.values and draft.is_set(key):
                 yield Problem(
-                    f"{draft.shown(key)} with {draft.shown('searchScheduler')}", "set with searchScheduler asha only",
+                    f"{draft.shown(key)} with {draft.shown('searchScheduler')}",
+                    "set with searchScheduler asha or pbt only",
                     (f"pulumi config rm {key}", set_line("searchScheduler", "asha")),
                     why="no trial is stopped, so it would have no effect",
                 )  # fmt: skip
@@ -180,7 +186,9 @@ def stopping_has_an_effect(draft: SearchDraft) -> Iterator[Problem]:
         yield Problem(
             f"{draft.shown('searchGrace')} with {draft.shown('epochs')}", "searchGrace below epochs",
             (*fewer, set_line("epochs", recipe.search_grace + 1)),
-            why="no trial is stopped before searchGrace epochs, so none would be",
+            why="a trial would have one segment, so none would go on from another's checkpoint"
+            if recipe.is_population
+            else "no trial is stopped before searchGrace epochs, so none would be",
         )  # fmt: skip
 
 
@@ -221,6 +229,61 @@ def has_no_curve(draft: SearchDraft) -> Iterator[Problem]:
         )  # fmt: skip
 
 
+def trials_of_several_workers_run_here(draft: SearchDraft) -> Iterator[Problem]:
+    """Refuse trials of several workers on other targets."""
+    if draft.recipe.trial_workers > 1 and draft.target not in LOCAL:
+        yield Problem(
+            f"{draft.shown('trialWorkers')} with {draft.shown('target')}",
+            f"trialWorkers 1, or target {' or '.join(LOCAL)}",
+            (set_line("trialWorkers", 1), set_line("target", LOCAL[0])),
+            why="a trial of several workers needs a place for its driver besides theirs, and in pods there is none: it "
+            "would wait for ever",
+        )  # fmt: skip
+
+
+def script_has_workers(draft: SearchDraft) -> Iterator[Problem]:
+    """Check that a script of which a trial has several workers can be distributed, with Ray and without."""
+    try:
+        recognised = resolve.script_of(draft.recipe) if draft.recipe.script else None
+    except ScriptError:
+        return
+    if draft.recipe.trial_workers == 1 or recognised is None:
+        return
+    sizes = Sizes(workers=draft.recipe.trial_workers)
+    absent = [each.absent for each in commands(recognised, "python", sizes, {}) if each.arm in ("native", "ray")]
+    if why := next(filter(None, absent), ""):
+        yield Problem(
+            f"{draft.shown('trialWorkers')} with {draft.shown('script')}",
+            "trialWorkers 1, or a script that Ray and its framework can distribute",
+            (set_line("trialWorkers", 1),), why=why,
+        )  # fmt: skip
+
+
+def ray_is_tune_s(draft: SearchDraft) -> Iterator[Problem]:
+    """Check that a script of which a trial has several workers has the Ray in which Tune places them."""
+    python = resolve.interpreter(draft.recipe.python)
+    if draft.recipe.trial_workers == 1 or any(script.python_has_imports(draft)):
+        return
+    theirs, ours = python_environment.versions(python), {"ray": version("ray"), "python": platform.python_version()}
+    if theirs.get("ray") == ours["ray"] and _minor(theirs["python"]) == _minor(ours["python"]):
+        return
+    line = python_environment.line_that_installs([f"ray[train]=={ours['ray']}"], python)
+    fixes = [line] if _minor(theirs["python"]) == _minor(ours["python"]) else []
+    its_ray = f"Ray {theirs['ray']}" if "ray" in theirs else "no Ray"
+    yield Problem(
+        f"{draft.shown('python')} with {draft.shown('trialWorkers')}",
+        f"an environment of Python {_minor(ours['python'])} with Ray {ours['ray']}, or trialWorkers 1",
+        (*fixes, set_line("trialWorkers", 1)),
+        why=f"Tune's Ray places the workers of each trial, and takes those of its own version alone; the script's "
+        f"environment has {its_ray} and Python {theirs['python']}",
+    )  # fmt: skip
+
+
+def _minor(python: str) -> str:
+    """Return `3.11` of `3.11.7`."""
+    return ".".join(python.split(".")[:2])
+
+
 def optuna_is_installed(draft: SearchDraft) -> Iterator[Problem]:
     """Check that the project's own environment has Optuna: all arms but Ray's are searches by it."""
     if not draft.facts.optuna_installed:
@@ -232,26 +295,35 @@ def optuna_is_installed(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def checks_where(installed: Installed) -> tuple[Check, ...]:
-    """Return the check of the script's Python, which needs what the script imports, and neither Ray nor Optuna."""
-    return (script.python_has_imports,) if installed is None else ()
+    """Return the checks of who searches, by this project's own Python or by the image of its pods, and of the script's
+    Python: it needs what the script imports, Ray for trials of several workers, and never Optuna."""
+    if installed is None:
+        return (optuna_is_installed, script.python_has_imports, ray_is_tune_s)
+    in_pods = (script.python_is_the_image_s, script.fits_pods)
+    if isinstance(installed, (OfRayCluster, OfOtherImage)):
+        return in_pods
+    return (*in_pods, partial(script.image_has_it, installed))
 
 
 OWN = OfWorkload(
     section=ScriptSettings,
     draft=SearchDraft,
     checks=(
-        runs_on_this_machine,
-        optuna_is_installed,
+        is_not_on_a_ray_cluster_that_exists,
         is_recognised,
         is_space,
         names_match,
         metric_is_named,
         pattern_finds_a_number,
         epochs_reach_it,
+        population.checkpoint_is_handed_over,
+        population.population_can_be_trained,
         stopping_has_an_effect,
         trials_are_many_enough,
         configurations_are_many_enough,
         has_no_curve,
+        trials_of_several_workers_run_here,
+        script_has_workers,
         script.folder_is_small,
         script.secrets_are_secret,
         script.each_variable_once,

@@ -8,10 +8,10 @@ from typing import Any
 
 import psutil
 
-from training.workloads.script.commands import threading
+from training.workloads.script.commands import WITHOUT_GPU, threading
+from training.workloads.search.detail import LOG
 from training.workloads.search.plan import Plan
 from training.workloads.search.recipe import SearchRecipe
-from training.workloads.search.trial import LOG
 
 PRINTED = r"loss (\S+)"
 """Pattern of what the plain scripts of these tests print."""
@@ -33,7 +33,9 @@ def plan_of(
     )  # fmt: skip
     return Plan(
         arm="baseline", slots=1, threads=1, folder=str(folder), script_folder=str(folder), command=[*command],
-        variables={"PYTHONUNBUFFERED": "1", "PATH": "/usr/bin:/bin", **threading(1), **(variables or {})},
+        variables={
+            "PYTHONUNBUFFERED": "1", "PATH": "/usr/bin:/bin", **threading(1), **WITHOUT_GPU, **(variables or {}),
+        },
         recipe=recipe.to_dict(), configurations=None,
     )  # fmt: skip
 

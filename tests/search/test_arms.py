@@ -1,5 +1,6 @@
 """Each arm of a search, as it is measured: its own entry point, real Optuna and real Ray Tune, a plain script."""
 
+import re
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from training.contract.arms import ARMS
+from tests.unit.results import COMPARED
 from training.contract.provenance import PROJECT
 from training.contract.result import NAME, TrainingResult, read
 from training.workloads.search import detail
@@ -36,7 +37,47 @@ for epoch in range(options.epochs):
         os._exit(3)
     print(f"loss {abs(math.log10(options.lr) + 2) + options.width / 1000 + 1 / (epoch + 1)}", flush=True)
 """
+OF_TWO = """
+import argparse, json, os, time
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--width", type=int)
+parser.add_argument("--epochs", type=int)
+options = parser.parse_args()
+place = json.loads(os.environ["TF_CONFIG"])
+assert len(place["cluster"]["worker"]) == 2, place
+rank = place["task"]["index"]
+time.sleep(0.2)
+assert options.width % 3 or rank == 0, "too wide for rank 1"
+for epoch in range(options.epochs if rank == 0 else 0):
+    print(f"loss {options.lr + epoch}", flush=True)
+"""
+"""A script of two workers, of which one fails in some of the trials."""
+GOES_ON = """
+import argparse, json
+from pathlib import Path
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--width", type=int)
+parser.add_argument("--epochs", type=int)
+parser.add_argument("--checkpoint", type=Path)
+options = parser.parse_args()
+state = options.checkpoint / "deep" / "state.json"
+epoch, loss = json.loads(state.read_text()) if state.exists() else (0, 100.0)
+assert epoch == 0 or options.lr < 0.03, "too fast to go on"
+for epoch in range(epoch + 1, options.epochs + 1):
+    loss -= options.lr
+    print(f"loss {loss}", flush=True)
+state.parent.mkdir(exist_ok=True)
+state.write_text(json.dumps((epoch, loss)))
+"""
+"""A script that goes on from its folder; with the best rate that is drawn it fails there."""
 RAY = pytest.param("ray", marks=pytest.mark.slow)
+PRINTED = "printed.txt"
+FAILED = re.compile(r"^trial \d failed: .+", re.MULTILINE)
+"""The line of a trial in a run's log."""
 """The arm that starts a second Ray, beside that of the fixture."""
 RECIPE = SearchRecipe(
     search_space='{"lr": {"log": [0.0001, 0.1]}, "width": {"int": [1, 30]}}',
@@ -69,11 +110,11 @@ class Run:
         return found.trials
 
 
-def run(arm: str, folder: Path, arguments: str = "", recipe: SearchRecipe = RECIPE) -> Run:
+def run(arm: str, folder: Path, arguments: str = "", recipe: SearchRecipe = RECIPE, text: str = SCRIPT) -> Run:
     """Run an arm over the plain script, as the project runs it."""
     script, home = folder / "mine" / "train.py", folder / arm
     script.parent.mkdir(exist_ok=True)
-    script.write_text(SCRIPT, encoding="utf-8")
+    script.write_text(text, encoding="utf-8")
     asked = f"--lr {{lr}} --width {{width}} --epochs {{epochs}} {arguments}".strip()
     flags = replace(recipe, script=str(script), script_arguments=asked).flags()
     command = [sys.executable, "-m", f"training.{arm}", "--result", str(home / NAME), *flags]
@@ -85,10 +126,10 @@ def run(arm: str, folder: Path, arguments: str = "", recipe: SearchRecipe = RECI
 def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     """Every arm, over the same trials."""
     folder = tmp_path_factory.mktemp("search")
-    return {arm: run(arm, folder) for arm in ARMS}
+    return {arm: run(arm, folder) for arm in COMPARED}
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", COMPARED)
 def test_an_arm_makes_every_trial_once(ended: dict[str, Run], arm: str) -> None:
     """Of six trials none is missing, and each trained all of its epochs."""
     assert ended[arm].code == 0, ended[arm].printed
@@ -116,7 +157,7 @@ def test_as_many_trials_run_at_a_time_as_the_arm_has_slots(ended: dict[str, Run]
     assert max(at_a_time) == most
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", COMPARED)
 def test_the_best_is_the_least_loss_of_all(ended: dict[str, Run], arm: str) -> None:
     """With `metricMode min`."""
     result = ended[arm].result
@@ -124,6 +165,43 @@ def test_the_best_is_the_least_loss_of_all(ended: dict[str, Run], arm: str) -> N
     assert result.search is not None
     assert result.search.best_metric == min(trial.metric for trial in ended[arm].trials if trial.metric is not None)
     assert result.scores["loss"] == result.search.best_metric
+
+
+@pytest.mark.slow
+def test_a_population_ends_and_every_checkpoint_arrives(tmp_path: Path) -> None:
+    """Though trials fail in their second segments. The others trained an epoch a segment, each from where it began."""
+    recipe = replace(RECIPE, epochs=3, search_scheduler="pbt")
+    made = run("ray", tmp_path, "--checkpoint {checkpoint}", recipe, GOES_ON)
+
+    assert made.code == 0, made.printed
+    segments = {trial.number: trial.segments for trial in made.trials}
+    failed = {trial.number for trial in made.trials if trial.state == "failed"}
+    assert 1 <= len(failed) < 6
+    assert all(segments[number][-1].config["lr"] >= 0.03 for number in failed)
+    assert all(own[-1].until == 3 for number, own in segments.items() if number not in failed)
+    started = [part for own in segments.values() for part in own if part.epochs]
+    assert {part.epochs for part in started} == {1}
+    of_others = [part for number, own in segments.items() for part in own if part.origin and part.origin[0] != number]
+    assert of_others
+    assert all(
+        part.digest_before == segments[part.origin[0]][part.origin[1]].digest_after for part in of_others if part.origin
+    )
+    assert not [*made.folder.rglob("checkpoint*")]
+
+
+@pytest.mark.parametrize("arm", ["baseline", "native"])
+def test_who_has_no_population_trains_as_many_epochs(tmp_path: Path, arm: str) -> None:
+    """By stopping trials and starting others; one that was stopped may have printed more than was decided on."""
+    recipe = replace(RECIPE, epochs=4, search_scheduler="pbt", search_reduction=2)
+    slow = GOES_ON.replace("loss -= options.lr", "loss -= options.lr; __import__('time').sleep(0.5)")
+    made = run(arm, tmp_path, "--checkpoint {checkpoint}", recipe, slow)
+
+    assert made.code == 0, made.printed
+    assert len(made.trials) > 6
+    assert made.result.epochs_completed == 6
+    assert {trial.state for trial in made.trials} == {"finished", "stopped"}
+    assert 24 <= sum(trial.epochs or 0 for trial in made.trials) < 24 + len(made.trials)
+    assert not [*made.folder.rglob("checkpoint*")]
 
 
 @pytest.mark.parametrize("arm", ["baseline", "wide", "native", RAY])
@@ -176,16 +254,28 @@ def test_an_algorithm_chooses_its_own_configurations(tmp_path: Path, arm: str) -
     assert len({str(trial.config) for trial in made.trials}) == 6
 
 
+@pytest.mark.parametrize("arm", ["baseline", "native", RAY])
+def test_a_trial_has_its_workers_and_fails_with_one_of_them(tmp_path: Path, arm: str) -> None:
+    """In `ray` as many logical CPUs as the workers have would be too few: their drivers hold some. It would not end."""
+    recipe = replace(RECIPE, seed=2, workers=1, trial_workers=2, search_trials=3, script_kind="tf-config")
+    made = run(arm, tmp_path, recipe=recipe, text=OF_TWO)
+
+    assert made.code == 0, made.printed
+    assert {trial.config["width"] % 3 == 0: trial.state for trial in made.trials} == {True: "failed", False: "finished"}
+    assert {trial.epochs for trial in made.trials if trial.state == "finished"} == {4}
+
+
 def started(arm: str, folder: Path, **more: object) -> subprocess.Popen[bytes]:
     """An arm that was started, over trials that take long; returned when its first trial runs."""
     script, home = folder / "train.py", folder / arm
     script.write_text(SCRIPT, encoding="utf-8")
     asked = "--lr {lr} --width {width} --epochs {epochs}"
     recipe = replace(RECIPE, **{"epochs": 2000, **more}, script=str(script), script_arguments=asked)  # type: ignore[arg-type]
-    running = subprocess.Popen(
-        [sys.executable, "-m", f"training.{arm}", "--result", str(home / NAME), *recipe.flags()],
-        cwd=PROJECT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    with (folder / PRINTED).open("wb") as log:
+        running = subprocess.Popen(
+            [sys.executable, "-m", f"training.{arm}", "--result", str(home / NAME), *recipe.flags()],
+            cwd=PROJECT, stdout=log, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
     while not list((home / TRIALS).glob("*/log.txt")):
         assert running.poll() is None
         time.sleep(0.1)
@@ -217,6 +307,7 @@ def test_a_killed_actor_is_a_trial_that_failed(tmp_path: Path) -> None:
     search = read(tmp_path / "ray" / NAME).search
     assert search is not None
     assert (search.finished, search.failed) == (5, 1)
+    assert FAILED.search((tmp_path / PRINTED).read_text(encoding="utf-8"))
 
 
 def test_a_killed_process_of_optuna_s_ends_the_run(tmp_path: Path) -> None:

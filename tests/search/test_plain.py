@@ -53,6 +53,14 @@ def test_a_trial_that_finishes(tmp_path: Path) -> None:
     assert {"log.txt", "trial.json"} == {path.name for path in plan.trial_folder(3).iterdir()}
 
 
+def test_what_ray_puts_before_a_line_is_none_of_what_a_worker_printed(tmp_path: Path) -> None:
+    """A pattern that begins at a line's begin finds the metric in all arms."""
+    text = "print('(RayTrainWorker pid=7, ip=10.0.0.1) loss 0.5'); print('\\x1b[36m(f pid=8)\\x1b[0m loss 0.25')"
+    record = trial.run_trial(plain(tmp_path, text, pattern=r"^loss (\S+)$"), 0, {"lr": 0.1})
+
+    assert ("finished", [0.5, 0.25]) == (record.state, [value for _, value in record.points])
+
+
 def test_a_trial_that_is_stopped_by_a_signal(tmp_path: Path) -> None:
     """It has trained on meanwhile: its epochs are those that it printed."""
     plan, asked = plain(tmp_path, FOR_EVER), list[tuple[int, float]]()
@@ -140,7 +148,7 @@ def test_a_trial_that_prints_without_end_is_ended(tmp_path: Path) -> None:
     record = trial.run_trial(plan, 0, {"lr": 0.1})
 
     assert "failed" == record.state
-    assert (plan.trial_folder(0) / trial.LOG).stat().st_size <= MOST_PRINTED
+    assert (plan.trial_folder(0) / detail.LOG).stat().st_size <= MOST_PRINTED
     assert str(MOST_PRINTED // 2**20) in record.why
 
 
@@ -195,7 +203,7 @@ def searching(plan_folder: Path, text: str) -> "subprocess.Popen[bytes]":
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    log = plan.trial_folder(0) / trial.LOG
+    log = plan.trial_folder(0) / detail.LOG
     assert wait_until(lambda: log.exists() and "loss" in log.read_text())
     return process
 

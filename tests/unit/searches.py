@@ -7,7 +7,7 @@ from typing import Any
 from compare.comparison import compare
 from compare.measurement import Run
 from compare.schema import Comparison
-from tests.unit.results import as_run, make_context, make_result, quiet_machine
+from tests.unit.results import COMPARED, as_run, make_context, make_result, quiet_machine
 from training.contract.arms import ARMS
 from training.contract.recipe import canonical
 from training.contract.result import Amount, Reported, SearchOutcome, Seconds, Steps, StepSeconds, TrainingResult
@@ -15,7 +15,7 @@ from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.search.detail import SearchDetail, Trial
 from training.workloads.search.recipe import SearchRecipe
 
-ALL = tuple(ARMS)
+ALL = COMPARED
 RECIPE = SearchRecipe(
     script="mine/train.py",
     script_arguments="--lr {lr} --width {width} --epochs {epochs}",

@@ -24,6 +24,7 @@ from tools.stack.lines import for_make
 from training.workloads.script import resolve
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import ScriptError
+from training.workloads.search.recipe import CHECKPOINT
 from training.workloads.search.space import Value, replaced, words
 
 SCRIPT, SUFFIX = "script", "-best"
@@ -83,7 +84,10 @@ def adopted(comparison: Comparison, search: Search, stack: str) -> dict[str, str
         raise ToolError(f"stack {stack} has no best trial: {why}\n  STACK={stack} make report")
     known = keys_of(SCRIPT)
     kept = {key: text for key, text in comparison.settings.items() if key in known}
-    arguments = with_values(str(comparison.recipe["scriptArguments"]), json.loads(search.best_config))
+    if (workers := int(comparison.recipe.get("trialWorkers", 1))) > 1:
+        kept["workers"] = str(workers)
+    typed = str(comparison.recipe["scriptArguments"]).replace(f"{{{CHECKPOINT}}}", "{storage}")
+    arguments = with_values(typed, json.loads(search.best_config))
     return {"target": "local"} | kept | {"workload": SCRIPT, "scriptArguments": arguments}
 
 
@@ -99,6 +103,8 @@ def described(stored: Stored, search: Search, stack: str) -> str:
     metric = stored.comparison.recipe["metric"]
     reached = f": {metric} {search.best_metric:g}" if search.best_metric is not None else ""
     text = f"The best trial of stack {stack}, result {stored.name}{reached}."
+    if stored.comparison.recipe.get("searchScheduler") == "pbt":
+        text += " Population based training may have changed its values while it trained: these are the last ones."
     return " ".join(text.split())
 
 

@@ -13,7 +13,16 @@ from compare.in_short import in_short
 from compare.intervals import ONCE
 from compare.run_numbers import whole_seconds
 from compare.schema import Comparison, TrialBreakEven
-from compare.search import ONE_REPEAT, Line, SearchFindings, break_even, length_words, line
+from compare.search import (
+    ONE_REPEAT,
+    OWN_RULES,
+    POPULATION,
+    Line,
+    SearchFindings,
+    break_even,
+    length_words,
+    line,
+)
 from compare.search_entries import NO_SEARCH, SPLIT, prefixed
 from compare.value import Missing
 from compare.verdict import longer_run
@@ -185,6 +194,18 @@ def test_failed_trials_of_some_runs_are_said_by_run(wording: Wording) -> None:
     wording("verdict", comparison.reasons["verdict.failedTrials"])
 
 
+@pytest.mark.parametrize(("failed", "passed"), [({"baseline": (1,), "ray": (2,)}, True), ({"ray": (2,)}, False)])
+def test_trials_of_a_population_fail_by_no_number(failed: dict[str, tuple[int, ...]], *, passed: bool) -> None:
+    """Each changes its values; but an arm whose trials fail where no other's does has done less."""
+    recipe = replace(RECIPE, search_scheduler="pbt")
+    of_arms = {arm: {"failed": numbers} for arm, numbers in failed.items()}
+    comparison = compared(make_searches(arms=("baseline", "ray"), of_arms=of_arms, recipe=recipe), recipe,
+                          arms=("baseline", "ray"))  # fmt: skip
+
+    assert comparison.checks["sameFailedTrials"] is passed
+    assert comparison.claim != "same work"
+
+
 def test_stopping_splits_the_ratio_of_whole_times(wording: Wording) -> None:
     """Epochs trained by seconds an epoch is the ratio of the clocks, repeat by repeat; only the second is Ray's."""
     runs = make_searches(of_arms=STOPPED, recipe=STOPPING)
@@ -201,6 +222,20 @@ def test_stopping_splits_the_ratio_of_whole_times(wording: Wording) -> None:
     assert comparison.claim == "same script"
     assert comparison.reasons["verdict.stoppedTrials"] in comparison.verdict
     wording("verdict", comparison.verdict)
+
+
+def test_a_population_is_no_rule_that_stops() -> None:
+    """Ray's trials go on with what others learned; the rule is that of the other arms."""
+    said = {
+        recipe.search_scheduler: compared(make_searches(of_arms=STOPPED, recipe=recipe), recipe).reasons[
+            "verdict.stoppedTrials"
+        ]
+        for recipe in (STOPPING, replace(STOPPING, search_scheduler="pbt"))
+    }
+
+    assert said["asha"].startswith(OWN_RULES)
+    assert said["pbt"].startswith(POPULATION)
+    assert said["asha"].removeprefix(OWN_RULES) == said["pbt"].removeprefix(POPULATION)
 
 
 def test_nothing_is_split_where_nothing_was_stopped() -> None:

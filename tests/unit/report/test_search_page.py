@@ -21,6 +21,7 @@ from tests.golden import Wording
 from tests.unit.report.test_html import svgs, tags_of
 from tests.unit.searches import ALL, RECIPE, compared, make_search, make_searches, make_trials
 from training.contract.result import summarise
+from training.workloads.search.detail import Segment
 from training.workloads.search.recipe import SearchRecipe
 
 LOSS = replace(RECIPE, metric_mode="min")
@@ -84,6 +85,26 @@ def test_what_did_not_finish_is_said(tmp_path: Path) -> None:
     assert all(cell and cell.how.endswith("ValueError") for cell in trials.rows[1][2])
     assert all(cell and cell.how.startswith("1 epoch, ") for cell in trials.rows[3][2])
     assert all(cell and cell.how.endswith("stopped") for cell in trials.rows[3][2])
+
+
+def test_whose_checkpoint_a_trial_took_stands_in_its_cell() -> None:
+    """With the epoch before which it did; its own is no news. There is nothing to replay."""
+    made = make_trials("ray")
+    parts = [
+        Segment(
+            config={}, began=0, ended=1, until=until, epochs=3, metric=0.5, origin=origin,
+            digest_before="", digest_after="",
+        )
+        for until, origin in [(3, None), (6, [1, 0]), (9, [0, 1])]
+    ]  # fmt: skip
+    made[0] = replace(made[0], segments=parts)
+    runs = [ShownRun("ray-1", 1, make_search("ray", trials=made))]
+
+    cell = rows(runs).rows[0][2][0]
+
+    assert cell is not None
+    assert ("trial 1" in cell.how, "epoch 4" in cell.how, "trial 0" in cell.how) == (True, True, False)
+    assert search_page.savings(compared(make_searches()), runs) is None
 
 
 def test_arms_that_chose_other_configurations_have_rows_of_their_own() -> None:

@@ -11,6 +11,7 @@ from training.launch.foreign_command import End
 from training.workloads.script.recognise import Script
 from training.workloads.script.resolve import ResolvedScript
 from training.workloads.search import summary
+from training.workloads.search.brought import Brought
 from training.workloads.search.detail import Trial
 from training.workloads.search.plan import Plan
 from training.workloads.search.recipe import SearchRecipe
@@ -55,6 +56,11 @@ ALONE = [trial(0, 10, 12), trial(1, 12.5, 14), trial(2, 14, 18), trial(3, 18, 20
 TOGETHER = [trial(0, 10, 12), trial(1, 10, 14), trial(2, 13, 15), trial(3, 14, 20)]
 
 
+def brought_of(trial: Trial, pod: str | None = None) -> Brought:
+    """The trial as it is brought, unobserved."""
+    return Brought(trial=trial, seen=[], node="node", pod=pod, cpu_model="a CPU")
+
+
 def ended(arm: str, trials: Sequence[Trial], recipe: SearchRecipe = RECIPE) -> summary.EndedSearch:
     """A run that began at second 5 and ended at 21."""
     slots = 1 if arm in ("baseline", "wide") else recipe.workers
@@ -67,6 +73,7 @@ def ended(arm: str, trials: Sequence[Trial], recipe: SearchRecipe = RECIPE) -> s
     return summary.EndedSearch(
         resolved=resolved, plan=plan, command="python train.py",
         end=End(code=0, began=5, ended=21, left=0, processes=3), trials=trials, host=HOST, throttled_seconds=None,
+        brought={each.number: brought_of(each) for each in trials},
     )  # fmt: skip
 
 

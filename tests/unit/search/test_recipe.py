@@ -23,7 +23,8 @@ def test_the_metric_decides_the_runs_of_a_search() -> None:
 
 def test_keys_that_mean_nothing_in_a_search_are_none_of_its_keys() -> None:
     """Neither in results nor as flags; what reads the recipe of a script has them as they are by default."""
-    recipe, gone = SearchRecipe(), {"measureSteps", "artifacts", "unit"}
+    recipe = SearchRecipe()
+    gone = {"measureSteps", "artifacts", "unit", "workerGpus", "dataArguments", "dataCpus"}
 
     assert set(ScriptRecipe.settings()) - gone < set(SearchRecipe.settings())
     assert not gone & set(recipe.to_dict())

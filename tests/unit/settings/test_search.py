@@ -1,7 +1,10 @@
 """The settings of a search: what can't be searched is said at preview, each with the line that fixes it."""
 
+import platform
 import shlex
+import sys
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -9,13 +12,15 @@ import pytest
 from infra.settings.key import TARGETS
 from infra.settings.search import INSTALLS_OPTUNA
 from tests.golden import Wording
-from tests.unit.settings_machine import machine, only_problem, parse, problems
-from training.contract.arms import ARMS
+from tests.unit.results import COMPARED
+from tests.unit.settings_machine import machine, only_problem, parse, problems, settings
 from training.workloads.script import python_environment
 from training.workloads.search.recipe import SearchRecipe
 
 SPACE = '{"lr": {"log": [1e-5, 0.1]}}'
 ALONE = "import argparse\n"
+ARGUMENTS = "--lr {lr} --epochs {epochs}"
+POPULATION = {"searchScheduler": "pbt", "scriptArguments": f"{ARGUMENTS} --to {{checkpoint}}"}
 OF_TARGET: dict[str, dict[str, str]] = {
     "kubernetes": {"image": "a/b:1", "kubeContext": "mine"},
     "ray": {"rayAddress": "https://ray-head.example.com:8265"},
@@ -35,7 +40,7 @@ def keys(script: Path, **more: str) -> dict[str, str]:
     own = {
         "workload": "search",
         "script": str(script),
-        "scriptArguments": "--lr {lr} --epochs {epochs}",
+        "scriptArguments": ARGUMENTS,
         "searchSpace": SPACE,
         "metric": "val_accuracy",
     }
@@ -46,7 +51,7 @@ def test_a_script_of_one_process_is_searched_in_every_arm(script: Path) -> None:
     """Though it takes no number of workers; a preview shows the command of a trial."""
     found = parse(keys(script), machine())
 
-    assert tuple(ARMS) == found.arms
+    assert COMPARED == found.arms
     assert isinstance(found.recipe, SearchRecipe)
     assert f"{script} --lr {{lr}} --epochs 4" in "\n".join(found.commands).replace("'", "")  # not prose: a command
 
@@ -117,7 +122,11 @@ def test_what_a_search_lacks_is_asked_for_at_once(script: Path, wording: Wording
         pytest.param({"artifacts": "*.pt"}, id="artifacts"),
         pytest.param({"unit": "words"}, id="unit"),
         pytest.param({"workersCurve": "1"}, id="curve"),
-        pytest.param({"searchScheduler": "pbt"}, id="pbt"),
+        pytest.param({"searchScheduler": "pbt"}, id="pbt without a checkpoint"),
+        pytest.param({"scriptArguments": f"{ARGUMENTS} --to {{checkpoint}}"}, id="a checkpoint without pbt"),
+        pytest.param(POPULATION | {"searchAlgorithm": "tpe"}, id="pbt with tpe"),
+        pytest.param(POPULATION | {"searchGrace": "4"}, id="pbt of one segment"),
+        pytest.param(POPULATION | {"searchTrials": "3", "workers": "4"}, id="a population smaller than the workers"),
         pytest.param({"searchAlgorithm": "grid"}, id="algorithm"),
         pytest.param({"workers": "9"}, id="more than the machine has"),
     ],
@@ -165,14 +174,126 @@ def test_optuna_that_is_missing_is_installed_by_a_line(script: Path, wording: Wo
     wording("settings", str(problem))
 
 
-@pytest.mark.parametrize("target", [target for target in TARGETS if target != "local"])
-def test_a_search_is_of_this_machine_so_far(script: Path, target: str) -> None:
-    """Pods can't run trials: one problem, with the line that goes back."""
-    given = keys(script, target=target, **OF_TARGET.get(target, {}))
-    refusals = [problem for problem in problems(**given) if problem.what.startswith("target")]
+def test_a_search_has_no_place_on_a_ray_cluster_that_exists(script: Path, wording: Wording) -> None:
+    """One problem, with the lines that choose another place."""
+    given = keys(script, target="ray", **OF_TARGET["ray"])
+    (problem,) = [problem for problem in problems(**given) if problem.what.startswith("target")]
 
-    (problem,) = refusals
-    assert ("pulumi config set target local",) == problem.fixes
+    others = [target for target in TARGETS if target != "ray"]
+    assert tuple(f"pulumi config set target {target}" for target in others) == problem.fixes
+    wording("settings", str(problem))
+
+
+@pytest.mark.parametrize("target", ["minikube", "kubernetes"])
+def test_a_search_in_pods_needs_optuna_in_their_image_alone(script: Path, target: str) -> None:
+    """The program's own environment starts no trial there."""
+    given = keys(script, target=target, **OF_TARGET.get(target, {}))
+
+    assert target == settings(replace(machine(), optuna_installed=False), **given).target
+
+
+OURS = {"python": platform.python_version(), "ray": version("ray"), "torch": "2.15.0"}
+DISTRIBUTED = "import torch.distributed\n"
+
+
+def has(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
+    """The script's Python has these; "" for one that it lacks."""
+    known = {name: text for name, text in {**OURS, **versions}.items() if text}
+    probed = {"versions": known, "modules": ["torch", "ray"], "own": True}
+    monkeypatch.setattr(python_environment, "_probed", lambda _: probed)
+
+
+def test_a_trial_of_several_workers_is_the_script_as_ray_and_its_framework_distribute_it(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two workers in every arm; `wide` gives each of them the CPUs of all."""
+    has(monkeypatch)
+    script.write_text(DISTRIBUTED)
+
+    found = parse(keys(script, trialWorkers="2"), machine(cores=4))
+
+    baseline, wide, native, ray = found.commands
+    assert ["2", "1", "torchrun"] == ray.partition("under_ray.py ")[2].split()[:3]
+    assert all("--nproc-per-node 2" in each for each in (baseline, wide, native))
+    assert ["OMP_NUM_THREADS=2" in each for each in found.commands] == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "versions"),
+    [
+        pytest.param(ALONE, {}, id="a script of one process"),
+        pytest.param(DISTRIBUTED, {"ray": ""}, id="no Ray"),
+        pytest.param(DISTRIBUTED, {"ray": "2.59.0"}, id="another Ray"),
+        pytest.param(DISTRIBUTED, {"python": "3.9.1"}, id="another Python"),
+    ],
+)
+def test_workers_that_tune_s_ray_can_never_place_are_refused(
+    script: Path, wording: Wording, monkeypatch: pytest.MonkeyPatch, text: str, versions: dict[str, str]
+) -> None:
+    """The trial would fail in the arm `ray` alone."""
+    has(monkeypatch, **versions)
+    script.write_text(text)
+
+    (problem,) = problems(**keys(script, trialWorkers="2", workers="1"))
+
+    assert problem.fixes
+    shown = str(problem).replace(sys.executable, "python").replace(OURS["ray"], "<version>")
+    wording("settings", shown.replace(str(script), "train.py"))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"workers": "3"}, id="six CPUs of four"),
+        pytest.param({"workers": "1", "trialWorkers": "5"}, id="a trial of five CPUs"),
+    ],
+)
+def test_trials_of_more_cpus_than_there_are_are_refused(
+    script: Path, wording: Wording, monkeypatch: pytest.MonkeyPatch, more: dict[str, str]
+) -> None:
+    """All workers of all trials at a time have a CPU of their own."""
+    has(monkeypatch)
+    script.write_text(DISTRIBUTED)
+
+    wording("settings", only_problem(machine(cores=4), **keys(script, trialWorkers="2") | more))
+
+
+@pytest.mark.parametrize("target", [target for target in TARGETS if target != "local"])
+def test_trials_of_several_workers_are_of_this_machine(
+    script: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pods have no place for their drivers."""
+    has(monkeypatch)
+    script.write_text(DISTRIBUTED)
+    given = keys(script, target=target, trialWorkers="2", **OF_TARGET.get(target, {}))
+
+    assert [problem for problem in problems(**given) if problem.what.startswith("trialWorkers")]
+
+
+@pytest.mark.parametrize("target", [target for target in TARGETS if target != "local"])
+def test_a_population_is_of_this_machine(script: Path, target: str) -> None:
+    """Its trials hand a folder over."""
+    given = keys(script, target=target, **OF_TARGET.get(target, {})) | POPULATION
+
+    assert [problem for problem in problems(**given) if problem.what.startswith("searchScheduler")]
+
+
+def test_a_trial_of_a_population_is_one_process(
+    script: Path, wording: Wording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each worker of several would leave a folder."""
+    has(monkeypatch)
+    script.write_text(DISTRIBUTED)
+
+    wording("settings", only_problem(machine(cores=4), **keys(script, trialWorkers="2") | POPULATION))
+
+
+def test_a_population_is_trained_with_its_folder(script: Path) -> None:
+    """A preview shows the placeholders of what each start gets."""
+    found = parse(keys(script) | POPULATION, machine())
+    command = f"{script} --lr {{lr}} --epochs 4 --to {{checkpoint}}"
+
+    assert all(command in each.replace("'", "") for each in found.commands)
 
 
 @pytest.mark.parametrize("workload", ["cnn", "script"])

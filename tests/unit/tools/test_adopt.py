@@ -105,6 +105,27 @@ def test_the_best_trial_becomes_a_stack_of_its_script(
     wording("adopt", text.replace(result_name(stacks), "RESULT"))
 
 
+def test_the_best_of_a_population_trains_from_an_empty_folder(
+    measured: Measured, stacks: Path, capsys: pytest.CaptureFixture[str], wording: Wording
+) -> None:
+    """Nobody hands one over; and its values are the last that it had."""
+    arguments = f"{SETTINGS['scriptArguments']} --checkpoint {{checkpoint}}"
+    measured(searchScheduler="pbt", scriptArguments=arguments)
+    assert 0 == adopt.main()
+
+    assert written(stacks)["scriptArguments"].endswith("--checkpoint {storage}")
+    parse(written(stacks), machine())
+    wording("adopt", capsys.readouterr().out.replace(result_name(stacks), "RESULT"))
+
+
+def test_workers_of_a_trial_are_those_of_its_training(measured: Measured, stacks: Path) -> None:
+    """Not the trials at a time: the best trial was trained by so many."""
+    measured(trialWorkers="3", workers="2")
+    assert 0 == adopt.main()
+
+    assert ("3", True) == (written(stacks)["workers"], "trialWorkers" not in written(stacks))
+
+
 def test_nothing_is_written_over(measured: Measured, stacks: Path, wording: Wording) -> None:
     """Not even what it wrote itself; the line that makes room is printed."""
     measured()

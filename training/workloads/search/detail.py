@@ -1,7 +1,7 @@
 """The search workload's part of a result: its trials. Data only; standard library only."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,6 +9,36 @@ from training.contract.codec import decode, encode, write_whole
 
 RECORD = "trial.json"
 """File of a trial that has ended, in its folder."""
+LOG = "log.txt"
+"""File of what a trial printed, there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """A part of a trial of population based training: one start of the script."""
+
+    config: dict[str, Any]
+    """Values by the names of the space, as they were in it."""
+    began: float
+    """Seconds since the epoch."""
+    ended: float
+    until: int
+    """Epochs at its end, those of whoever had trained the checkpoint before among them."""
+    epochs: int | None
+    """Epochs that it trained itself; null where none was seen."""
+    metric: float | None
+    """The last value reported; null where there is none."""
+    origin: list[int] | None
+    """Trial and segment, both from 0, whose checkpoint it began with; null where it began with an empty folder."""
+    digest_before: str
+    """SHA-256 of the folder as it was when the script was started."""
+    digest_after: str
+    """SHA-256 of the folder when the script had ended."""
+
+    @property
+    def seconds(self) -> float:
+        """Return the time from its start to its end."""
+        return self.ended - self.began
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +74,13 @@ class Trial:
     peak_memory_bytes: int | None = None
     waited_seconds: float = 0.0
     """Time in which the trial waited for the search to decide whether it goes on."""
+    segments: list[Segment] = field(default_factory=list)
+    """Its parts, where population based training started it in several; the trial itself waits between them."""
 
     @property
     def seconds(self) -> float:
-        """Return the time from its start to its end."""
-        return self.ended - self.began
+        """Return the time from its start to its end, without that between its segments."""
+        return sum(part.seconds for part in self.segments) if self.segments else self.ended - self.began
 
     def write(self, folder: Path) -> None:
         """Write the record into the trial's folder, whole."""

@@ -31,6 +31,8 @@ def main() -> int:
 
     if options.member is not None:
         with_optuna.search_as_member(wanted, options.member)
+    elif wanted.meeting:
+        with_optuna.search_in_pods(wanted)
     elif wanted.arm == NATIVE.name:
         with_optuna.search_by_processes(wanted, options.plan)
     else:

@@ -3,10 +3,11 @@
 The driver is this project's own program and runs in its environment; each trial is the user's command in theirs.
 """
 
-import json
 import os
 import shutil
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from training.contract import provenance
@@ -15,89 +16,121 @@ from training.contract.provenance import PROJECT
 from training.contract.result import TrainingResult
 from training.launch import foreign_command
 from training.launch.entry import Request
-from training.launch.environment import SECRET, secrets_of
+from training.launch.environment import secrets_of
 from training.launch.foreign_command import MOST_PRINTED, End
 from training.launch.usage import Usage
 from training.machine import cgroup
 from training.workloads.script import commands, left_files
-from training.workloads.script.commands import ALONE, ArmCommand
-from training.workloads.script.environment import own_ray, variables_of
+from training.workloads.script.commands import ArmCommand
 from training.workloads.script.printed import Printed
 from training.workloads.script.recipe import variables
 from training.workloads.script.resolve import ResolvedScript, resolve
-from training.workloads.search import detail, summary
+from training.workloads.search import population, site, summary, trial_environment
+from training.workloads.search.brought import Brought
 from training.workloads.search.detail import Trial
+from training.workloads.search.of_trial import of_trial
 from training.workloads.search.plan import PORT, TRIALS, Plan
 from training.workloads.search.recipe import SearchRecipe
 from training.workloads.search.space import Space
-from training.workloads.search.trial import LOG
 
 DRIVER = "training.workloads.search.driver"
 MASTER_PORT = "--master-port"
 NO_RECORD = "whoever ran it was ended before it"
-LOG_LINES = 15
+MOST_SHOWN = 20
+"""Failed trials that a run's log names."""
+CLOCKS_APART_SECONDS = 1.0
+"""Difference of two nodes' clocks that is tolerated."""
+DRAWN_EACH = 4
+"""Configurations that are drawn before for each trial, where nobody knows how many will be tried."""
 
 
 class SearchError(ValueError):
     """A search that ended badly; the message says how, and its output is above it."""
 
 
-def launch(request: Request, arm: str) -> TrainingResult:
-    """Make the trials of an arm and give its result. Raises SearchError, ScriptError and PythonError."""
-    recipe = request.recipe
-    assert isinstance(recipe, SearchRecipe)  # noqa: S101 (the workload's own)
-    resolved, host = resolve(recipe), provenance.host()
+def launch(request: Request, arm: str) -> TrainingResult | None:
+    """Make the trials of an arm and give its result; of several pods, the first one's. Raises SearchError, ScriptError,
+    PythonError and ApartError."""
+    assert isinstance(request.recipe, SearchRecipe)  # noqa: S101 (the workload's own)
+    place, host = site.here(request), provenance.host()
+    resolved = resolve(place.recipe(request.recipe), place.image)
     command = trial_command(resolved, arm)
-    plan = plan_of(resolved, command, arm, request.result.parent)
-    secret: dict[str, str] = json.loads(os.environ.get(SECRET, "{}"))
-    script_folder = commands.folder(resolved.script)
-    print(f"in {script_folder}: {command}", flush=True)
+    plan = plan_of(resolved, command, arm, place)
+    secret = trial_environment.secret_variables()
+    print(f"in {plan.script_folder}: {command}", flush=True)
     shutil.rmtree(Path(plan.folder) / TRIALS, ignore_errors=True)
     printed = Printed({**secret, **secrets_of(os.environ)})
-    usage, killed, before = Usage(), cgroup.memory_kills(), left_files.look(script_folder)
-    end = foreign_command.run(
-        [sys.executable, "-m", DRIVER, str(plan.write()), "--", *_flags(arm)],
-        str(PROJECT),
-        {**os.environ, "PYTHONUNBUFFERED": "1"},
-        plan.threads * plan.slots,
-        printed.pass_on,
-    )
+    usage, killed, before = Usage(), cgroup.memory_kills(), left_files.look(Path(plan.script_folder))
+    try:
+        end = foreign_command.run(
+            [sys.executable, "-m", DRIVER, str(plan.write()), "--", *_flags(arm)],
+            str(PROJECT),
+            place.variables(),
+            place.cpus(plan),
+            printed.pass_on,
+        )
+    finally:  # where it was interrupted, too
+        population.remove_checkpoints(Path(plan.folder))
     if end.code and cgroup.memory_kills() > killed:
         raise SearchError(f"the system ended the search in the arm {arm}: it needs more memory than it may have")
-    trials = _trials(plan, end)
-    _refuse_failure(end, printed, trials, plan)
-    files = tuple(left_files.since(before, script_folder))
-    return summary.result(
+    _refuse_failure(end, printed, plan)
+    ended_trials = place.trials(plan)
+    if ended_trials is None:
+        return None
+    ended = place.ended(end)
+    trials = _trials(plan, ended, ended_trials)
+    _refuse_other_clocks(ended, ended_trials)
+    _print_failures(trials, ended_trials, plan)
+    _refuse_all_failed(trials, plan)
+    result = summary.result(
         summary.EndedSearch(
-            resolved=resolved, plan=plan, command=str(command), end=end, trials=trials, host=host,
-            throttled_seconds=usage.throttled(), left_files=files,
+            resolved=resolved, plan=plan, command=str(command), end=ended, trials=trials, host=host,
+            throttled_seconds=usage.throttled(), left_files=tuple(left_files.since(before, Path(plan.script_folder))),
+            brought={each.trial.number: each for each in ended_trials},
         )
     )  # fmt: skip
+    return replace(result, recipe=request.recipe.to_dict(), ray_head=place.head())
 
 
 def trial_command(resolved: ResolvedScript, arm: str) -> ArmCommand:
-    """Return the command of a trial: that of the script's one process, on all CPUs in an arm that has them for one."""
-    of_script = arm if arm in ALONE and resolved.recipe.workers > 1 else ALONE[0]
-    return resolved.arms({"storage": "{storage}"})[of_script]
+    """Return the command of a trial. Raises SearchError where the script has none."""
+    assert isinstance(resolved.recipe, SearchRecipe)  # noqa: S101 (the workload's own)
+    recipe, of_script = of_trial(resolved.recipe, arm)
+    if resolved.in_pods:
+        resolved = replace(resolved, python=sys.executable)
+    of_each = {"storage": "{storage}", **({"epochs": "{epochs}"} if recipe.is_population else {})}
+    command = replace(resolved, recipe=recipe).arms(of_each)[of_script]
+    if command.absent:
+        raise SearchError(f"a trial can't be started in the arm {arm}: {command.absent}")
+    return command
 
 
-def plan_of(resolved: ResolvedScript, command: ArmCommand, arm: str, folder: Path) -> Plan:
+def plan_of(resolved: ResolvedScript, command: ArmCommand, arm: str, place: site.ThisMachine) -> Plan:
     """Return the plan of a run. Configurations are drawn here, by the seed alone, so that every arm has the same."""
     recipe, own = resolved.recipe, ARMS[arm]
     assert isinstance(recipe, SearchRecipe)  # noqa: S101 (the workload's own)
     drawn = recipe.search_algorithm == "random"
-    public = variables_of(command, variables(recipe.environment), folder)
-    return Plan(
+    plan = Plan(
         arm=arm,
         slots=own.processes(recipe),
         threads=own.compute_threads(recipe),
-        folder=str(folder),
+        folder=str(place.folder),
         script_folder=str(commands.folder(resolved.script)),
         command=_with_port(command.command),
-        variables={name: value for name, value in public.items() if name not in own_ray(folder)},
+        variables=place.variables_of_trials(command, variables(recipe.environment)),
         recipe=recipe.to_dict(),
-        configurations=Space.parse(recipe.search_space).draw(recipe.seed, recipe.search_trials) if drawn else None,
+        configurations=Space.parse(recipe.search_space).draw(recipe.seed, _to_draw(recipe, arm)) if drawn else None,
     )
+    return place.planned(plan)
+
+
+def _to_draw(recipe: SearchRecipe, arm: str) -> int:
+    """Return how many configurations are drawn before. Those who stop trials make as many epochs as a population, and
+    so more trials; where these are not enough, Optuna draws on."""
+    if not recipe.is_population or ARMS[arm].start == "ray":
+        return recipe.search_trials
+    count = Space.parse(recipe.search_space).count
+    return int(min(count, recipe.search_trials * min(DRAWN_EACH, recipe.segments)))
 
 
 def _with_port(command: tuple[str, ...]) -> list[str]:
@@ -111,22 +144,22 @@ def _flags(arm: str) -> list[str]:
     return sys.argv[1:] if ARMS[arm].start == "ray" else []
 
 
-def _trials(plan: Plan, end: End) -> list[Trial]:
+def _trials(plan: Plan, end: End, ended: Sequence[Brought]) -> list[Trial]:
     """Return the records of all trials by number; one that left none has failed."""
-    recipe = plan.settings
-    records = {number: detail.read(plan.trial_folder(number)) for number in range(recipe.search_trials)}
-    return [record or _lost(plan, number, end) for number, record in records.items()]
+    records = {each.trial.number: each.trial for each in ended}
+    return [records.get(number) or _lost(plan, number, end) for number in range(plan.trials_made)]
 
 
 def _lost(plan: Plan, number: int, end: End) -> Trial:
-    configuration = plan.configurations[number] if plan.configurations else {}
+    drawn = plan.configurations or []
+    configuration = drawn[number] if number < len(drawn) else {}
     return Trial(
         number=number, config=configuration, state="failed", began=end.ended, ended=end.ended, epochs=None, points=[],
         metric=None, weights=None, exit_code=0, why=NO_RECORD,
     )  # fmt: skip
 
 
-def _refuse_failure(end: End, printed: Printed, trials: list[Trial], plan: Plan) -> None:
+def _refuse_failure(end: End, printed: Printed, plan: Plan) -> None:
     if printed.count > MOST_PRINTED:
         raise SearchError(f"it printed more than {MOST_PRINTED // 2**20} MiB and was ended")
     if end.processes > foreign_command.MOST_PROCESSES:
@@ -134,9 +167,31 @@ def _refuse_failure(end: End, printed: Printed, trials: list[Trial], plan: Plan)
     if end.code:
         how = f"exit code {end.code}" if end.code > 0 else f"signal {-end.code}"
         raise SearchError(f"the search ended with {how} in the arm {plan.arm}; its last lines are above")
+
+
+def _refuse_other_clocks(end: End, ended: Sequence[Brought]) -> None:
+    """Refuse trials that another node's clock puts outside of the run: all times would be wrong by as much."""
+    for each in ended:
+        apart = max(end.began - each.trial.began, each.trial.ended - end.ended)
+        if apart > CLOCKS_APART_SECONDS:
+            raise SearchError(
+                f"the clock of node {each.node} is wrong by {apart:.1f} s or more: by it trial {each.trial.number} was "
+                "not within the run. Synchronise the nodes' clocks (NTP)"
+            )
+
+
+def _print_failures(trials: Sequence[Trial], ended: Sequence[Brought], plan: Plan) -> None:
+    """Print why trials failed, also those that left no record; with the last lines of each in pods, whose logs go with
+    them, or of the first where all failed."""
+    lines = {each.trial.number: each.lines for each in ended}
+    failed = [trial for trial in trials if trial.state == "failed"]
+    shown = failed if plan.in_pods else failed[:1] if len(failed) == len(trials) else []
+    for trial in failed[:MOST_SHOWN]:
+        log = lines.get(trial.number, []) if trial in shown else []
+        print("\n".join([*log, f"trial {trial.number} failed: {trial.why}"]), flush=True)
+
+
+def _refuse_all_failed(trials: Sequence[Trial], plan: Plan) -> None:
     if all(trial.state == "failed" for trial in trials):
         first = trials[0]
-        log = plan.trial_folder(first.number) / LOG
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:] if log.is_file() else []
-        print("\n".join(lines), flush=True)
         raise SearchError(f"all {len(trials)} trials failed in the arm {plan.arm}, the first because {first.why}")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from training.contract.arms import RAY
 from training.contract.codec import decode, encode, write_whole
 from training.workloads.search.recipe import SearchRecipe
 
@@ -12,7 +13,7 @@ NAME = "plan.json"
 TRIALS = "trials"
 """Folder of the trials, in the run's own: one each, by number."""
 PORT = "{port}"
-"""Placeholder of a port at which a trial's one rank meets itself."""
+"""Placeholder of a port at which the ranks of a trial meet, or its one rank meets itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class Plan:
     slots: int
     """Trials at a time."""
     threads: int
-    """CPUs of a trial."""
+    """CPUs of a trial, or of each of its workers."""
     folder: str
     """Folder of the run."""
     script_folder: str
@@ -36,6 +37,17 @@ class Plan:
     """Recipe of the run, with camelCase keys."""
     configurations: list[dict[str, Any]] | None
     """Configurations of all trials, in order; None where an algorithm chooses each by the results before it."""
+    in_pods: bool = False
+    """True if trials run in pods, whose environment is what their specification says."""
+    member: int = 0
+    """Number of this pod, where Optuna's processes are pods of their own."""
+    meeting: str = ""
+    """`host:port` at which the first of those pods has the study for the others; "" if there is one pod, or none."""
+    store: str = ""
+    """Beginning of the keys by which trials bring their records through Ray's own store; "" if Ray's workers are on
+    this machine."""
+    package: str = ""
+    """File with the script's package, for Ray's workers in other pods; "" if there are none."""
 
     @property
     def settings(self) -> SearchRecipe:
@@ -45,6 +57,14 @@ class Plan:
     def trial_folder(self, number: int) -> Path:
         """Return the folder of a trial."""
         return Path(self.folder) / TRIALS / f"{number}"
+
+    @property
+    def trials_made(self) -> int:
+        """Return the number of trials of the run, once it has ended: with pbt as many as the epochs allowed."""
+        recipe, folder = self.settings, Path(self.folder) / TRIALS
+        if not recipe.is_population or not folder.is_dir():
+            return recipe.search_trials
+        return max(recipe.search_trials if self.arm == RAY.name else 0, len(list(folder.iterdir())))
 
     def write(self) -> Path:
         """Write the plan into the run's folder; return its path."""

@@ -9,22 +9,27 @@ from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.search.space import ALLOWED, Space, SpaceError, canonical_space
 
 ALGORITHMS = ("random", "tpe")
-SCHEDULERS = ("none", "asha")
+SCHEDULERS = ("none", "asha", "pbt")
+CHECKPOINT = "checkpoint"
+"""Placeholder of the folder from which a trial of population based training goes on, and which it leaves."""
 LEAST_TRIALS, MOST_TRIALS = 2, 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRecipe(ScriptRecipe):
-    """The settings that change a run of a search: those of the script, of which each trial is one process, and its own.
+    """The settings that change a run of a search: those of the script, which each trial runs once, and its own.
 
     The metric decides here: it is what an algorithm goes by, and by which a trial is stopped.
     """
 
-    without: ClassVar[tuple[str, ...]] = ("measure_steps", "artifacts", "unit")
+    without: ClassVar[tuple[str, ...]] = (
+        "measure_steps", "artifacts", "unit", "worker_gpus", "data_arguments", "data_cpus",
+    )  # fmt: skip
     one_process: ClassVar[bool] = True
 
     workload: str = setting("search", choice(WORKLOADS), "what is trained")
     unit: str = ""
+    worker_gpus: int = 0
     metric: str = setting(
         "",
         text("a name"),
@@ -46,13 +51,19 @@ class SearchRecipe(ScriptRecipe):
         choice(ALGORITHMS),
         "random: all values are drawn before, the same for every arm; tpe: each arm chooses by its results so far",
     )
-    search_scheduler: Literal["none", "asha"] = setting(
+    search_scheduler: Literal["none", "asha", "pbt"] = setting(
         "none",
         choice(SCHEDULERS),
-        "none: every trial trains to its end; asha: those that fall behind are stopped, by Optuna's rule and by Ray's",
+        "none: every trial trains to its end; asha: those that fall behind are stopped, by Optuna's rule and by Ray's; "
+        "pbt: Ray's population based training, against Optuna's rule",
     )
-    search_grace: int = setting(1, whole(1, 9_999), "with asha: epochs that every trial trains")
-    search_reduction: int = setting(3, whole(2, 100), "with asha: of so many trials one goes on at each round")
+    search_grace: int = setting(
+        1, whole(1, 9_999), "with asha: epochs that every trial trains; with pbt: epochs of a segment"
+    )
+    search_reduction: int = setting(
+        3, whole(2, 100), "with asha, and without Ray with pbt: of so many trials one goes on at each round"
+    )
+    trial_workers: int = setting(1, whole(1, 256), "workers of each trial, each with workerCpus CPUs")
     metric_pattern: str = setting(
         "",
         text("a regular expression with one group"),
@@ -61,9 +72,25 @@ class SearchRecipe(ScriptRecipe):
         example=r"val_accuracy=(\S+)",
     )
 
+    @property
+    def processes_each(self) -> int:  # type: ignore[override]
+        """Return the processes of one trial."""
+        return self.trial_workers
+
+    @property
+    def is_population(self) -> bool:  # type: ignore[override]
+        """Return whether Ray's search is population based training."""
+        return self.search_scheduler == "pbt"
+
+    @property
+    def segments(self) -> int:
+        """Return the segments of a trial of population based training; the last may be shorter."""
+        return -(-self.epochs // self.search_grace)
+
     def placeholders(self) -> tuple[str, ...]:
-        """Return the names of the space; none where it can't be read."""
+        """Return the names that a trial replaces: those of the space, none where it can't be read."""
+        own = (CHECKPOINT,) if self.is_population else ()
         try:
-            return tuple(Space.parse(self.search_space).ranges)
+            return (*Space.parse(self.search_space).ranges, *own)
         except SpaceError:
-            return ()
+            return own

@@ -8,6 +8,7 @@ from typing import Any
 
 from training.launch.foreign_command import MOST_PRINTED
 from training.workloads.script.observations import Observation
+from training.workloads.script.ranks_work import weights_equal
 from training.workloads.search.detail import Trial
 from training.workloads.search.questions import Report
 
@@ -18,6 +19,10 @@ class EndedTrial:
 
     number: int
     config: dict[str, Any]
+    workers: int
+    """Processes that were to train together."""
+    epochs_asked: int
+    """Epochs that it was told to train."""
     metric: str
     pattern: str
     """Regular expression by which the metric was read from what it printed; "" if that was not looked for."""
@@ -34,6 +39,8 @@ class EndedTrial:
     """True if that was with a signal."""
     printed: int
     """Bytes."""
+    matches: int
+    """Times that the pattern was found in that, also where it was no number."""
     memory_kills: int
     """Processes that the system killed meanwhile because memory was short."""
     error: str
@@ -99,7 +106,29 @@ def _why(ended: EndedTrial) -> str:
         return f"it printed more than {MOST_PRINTED // 2**20} MiB and was ended"
     if ended.code and not ended.signalled:
         return _how(ended)
-    return "" if ended.ended_by_search else _without_metric(ended)
+    if ended.signalled:
+        return ""  # its workers were at different steps then
+    return _apart(ended) or ("" if ended.ended_by_search else _printed_by_several(ended) or _without_metric(ended))
+
+
+def _apart(ended: EndedTrial) -> str:
+    """Return why processes that were to train together did not; "" if they did, or nothing was seen of them."""
+    if not ended.seen or ended.workers == 1:
+        return ""
+    if len(ended.seen) != ended.workers:
+        return f"{len(ended.seen)} of its {ended.workers} workers trained"
+    equal, words = weights_equal(ended.seen)
+    return words if equal is False else ""
+
+
+def _printed_by_several(ended: EndedTrial) -> str:
+    """Return why nobody knows whose metric it is; "" if at most one worker printed it in each epoch."""
+    if ended.workers == 1 or ended.matches <= ended.epochs_asked:
+        return ""
+    return (
+        f"its {ended.workers} workers printed the metric {ended.matches} times in {ended.epochs_asked} epochs: "
+        "one of them alone is to print it, once an epoch"
+    )
 
 
 def _how(ended: EndedTrial) -> str:

@@ -23,6 +23,8 @@ _WORDS = {
 def of_results(results: Sequence[TrainingResult]) -> Mapping[str, Known]:
     """Return for each item whether the arms of a repeat have it in common, and its description."""
     recipe = SearchRecipe.from_dict(results[0].recipe)
+    if recipe.is_population:
+        return _population(results)
     if failed := _different_failures(results):
         return {EPOCHS: (False, failed)}
     chosen = recipe.search_algorithm != "random"
@@ -34,6 +36,18 @@ def of_results(results: Sequence[TrainingResult]) -> Mapping[str, Known]:
         if recipe.search_scheduler != "none"
         else _equal(results, EPOCHS, "another number of epochs"),
         **({} if chosen or recipe.search_scheduler != "none" else _same_training(results, recipe)),
+    }
+
+
+def _population(results: Sequence[TrainingResult]) -> Mapping[str, Known]:
+    """Trials of a population change their values, and the other arms make other numbers of them, so none is compared by
+    its number."""
+    failing = {FAILED in _words(each, METRICS): each.arm for each in results}
+    if len(failing) > 1:
+        return {EPOCHS: (False, f"trials failed in the arm {failing[True]} and none in {failing[False]}")}
+    return {
+        CONFIGURATIONS: (None, "population based training changes the values while it trains"),
+        EPOCHS: (None, "stopping and handing over chose how many epochs each trial trained"),
     }
 
 

@@ -64,6 +64,10 @@ class Choice:
         """Return the number of values."""
         return len(self.values)
 
+    def within(self, value: Value) -> Value:
+        """Return a value that another search has made of one, as it is."""
+        return value
+
     def at(self, share: float) -> Value:
         """Return the value at a share of the range, from 0 to less than 1."""
         return self.values[int(share * len(self.values))]
@@ -86,6 +90,10 @@ class Whole:
     def count(self) -> float:
         """Return the number of values."""
         return self.high - self.low + 1
+
+    def within(self, value: Value) -> Value:
+        """Return a value that another search has made of one, within the bounds."""
+        return min(max(round(float(value)), self.low), self.high)
 
     def at(self, share: float) -> Value:
         """Return the value at a share of the range, from 0 to less than 1."""
@@ -110,6 +118,11 @@ class Numbers:
     def count(self) -> float:
         """Return that there is no end of them."""
         return math.inf
+
+    def within(self, value: Value) -> Value:
+        """Return a value that another search has made of one, within the bounds, and rounded as a drawn one is."""
+        number, width = min(max(float(value), self.low), self.high), self.high - self.low
+        return self._rounded(number, width, *([number] if self.log else []))
 
     def at(self, share: float) -> Value:
         """Return the value at a share of the range, from 0 to less than 1, rounded.
@@ -167,6 +180,10 @@ class Space:
             configuration = {name: each.at(random.random()) for name, each in self.ranges.items()}
             drawn.setdefault(canonical(configuration), configuration)
         return [*drawn.values()]
+
+    def within(self, configuration: Mapping[str, Value]) -> dict[str, Value]:
+        """Return the values that another search has made of a configuration, within the space."""
+        return {name: self.ranges[name].within(value) for name, value in configuration.items()}
 
     def distributions(self) -> dict[str, Any]:
         """Return Optuna's distributions by name."""

@@ -6,11 +6,12 @@ import math
 import os
 import platform
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
+from typing import TypeVar
 
 from training.contract import provenance
 from training.contract.cpu_use import CpuWait
@@ -31,11 +32,10 @@ from training.contract.result import (
 from training.launch import environment
 from training.launch.foreign_command import End
 from training.machine import topology
-from training.workloads.script import observations
-from training.workloads.script.observations import Observation
 from training.workloads.script.recipe import variables
 from training.workloads.script.resolve import ResolvedScript
-from training.workloads.search.detail import SearchDetail, Trial
+from training.workloads.search.brought import Brought, Seen
+from training.workloads.search.detail import SearchDetail, Segment, Trial
 from training.workloads.search.plan import Plan
 from training.workloads.search.recipe import SearchRecipe
 
@@ -47,8 +47,13 @@ UNKNOWN = "-"
 """Word of a trial in a result's `did` for what was not seen."""
 CONFIGURATIONS, EPOCHS, WEIGHTS, METRICS = "configurations", "epochs", "weights", "metric"
 """Items of a result's `did`: a word a trial, in their order."""
+POINTS = "search.points"
+"""Reason of a result whose trials do not have all of their points."""
 DIGITS = 12
 """Hexadecimal digits of a digest in `did`."""
+
+
+Started = TypeVar("Started", bound=Trial | Segment)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +69,9 @@ class EndedSearch:
     """By number."""
     host: Host
     throttled_seconds: float | None
+    """Time for which its CPU limit held this process's pod back; None where there is no limit."""
+    brought: Mapping[int, Brought]
+    """What was brought of the trials, by number; nothing of one that left no record."""
     left_files: tuple[str, ...] = ()
 
     @property
@@ -93,18 +101,37 @@ class EndedSearch:
 
     @cached_property
     def slots(self) -> list[list[Trial]]:
-        """The trials that one slot made, for each slot: of those that were free when a trial began, the one that was
-        free first."""
-        slots: list[list[Trial]] = [[] for _ in range(self.plan.slots)]
-        for trial in sorted(self.clocked, key=lambda trial: trial.began):
-            min(slots, key=lambda done: done[-1].ended if done else -math.inf).append(trial)
-        return slots
+        """The trials that one slot made, for each slot. A pod is a slot; on this machine it is, of those that were free
+        when a trial began, the one that was free first."""
+        if self.plan.in_pods:
+            pods: dict[str | None, list[Trial]] = {}
+            for trial in sorted(self.clocked, key=lambda trial: trial.began):
+                pods.setdefault(self.brought[trial.number].pod, []).append(trial)
+            return [*pods.values(), *([] for _ in range(self.plan.slots - len(pods)))]
+        return _in_slots(self.clocked, self.plan.slots)
 
     @cached_property
-    def seen(self) -> dict[int, Observation]:
-        """What was observed, by the trial's number; nothing of a trial that made no step."""
-        read = {trial.number: observations.read(self.plan.trial_folder(trial.number)) for trial in self.trials}
-        return {number: ranks[0] for number, ranks in read.items() if ranks}
+    def idle_at_end(self) -> float:
+        """Seconds for which slots had nothing left to start, after their last."""
+        last = self.in_order[-1].ended
+        if not self.recipe.is_population:
+            return sum(last - (trials[-1].ended if trials else self.began) for trials in self.slots)
+        starts: list[Trial | Segment] = []
+        for trial in self.clocked:
+            starts.extend(trial.segments or [trial])
+        slots = _in_slots(starts, self.plan.slots)
+        return sum(last - (done[-1].ended if done else self.began) for done in slots)
+
+    @property
+    def passes(self) -> int:
+        """Return the trials that were made, whose number a comparison goes by: of a population and of who trains as
+        many epochs as one, those that have so many epochs in all."""
+        return self.recipe.search_trials if self.recipe.is_population else len(self.trials)
+
+    @cached_property
+    def seen(self) -> dict[int, Sequence[Seen]]:
+        """What was seen of its processes, by the trial's number; nothing of a trial that made no step."""
+        return {number: each.seen for number, each in self.brought.items() if each.seen}
 
     @cached_property
     def best(self) -> Trial | None:
@@ -142,7 +169,7 @@ def result(ended: EndedSearch) -> TrainingResult:
         provenance=_provenance(ended),
         started_at=datetime.fromtimestamp(ended.end.began, UTC).isoformat(timespec="seconds"),
         world_size=ended.plan.slots,
-        epochs_completed=len(ended.trials),
+        epochs_completed=ended.passes,
         seconds=Seconds(
             train=ended.train_seconds,
             startup=ended.began - ended.end.began,
@@ -153,11 +180,11 @@ def result(ended: EndedSearch) -> TrainingResult:
             report=None,
             wall=ended.end.ended - ended.end.began,
         ),
-        steps=Steps(timed=len(ended.trials), per_epoch=1, seconds=None, exchanged_bytes=None),
+        steps=Steps(timed=ended.passes, per_epoch=1, seconds=None, exchanged_bytes=None),
         amount=Amount(
             unit=UNIT,
-            timed=len(ended.trials),
-            per_second=len(ended.trials) / ended.train_seconds if ended.train_seconds else None,
+            timed=ended.passes,
+            per_second=ended.passes / ended.train_seconds if ended.train_seconds else None,
             per_step=1,
         ),
         scores={ended.recipe.metric: best_so_far[-1].value} if best_so_far else {},
@@ -230,30 +257,34 @@ def _outcome(ended: EndedSearch) -> SearchOutcome:
         epochs_trained=sum(known) if known and len(known) == len(epochs) else None,
         trial_seconds=statistics.fmean(seconds),
         between_trials_seconds=max(
-            0.0, (ended.plan.slots * ended.train_seconds - sum(seconds) - _idle_at_end(ended)) / len(seconds)
+            0.0, (ended.plan.slots * ended.train_seconds - sum(seconds) - ended.idle_at_end) / len(seconds)
         ),
         best_config=canonical(ended.best.config) if ended.best else None,
         best_metric=ended.best.metric if ended.best else None,
     )
 
 
-def _idle_at_end(ended: EndedSearch) -> float:
-    """Return the seconds for which slots had no trial left to make, after their last."""
-    last = ended.in_order[-1].ended
-    return sum(last - (trials[-1].ended if trials else ended.began) for trials in ended.slots)
+def _in_slots(started: Sequence[Started], slots: int) -> list[list[Started]]:
+    """Return what each slot started: of those that were free when something began, the one that was free first."""
+    done: list[list[Started]] = [[] for _ in range(slots)]
+    for each in sorted(started, key=lambda each: each.began):
+        min(done, key=lambda own: own[-1].ended if own else -math.inf).append(each)
+    return done
 
 
 def _worker(ended: EndedSearch, slot: int, trials: Sequence[Trial]) -> Worker:
     """A slot, with what its trials had."""
-    seen = [ended.seen[trial.number] for trial in trials if trial.number in ended.seen]
-    affinity = sorted({cpu for observation in seen for cpu in observation.affinity or ()}) or None
-    threads = {observation.threads for observation in seen}
+    seen = [process for trial in trials for process in ended.seen.get(trial.number, ())]
+    affinity = sorted({cpu for each in seen for cpu in each.affinity or ()}) or None
+    threads = {each.threads for each in seen}
     training = _wait(seen, "training")
     peaks = [trial.peak_memory_bytes for trial in trials if trial.peak_memory_bytes is not None]
+    where = next((ended.brought[trial.number] for trial in trials), None)
     return Worker(
         rank=slot,
-        node=provenance.node(),
-        cpu_model=ended.host.cpu_model,
+        node=where.node if where else provenance.node(),
+        pod=where.pod if where else None,
+        cpu_model=where.cpu_model if where else ended.host.cpu_model,
         amount=len(trials),
         compute_threads=threads.pop() if len(threads) == 1 else None,
         affinity=affinity,
@@ -261,16 +292,34 @@ def _worker(ended: EndedSearch, slot: int, trials: Sequence[Trial]) -> Worker:
         cpus=topology.read(affinity) if affinity else None,
         software=ended.software,
         peak_memory_bytes=max(peaks, default=None),
-        mean_cpus=training.cpu_seconds / training.seconds if training and training.seconds else None,
-        throttled_seconds=ended.throttled_seconds,
+        mean_cpus=_mean_cpus(training, ended.recipe.trial_workers),
+        throttled_seconds=_throttled(seen) if ended.plan.in_pods else ended.throttled_seconds,
+        container_cpu=_container_cpu(seen),
         training_wait=training,
         run_wait=_wait(seen, "run"),
     )
 
 
-def _wait(seen: Sequence[Observation], which: str) -> CpuWait | None:
-    """Return the sum over trials that one slot made; None where one is not counted."""
-    waits = [(observation.cpu_waits or {}).get(which) for observation in seen]
+def _mean_cpus(training: CpuWait | None, processes: int) -> float | None:
+    """Return the CPUs in use of a trial: all of its processes train for the same seconds."""
+    return processes * training.cpu_seconds / training.seconds if training and training.seconds else None
+
+
+def _throttled(seen: Sequence[Seen]) -> float | None:
+    """Return the sum over trials that one pod made; None where one is not counted."""
+    seconds = [each.throttled_seconds for each in seen if each.throttled_seconds is not None]
+    return sum(seconds) if seconds and len(seconds) == len(seen) else None
+
+
+def _container_cpu(seen: Sequence[Seen]) -> list[list[float]] | None:
+    """Return the first and the last reading of one pod's CPU time; None where it was not read."""
+    readings = [reading for each in seen for reading in each.container_cpu or ()]
+    return [min(readings), max(readings)] if readings else None
+
+
+def _wait(seen: Sequence[Seen], which: str) -> CpuWait | None:
+    """Return the sum over the processes of trials that one slot made; None where one is not counted."""
+    waits = [(each.waits or {}).get(which) for each in seen]
     known = [wait for wait in waits if wait]
     if not known or len(known) < len(waits):
         return None
@@ -317,6 +366,8 @@ def _reasons(ended: EndedSearch, outcome: SearchOutcome) -> dict[str, str]:
     }
     if ended.host.cpu_quota is None:
         reasons["provenance.cpuQuota"] = "no CPU quota holds this run"
+    if every := max((each.one_point_in for each in ended.brought.values()), default=1) - 1:
+        reasons[POINTS] = f"of a trial's reports one in {every + 1} is kept: all would be too long for a pod's log"
     if outcome.epochs_trained is None:
         reasons["search.epochsTrained"] = "neither epochs nor reports of the metric were seen in a trial"
     if outcome.best_config is None:

@@ -36,6 +36,8 @@ END = b"end\n"
 """Line that asks for the trial's end."""
 LONGEST_LINE = 65536
 """Bytes; longer lines are taken apart."""
+RAYS_PREFIX = re.compile(r"^(?:\x1b\[\d+m)?\([^()]*pid=\d+[^()]*\)(?:\x1b\[0m)? ")
+"""What Ray puts before each line of a worker."""
 NOT_STARTED = 127
 """Exit code of a command that can't be started, as shells have it."""
 
@@ -72,6 +74,8 @@ class End:
     """Bytes."""
     error: str
     """Reason why it could not be started."""
+    matches: int = 0
+    """Times that the pattern was found in what it printed, also where that was no number."""
 
 
 def main() -> int:
@@ -141,7 +145,7 @@ def _run(task: Task, *, is_to_end: bool) -> End:
     end_descendants()
     at = time.monotonic()
     reader.join()
-    return End(code=code, at=at, printed=copy.count, error="")
+    return End(code=code, at=at, printed=copy.count, error="", matches=copy.matches)
 
 
 def _readable_at_child_end() -> socket.socket:
@@ -185,7 +189,7 @@ class _Copy:
     """Copies what a trial prints to its log without secrets, and tells its reports, until it is too much."""
 
     def __init__(self, task: Task, log: IO[bytes], trial: subprocess.Popen[bytes]) -> None:
-        self.count = 0
+        self.count = self.matches = 0
         self._log, self._trial = log, trial
         self._secrets = Secrets(task.secrets)
         self._pattern = re.compile(task.pattern) if task.pattern else None
@@ -203,7 +207,8 @@ class _Copy:
             self._tell_reports(shown.decode("utf-8", "replace"), at)
 
     def _tell_reports(self, line: str, at: float) -> None:
-        for match in self._pattern.finditer(line) if self._pattern else ():
+        for match in self._pattern.finditer(RAYS_PREFIX.sub("", line)) if self._pattern else ():
+            self.matches += 1
             with suppress(ValueError, IndexError, TypeError):  # no number
                 _tell({"report": float(match[1]), "at": at})
 

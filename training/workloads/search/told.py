@@ -7,10 +7,13 @@ from training.workloads.search.detail import RECORD, Trial
 from training.workloads.search.plan import TRIALS, Plan
 
 
-def tell(plan: Plan, trial: Trial) -> None:
-    """Write that a trial has ended, beside the run's result."""
+def tell(plan: Plan, trial: Trial, ended: int | None = None) -> None:
+    """Write that a trial has ended, beside the run's result.
+
+    `ended`: trials that have ended, this one too; without it, those with a record in the run's folder.
+    """
     recipe, folder = plan.settings, Path(plan.folder)
-    ended = sum(1 for _ in (folder / TRIALS).glob(f"*/{RECORD}"))
+    ended = ended or sum(1 for _ in (folder / TRIALS).glob(f"*/{RECORD}"))
     Progress(folder).write(
         "trial", trial=trial.number, ended=ended, trials=recipe.search_trials, state=trial.state,
         metric=recipe.metric, value=trial.metric,

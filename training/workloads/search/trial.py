@@ -14,25 +14,25 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from training.contract.provenance import PROJECT
-from training.launch.environment import SECRET, secrets_of, short_folder
+from training.launch.environment import secrets_of, short_folder
 from training.machine import cgroup, process_session
 from training.machine.ports import held_ports
 from training.workloads.script import observations
 from training.workloads.script.environment import decided_by, observed_by, own_ray
-from training.workloads.search import record, space
-from training.workloads.search.detail import Trial
+from training.workloads.search import record, space, trial_environment
+from training.workloads.search.detail import LOG, Trial
 from training.workloads.search.plan import PORT, Plan
 from training.workloads.search.questions import Questions, Report
+from training.workloads.search.recipe import CHECKPOINT
 from training.workloads.search.record import EndedTrial
+from training.workloads.search.shared_ray import SharedRay
 from training.workloads.search.supervisor import END, End, Task
 
-LOG = "log.txt"
-"""File of what a trial printed, in its folder."""
 GRACE_SECONDS = 10.0
 """Time for a trial to end after it was told that it is stopped, and then from SIGTERM to SIGKILL."""
 GIVE_UP_SECONDS = 30.0
@@ -44,6 +44,10 @@ LEFT_BY_OBSERVER = ("checkpoint-*", "fit-*")
 """Names of what the observer keeps for a training that goes on after `fit`."""
 LONGEST_LINES = 65536
 """Bytes that are read at a time."""
+
+
+class TrialFailedError(RuntimeError):
+    """A trial that failed: Tune counts it, and the search goes on."""
 
 
 def run_trial(
@@ -70,17 +74,36 @@ def run_trial(
         raise
 
 
-def start(plan: Plan, number: int, config: dict[str, Any], *, decides: bool) -> "RunningTrial":
-    """Start a trial. `decides`: whether somebody decides at its reports if it goes on."""
-    return RunningTrial(plan, number, config, decides=decides)
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What a segment of a trial has instead of a whole trial's."""
+
+    folder: Path
+    """For its log, its record and what observed it."""
+    checkpoint: Path
+    """From which the script goes on, and which it leaves."""
+    until: int
+    """Epochs at its end."""
+
+
+def start(
+    plan: Plan, number: int, config: dict[str, Any], *, decides: bool, within: SharedRay | Part | None = None
+) -> "RunningTrial":
+    """Start a trial. `decides`: whether somebody decides at its reports if it goes on; `within`: the Ray that places
+    its workers, without which one that the script starts is its own, or the segment that is to be made of it."""
+    return RunningTrial(plan, number, config, decides=decides, within=within)
 
 
 class RunningTrial:
     """A trial that was started. For one thread."""
 
-    def __init__(self, plan: Plan, number: int, config: dict[str, Any], *, decides: bool) -> None:
+    def __init__(
+        self, plan: Plan, number: int, config: dict[str, Any], *, decides: bool, within: SharedRay | Part | None = None
+    ) -> None:
         self._plan, self._number, self._config, self._decides = plan, number, config, decides
-        self._recipe, self._folder = plan.settings, plan.trial_folder(number)
+        self._joined = within if isinstance(within, SharedRay) else None
+        self._part = within if isinstance(within, Part) else None
+        self._recipe, self._folder = plan.settings, self._part.folder if self._part else plan.trial_folder(number)
         self._closing = ExitStack()
         self._watch = self._closing.enter_context(selectors.DefaultSelector())
         self._reports: list[Report] = []
@@ -111,24 +134,30 @@ class RunningTrial:
         storage = self._folder / "storage"
         storage.mkdir(exist_ok=True)
         (port,) = self._closing.enter_context(held_ports(1))
-        secret: dict[str, str] = json.loads(os.environ.get(SECRET, "{}"))
+        secret = trial_environment.secret_variables()
         command = [word.replace(PORT, str(port)).replace("{storage}", str(storage)) for word in self._plan.command]
+        observer = {**observed_by(self._folder, 0), **asking}
+        public = {**self._plan.variables, **observer}
+        ray = self._joined.variables(command[0], public) if self._joined else own_ray(temporary)
         return Task(
-            command=space.replaced(command, self._config),
+            command=space.replaced(command, {**self._config, **self._of_population()}),
             folder=self._plan.script_folder,
-            variables={
-                **self._plan.variables,
-                **secret,
-                **own_ray(temporary),
-                **observed_by(self._folder, 0),
-                **asking,
-            },
+            variables=trial_environment.of_trial(self._plan, observer) | ray,
             log=str(self._folder / LOG),
             secrets=[*secret.values(), *secrets_of(os.environ).values()],
             pattern=self._recipe.metric_pattern,
-            temporary=[str(temporary), str(storage)],
+            temporary=[str(temporary), str(storage), *([] if self._part else [str(self._folder / CHECKPOINT)])],
             grace_seconds=GRACE_SECONDS,
         )
+
+    def _of_population(self) -> dict[str, Any]:
+        """Return what else is replaced beside a population: the epochs, and the folder to go on from, which is made."""
+        if not self._recipe.is_population:
+            return {}
+        part = self._part
+        checkpoint, until = (part.checkpoint, part.until) if part else (self._folder / CHECKPOINT, self._recipe.epochs)
+        checkpoint.mkdir(exist_ok=True)
+        return {"epochs": until, CHECKPOINT: str(checkpoint)}
 
     def next_report(self, timeout_seconds: float | None = None) -> Report | None:
         """Return the next report that has to be decided on; None if the trial has ended.
@@ -251,6 +280,8 @@ class RunningTrial:
         end = self._end or killed
         return EndedTrial(
             number=self._number,
+            workers=self._recipe.trial_workers,
+            epochs_asked=self._recipe.epochs,
             config=self._config,
             metric=self._recipe.metric,
             pattern=self._recipe.metric_pattern,
@@ -261,6 +292,7 @@ class RunningTrial:
             ended_by_search=self._ended_by_search,
             signalled=self._signalled,
             printed=end.printed,
+            matches=end.matches,
             memory_kills=cgroup.memory_kills() - self._kills,
             error=end.error,
             reports=self._reports,

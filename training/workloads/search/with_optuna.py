@@ -1,16 +1,24 @@
-"""Searches with Optuna, as its documentation has them: in one process, and in several that share a journal file.
+"""Searches with Optuna, as its documentation has them: in one process, in several that share a journal file, and in
+pods, of which the first has that file and serves it to the others.
 
 Sources: https://optuna.readthedocs.io/en/stable/tutorial/10_key_features/004_distributed.html and
 https://optuna.readthedocs.io/en/stable/tutorial/20_recipes/009_ask_and_tell.html
+
+The documentation of `run_grpc_proxy_server` in Optuna 5.0 still warns of a journal behind it, because of
+https://github.com/optuna/optuna/issues/6084; the journal of that version has a fix for it. A database, which it asks
+for instead, has none where it is SQLite: members of a study that was enqueued ended with UpdateFinishedTrialError.
 """
 
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import grpc  # type: ignore[import-untyped]
 import optuna
-from optuna.storages import BaseStorage, JournalStorage
+from optuna.storages import BaseStorage, GrpcStorageProxy, JournalStorage, run_grpc_proxy_server
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
@@ -23,6 +31,12 @@ JOURNAL = "optuna.journal"
 """File of the study that several processes share, in the run's folder."""
 STUDY = "search"
 POLL_SECONDS = 0.05
+JOIN_SECONDS = 300.0
+"""Time for the first pod to serve the study: the names of all pods resolve by then."""
+TRIES, TRY_SECONDS = 10, 1.0
+"""Times that a pod tells the first one of its end, and seconds between two: without that the first waits for ever."""
+EVERY_ADDRESS = "[::]"
+"""Of IPv4, too: gRPC's own wildcard."""
 GRACE_SECONDS = 15.0
 """Time for the other processes to end their trials, where one has failed."""
 
@@ -60,6 +74,49 @@ def search_as_member(plan: Plan, member: int) -> None:
     _work(_study(plan, _journal(plan), member), plan)
 
 
+def search_in_pods(plan: Plan) -> None:
+    """Make trials as one of several pods; the first ends when all have. Raises MemberError."""
+    if plan.member:
+        _join(plan)
+        return
+    storage = _journal(plan)
+    study = _study(plan, storage, 0)
+    _enqueue(study, plan)
+    port = int(plan.meeting.rpartition(":")[2])
+    server = threading.Thread(
+        target=run_grpc_proxy_server, args=(storage,), kwargs={"host": EVERY_ADDRESS, "port": port}, daemon=True
+    )
+    server.start()
+    _work(study, plan)
+    while len(study.user_attrs) < plan.slots - 1:
+        if not server.is_alive():
+            raise MemberError(f"the study could not be served at port {port}; the reason is above")
+        time.sleep(POLL_SECONDS)
+
+
+def _join(plan: Plan) -> None:
+    """Make trials of the study that the first pod has, until none is left; then tell it so."""
+    host, _, port = plan.meeting.rpartition(":")
+    storage = GrpcStorageProxy(host=host, port=int(port))
+    try:
+        storage.wait_server_ready(JOIN_SECONDS)
+    except ConnectionError:
+        raise MemberError(f"the first process of the search, at {plan.meeting}, did not answer") from None
+    study = _study(plan, storage, plan.member)
+    _work(study, plan)
+    tell_first(study, plan.member)
+
+
+def tell_first(study: optuna.Study, member: int) -> None:
+    """Tell the first pod, which waits for it, that this one has made its last trial. Where nobody takes it, the first
+    has ended: it does once all have told it."""
+    for _ in range(TRIES):
+        with suppress(grpc.RpcError):  # lost on its way, or taken and not answered
+            study.set_user_attr(f"member {member}", "has ended")
+            return
+        time.sleep(TRY_SECONDS)
+
+
 def _end(members: list[subprocess.Popen[bytes]]) -> None:
     if any(member.returncode for member in members):
         for member in members:
@@ -93,7 +150,7 @@ def _study(plan: Plan, storage: BaseStorage | None, member: int) -> optuna.Study
 
 
 def _pruner(recipe: SearchRecipe) -> optuna.pruners.BasePruner:
-    if recipe.search_scheduler == "asha":
+    if recipe.search_scheduler != "none":
         return optuna.pruners.SuccessiveHalvingPruner(
             min_resource=recipe.search_grace, reduction_factor=recipe.search_reduction
         )
@@ -110,17 +167,39 @@ def _work(study: optuna.Study, plan: Plan) -> None:
     """Make trials until the study has as many as are wanted."""
     recipe = plan.settings
     distributions = Space.parse(recipe.search_space).distributions()
-    decides = recipe.search_scheduler == "asha"
-    while (of_study := study.ask(distributions)).number < recipe.search_trials:
+    decides = recipe.search_scheduler != "none"
+    while _is_open(study, recipe):
+        of_study = study.ask(distributions)
+        if not recipe.is_population and of_study.number >= recipe.search_trials:  # another process took the last
+            study.tell(of_study, state=TrialState.FAIL)
+            return
 
         def goes_on(report: int, value: float, of_study: optuna.Trial = of_study) -> bool:
             of_study.report(value, step=report)
-            return not of_study.should_prune()
+            return not of_study.should_prune() and _is_open(study, recipe)
 
         record = trial.run_trial(plan, of_study.number, of_study.params, goes_on if decides else None)
-        told.tell(plan, record)
         if record.state == "finished":
             study.tell(of_study, record.metric)
         else:
             study.tell(of_study, state=TrialState.PRUNED if record.state == "stopped" else TrialState.FAIL)
-    study.tell(of_study, state=TrialState.FAIL)  # one too many, which nobody makes
+        told.tell(plan, record, _ended(study, recipe) if plan.meeting else None)
+
+
+def _ended(study: optuna.Study, recipe: SearchRecipe) -> int:
+    """Return how many trials have ended, in all pods."""
+    trials = study.get_trials(deepcopy=False)[: recipe.search_trials]
+    return sum(each.state.is_finished() for each in trials)
+
+
+def _is_open(study: optuna.Study, recipe: SearchRecipe) -> bool:
+    """Return whether the search goes on: beside a population, until as many epochs are trained as that may train.
+
+    A trial that failed has used all of its own: so it is in a population, in which nobody takes its place.
+    """
+    if not recipe.is_population:
+        return True
+    trials = study.get_trials(deepcopy=False)
+    whole = (TrialState.COMPLETE, TrialState.FAIL)
+    trained = (recipe.epochs if each.state in whole else each.last_step or 0 for each in trials)
+    return sum(trained) < recipe.search_trials * recipe.epochs

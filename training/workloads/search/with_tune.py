@@ -5,28 +5,30 @@ has `cleanup` for them.
 """
 
 import itertools
+import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import ray
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from training.launch import entry
+from training.launch.environment import SECRET
 from training.launch.ray import driver
-from training.workloads.search import detail, told, trial
+from training.workloads.search import detail, ray_store, site, told, trial, with_population
 from training.workloads.search.detail import Trial
 from training.workloads.search.plan import Plan
 from training.workloads.search.recipe import SearchRecipe
+from training.workloads.search.shared_ray import DRIVER_CPUS, SharedRay
 from training.workloads.search.space import Space
+from training.workloads.search.trial import TrialFailedError
 
 DRAWN = "trial"
 """Key of what Tune gives a trial, where the configurations were drawn before: number and configuration."""
-
-
-class TrialFailedError(RuntimeError):
-    """A trial that failed: Tune counts it, and the search goes on."""
 
 
 class TuneError(RuntimeError):
@@ -34,15 +36,19 @@ class TuneError(RuntimeError):
 
 
 class ScriptTrial(tune.Trainable):  # type: ignore[misc]
-    """One trial of the user's script, in a process of its own."""
+    """One trial of the user's script, in a process of its own, or in several that this Ray places."""
 
-    def setup(self, config: dict[str, Any], plan: Plan) -> None:
-        """Start the script with a configuration."""
+    def setup(self, config: dict[str, Any], plan: Plan, packed: bytes) -> None:
+        """Start the script with a configuration; `packed`: its package, where it is not in this pod yet."""
         recipe, drawn = plan.settings, config.get(DRAWN)
         self._plan, self._is_told = plan, False
+        if plan.package:
+            site.begin(Path(plan.folder), packed)
         number, configuration = drawn or (_next_number(plan), config)
         self._metric = recipe.metric
-        self._running = trial.start(plan, number, configuration, decides=recipe.search_scheduler == "asha")
+        joined = _shared() if recipe.trial_workers > 1 else None
+        decides = recipe.search_scheduler == "asha"
+        self._running = trial.start(plan, number, configuration, decides=decides, within=joined)
 
     def step(self) -> dict[str, Any]:
         """Return the next report of the metric; the last, at the trial's end. Raises TrialFailedError."""
@@ -61,7 +67,8 @@ class ScriptTrial(tune.Trainable):  # type: ignore[misc]
     def _end(self) -> Trial:
         record = self._running.end()
         if not self._is_told:
-            told.tell(self._plan, record)
+            ended = ray_store.put(self._plan, record.number) if self._plan.store else None
+            told.tell(self._plan, record, ended)
             self._is_told = True
         return record
 
@@ -69,22 +76,33 @@ class ScriptTrial(tune.Trainable):  # type: ignore[misc]
 def search(plan: Plan, flags: Sequence[str]) -> None:
     """Make all trials. `flags`: those of the arm's entry point. Raises TuneError."""
     request = entry.parse(plan.arm, __doc__, [*flags])
-    own = driver.start_ray(request, plan.arm)
+    shares = plan.settings.trial_workers > 1
+    if shares:  # Ray shows the variables of a job, so its workers inherit these from it
+        os.environ.update(json.loads(os.environ.get(SECRET, "{}")))
+    folder, is_population = request.result.parent, plan.settings.is_population
+    own = driver.start_ray(request, plan.arm, more_cpus=DRIVER_CPUS * plan.slots if shares else 0)
     try:
-        results = tuner(plan, request.result.parent).fit()
+        results = (with_population.tuner if is_population else tuner)(plan, Path(plan.folder)).fit()
+        if plan.store:
+            ray_store.fetch(plan, plan.settings.search_trials - results.num_errors)
     finally:
         driver.shut_down(own)
     records = map(detail.read, map(plan.trial_folder, range(plan.settings.search_trials)))
     failed = sum(record is None or record.state == "failed" for record in records)
     if results.num_errors != failed:
         raise TuneError(f"{failed} trials failed, and for Tune {results.num_errors}: what it says is above")
+    if is_population:
+        with_population.check(plan, folder)
 
 
 def tuner(plan: Plan, folder: Path) -> tune.Tuner:
     """The search, with its files in a folder of the run."""
     recipe = plan.settings
     return tune.Tuner(
-        tune.with_resources(tune.with_parameters(ScriptTrial, plan=plan), {"cpu": plan.threads}),
+        tune.with_resources(
+            tune.with_parameters(ScriptTrial, plan=plan, packed=_packed(plan)),
+            {"cpu": DRIVER_CPUS if recipe.trial_workers > 1 else plan.threads},
+        ),
         param_space=_drawn(plan.configurations) if plan.configurations else None,
         tune_config=tune.TuneConfig(
             metric=recipe.metric,
@@ -100,6 +118,14 @@ def tuner(plan: Plan, folder: Path) -> tune.Tuner:
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # the script keeps its own
         ),
     )
+
+
+def _shared() -> SharedRay:
+    return SharedRay(address=ray.get_runtime_context().gcs_address, token_path=os.environ["RAY_AUTH_TOKEN_PATH"])
+
+
+def _packed(plan: Plan) -> bytes:
+    return Path(plan.package).read_bytes() if plan.package else b""
 
 
 def _drawn(configurations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -122,9 +148,11 @@ def _scheduler(recipe: SearchRecipe) -> TrialScheduler | None:
 
 
 def _next_number(plan: Plan) -> int:
-    """Return the number of the next trial: whoever makes its folder has it. Tune does not number what an algorithm
-    chooses."""
+    """Return the number of the next trial: whoever makes its folder, or its key, has it. Tune does not number what an
+    algorithm chooses."""
     for number in itertools.count():
+        if plan.store and not ray_store.take(plan, number):
+            continue
         try:
             plan.trial_folder(number).mkdir(parents=True)
         except FileExistsError:

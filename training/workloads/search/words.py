@@ -33,8 +33,8 @@ ENTRIES = {
 }
 """Titles and meanings of measures and ratios."""
 LACKS = (
-    "warmupSeconds", "evaluationSeconds", "reportSeconds", "trialsPerSecond", "stepSecondsMean", "stepSecondsP50",
-    "stepSecondsP95", "stepSecondsMax",
+    "firstBatchSeconds", "dataWaitSeconds", "dataGain", "warmupSeconds", "evaluationSeconds", "reportSeconds",
+    "trialsPerSecond", "stepSecondsMean", "stepSecondsP50", "stepSecondsP95", "stepSecondsMax",
 )  # fmt: skip
 """Measures of steps: a trial has them, and a search none of its own."""
 CHECKS = {

@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from training.contract.arms import ARMS
 from training.contract.workload import Installed, Workload
 from training.workloads.script import resolve
 from training.workloads.script import workload as script
 from training.workloads.search import same_work
 from training.workloads.search.detail import SearchDetail
+from training.workloads.search.of_trial import of_trial
 from training.workloads.search.recipe import SearchRecipe
 from training.workloads.search.words import CHECKS, ENTRIES, LACKS, ROLES, TITLES
+
+OPTUNA = {"optuna": "optuna>=5,<6", "grpc": "grpcio", "google.protobuf": "protobuf"}
+"""Modules of Optuna's searches with the packages that have them; its processes in pods meet by gRPC."""
 
 
 def words(recipe: Mapping[str, Any]) -> str:
@@ -20,7 +23,12 @@ def words(recipe: Mapping[str, Any]) -> str:
 
 def shown(recipe: SearchRecipe, arm: str, image: Installed = None) -> str:
     """Return the command of a trial in an arm, for a review before anything is run."""
-    return resolve.shown(recipe, "wide" if ARMS[arm].all_cpus and recipe.workers > 1 else "baseline", image)
+    return resolve.shown(*of_trial(recipe, arm), image)
+
+
+def modules(recipe: SearchRecipe) -> Mapping[str, str]:
+    """Return what an image of somebody else's has to have: what the script imports at its start, and who searches."""
+    return {**resolve.modules(recipe), **OPTUNA}
 
 
 WORKLOAD = Workload(
@@ -45,9 +53,10 @@ WORKLOAD = Workload(
     checks=CHECKS,
     packages=("optuna",),
     binds_ranks=False,
+    files=resolve.files,
     by_path=("training/workloads/script/observe",),
     inputs=resolve.inputs,
-    modules=resolve.modules,
+    modules=modules,
     command=shown,
     warm_up=resolve.warm_up,
     target=script.target,

@@ -1,0 +1,210 @@
+"""A search as pods run it, with the processes of this machine: each has a folder of its own, and sees no other's."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.ray_head import TOKEN
+from tests.script.test_pods import ray_head
+from tests.search.test_arms import RECIPE, SCRIPT
+from training.contract import progress
+from training.contract.provenance import PROJECT
+from training.contract.result import NAME, TrainingResult, read
+from training.launch import entry
+from training.launch.environment import FILES, SECRET_NAMES
+from training.launch.rendezvous import Rendezvous
+from training.workloads.script import execution_site, package
+from training.workloads.script.recognise import Takes, recognise
+from training.workloads.search.detail import SearchDetail
+from training.workloads.search.plan import TRIALS
+from training.workloads.search.recipe import SearchRecipe
+from training.workloads.search.same_work import of_results
+
+ARGUMENTS = "--lr {lr} --width {width} --epochs {epochs}"
+PASSWORD = "no-log-has-this-word"  # noqa: S105 (that is what is tested)
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    """The plain script in its package, with a module beside it that has the name of this project's own."""
+    script = tmp_path / "mine" / "train.py"
+    script.parent.mkdir()
+    script.write_text(SCRIPT.replace("import argparse", "import training, argparse"), encoding="utf-8")
+    (script.parent / "training.py").write_text("", encoding="utf-8")
+    path = tmp_path / "files.zip"
+    takes = Takes(placeholders=RECIPE.placeholders(), one_process=True)
+    path.write_bytes(package.of_script(recognise(script, tuple(ARGUMENTS.split()), "auto", takes), None).content)
+    return path
+
+
+def start(
+    arm: str,
+    folder: Path,
+    variables: dict[str, str],
+    *flags: str,
+    recipe: SearchRecipe = RECIPE,
+    inside: Path | None = None,
+) -> subprocess.Popen[str]:
+    """An arm's process in a pod of its own, whose files are in `folder`; it is started there, or inside another."""
+    folder.mkdir(exist_ok=True)
+    own = {entry.POD: "1", progress.ECHO: "1", "TRAINING_NODE": f"node-of-{folder.name}", "PYTHONPATH": str(PROJECT)}
+    recipe = replace(recipe, script="train.py", script_arguments=ARGUMENTS)
+    command = [
+        *(sys.executable, "-P", "-m", f"training.{arm}", "--no-bind-cpus", f"--result={folder / NAME}"),
+        *recipe.flags(), *flags,
+    ]  # fmt: skip
+    return subprocess.Popen(
+        command, cwd=inside or folder, env=os.environ | own | variables,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def addresses() -> list[str]:
+    """Of two pods: the first one's port, and the next, are free."""
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        port = asked.getsockname()[1]
+    return [f"127.0.0.1:{port}"] * 2
+
+
+def start_members(folder: Path, packed: Path, recipe: SearchRecipe = RECIPE) -> list[subprocess.Popen[str]]:
+    """Two pods of Optuna's processes."""
+    meeting, files = addresses(), {FILES: str(packed)}
+    return [
+        start("native", folder / f"pod-{rank}", {**Rendezvous(meeting, rank).variable(), **files}, recipe=recipe)
+        for rank in range(2)
+    ]
+
+
+def detail_of(result: TrainingResult) -> SearchDetail:
+    """Its trials."""
+    assert isinstance(result.detail, SearchDetail)
+    return result.detail
+
+
+def test_processes_of_optuna_s_in_two_pods_make_every_trial_once(tmp_path: Path, packed: Path) -> None:
+    """The first pod serves the study and has the result; the other pod's trials are in it, and in no folder of its."""
+    (tmp_path / "alone").mkdir()
+    alone = start("baseline", tmp_path / "alone", {FILES: str(packed)})
+    of_alone = alone.communicate(timeout=120)[0]
+    assert alone.returncode == 0, of_alone
+    members = start_members(tmp_path, packed)
+    printed = [each.communicate(timeout=120)[0] for each in members]
+
+    assert [each.returncode for each in members] == [0, 0], printed
+    assert not (tmp_path / "pod-1" / NAME).exists()
+    result = read(tmp_path / "pod-0" / NAME)
+    assert [trial.state for trial in detail_of(result).trials] == ["finished"] * 6
+    made = [{int(path.name) for path in (tmp_path / f"pod-{rank}" / TRIALS).iterdir()} for rank in range(2)]
+    assert made[0] | made[1] == set(range(6))
+    assert all(made)
+    assert not made[0] & made[1]
+    assert sum(worker.amount or 0 for worker in result.workers) == 6
+    known = of_results([read(tmp_path / "alone" / NAME), result])
+    assert (known["configurations"][0], known["epochs"][0]) == (True, True)
+    assert "6 of 6" in printed[0] + printed[1]
+
+
+def test_a_pod_that_dies_leaves_no_result(tmp_path: Path, packed: Path) -> None:
+    """The other waits for it, until Kubernetes ends it with the Job, and leaves nothing."""
+    members = start_members(tmp_path, packed, replace(RECIPE, epochs=400))
+    while not all(list((tmp_path / f"pod-{rank}" / TRIALS).glob("*/log.txt")) for rank in range(2)):
+        assert [each.poll() for each in members] == [None, None]
+    below = psutil.Process(members[1].pid).children(recursive=True)
+    driver = next(each for each in below if "training.workloads.search.driver" in each.cmdline())
+    driver.kill()
+    printed = members[1].communicate(timeout=60)[0]
+    of_first = psutil.Process(members[0].pid).children(recursive=True)
+    members[0].send_signal(signal.SIGTERM)
+    members[0].communicate(timeout=60)
+
+    assert members[1].returncode == 1, printed
+    assert "signal 9" in printed
+    assert members[0].returncode not in (0, None)
+    assert not list(tmp_path.glob(f"*/{NAME}"))
+    _, alive = psutil.wait_procs([*below, *of_first], timeout=15)
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_stopping_and_an_algorithm_work_through_the_served_study(tmp_path: Path, packed: Path) -> None:
+    """The pods' members see each other's reports, and choose by them."""
+    recipe = replace(RECIPE, epochs=20, search_scheduler="asha", search_reduction=2, search_algorithm="tpe")
+    members = start_members(tmp_path, packed, recipe)
+    printed = [each.communicate(timeout=120)[0] for each in members]
+
+    assert [each.returncode for each in members] == [0, 0], printed
+    search = read(tmp_path / "pod-0" / NAME).search
+    assert search is not None
+    assert search.stopped > 0
+    assert search.finished + search.stopped == 6
+
+
+@contextmanager
+def on_ray(folder: Path, packed: Path, recipe: SearchRecipe = RECIPE) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """The driver of the arm ray on a head that is there before it, as a job of it; and the folder of its pod."""
+    pod, job = folder / "head", folder / "job"
+    pod.mkdir()
+    package.unpack(packed.read_bytes(), job)
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as short, ray_head(Path(short)) as address:
+        variables = {
+            "RAY_ADDRESS": address, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN,
+            execution_site.JOB_CONFIG: json.dumps({"runtime_env": {"working_dir": str(job)}}),
+            SECRET_NAMES: "PASSWORD", "PASSWORD": PASSWORD,
+        }  # fmt: skip
+        driver = start("ray", pod, variables, "--address=auto", recipe=recipe, inside=job)
+        try:
+            yield driver, pod
+        finally:
+            driver.kill()
+
+
+@pytest.mark.slow
+def test_tune_s_trials_come_back_through_ray_s_own_store(tmp_path: Path, packed: Path) -> None:
+    """From workers of other pods; one of them is killed, and is a trial that failed."""
+    with on_ray(tmp_path, packed, replace(RECIPE, epochs=60)) as (driver, pod):
+        while not (actors := list(_actors_of(pod))):
+            assert driver.poll() is None, driver.communicate()[0]
+        actors[0].kill()
+        printed = driver.communicate(timeout=240)[0]
+
+    assert driver.returncode == 0, printed[-4000:]
+    assert PASSWORD not in printed
+    result = read(pod / NAME)
+    assert result.search is not None
+    assert (result.search.finished, result.search.failed) == (5, 1)
+    assert (result.workers[0].node, result.workers[0].amount) == ("a-node", 5)
+    assert result.ray_head is not None
+    assert not list(pod.glob("trials"))
+
+
+@pytest.mark.slow
+def test_trials_that_tune_has_stopped_come_back_too(tmp_path: Path, packed: Path) -> None:
+    """They end after Tune has their last report, and their numbers are taken in the store."""
+    recipe = replace(RECIPE, epochs=20, search_scheduler="asha", search_reduction=2, search_algorithm="tpe")
+    with on_ray(tmp_path, packed, recipe) as (driver, pod):
+        printed = driver.communicate(timeout=240)[0]
+
+    assert driver.returncode == 0, printed[-4000:]
+    search = read(pod / NAME).search
+    assert search is not None
+    assert search.stopped > 0
+    assert (search.finished + search.stopped, search.failed) == (6, 0)
+
+
+def _actors_of(pod: Path) -> Iterator[psutil.Process]:
+    """The processes of Ray's in which a trial of this run is."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if f"{pod}/search-" in " ".join(process.cmdline()):
+                yield from (each for each in process.parents() if each.name().startswith("ray::Resource"))

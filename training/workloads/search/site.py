@@ -1,0 +1,239 @@
+"""Differences between a search on this machine and in pods.
+
+Pods share no folder. So each has a copy of the script, and what its trials left is brought to where the result is made:
+by Optuna's processes to the first of their pods, by Ray's workers through Ray's own store to the driver.
+"""
+
+import io
+import json
+import os
+import shutil
+import tempfile
+import uuid
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from training.contract.codec import encode
+from training.contract.result import RayHead
+from training.contract.workload import Installed
+from training.launch import entry, rendezvous
+from training.launch.entry import Request
+from training.launch.foreign_command import End
+from training.launch.rendezvous import Rendezvous
+from training.workloads.script import package, rank_exchange
+from training.workloads.script.commands import ArmCommand
+from training.workloads.script.environment import own_ray, variables_of
+from training.workloads.script.execution_site import JOB_CONFIG, HeadPod, Pod, RankPod
+from training.workloads.search import brought
+from training.workloads.search.brought import Brought
+from training.workloads.search.plan import Plan
+from training.workloads.search.recipe import SearchRecipe
+
+PACKAGE, SCRIPT, HOME = "script.zip", "script", "home"
+"""File of the script's package, and folders of its files and of the trials' home, in the folder of a run whose trials
+are in Ray's workers."""
+SEARCHES = "search-*"
+"""Names of the folders of such runs."""
+
+
+class ThisMachine:
+    """This machine: all trials share a folder, and are bound to the CPUs of the arm."""
+
+    image: Installed = None
+    """Packages in the image of its pods; None if it runs here."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        return self._request.result.parent
+
+    def recipe(self, recipe: SearchRecipe) -> SearchRecipe:
+        """Return the recipe with the script's path where trials run."""
+        return recipe
+
+    def variables_of_trials(self, command: ArmCommand, named: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of all trials, without secret variables; `named`: those that the user names."""
+        whole = variables_of(command, named, self.folder)
+        return {name: value for name, value in whole.items() if name not in own_ray(self.folder)}
+
+    def planned(self, plan: Plan) -> Plan:
+        """Return the plan with what is of this place alone."""
+        return plan
+
+    def cpus(self, plan: Plan) -> int:
+        """Return the number of CPUs that the search is bound to; 0 for none."""
+        return plan.threads * plan.slots * plan.settings.trial_workers
+
+    def variables(self) -> Mapping[str, str]:
+        """Return the environment of the search's driver."""
+        return {**os.environ, "PYTHONUNBUFFERED": "1"}
+
+    def ended(self, end: End) -> End:
+        """Return the end, with the start from which the run's time counts."""
+        return end
+
+    def trials(self, plan: Plan) -> Sequence[Brought] | None:
+        """Return all trials of which there are records; None if another process gives the result."""
+        return list(brought.of_run(plan))
+
+    def head(self) -> RayHead | None:
+        """The pod of Ray's head, which this is then."""
+        return None
+
+
+class OnePod(ThisMachine):
+    """A pod, whose CPU limit holds its trials."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        self._pod = self._as_pod()
+        self.image = self._pod.image
+
+    def _as_pod(self) -> Pod:
+        return Pod(self._request)
+
+    def recipe(self, recipe: SearchRecipe) -> SearchRecipe:
+        """Return the recipe with a script in this pod's own copy."""
+        unpacked = self._pod.recipe(recipe)
+        assert isinstance(unpacked, SearchRecipe)  # noqa: S101 (the same class)
+        return unpacked
+
+    def variables_of_trials(self, command: ArmCommand, named: Mapping[str, str]) -> dict[str, str]:
+        """Return what a trial has besides the variables of its pod."""
+        return {**named, **command.variables}
+
+    def planned(self, plan: Plan) -> Plan:
+        """Return the plan for pods."""
+        return replace(plan, in_pods=True)
+
+    def cpus(self, plan: Plan) -> int:  # noqa: ARG002 (as above)
+        """Return 0: the pod's limit holds it."""
+        return 0
+
+
+class OneOfPods(OnePod):
+    """One pod of Optuna's processes: the first has the study and gives the result, and the others bring their
+    trials."""
+
+    def __init__(self, request: Request, cluster: Rendezvous) -> None:
+        self._cluster = cluster
+        super().__init__(request)
+
+    def _as_pod(self) -> Pod:
+        self._rank = _Rank(self._request, self._cluster)
+        return self._rank
+
+    def planned(self, plan: Plan) -> Plan:
+        """Add where the processes meet."""
+        plan = super().planned(plan)
+        return replace(plan, member=self._cluster.rank, meeting=self._cluster.addresses[0])
+
+    def trials(self, plan: Plan) -> Sequence[Brought] | None:
+        """Return the trials of all pods in the first one; None in the others, which bring theirs to it."""
+        return self._rank.gathered(list(brought.of_run(plan)))
+
+
+class _Rank(RankPod):
+    def gathered(self, own: Sequence[Brought]) -> Sequence[Brought] | None:
+        """Return what all ranks bring, in rank 0."""
+        if self._listener is None:
+            rank_exchange.bring(
+                self._meeting, {"rank": self._cluster.rank, "observations": [encode(each) for each in own]}
+            )
+            return None
+        others = rank_exchange.received(self._listener, set(range(1, len(self._cluster.addresses))))
+        return [*own, *map(brought.parse, others)]
+
+
+class OnHead(OnePod):
+    """The pod of Ray's head, where Tune's driver runs; the trials are in the pods of Ray's workers."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        # Ray's pods outlive a run: the next one must not find what this one left
+        self._folder = request.result.parent / f"search-{uuid.uuid4().hex}"
+
+    def _as_pod(self) -> Pod:
+        self._head = HeadPod(self._request)
+        return self._head
+
+    @property
+    def folder(self) -> Path:
+        """A folder of this run, at the same place in every pod of Ray's."""
+        return self._folder
+
+    def recipe(self, recipe: SearchRecipe) -> SearchRecipe:
+        """Return the recipe with the script in a copy that every pod of Ray's makes at the same place."""
+        begin(self._folder, _packed(Path.cwd()))
+        return replace(recipe, script=str(self._folder / SCRIPT / recipe.script))
+
+    def variables_of_trials(self, command: ArmCommand, named: Mapping[str, str]) -> dict[str, str]:
+        """Add a home of this run: its pods outlive it."""
+        return {"HOME": str(self._folder / HOME), **super().variables_of_trials(command, named)}
+
+    def planned(self, plan: Plan) -> Plan:
+        """Add the way of the script to the workers, and of the records back."""
+        plan = super().planned(plan)
+        return replace(plan, store=f"ray-worth-it/{self._folder.name}", package=str(self._folder / PACKAGE))
+
+    def variables(self) -> Mapping[str, str]:
+        """Return the environment of Tune's driver, whose workers find this project's modules as this process does.
+
+        The folder of the job, which is the user's, is not theirs: Ray would put it before all others, and a module in
+        it may have the name of one of ours.
+        """
+        config = json.loads(os.environ.get(JOB_CONFIG, "{}"))
+        runtime = config.setdefault("runtime_env", {})
+        runtime.pop("working_dir", None)
+        path = os.environ.get("PYTHONPATH", "")
+        runtime["env_vars"] = {**runtime.get("env_vars", {}), **({"PYTHONPATH": path} if path else {})}
+        return {**super().variables(), JOB_CONFIG: json.dumps(config)}
+
+    def ended(self, end: End) -> End:
+        """Return the end with the start at the job's submission."""
+        return self._head.ended(end)
+
+    def head(self) -> RayHead | None:
+        """Return the CPU time of the head's container; None if it is not counted."""
+        return self._head.head()
+
+
+def begin(folder: Path, packed: bytes) -> None:
+    """Make a run's folder in a pod of Ray's, with the script in it, unless that has been done; earlier runs' go."""
+    if folder.exists():
+        return
+    for earlier in folder.parent.glob(SEARCHES):
+        shutil.rmtree(earlier, ignore_errors=True)
+    fresh = Path(tempfile.mkdtemp(prefix=".search-", dir=folder.parent))
+    (fresh / HOME).mkdir()
+    (fresh / PACKAGE).write_bytes(packed)
+    package.unpack(packed, fresh / SCRIPT)
+    try:
+        fresh.rename(folder)
+    except OSError:  # another trial of this pod was faster
+        shutil.rmtree(fresh)
+
+
+def _packed(folder: Path) -> bytes:
+    """Return the files of a folder as a zip."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", strict_timestamps=False) as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                archive.write(path, path.relative_to(folder))
+    return packed.getvalue()
+
+
+def here(request: Request) -> ThisMachine:
+    """Return the kind of site on which this process runs."""
+    if entry.POD not in os.environ:
+        return ThisMachine(request)
+    if request.address:
+        return OnHead(request)
+    cluster = rendezvous.from_environment()
+    return OneOfPods(request, cluster) if cluster else OnePod(request)
