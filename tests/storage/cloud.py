@@ -104,11 +104,11 @@ def _await(port: int) -> None:
     raise TimeoutError("moto did not start")
 
 
-def put(cloud: Cloud, objects: Mapping[str, str]) -> None:
+def put(cloud: Cloud, objects: Mapping[str, str | bytes]) -> None:
     """Put objects into the bucket under whatever names, as one who may do everything."""
     client = _client(cloud.server, "s3", cloud.owner)
     for name, content in objects.items():
-        client.put_object(Bucket=BUCKET, Key=name, Body=content.encode())
+        client.put_object(Bucket=BUCKET, Key=name, Body=content.encode() if isinstance(content, str) else content)
 
 
 def _client(server: str, service: str, credentials: Mapping[str, str]) -> Any:

@@ -1,0 +1,127 @@
+"""Rows that Ray Data delivers, and the waits for them: of `iter_batches`, and of what is built on it, as
+`iter_torch_batches` and `to_tf`.
+
+Rows of Ray Data have no numbers, so which ones were delivered is not known; how many is counted.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from . import state, torch_loaders
+from .loaders import Loader, Pass
+from .state import NO_PART
+from .step_parts import BETWEEN, INPUT
+
+UNNAMED = "unknown_dataset"
+"""Name that Ray gives a data set which has none."""
+
+
+def observe_batches(module: Any) -> None:
+    """Count what Ray Data's iterators deliver to this process. `module`: ray.data.iterator."""
+    make = getattr(module.DataIterator, "_iter_batches", None)
+    if make is None:
+        state.note("batches of Ray Data are not seen in this version of Ray")
+        return
+
+    @functools.wraps(make)
+    def make_observed(self: Any, *args: Any, **more: Any) -> Any:
+        batches = make(self, *args, **more)
+        return type(batches)(functools.partial(_delivered, batches, _key(self)))
+
+    module.DataIterator._iter_batches = make_observed
+
+
+def _key(iterator: Any) -> int:
+    """Return a number by which a data set's rows are counted together: a worker may be given it anew each epoch."""
+    try:
+        name = str(iterator._get_dataset_tag()["dataset"])
+    except Exception:  # noqa: BLE001 (of another version)
+        name = UNNAMED
+    return id(iterator) if name == UNNAMED else hash(("ray.data", name))
+
+
+def _delivered(batches: Iterable[Any], key: int) -> Iterator[Any]:
+    """Yield the batches of one pass, as Ray does."""
+    reading = _Reading(key)
+    iterator: Any = None
+    try:
+        while True:
+            now, learns = state.current(), _learns()
+            with now.part(INPUT if learns else BETWEEN), now.input_wait if learns else NO_PART:
+                try:
+                    iterator = iter(batches) if iterator is None else iterator
+                    batch = next(iterator)
+                except StopIteration:
+                    reading.end()
+                    return
+            reading.deliver(batch)
+            yield batch
+    finally:
+        close = getattr(iterator, "close", None)  # a loop that ends early: Ray stops reading then
+        if close is not None:
+            close()
+
+
+class _Reading:
+    """One pass over a data set."""
+
+    def __init__(self, key: int) -> None:
+        self._key = key
+        self._pass: Pass | None = None
+        if _learns():
+            state.current().parts.begin_pass()
+
+    def deliver(self, batch: Any) -> None:
+        """A batch is there."""
+        now = state.current()
+        if _learns():
+            now.parts.deliver()
+            now.input_wait.deliver()
+        _observe(self._count, now, batch)
+
+    def end(self) -> None:
+        """There are no more."""
+        now = state.current()
+        if now.parts_here() is not None:
+            now.parts.end_pass()
+        if now.is_in_step_thread():
+            now.device.end_pass(len(now.step_ends))
+        _observe(self._end, now)
+
+    def _count(self, now: state.State, batch: Any) -> None:
+        if self._key not in now.loaders:
+            now.add(self._key, Loader(None, None, None))
+        loader, steps, entered = now.loaders[self._key], len(now.step_ends), now.work.training.numbers
+        if self._pass is None:
+            self._pass = loader.begin(steps, _learns(), entered)
+        elif _learns():
+            loader.go_on(self._pass, steps, entered)
+        if _learns():
+            now.deliver(loader, torch_loaders.places(batch) if "torch" in sys.modules else {})
+            loader.deliver(torch_loaders.leading_size(batch), None, self._pass)
+
+    def _end(self, now: state.State) -> None:
+        loader = now.loaders.get(self._key)
+        if self._pass is None or loader is None:
+            return
+        loader.end(self._pass, len(now.step_ends))
+        if loader is now.training() and now.is_in_step_thread():
+            now.look_at_weights()
+
+
+def _learns() -> bool:
+    """Return whether something is learned from what is read: PyTorch has gradients on. Others do not say."""
+    torch = sys.modules.get("torch")
+    return torch is None or bool(torch.is_grad_enabled())
+
+
+def _observe(look: Any, *arguments: Any) -> None:
+    with state.current().hook():
+        try:
+            look(*arguments)
+        except Exception as error:  # noqa: BLE001 (the script has its batch)
+            state.note(f"rows of Ray Data could not be counted: {error!r}")
