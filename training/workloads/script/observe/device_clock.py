@@ -1,0 +1,91 @@
+"""When an accelerator has computed a step: the script's own clock goes on while it computes.
+
+The device is waited for at the window's edges (the first step, the end of a pass and the step after it, the last
+wanted step) and after every k steps. A wait costs at most what the program takes to hand over a step, because the
+device is idle until it has the next one. So k is chosen in the first steps for less than a hundredth of a step, as a
+power of two: ranks that choose differently wait at steps of each other.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .gpu_use import GpuUse
+from .work import is_looked_at
+
+MOST_COST = 0.007
+"""Largest share of the time of a step that waits after every k steps may take; what is left of a hundredth is for those
+before the weights are looked at."""
+FIRST_STEPS = 9
+"""Steps after each of which the device is waited for: from their lengths k is chosen, and they are not timed."""
+
+
+class DeviceClock:
+    """The steps after which the device was waited for, and when it had computed them."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.marks: list[tuple[int, float]] = []
+        """(steps, seconds of the script's clock at which the device had computed them)."""
+        self.every = 1
+        """Steps from one wait to the next."""
+        self.gpu: GpuUse | None = None
+        self._now = now
+        self._synchronise: Callable[[], Any] | None = None
+        self._handed_over: list[float] = []
+        """Seconds from the end of a wait until the program had handed over the next step."""
+        self._is_after_edge = False
+
+    @property
+    def is_used(self) -> bool:
+        """Return whether the steps are computed by a device that has to be waited for."""
+        return self._synchronise is not None
+
+    def begin(self, synchronise: Callable[[], Any]) -> None:
+        """Wait by this function from now on; it returns when the device has computed all that it was handed."""
+        self._synchronise = synchronise
+
+    def end_step(self, steps: int, last: int | None = None) -> None:
+        """The program has handed over that many steps, of `last` if that is known: wait if it is time to."""
+        if self._synchronise is None:
+            return
+        since = steps - (self.marks[-1][0] if self.marks else 0)
+        if self.marks and steps <= FIRST_STEPS:
+            self._handed_over.append(self._now() - self.marks[-1][1])
+        if steps <= FIRST_STEPS or since >= self.every or self._is_after_edge or steps == last or is_looked_at(steps):
+            if self.gpu is not None:
+                self.gpu.sample(time.monotonic())  # while the device is busy with what it was handed
+            self._wait(steps)
+            self._is_after_edge = False
+        if steps == FIRST_STEPS:
+            self._choose()
+
+    def end_pass(self, steps: int) -> None:
+        """A pass over a data set has ended after that many steps: what comes before the next one is another window."""
+        if self._synchronise is not None and self.marks:
+            self._wait(steps)
+            self._is_after_edge = True
+
+    def _wait(self, steps: int) -> None:
+        assert self._synchronise is not None  # noqa: S101
+        self._synchronise()
+        if not self.marks or steps > self.marks[-1][0]:
+            self.marks.append((steps, self._now()))
+
+    def _choose(self) -> None:
+        """Choose k by the later half of the first steps: a wait after each is paid by so many of them."""
+        later = self.marks[FIRST_STEPS // 2 :]
+        waited_step = statistics.median(b[1] - a[1] for a, b in zip(later, later[1:]))  # noqa: B905, RUF007
+        handed_over = statistics.median(self._handed_over[FIRST_STEPS // 2 :])
+        step = max(handed_over, waited_step - handed_over)  # without a wait one goes on beside the other
+        while self.every * MOST_COST * step < handed_over:
+            self.every *= 2
+
+    def to_dict(self) -> dict[str, Any] | None:
+        """Return plain data; None if the steps need no such wait."""
+        if not self.is_used:
+            return None
+        gpu = self.gpu.to_dict() if self.gpu else None
+        return {"every": self.every, "marks": [list(mark) for mark in self.marks], "gpu": gpu}
