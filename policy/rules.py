@@ -46,7 +46,7 @@ def pinned_images(resource: Declared) -> Iterator[str]:
     An image that is built here is tagged with a hash of its content; any other has a digest. A chart is a file of this
     machine that the program has verified: Helm would fetch one by name or address unverified.
     """
-    for pod in _pods(resource.properties):
+    for pod in _with_autoscaler(resource):
         for container in pod_security.containers(pod):
             if not _is_pinned(str(container.get("image", ""))):
                 yield f"{container['name']} has the image {container.get('image')!r}: give it a digest, @sha256:…"
@@ -59,7 +59,7 @@ def requests_are_limits(resource: Declared) -> Iterator[str]:
     measurement."""
     wanted = [
         (str(container["name"]), container.get("resources", {}))
-        for pod in _pods(resource.properties)
+        for pod in _with_autoscaler(resource)
         for container in pod_security.containers(pod)
     ]
     if resource.type == RELEASE:
@@ -87,7 +87,7 @@ def explicit_provider(resource: Declared) -> Iterator[str]:
 
 def no_privileged_pods(resource: Declared) -> Iterator[str]:
     """Require that every pod passes Pod Security `restricted`."""
-    for pod in _pods(resource.properties):
+    for pod in _with_autoscaler(resource):
         yield from pod_security.violations(pod)
 
 
@@ -100,13 +100,18 @@ def restricted_namespaces(resource: Declared) -> Iterator[str]:
 
 
 def no_service_account_tokens(resource: Declared) -> Iterator[str]:
-    """Refuse service account tokens: training does not use the API server."""
+    """Refuse service account tokens: training does not use the API server. Ray's autoscaler does: the head's pod may
+    hold a token for it that no other container mounts."""
+    head = _head(resource) if _autoscaler(resource) else None
     for pod in _pods(resource.properties):
         if pod.get("automountServiceAccountToken") is not False:
             yield "automountServiceAccountToken is not false"
         for volume in pod.get("volumes", []):
             sources = volume.get("projected", {}).get("sources", [])
             if any("serviceAccountToken" in source for source in sources):
+                mounts = [container.get("volumeMounts", []) for container in pod_security.containers(pod)]
+                if pod is head and volume["name"] not in {mount["name"] for each in mounts for mount in each}:
+                    continue
                 yield f"volume {volume['name']} holds a service account token"
 
 
@@ -134,6 +139,25 @@ RULES: dict[str, Rule] = {
     "no-service-account-tokens": no_service_account_tokens,
 }
 """The rules about one resource, by name; `exposed_services` is about a whole stack."""
+
+
+def _with_autoscaler(resource: Declared) -> Iterator[dict[str, Any]]:
+    """Yield the specs of pods, and the head's with the container that KubeRay adds for Ray's autoscaler."""
+    yield from _pods(resource.properties)
+    if options := _autoscaler(resource):
+        yield _head(resource) | {"containers": [{"name": "autoscaler"} | options]}
+
+
+def _autoscaler(resource: Declared) -> dict[str, Any] | None:
+    """Return what a RayCluster says of Ray's autoscaler, which KubeRay starts in the head's pod; None without it."""
+    spec = resource.properties.get("spec", {})
+    return dict(spec.get("autoscalerOptions", {})) if spec.get("enableInTreeAutoscaling") else None
+
+
+def _head(resource: Declared) -> dict[str, Any]:
+    """Return the spec of the head's pod of a RayCluster: the very one in its properties."""
+    pod: dict[str, Any] = resource.properties["spec"]["headGroupSpec"]["template"]["spec"]
+    return pod
 
 
 def _pods(value: Any) -> Iterator[dict[str, Any]]:

@@ -20,6 +20,8 @@ POD: dict[str, Any] = {
     ],
     "volumes": [{"name": "tmp", "emptyDir": {}}],
 }
+TOKEN = {"name": "token", "projected": {"sources": [{"serviceAccountToken": {}}]}}
+TOKEN_MOUNT = {"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
 RELEASE = {"chart": "/charts/kuberay-operator-1.6.2.tgz", "values": {"resources": POD["containers"][0]["resources"]}}
 
 
@@ -34,6 +36,17 @@ def ray_cluster(pod: dict[str, Any]) -> Declared:
     groups = {
         "headGroupSpec": {"template": {"spec": POD}},
         "workerGroupSpecs": [{"template": {"spec": pod}}],
+    }
+    return Declared("kubernetes:ray.io/v1:RayCluster", "ray", {"spec": groups}, "cluster")
+
+
+def autoscaled(*, head: dict[str, Any] = POD, workers: dict[str, Any] = POD, **options: Any) -> Declared:
+    """A RayCluster with Ray's autoscaler, which mounts the token that its head's pod has."""
+    groups = {
+        "enableInTreeAutoscaling": True,
+        "autoscalerOptions": {**POD["containers"][0], "volumeMounts": [TOKEN_MOUNT], **options},
+        "headGroupSpec": {"template": {"spec": {**head, "volumes": [TOKEN]}}},
+        "workerGroupSpecs": [{"template": {"spec": workers}}],
     }
     return Declared("kubernetes:ray.io/v1:RayCluster", "ray", {"spec": groups}, "cluster")
 
@@ -96,13 +109,29 @@ VIOLATIONS: list[tuple[Rule, Declared]] = [
     (rules.no_service_account_tokens, ray_cluster({**POD, "automountServiceAccountToken": True})),
     (
         rules.no_service_account_tokens,
-        job({**POD, "volumes": [{"name": "token", "projected": {"sources": [{"serviceAccountToken": {}}]}}]}),
+        job({**POD, "volumes": [TOKEN]}),
     ),
+    (rules.no_service_account_tokens, autoscaled(head=with_container(volumeMounts=[TOKEN_MOUNT]))),
+    (rules.no_service_account_tokens, autoscaled(head={**POD, "automountServiceAccountToken": True})),
+    (rules.no_service_account_tokens, autoscaled(workers={**POD, "volumes": [TOKEN]})),
+    (
+        rules.no_service_account_tokens,
+        Declared(
+            "kubernetes:ray.io/v1:RayCluster",
+            "ray",
+            {"spec": {"headGroupSpec": {"template": {"spec": {**POD, "volumes": [TOKEN]}}}}},
+            "cluster",
+        ),
+    ),
+    (rules.pinned_images, autoscaled(image="training:latest")),
+    (rules.requests_are_limits, autoscaled(resources={})),
+    (rules.no_privileged_pods, autoscaled(securityContext={})),
 ]
 FINE = (
     job(POD),
     job(with_container(image=f"training@sha256:{'0' * 64}")),
     ray_cluster(POD),
+    autoscaled(),
     release(),
     Declared(rules.LOCAL_RUN, "ray-1", {"timeoutMinutes": 60}),
     Declared("command:local:Command", "start", {"create": "true"}, "default"),
