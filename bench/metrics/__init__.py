@@ -1,0 +1,1 @@
+"""A real Prometheus beside a real Ray: what dashboards show of it, and what reading costs."""

@@ -1,0 +1,107 @@
+"""A Prometheus of this machine, with the configuration that a cluster's gets, for pods that are processes here."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from socket import create_server
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import yaml
+
+from infra.places.cluster.manifests import monitoring
+
+VARIABLE = "TRY_PROMETHEUS"
+"""The environment variable with the path of Prometheus' program, where it is not on PATH."""
+START_SECONDS = 30.0
+
+
+class QueryError(ValueError):
+    """An expression that Prometheus refuses."""
+
+
+def program() -> str | None:
+    """Return the path of Prometheus' program; None if there is none."""
+    return os.environ.get(VARIABLE) or shutil.which("prometheus")
+
+
+def configured(targets: Mapping[str, list[str]], every_seconds: int) -> str:
+    """Return a cluster's configuration for addresses instead of names: `targets` by the job's name."""
+    config: dict[str, Any] = yaml.safe_load(
+        monitoring.config(
+            [job.removeprefix(monitoring.ARM_PREFIX) for job in targets if job.startswith(monitoring.ARM_PREFIX)]
+        )
+    )
+    config["global"] |= {"scrape_interval": f"{every_seconds}s", "scrape_timeout": f"{min(every_seconds, 10)}s"}
+    for job in config["scrape_configs"]:
+        job.pop("dns_sd_configs", None)
+        job["static_configs"] = [{"targets": targets[job["job_name"]]}]
+    return str(yaml.safe_dump(config, sort_keys=False))
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """A Prometheus that answers."""
+
+    url: str
+    pid: int = 0
+    """Of its process; 0 for one that somebody else started."""
+
+    def series(self, expression: str, seconds: float, step: float = 5) -> list[dict[str, Any]]:
+        """Return the series of an expression over the last seconds, as Prometheus answers. Raises QueryError."""
+        end = time.time()
+        parameters = {"query": expression, "start": end - seconds, "end": end, "step": step}
+        return list(self._answer("/api/v1/query_range", parameters)["result"])
+
+    def now(self, expression: str) -> list[dict[str, Any]]:
+        """Return the present values of an expression. Raises QueryError."""
+        return list(self._answer("/api/v1/query", {"query": expression})["result"])
+
+    def _answer(self, path: str, parameters: Mapping[str, Any]) -> Any:
+        try:
+            with urlopen(f"{self.url}{path}?{urlencode(parameters)}", timeout=30) as answer:  # noqa: S310 (our own)
+                return json.load(answer)["data"]
+        except HTTPError as error:
+            raise QueryError(f"{json.load(error).get('error')}: {parameters['query']}") from None
+
+
+@contextmanager
+def running(folder: Path, targets: Mapping[str, list[str]], every_seconds: int) -> Iterator[Prometheus]:
+    """Run Prometheus on loopback until the end; "prometheus" of `targets` is set here. Raises OSError."""
+    with create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    config = folder / monitoring.CONFIG_KEY
+    config.write_text(configured({**targets, monitoring.NAME: [address]}, every_seconds), encoding="utf-8")
+    command = [
+        program() or "prometheus",
+        f"--config.file={config}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address={address}",
+    ]
+    with (folder / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    try:
+        _wait_until_ready(f"http://{address}/-/ready", process, folder / "prometheus.log")
+        yield Prometheus(f"http://{address}", process.pid)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait_until_ready(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urlopen(url, timeout=5):  # noqa: S310 (our own)
+                return
+        except (URLError, OSError):
+            time.sleep(0.2)
+    raise OSError(f"Prometheus does not answer: {log.read_text(encoding='utf-8')[-1000:]}")

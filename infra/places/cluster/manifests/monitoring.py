@@ -1,0 +1,213 @@
+"""Prometheus beside a stack's Ray cluster, or what one that the cluster has needs to find it. Pure: dicts, no Pulumi.
+
+Ray's pods are found by the DNS names of headless Services, so Prometheus needs neither a token nor rights. The pods of
+runs have no metrics: only their number is known, from the answers to the same kind of question.
+"""
+
+import hashlib
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import yaml
+
+from infra.places.cluster.manifests import pod_parts
+from infra.places.cluster.manifests.jobs import component
+from infra.places.cluster.manifests.pod_parts import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, Manifest, Placement, Size
+from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS, HEAD_LABELS
+from infra.places.cluster.manifests.ray_cluster import NAME as RAY_CLUSTER
+from infra.settings.cluster import ClusterSettings
+from infra.settings.monitoring import PROMETHEUS
+
+NAME = PROMETHEUS
+PORT = 9090
+SIZE = Size(0.25, "512Mi")
+"""Measured with Ray's head and one worker, every 5 s: 0.5 % of a CPU, 65 MB."""
+EVERY_SECONDS = 15
+"""The time between two readings of a port."""
+RAY_PORT = 8080
+"""The port of each Ray pod's agent, as KubeRay sets it."""
+HEAD_PORTS = (44217, 44227)
+"""The ports of the autoscaler and of the dashboard, which only the head has (Ray's constants)."""
+RAY_SERVICE, HEAD_SERVICE = "ray-metrics", "ray-head-metrics"
+ARM_PREFIX = "arm-"
+"""Begins the name of an arm's Service, and of its job in Prometheus."""
+CLUSTER_NAME_LABEL = "ray_io_cluster"
+"""The label by which Ray's dashboards choose a cluster."""
+CONFIG_KEY = "prometheus.yml"
+CONFIG_FOLDER, DATA_FOLDER = "/etc/prometheus", "/prometheus"
+KEPT = "15d"
+KEPT_SIZE, DATA_SIZE = "1GB", "2Gi"
+"""The oldest data is deleted above the first size; the second is the volume's, with the log of what is new."""
+LABELS = {PROJECT_LABEL: PROJECT, COMPONENT_LABEL: NAME}
+POD_MONITOR = "PodMonitor"
+POD_MONITOR_API = "monitoring.coreos.com/v1"
+POD_MONITOR_CRD = "podmonitors.monitoring.coreos.com"
+_DIGITS = 12
+
+
+DASHBOARD_PREFIX, DASHBOARD_LABEL = "grafana-", "grafana_dashboard"
+DIGEST_ANNOTATION = "ray-worth-it/digest"
+"""SHA-256 of a dashboard's text."""
+FORWARDED_URL = f"http://127.0.0.1:{PORT}"
+"""Prometheus' address while its port is forwarded."""
+
+
+@dataclass(frozen=True)
+class Monitoring:
+    """How a stack's Ray cluster is observed."""
+
+    way: str
+    """`prometheus` or `existing`."""
+    image: str
+    """Prometheus' image."""
+    placement: Placement
+    """That of all pods that do not train."""
+    namespace: str
+    """The namespace whose pods may read Prometheus, or the one of the Prometheus that exists."""
+    arms: tuple[str, ...]
+    labels: tuple[tuple[str, str], ...]
+    """Labels by which the Prometheus that exists chooses its PodMonitors."""
+
+    @property
+    def hashed(self) -> Manifest:
+        """Return what can change a run: who reads Ray's ports, and how often."""
+        return {"by": self.way, "everySeconds": EVERY_SECONDS}
+
+
+def services(monitoring: Monitoring) -> dict[str, Manifest]:
+    """Return the headless Services by name, whose DNS names have the addresses of pods: Ray's, its head's, each
+    arm's."""
+    if monitoring.way != NAME:
+        return {}
+    arms = {f"{ARM_PREFIX}{arm}": {PROJECT_LABEL: PROJECT, COMPONENT_LABEL: component(arm)} for arm in monitoring.arms}
+    selectors = {RAY_SERVICE: CLUSTER_LABELS, HEAD_SERVICE: HEAD_LABELS, **arms}
+    return {
+        name: {"clusterIP": "None", "selector": dict(selector), "ports": _ports(name)}
+        for name, selector in selectors.items()
+    }
+
+
+def _ports(service: str) -> list[Manifest]:
+    """Return a headless Service's ports; those of an arm's are never called, and a Service needs one."""
+    numbers = HEAD_PORTS if service == HEAD_SERVICE else (RAY_PORT,)
+    return [{"name": f"tcp-{number}", "port": number, "protocol": "TCP"} for number in numbers]
+
+
+def service() -> Manifest:
+    """Return the Service at which Prometheus answers inside the cluster."""
+    return {
+        "type": "ClusterIP",
+        "selector": dict(LABELS),
+        "ports": [{"name": "http", "port": PORT, "targetPort": PORT, "protocol": "TCP"}],
+    }
+
+
+def config(arms: Sequence[str]) -> str:
+    """Return Prometheus' configuration. Of an arm's pods none is read: `prometheus_sd_discovered_targets` counts
+    them."""
+    named = [{"target_label": CLUSTER_NAME_LABEL, "replacement": RAY_CLUSTER}]
+    jobs = [
+        {"job_name": "ray", "dns_sd_configs": [_dns(RAY_SERVICE, RAY_PORT)], "relabel_configs": named},
+        {
+            "job_name": "ray-head",
+            "dns_sd_configs": [_dns(HEAD_SERVICE, port) for port in HEAD_PORTS],
+            "relabel_configs": named,
+        },
+        {"job_name": NAME, "static_configs": [{"targets": [f"localhost:{PORT}"]}]},
+        *(
+            {
+                "job_name": f"{ARM_PREFIX}{arm}",
+                "dns_sd_configs": [_dns(f"{ARM_PREFIX}{arm}", RAY_PORT)],
+                "relabel_configs": [{"action": "drop"}],
+            }
+            for arm in arms
+        ),
+    ]
+    every = {"scrape_interval": f"{EVERY_SECONDS}s", "scrape_timeout": "10s"}
+    text: str = yaml.safe_dump({"global": every, "scrape_configs": jobs}, sort_keys=False)
+    return text
+
+
+def _dns(name: str, port: int) -> Manifest:
+    return {"names": [name], "type": "A", "port": port, "refresh_interval": "5s"}
+
+
+def config_map(monitoring: Monitoring) -> tuple[str, Manifest]:
+    """Return the name and the contents of the object with the configuration, named by a hash of it."""
+    text = config(monitoring.arms)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+    return f"{NAME}-{digest}", {"immutable": True, "data": {CONFIG_KEY: text}}
+
+
+def deployment(monitoring: Monitoring) -> Manifest:
+    """Return the spec of the Deployment of one pod, whose data ends with it."""
+    name, _ = config_map(monitoring)
+    main = pod_parts.container(NAME, monitoring.image, SIZE)
+    main |= {
+        "args": [
+            f"--config.file={CONFIG_FOLDER}/{CONFIG_KEY}",
+            f"--storage.tsdb.path={DATA_FOLDER}",
+            f"--storage.tsdb.retention.time={KEPT}",
+            f"--storage.tsdb.retention.size={KEPT_SIZE}",
+        ],
+        "ports": [{"name": "http", "containerPort": PORT}],
+        "readinessProbe": {"httpGet": {"path": "/-/ready", "port": PORT}, "periodSeconds": 5},
+    }
+    pod = pod_parts.pod(main, bare(monitoring.placement))
+    pod = pod_parts.mounted(pod, "config", CONFIG_FOLDER, {"configMap": {"name": name}})
+    pod = pod_parts.mounted(pod, "data", DATA_FOLDER, {"emptyDir": {"sizeLimit": DATA_SIZE}}, read_only=False)
+    return {
+        "replicas": 1,
+        "strategy": {"type": "Recreate"},
+        "selector": {"matchLabels": dict(LABELS)},
+        "template": {"metadata": pod_parts.metadata(monitoring.placement, LABELS), "spec": pod},
+    }
+
+
+def bare(placement: Placement) -> Placement:
+    """Return the placement of a pod that is none of Ray's: without the project's modules, and without shared memory."""
+    return replace(placement, modules=None, shared_memory=None)
+
+
+def dashboard_object(name: str, text: str) -> Manifest:
+    """Return the ConfigMap of a Grafana dashboard, with the label by which Grafana's usual sidecar finds it."""
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": f"{DASHBOARD_PREFIX}{name}-{digest[:_DIGITS]}",
+            "labels": {PROJECT_LABEL: PROJECT, DASHBOARD_LABEL: "1"},
+            "annotations": {DIGEST_ANNOTATION: digest},
+        },
+        "immutable": True,
+        "data": {f"{name}.json": text},
+    }
+
+
+def pod_monitor() -> Manifest:
+    """Return the spec of a PodMonitor. The head's two other ports are no ports of its pod's spec, which stays as it is
+    without monitoring: so they are put into the address."""
+    every = {"interval": f"{EVERY_SECONDS}s", "scrapeTimeout": "10s"}
+    named = {"targetLabel": CLUSTER_NAME_LABEL, "replacement": RAY_CLUSTER}
+    of_head = {"sourceLabels": ["__meta_kubernetes_pod_label_ray_io_node_type"], "action": "keep", "regex": "head"}
+    endpoints: list[Manifest] = [{"port": "metrics", **every, "relabelings": [named]}]
+    for port in HEAD_PORTS:
+        moved = {
+            "sourceLabels": ["__address__"],
+            "regex": r"(.+):\d+",
+            "targetLabel": "__address__",
+            "replacement": f"$1:{port}",
+        }
+        instance = {"sourceLabels": ["__address__"], "targetLabel": "instance"}
+        endpoints.append({"port": "metrics", **every, "relabelings": [of_head, moved, instance, named]})
+    return {"selector": {"matchLabels": dict(CLUSTER_LABELS)}, "podMetricsEndpoints": endpoints}
+
+
+def addresses(cluster: ClusterSettings, kubeconfig: str) -> list[str]:
+    """Return a line for Prometheus, with the command that makes it answer on this machine, and one for Grafana."""
+    way = [f"--kubeconfig={kubeconfig}", f"--namespace={cluster.namespace}"]
+    command = shlex.join(["kubectl", *way, "port-forward", f"service/{NAME}", str(PORT)])
+    prometheus = [f"Prometheus: {FORWARDED_URL}, while this runs:  {command}"] if cluster.monitoring == NAME else []
+    return prometheus + ([f"Grafana: {cluster.grafana_url}"] if cluster.grafana_url else [])

@@ -1,0 +1,121 @@
+"""The Grafana dashboards of the image's own Ray as a Pulumi dynamic resource: ConfigMaps of what a short Job generates.
+
+The state has their digests and not their texts, which are hundreds of kilobytes. The ConfigMaps are immutable, named by
+a hash of their contents, and deleted with the resource. The state holds the provider pickled by reference: this module
+and its class keep their names for ever.
+"""
+
+import base64
+import binascii
+import json
+import zlib
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, DiffResult, Resource
+
+from infra.places.cluster.api import kube, short_job
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.short_job import ShortJobError
+from infra.places.cluster.manifests import monitoring
+from infra.places.cluster.manifests.pod_parts import (
+    UNPACKED_VARIABLES,
+    Manifest,
+    Placement,
+    Size,
+    container,
+    labels,
+    metadata,
+    pod,
+)
+from infra.programs import UserError
+from infra.provider import Provider, changed
+from infra.settings.problem import set_line
+from training.contract.provenance import PROJECT
+
+NAME = "ray-dashboards"
+GENERATOR = PROJECT / "training" / "image" / "dashboards.py"
+SIZE = Size(0.5, "512Mi")
+SECONDS = 900.0
+"""The time for the Job: an image of some gigabytes may have to be pulled first."""
+
+
+class NoDashboardsError(UserError):
+    """An image whose Ray generates no dashboards, or a cluster that does not take them."""
+
+
+class RayDashboards(Resource, module="cluster", name="RayDashboards"):
+    """The digests of an image's dashboards, canonical JSON: SHA-256 by the ConfigMap's name."""
+
+    digests: pulumi.Output[str]
+
+    def __init__(self, name: str, properties: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
+        super().__init__(RayDashboardsProvider(), name, properties | {"digests": None}, opts)
+
+
+class RayDashboardsProvider(Provider):
+    """Generates dashboards when the resource is created; deletes them with it."""
+
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
+        """Replace the resource for another image or namespace."""
+        replaced = bool(changed(olds, news, "pod", "namespace"))
+        return DiffResult(changes=replaced, replaces=["pod"] if replaced else [], delete_before_replace=True)
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Generate the dashboards in the image, and create their ConfigMaps. Raises NoDashboardsError."""
+        try:
+            api = kube.connect(props["kubeconfig"])
+            log = short_job.run(api, props["namespace"], NAME, json.loads(props["pod"]), SECONDS)
+            digests = _create(api, props["namespace"], _unpacked(log))
+        except (KubeError, ShortJobError, ValueError, zlib.error) as error:
+            raise NoDashboardsError(_failure(props["image"], error)) from None
+        return CreateResult(NAME, props | {"digests": json.dumps(digests, sort_keys=True)})
+
+    def delete(self, _id: str, props: dict[str, Any]) -> None:
+        """Delete the ConfigMaps. Raises KubeError."""
+        api = kube.connect(props["kubeconfig"])
+        for name in json.loads(props["digests"]):
+            kube.delete(api, f"{_path(props['namespace'])}/{name}")
+
+
+def pod_of(placement: Placement) -> Manifest:
+    """Return the pod that generates an image's dashboards: placed and restricted like all other pods."""
+    bare = monitoring.bare(placement)
+    command = ["python", "-c", GENERATOR.read_text(encoding="utf-8")]
+    main = container(NAME, placement.image, SIZE, command=command, environment=UNPACKED_VARIABLES)
+    return {"metadata": metadata(bare, labels(NAME)), "spec": pod(main, bare)}
+
+
+def _unpacked(log: str) -> dict[str, str]:
+    """Return the dashboards from the last line of a pod's log. Raises ValueError or zlib.error."""
+    lines = log.strip().splitlines()
+    if not lines:
+        raise ValueError("its log is empty")
+    texts: dict[str, str] = json.loads(zlib.decompress(base64.b64decode(lines[-1], validate=True)))
+    return texts
+
+
+def _create(api: Any, namespace: str, texts: dict[str, str]) -> dict[str, str]:
+    """Create a ConfigMap for each dashboard; one that is there has the same contents, as its name says."""
+    digests = {}
+    for name, text in texts.items():
+        item = monitoring.dashboard_object(f"ray-{name}", text)
+        digests[item["metadata"]["name"]] = item["metadata"]["annotations"][monitoring.DIGEST_ANNOTATION]
+        try:
+            kube.create(api, _path(namespace), item)
+        except KubeError as error:
+            if error.status != 409:
+                raise
+    return digests
+
+
+def _path(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+def _failure(image: str, error: Exception) -> str:
+    log = error.log if isinstance(error, ShortJobError) else ""
+    lines = "".join(f"\n  {line}" for line in log.splitlines()[-1:])
+    why = "the line is not what was printed" if isinstance(error, binascii.Error | zlib.error) else str(error)
+    off = set_line("monitoring", "none")
+    return f"the dashboards of the Ray in {image} could not be generated: {why}{lines}\nWithout metrics:  {off}"
