@@ -1,0 +1,105 @@
+"""Asks Kueue's objects: a queue with its quota, and whether a workload was evicted."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from infra.places.cluster.api import kube
+from infra.places.cluster.manifests import ray_cluster
+from infra.places.cluster.manifests.pod_parts import PROJECT_LABEL, RUN_LABEL
+
+GROUP = "kueue.x-k8s.io"
+UID_LABEL = f"{GROUP}/job-uid"
+"""The label of a Workload with the uid of the object that it is for."""
+EVICTED, ACTIVE, RESERVED, FINISHED = "Evicted", "Active", "QuotaReserved", "Finished"
+
+LAST = "9999-12-31T23:59:59Z"
+"""A time after all others."""
+
+Object = Mapping[str, Any]
+
+
+def version(api: Any) -> str:
+    """Return the version of Kueue's API that the cluster prefers; "" without Kueue. Raises KubeError."""
+    group = kube.find(api, f"/apis/{GROUP}")
+    return str(group["preferredVersion"]["groupVersion"]) if group else ""
+
+
+def local_queues(api: Any, served: str, namespace: str) -> dict[str, Object]:
+    """Return the LocalQueues of a namespace by name. Raises KubeError."""
+    queues = kube.items(api, f"/apis/{served}/namespaces/{namespace}/localqueues")
+    return {str(queue["metadata"]["name"]): queue for queue in queues}
+
+
+def why_inactive(queue: Object) -> str:
+    """Return why a LocalQueue or ClusterQueue admits nothing; "" if it does, or does not say."""
+    conditions = queue.get("status", {}).get("conditions", ())
+    return next(
+        (str(each.get("message") or each.get("reason"))
+         for each in conditions if each["type"] == ACTIVE and each["status"] == "False"),
+        "",
+    )  # fmt: skip
+
+
+def eviction(api: Any, namespace: str, job: Object) -> str:
+    """Return why Kueue evicted a Job, or the RayCluster while that ran; "" if it did not. Raises KubeError."""
+    served = version(api)
+    if not served:
+        return ""
+    workloads = f"/apis/{served}/namespaces/{namespace}/workloads"
+    of_job = kube.items(api, workloads, labelSelector=f"{UID_LABEL}={job['metadata']['uid']}")
+    path = f"/apis/{ray_cluster.API_VERSION}/namespaces/{namespace}/rayclusters/{ray_cluster.NAME}"
+    ray = kube.find(api, path)
+    of_ray = kube.items(api, workloads, labelSelector=f"{UID_LABEL}={ray['metadata']['uid']}") if ray else []
+    times = job.get("status", {})
+    began, ended = times.get("startTime", ""), times.get("completionTime", LAST)
+    reasons = [evicted(workload) for workload in of_job] + [evicted(workload, began, ended) for workload in of_ray]
+    return next(filter(None, reasons), "")
+
+
+def evicted(workload: Object, began: str = "", ended: str = LAST) -> str:
+    """Return why a workload was evicted between two times, as Kubernetes writes them; "" if it was not. The condition
+    stays when the workload is admitted again: it is false then, and of that time."""
+    status = workload.get("status", {})
+    reasons = [str(each["reason"]) for each in status.get("schedulingStats", {}).get("evictions", ())]
+    evictions = [each for each in status.get("conditions", ()) if each["type"] == EVICTED]
+    if not any(
+        each["lastTransitionTime"] >= began and (each["status"] == "False" or each["lastTransitionTime"] <= ended)
+        for each in evictions
+    ):
+        return ""
+    return reasons[-1] if reasons else str(evictions[0]["reason"])
+
+
+def troubles(api: Any, namespace: str) -> dict[str, str]:
+    """Return a sentence for each object of this project that Kueue evicted, or has not admitted. The keys differ for
+    each time that it did. Raises KubeError."""
+    served = version(api)
+    workloads = kube.items(api, f"/apis/{served}/namespaces/{namespace}/workloads") if served else []
+    return {
+        f"{workload['metadata']['uid']} {condition['lastTransitionTime']}": f"{_name(workload)}: {text}"
+        for workload in workloads
+        if PROJECT_LABEL in _labels(workload)
+        for condition, text in [_trouble(workload)]
+        if text
+    }
+
+
+def _trouble(workload: Object) -> tuple[Mapping[str, str], str]:
+    """Return a condition of a workload, and what it means; "" if nothing is wrong."""
+    conditions = {each["type"]: each for each in workload.get("status", {}).get("conditions", ())}
+    reserved: Mapping[str, str] = conditions.get(RESERVED, {"status": "", "lastTransitionTime": ""})
+    if reason := evicted(workload):
+        what = "" if reserved["status"] == "True" else f": {conditions[EVICTED]['message']}"
+        return conditions[EVICTED], f"evicted by Kueue ({reason}){what}"
+    if reserved["status"] == "False" and FINISHED not in conditions:
+        return reserved, f"waits in queue {workload['spec']['queueName']}: {reserved['message']}"
+    return reserved, ""
+
+
+def _labels(workload: Object) -> Mapping[str, str]:
+    return dict(workload["spec"]["podSets"][0]["template"].get("metadata", {}).get("labels", {}))
+
+
+def _name(workload: Object) -> str:
+    """Return the name of a run, or of the RayCluster."""
+    return str(_labels(workload).get(RUN_LABEL, workload["metadata"]["ownerReferences"][0]["name"]))

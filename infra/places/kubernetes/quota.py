@@ -1,0 +1,262 @@
+"""Whether a queue of Kueue's will ever admit a measurement: the RayCluster, which is kept, and one run beside it.
+
+What others use now is no obstacle: it ends. What the measurement needs above the whole quota is: both would wait for
+each other for ever, and Kueue would say so to nobody.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from infra.places.cluster.api import kube, kueue
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.nodes import tolerates
+from infra.places.cluster.fit import Measurement, Size, arms_to_leave_out, measurement_of, without_arms_line
+from infra.places.cluster.manifests import ray_cluster
+from infra.places.cluster.manifests.pods import pods_of
+from infra.settings.problem import Problem, set_line
+from infra.settings.sections import ON
+from infra.settings.settings import Settings
+from training.contract.arms import ARMS, counted
+
+UNLIMITED = float("inf")
+LIST = "kubectl get localqueues"
+PODS = "pods"
+"""The resource under which a queue that covers it counts pods."""
+
+Amounts = Mapping[str, float]
+"""By resource: CPUs, bytes, or a number of GPUs."""
+
+
+@dataclass(frozen=True)
+class Flavor:
+    """One kind of node of a ClusterQueue, with the most of each resource that it may ever give."""
+
+    name: str
+    most: Amounts
+    closed_to: frozenset[bool] = frozenset()
+    """Pods that may not be on such nodes: True for those that train, False for the others."""
+
+
+@dataclass(frozen=True)
+class PodSet:
+    """Pods that are admitted as a whole, and in each group of resources on one kind of node."""
+
+    amounts: Amounts
+    trains: bool
+
+
+def problems(api: Any, settings: Settings) -> Iterator[Problem]:
+    """Find that there is no Kueue, no such queue, one that admits nothing, or too little quota. Who may not read any of
+    that is let through. Raises KubeError."""
+    if not settings.of_cluster.queue:
+        return
+    try:
+        yield from _problems(api, settings, settings.of_cluster.queue)
+    except KubeError as error:
+        if error.status != 403:
+            raise
+
+
+def _problems(api: Any, settings: Settings, name: str) -> Iterator[Problem]:
+    namespace, without = settings.of_cluster.namespace, "pulumi config rm queue"
+    served = kueue.version(api)
+    if not served:
+        yield Problem(f"queue is {name}, and this cluster has no Kueue", fixes=(without,))
+        return
+    queues = kueue.local_queues(api, served, namespace)
+    existing = kube.find(api, f"/api/v1/namespaces/{namespace}")
+    if existing is None and settings.of_cluster.create_namespace:
+        yield Problem(
+            f"queue is {name}, a LocalQueue of namespace {namespace}, which does not exist: have both made, and then",
+            fixes=(set_line("createNamespace", "false"),),
+        )
+        return
+    if name not in queues:
+        ways = [set_line("queue", each) for each in sorted(queues)] or [f"{LIST} --all-namespaces"]
+        yield Problem(f"namespace {namespace} has no LocalQueue {name}", fixes=(*ways, without))
+        return
+    of_cluster = str(queues[name]["spec"]["clusterQueue"])
+    cluster_queue = kube.find(api, f"/apis/{served}/clusterqueues/{of_cluster}")
+    if cluster_queue is None:
+        yield Problem(f"LocalQueue {name} names a ClusterQueue that there is not: {of_cluster}", fixes=(without,))
+        return
+    # A LocalQueue of a ClusterQueue that is stopped says no more than that it is.
+    for kind, queue in (("ClusterQueue", cluster_queue), ("LocalQueue", queues[name])):
+        if why := kueue.why_inactive(queue):
+            yield Problem(f"{kind} {queue['metadata']['name']} admits nothing: {why}", fixes=(without,))
+            return
+    if not selects(
+        cluster_queue["spec"].get("namespaceSelector"), (existing or {}).get("metadata", {}).get("labels", {})
+    ):
+        yield Problem(
+            f"ClusterQueue {of_cluster} admits nothing of namespace {namespace}: its namespaceSelector does not match"
+            " the namespace's labels",
+            fixes=(f"kubectl get namespace {namespace} --show-labels", without),
+        )
+        return
+    measurement = measurement_of(settings.recipe, settings.run.worker_memory, settings.of_cluster, settings.arms)
+    groups = flavors(cluster_queue, lambda flavor: closed_to(api, f"/apis/{served}/resourceflavors/{flavor}", settings))
+    yield from too_little(of_cluster, groups, measurement, settings.of_cluster.gpu_resource)
+
+
+def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Return whether a label selector, as Kubernetes defines it, selects these labels; none at all selects nothing."""
+    if selector is None:
+        return False
+    met = {
+        "In": lambda each: labels.get(each["key"]) in each["values"],
+        "NotIn": lambda each: labels.get(each["key"]) not in each["values"],
+        "Exists": lambda each: each["key"] in labels,
+        "DoesNotExist": lambda each: each["key"] not in labels,
+    }
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(
+        met[each["operator"]](each) for each in selector.get("matchExpressions", ())
+    )
+
+
+def closed_to(api: Any, path: str, settings: Settings) -> frozenset[bool]:
+    """Return which pods Kueue does not put on a ResourceFlavor's nodes: it has a taint that they do not tolerate, or
+    another value of a label that they select. Raises KubeError."""
+    flavor: Mapping[str, Any] = (kube.find(api, path) or {}).get("spec", {})
+    spec = ray_cluster.spec(pods_of(settings).ray_cluster)
+    templates = {False: spec["headGroupSpec"]["template"], True: spec["workerGroupSpecs"][0]["template"]}
+    return frozenset(trains for trains, template in templates.items() if not takes(flavor, template["spec"]))
+
+
+def takes(flavor: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
+    """Return whether Kueue puts pods of this spec on a ResourceFlavor's nodes."""
+    labels = flavor.get("nodeLabels", {})
+    tolerations = [*pod.get("tolerations", ()), *flavor.get("tolerations", ())]
+    taints = [taint for taint in flavor.get("nodeTaints", ()) if taint["effect"] != "PreferNoSchedule"]
+    return all(any(tolerates(each, taint) for each in tolerations) for taint in taints) and all(
+        labels[key] == value for key, value in pod.get("nodeSelector", {}).items() if key in labels
+    )
+
+
+def too_little(
+    queue: str, groups: Sequence[Sequence[Flavor]], measurement: Measurement, gpu_resource: str
+) -> Iterator[Problem]:
+    """Refuse what no quota holds: by resource what the RayCluster and the largest run need at once, and what there
+    is. Liftable: Kueue may be told to ignore resources, or to count them otherwise, and that is in its own settings."""
+
+    def fits(smaller: Measurement) -> bool:
+        return all(holds(groups, pod_sets(smaller, arm, gpu_resource)) for arm in smaller.arms)
+
+    if fits(measurement):
+        return
+    short = [arm for arm in measurement.arms if not holds(groups, pod_sets(measurement, arm, gpu_resource))]
+    needed = [pods.amounts for pods in pod_sets(measurement, short[0], gpu_resource)]
+    names = [name for name in dict.fromkeys(name for amounts in needed for name in amounts) if _counts(groups, name)]
+    totals = {name: sum(amounts.get(name, 0.0) for amounts in needed) for name in names}
+    above = {name: total for name, total in totals.items() if total > _sum(groups, name)} or totals
+    listed = "; ".join(f"{shown(name, total)} of {_offered(groups, name)}" for name, total in above.items())
+    fewer = (n for n in range(measurement.workers - 1, 0, -1) if fits(replace(measurement, workers=n)))
+    ways = without_arms_line(arms_to_leave_out(measurement, fits))
+    ways += [set_line("workers", number) for number in list(fewer)[:1]]
+    yield Problem(
+        f"ClusterQueue {queue} never admits the Ray cluster of"
+        f" {counted(measurement.workers, 'worker')} and {' or '.join(short)} at the same time, and the first is kept"
+        f" while the others run: both would wait for ever. With {short[0]} they need {listed}",
+        fixes=(*ways, "pulumi config rm queue", set_line("allowOversubscription", ON)),
+        liftable=True,
+    )
+
+
+def flavors(queue: Mapping[str, Any], closed: Callable[[str], frozenset[bool]]) -> list[list[Flavor]]:
+    """Return the flavours of each group of resources, with quota and what may be borrowed of a cohort; `closed` says of
+    each to which pods it is closed."""
+    of_cohort = queue["spec"].get("cohortName") or queue["spec"].get("cohort")
+    return [
+        [
+            Flavor(
+                str(flavor["name"]),
+                {each["name"]: _most(each, bool(of_cohort)) for each in flavor["resources"]},
+                closed(str(flavor["name"])),
+            )
+            for flavor in group["flavors"]
+        ]
+        for group in queue["spec"].get("resourceGroups", ())
+    ]
+
+
+def _most(resource: Mapping[str, Any], may_borrow: bool) -> float:
+    from kubernetes.utils import parse_quantity
+
+    if may_borrow and resource.get("borrowingLimit") is None:
+        return UNLIMITED
+    borrowed = resource.get("borrowingLimit", 0) if may_borrow else 0
+    return float(parse_quantity(resource["nominalQuota"])) + float(parse_quantity(borrowed))
+
+
+def pod_sets(measurement: Measurement, arm: str, gpu_resource: str) -> list[PodSet]:
+    """Return what is admitted as a whole, in Kueue's order: Ray's head, its workers, the arm's pods."""
+    workers = [measurement.worker] * measurement.workers
+    trains = ARMS[arm].start != "ray"
+    sets = ([measurement.head], False), (workers, True), (measurement.of_run(ARMS[arm]), trains)
+    return [PodSet(_amounts(pods, gpu_resource), of_training) for pods, of_training in sets]
+
+
+def _amounts(pods: Sequence[Size], gpu_resource: str) -> dict[str, float]:
+    total = {
+        "cpu": sum(pod.cpus for pod in pods),
+        "memory": float(sum(pod.memory_bytes for pod in pods)),
+        gpu_resource: float(sum(pod.gpus for pod in pods)),
+        PODS: float(len(pods)),
+    }
+    return {name: amount for name, amount in total.items() if amount}
+
+
+def holds(groups: Sequence[Sequence[Flavor]], needed: Sequence[PodSet]) -> bool:
+    """Return whether each set of pods finds quota in every group of resources that it needs, all at once.
+
+    A set gets the first flavour that is open to it and has room, as Kueue gives it: what would fit in another order
+    waits.
+    """
+    used: dict[tuple[str, str], float] = defaultdict(float)
+    for pods in needed:
+        requests = {name: amount for name, amount in pods.amounts.items() if _counts(groups, name)}
+        if not all(any(name in flavor.most for group in groups for flavor in group) for name in requests):
+            return False
+        for group in groups:
+            of_group = {name: requests[name] for name in group[0].most if name in requests}
+            chosen = _first(group, pods.trains, of_group, used)
+            if chosen is None:
+                return False
+            for name, amount in of_group.items():
+                used[chosen.name, name] += amount
+    return True
+
+
+def _first(
+    group: Sequence[Flavor], trains: bool, requests: Amounts, used: Mapping[tuple[str, str], float]
+) -> Flavor | None:
+    for flavor in group:
+        room = all(used[flavor.name, name] + amount <= flavor.most[name] + 1e-9 for name, amount in requests.items())
+        if not requests or (room and trains not in flavor.closed_to):
+            return flavor
+    return None
+
+
+def _counts(groups: Sequence[Sequence[Flavor]], name: str) -> bool:
+    """Return whether a resource needs quota: the number of pods does in a queue that covers it alone."""
+    return name != PODS or any(name in flavor.most for group in groups for flavor in group)
+
+
+def _sum(groups: Sequence[Sequence[Flavor]], name: str) -> float:
+    return sum(flavor.most.get(name, 0.0) for group in groups for flavor in group)
+
+
+def _offered(groups: Sequence[Sequence[Flavor]], name: str) -> str:
+    offers = [(flavor.name, flavor.most[name]) for group in groups for flavor in group if name in flavor.most]
+    if not offers:
+        return "none"
+    return " and ".join(f"{shown(name, most)} in flavor {flavor}" for flavor, most in offers)
+
+
+def shown(name: str, amount: float) -> str:
+    """`2.5 cpu`, `6 GiB memory`, or `any` for what has no limit."""
+    if amount == UNLIMITED:
+        return "any"
+    return f"{amount / 2**30:g} GiB {name}" if name == "memory" else f"{amount:g} {name}"
