@@ -21,7 +21,7 @@ from compare.intervals import ratio_interval
 from training.contract import provenance
 from training.launch import environment
 from training.machine import machine_lock, topology
-from training.workloads.script.commands import threading
+from training.workloads.script.commands import WITHOUT_GPU, threading
 from training.workloads.script.environment import observed_by
 from training.workloads.script.observations import read, settled_step_seconds
 
@@ -101,7 +101,9 @@ def measure(name: str, python: str, number: int, epochs: int) -> Repeat:
 
 
 def _run(command: list[str], ticks: Path, observed_into: Path | None) -> None:
-    variables = environment.allowed(os.environ) | threading(1) | {"TICKS": str(ticks), "PYTHONHASHSEED": "0"}
+    variables = (
+        environment.allowed(os.environ) | threading(1) | WITHOUT_GPU | {"TICKS": str(ticks), "PYTHONHASHSEED": "0"}
+    )
     if observed_into:
         variables |= observed_by(observed_into, steps=0)
     done = subprocess.run(command, env=variables, check=False, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)

@@ -18,6 +18,7 @@ from compare.measurement import NO_REPEAT, Context, Measurement, Run, measure
 from compare.measures import numbers_of
 from compare.projection import project
 from compare.qualifiers import qualifiers
+from compare.ray_data import GAIN, ROWS_EQUAL, data_pair
 from compare.run_numbers import link, reserved
 from compare.schema import (
     SCHEMA_VERSION,
@@ -31,7 +32,7 @@ from compare.schema import (
 from compare.search import search_of
 from compare.step_parts import step_times
 from compare.stopping import ending
-from compare.value import Missing, Summary, Value
+from compare.value import Check, Missing, Summary, Value
 from compare.verdict import Findings, MeasuredArm, details, first_words, verdict
 from training.contract.arms import ARMS, RAY
 from training.contract.recipe import canonical
@@ -68,7 +69,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         workload=context.recipe.workload,
         recipe=context.recipe.to_dict(),
         settings=dict(context.settings),
-        checks={name: check.passed for name, check in findings.fairness.checks.items()},
+        checks={name: check.passed for name, check in _checks(findings).items()},
         reasons=_reasons(findings) | {f"verdict.{name}": remark for name, remark in remarks.items()},
         projection=known(findings.projection),
         workers_curve=None if isinstance(points, Missing) else _curve(points),
@@ -77,6 +78,12 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         measurement=context.key,
         auto=findings.ending or "",
     )
+
+
+def _checks(findings: Findings) -> dict[str, Check]:
+    """Return the checks of all arms that are compared, and that of Ray Data's, which the answer does not depend on."""
+    with_data = findings.with_data
+    return {**findings.fairness.checks, **({ROWS_EQUAL: with_data.rows} if with_data else {})}
 
 
 def known(value: T | Missing) -> T | None:
@@ -90,8 +97,12 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
     others = quiet.observe(measurement)
     fair = fairness.verify(measurement, others.check)
     claim, lacks = claim_of(measurement, fair)
-    numbers, catalogue = numbers_of(measurement), measures.ratios_of(context.recipe.workload)
+    numbers, catalogue = (
+        numbers_of(measurement),
+        measures.ratios_of(context.recipe.workload, context.recipe.worker_gpus),
+    )
     why_nothing = lacks if fair.failed else "" if measurement.repeats else NO_REPEAT
+    with_data = data_pair(measurement)
     if why_nothing:
         nothing = Missing(why_nothing)
         ratios = {each.name: Summary[Estimate](nothing) for each in catalogue}
@@ -99,6 +110,9 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
     else:
         ratios = {each.name: _ratio(each, numbers.ratios[each.name], claim, rule) for each in catalogue}
         contests = compare_clocks(measurement, claim)
+    if with_data:  # by itself: whether the other arms can be compared says nothing of these two
+        gain = next(each for each in catalogue if each.name == GAIN)
+        ratios[GAIN] = with_data.gain(_ratio(gain, numbers.ratios[GAIN], gain.claims[0], rule))
     epochs = Missing(why_nothing) if why_nothing else epochs_to_win(list(contests.values()))
     words = "Not comparable" if fair.failed else answer(list(contests.values()), claim)
     why_no_model = why_nothing or ("" if claim == "same work" else f"the claim is `{claim}`: {lacks}")
@@ -118,7 +132,8 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
         workers_curve=Missing(why_no_model) if why_no_model else curve(measurement, projection),
         search=search_of(measurement, claim, why_nothing),
         qualifiers=qualifiers(measurement, estimates, others, fair.checks),
-        arms={name: _arm(name, measurement, numbers.of_arms[name]) for name in measurement.arms},
+        arms={name: _arm(name, measurement, numbers.of_arms[name]) for name in numbers.of_arms},
+        with_data=with_data,
         ending=ending(words, list(contests.values()), claim, len(measurement.repeats)) if context.is_auto else None,
     )
 
@@ -154,7 +169,7 @@ def _arm(name: str, measurement: Measurement, values: Mapping[str, Sequence[Valu
     if threads is None:
         missing["computeThreads"] = Missing(first.reasons.get("workers.computeThreads", "not counted"))
     summary = ArmSummary(
-        role=ARMS[name].role(measurement.recipe.workload),
+        role=ARMS[name].role(measurement.recipe.workload, measurement.recipe.worker_gpus),
         title=measurement.requests[name].title,
         measures={measure: known(value) for measure, value in spreads.items()},
         startup_phases=_median_phases(runs),
@@ -205,7 +220,7 @@ def _reasons(findings: Findings) -> dict[str, str]:
     reasons = {
         **measurement.left_out,
         **measurement.absent,
-        **{f"checks.{name}": check.why for name, check in findings.fairness.checks.items() if check.passed is not True},
+        **{f"checks.{name}": check.why for name, check in _checks(findings).items() if check.passed is not True},
         **{f"work.{name}": check.why for name, check in findings.fairness.work.items() if check.passed is not True},
         **{name: summary.warning for name, summary in summaries.items()},
         **{name: value.reason for name, value in values.items() if isinstance(value, Missing)},

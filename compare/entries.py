@@ -84,9 +84,10 @@ class Ratio:
 
         Why there is none, where an arm was not measured or a run has no such number, is said of all runs that lack it.
         """
-        absent = [name for name in (self.above, self.below) if name not in measurement.arms]
+        measured = {*measurement.arms, *measurement.variants}
+        absent = [name for name in (self.above, self.below) if name not in measured]
         if absent and measurement.repeats:
-            return [Missing(measurement.absent[absent[0]])] * len(measurement.repeats)
+            return [Missing(measurement.absent.get(absent[0], self.otherwise))] * len(measurement.repeats)
         sides = list(zip(numbers[self.above], numbers[self.below], strict=True))
         runs = [*measurement.by_arm[self.above], *measurement.by_arm[self.below]]
         of_runs = zip(runs, [*numbers[self.above], *numbers[self.below]], strict=True)

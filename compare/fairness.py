@@ -11,6 +11,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
+from compare import gpus
 from compare.measurement import Measurement, Repeat, Requested, Run
 from compare.value import Check
 from training.contract.arms import counted
@@ -50,6 +51,7 @@ def verify(measurement: Measurement, machine_quiet: Check) -> Fairness:
         "replicasAsAsked": _replicas(runs, wanted, measurement.workload.replica),
         "threadsAsAsked": _threads(runs, wanted),
         **_of_cpus(measurement.workload, runs, wanted),
+        **(gpus.as_asked(measurement) if measurement.recipe.worker_gpus else {}),
         "sameWork": _same_work_or_result(measurement, work),
         **_same_failed_trials(measurement.repeats),
         **_same_made_with(measurement.repeats),
@@ -162,7 +164,7 @@ def _cpus_as_asked(runs: Sequence[Run], wanted: Mapping[str, Requested]) -> Chec
 
 def _wrong_cpus(run: Run, wanted: Requested) -> str:
     threads, had = wanted.threads, _cpus_of(run)
-    wanted_cpus, allowed = threads * wanted.processes, run.result.provenance.cpus_allowed
+    wanted_cpus, allowed = math.ceil(round(wanted.cpus, 3)) * wanted.processes, run.result.provenance.cpus_allowed
     if len(had) != min(wanted_cpus, allowed):
         cpus_had = f"{counted(len(had), 'CPU')} ({_numbers(had)})"
         return f"the ranks of {run.name} had {cpus_had}, not {min(wanted_cpus, allowed)}"
@@ -274,7 +276,13 @@ def _same_failed_trials(repeats: Sequence[Repeat]) -> dict[str, Check]:
 
 def _failed_elsewhere(repeat: Repeat) -> str:
     first, *others = repeat.values()
+    is_population = first.result.recipe.get("searchScheduler") == "pbt"  # whose trials have no number in other arms
     for other in others:
+        if is_population:
+            if bool(failed_trials(first)) is not bool(failed_trials(other)):
+                failed, ended = (first, other) if failed_trials(first) else (other, first)
+                return f"trials failed in {failed.name} and none in {ended.name}"
+            continue
         if different := failed_trials(first) ^ failed_trials(other):
             number = min(different)
             failed, ended = (first, other) if number in failed_trials(first) else (other, first)

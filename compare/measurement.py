@@ -66,10 +66,11 @@ Repeat = dict[str, Run]
 
 @dataclass(frozen=True, kw_only=True)
 class Reserved:
-    """CPUs and bytes that something holds, whether it uses them or not."""
+    """CPUs, bytes and GPUs that something holds, whether it uses them or not."""
 
     cpus: float = 0.0
     memory_bytes: float = 0.0
+    gpus: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,7 @@ class Prices:
 
     cpu_hour: float | None = None
     gib_hour: float | None = None
+    gpu_hour: float | None = None
 
 
 NO_PRICES = Prices()
@@ -127,6 +129,8 @@ class Requested(NamedTuple):
     processes: int
     threads: int
     """Of each of them."""
+    cpus: float
+    """Of each of them: its threads', and those for what reads its data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,13 +151,16 @@ class Measurement:
     runs: Sequence[Run]
     """All runs that are compared."""
     by_arm: Mapping[str, Sequence[Run]]
-    """The runs of every arm, by repeat; none of an arm that was not measured."""
+    """The runs of every arm, by repeat, those of variants too; none of an arm that was not measured."""
     of_subject: Sequence[Run]
     """Those of the subject."""
     requests: Mapping[str, Requested]
     """What the runs of every arm were asked for, whether it was measured or not."""
     arms: Sequence[str]
-    """The arms that were measured, in the order in which they are shown."""
+    """The arms that were measured and are compared, in the order in which they are shown."""
+    variants: Sequence[str]
+    """Measured arms that are the subject in another form. They are compared with it alone: no answer, check or claim is
+    about their runs, which are in `by_arm` and in nothing else here."""
     subject: str | None
     """The arm that the question is about, where it was measured."""
     alternatives: Sequence[str]
@@ -187,20 +194,30 @@ def measure(runs: Sequence[Run], context: Context) -> Measurement:
     Repeats that lack an arm are left out, with a reason. Raises CompareError, naming the field, when a run was not
     trained with the recipe of the others.
     """
-    runs = _counted_alike([run for run in runs if run.arm in context.arms])
+    of_arms = [run for run in runs if run.arm in context.arms]
+    variants = [name for name in context.arms if _is_variant(name, context)]
+    runs = [*_counted_alike([run for run in of_arms if run.arm not in variants]),
+            *(run for run in of_arms if run.arm in variants)]  # fmt: skip
     of_curve = [run for run in runs if run.arm == RAY.name and run.result.recipe.get("workers") in context.curve]
     wanted = [run for run in runs if run not in of_curve]
     _refuse_different_recipes(wanted, context)
     for workers in context.curve:
         _refuse_different_recipes([run for run in of_curve if workers_of(run) == workers], context.at(workers))
     repeats, left_out = _complete_repeats(wanted, context)
-    return of_repeats(repeats, context, left_out, of_curve)
+    compared = [{arm: run for arm, run in repeat.items() if arm not in variants} for repeat in repeats]
+    measurement = of_repeats(compared, context, left_out, of_curve)
+    of_variants = {name: [repeat[name] for repeat in repeats] for name in variants if repeats}
+    return replace(measurement, variants=list(of_variants), by_arm={**measurement.by_arm, **of_variants})
+
+
+def _is_variant(arm: str, context: Context) -> bool:
+    return ARMS[arm].role(context.recipe.workload) == "variant"
 
 
 def of_repeats(
     repeats: Sequence[Repeat], context: Context, left_out: Mapping[str, str] | None = None, of_curve: Sequence[Run] = ()
 ) -> Measurement:
-    """Return the measurement of repeats that have the same arms."""
+    """Return the measurement of repeats that have the same arms, all of which are compared with each other."""
     runs = [run for repeat in repeats for run in repeat.values()]
     arms = [arm for name, arm in ARMS.items() if repeats and name in repeats[0]]
     workload = named(context.recipe.workload)
@@ -210,7 +227,7 @@ def of_repeats(
     epochs_trained = sorted({run.result.epochs_completed for run in runs})
     has_whole_epochs = all(run.result.steps.whole_epochs for run in runs)
     by_arm = {name: [repeat[name] for repeat in repeats if name in repeat] for name in ARMS}
-    roles = {arm.name: arm.role(workload.name) for arm in arms}
+    roles = {arm.name: arm.role(workload.name, context.recipe.worker_gpus) for arm in arms}
     subject = next((name for name, role in roles.items() if role == "subject"), None)
     return Measurement(
         context=context,
@@ -219,9 +236,10 @@ def of_repeats(
         repeats=repeats,
         left_out=left_out or {},
         of_curve=of_curve,
-        absent={name: _why_absent(name, context) for name in ARMS if name not in context.arms},
+        absent={name: _why_absent(name, context) for name in ARMS if _is_missed(name, context)},
         runs=runs,
         arms=[arm.name for arm in arms],
+        variants=(),
         by_arm=by_arm,
         subject=subject,
         of_subject=by_arm[subject] if subject else [],
@@ -239,7 +257,7 @@ def of_repeats(
 def requests_of(recipe: Recipe) -> dict[str, Requested]:
     """Return what the runs of every arm are asked for."""
     return {
-        name: Requested(arm.words(recipe), arm.processes(recipe), arm.compute_threads(recipe))
+        name: Requested(arm.words(recipe), arm.processes(recipe), arm.compute_threads(recipe), arm.process_cpus(recipe))
         for name, arm in ARMS.items()
     }
 
@@ -310,6 +328,11 @@ def _passes(number: int, counting: Workload | None) -> str:
     if counting:
         return counted(number, counting.passed)
     return "the whole run" if number <= 1 else f"{number} times as many steps"
+
+
+def _is_missed(name: str, context: Context) -> bool:
+    """Return whether an arm was not measured; a variant that nobody asked for is not missed."""
+    return name not in context.arms and not _is_variant(name, context)
 
 
 def _why_absent(name: str, context: Context) -> str:

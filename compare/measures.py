@@ -19,16 +19,20 @@ from training.contract.arms import NATIVE
 from training.contract.cpu_use import NOTICEABLE_CPUS
 from training.contract.recipe import WORKLOADS
 from training.contract.result import MACHINE, TRAINING_WAIT
-from training.contract.workload import Score, Workload, named
+from training.contract.workload import ON_GPUS, Score, Workload, named
 
 Entry = TypeVar("Entry", Measure, Ratio)
 
 NO_PRICE = "no price is set: priceCpuHour, priceGibHour"
 NO_METRIC = "no metric is named, or it was not reported"
+NO_RAY_DATA = "dataArguments is not set"
+NO_BATCHES = "batches are seen of PyTorch's DataLoader and of Ray Data"
 NO_TARGET = "no metricTarget is set, or not every run reached it"
 NOT_ASKED = (NO_PRICE, NO_METRIC, NO_TARGET, NO_SEARCH, NOTHING_STOPPED)
 """Why something is missing that no setting asked for."""
 NO_CLUSTER = "no Ray cluster exists before this arm's runs start"
+WORKERS_ARE_KEPT = "nobody asked for workers before the run: they were there, or Ray asked for them in its start-up"
+NO_QUEUE = "runs wait in no queue"
 
 
 def _has_scores(trained: Workload) -> bool:
@@ -42,7 +46,7 @@ def _reports_metrics(trained: Workload) -> bool:
 
 def _has_native_alternative(trained: Workload) -> bool:
     """Return whether the arm `native` is what one would use instead of Ray."""
-    return NATIVE.role(trained.name) == "alternative"
+    return trained.roles.get(NATIVE.name, NATIVE.usual_role) == "alternative"
 
 
 def _throughput(workload: Workload, unit: str) -> Measure:
@@ -80,6 +84,16 @@ CLOCKS = (
         meaning="start of the process or container to the first optimizer step",
     ),
     Measure(
+        name="firstBatchSeconds", title="First batch", unit="s", digits=1, better="lower", only=_reports_metrics,
+        otherwise=NO_BATCHES, of=lambda run, _: run.result.first_batch_seconds,
+        meaning="start of the script until the last rank had its first batch, of PyTorch's DataLoader or of Ray Data",
+    ),
+    Measure(
+        name="dataWaitSeconds", title="Waiting for batches", unit="s", digits=1, better="lower", only=_reports_metrics,
+        otherwise=NO_BATCHES, of=lambda run, _: run.result.data_wait_seconds,
+        meaning="of a run, from asking for an iterator or a batch until it is there; of the rank that waited longest",
+    ),
+    Measure(
         name="warmupSeconds", title="Warm-up steps", unit="s", better="lower",
         of=lambda run, _: run.result.seconds.warmup, meaning="first steps, which train but are not timed",
     ),
@@ -115,6 +129,17 @@ CLOCKS = (
         of=lambda run, _: run.result.ray_head.cluster_start_seconds if run.result.ray_head else None,
         meaning="from the RayCluster's creation until all its pods were ready, images fetched included: it is kept "
         "over updates, so it is in no other number",
+    ),
+    Measure(
+        name="scaleUpSeconds", title="Start of Ray's workers, every run", unit="s", digits=1, better="lower",
+        otherwise=WORKERS_ARE_KEPT, of=lambda run, _: run.result.seconds.scale_up,
+        meaning="from the request for the workers until the last one's raylet was alive, images fetched included; with "
+        "`rayWorkers per-run` alone, and part of startupSeconds and wallSeconds",
+    ),
+    Measure(
+        name="queuedSeconds", title="Wait in the queue", unit="s", digits=0, better="lower",
+        otherwise=NO_QUEUE, of=lambda run, _: run.result.seconds.queued,
+        meaning="from the creation of a run's Job until Kueue let it start; with `queue` alone, and in no other number",
     ),
     Measure(
         name="probeSeconds", title="Our own probes", unit="s", on_page=False,
@@ -208,7 +233,8 @@ MORE = (
     Measure(
         name="cost", title="Cost of a run", digits=4, better="lower", otherwise=NO_PRICE,
         of=lambda run, measurement: run_numbers.cost(run, measurement.context),
-        meaning="cpuHours × priceCpuHour + reserved GiB × hours × priceGibHour, in the currency of the prices",
+        meaning="cpuHours × priceCpuHour + reserved GiB × hours × priceGibHour, and with GPUs + GPUs × hours × "
+        "priceGpuHour, in the currency of the prices",
     ),
 )  # fmt: skip
 
@@ -223,9 +249,10 @@ def measures_of(workload: str, unit: str = "") -> tuple[Measure, ...]:
     return _of_workload((*pace, *CLOCKS, *map(_of_score, trained.scores), *TRIALS, *MORE), trained)
 
 
-def ratios_of(workload: str) -> tuple[Ratio, ...]:
-    """Return the ratios between arms with this workload, in display order."""
-    return _of_workload(RATIOS, named(workload))
+def ratios_of(workload: str, gpus: int = 0) -> tuple[Ratio, ...]:
+    """Return the ratios between arms with this workload and so many GPUs a worker, in display order."""
+    trained = named(workload)
+    return _of_workload(RATIOS, replace(trained, roles={**ON_GPUS, **trained.roles}) if gpus else trained)
 
 
 def _of_workload(entries: Sequence[Entry], trained: Workload) -> tuple[Entry, ...]:
@@ -260,7 +287,7 @@ RATIOS = (
     Ratio(
         name="endToEndNativeSpeedup", title="End-to-end speedup over native", above="native", below="ray",
         of=run_numbers.whole, because="seconds.wall", only=_has_native_alternative, meaning="native / ray, end to end",
-        detail="of a search, where processes without Ray are an alternative",
+        detail="of a search, and with GPUs, where processes without Ray are an alternative",
     ),
     Ratio(
         name="efficiency", title="Efficiency", above="baseline", below="ray", per_worker=True, unit="",
@@ -306,6 +333,13 @@ RATIOS = (
     ),
     *STOPPING,
     Ratio(
+        name="dataGain", title="Gain of Ray Data", above="ray", below="raydata", only=_reports_metrics,
+        of=lambda run, _: run_numbers.whole_seconds(run.result), because="seconds.wall", claims=get_args(Claim),
+        otherwise=NO_RAY_DATA, meaning="ray / raydata, end to end",
+        detail="of a script with `dataArguments`: reading through Ray Data instead of its loader, on the same CPUs and "
+        "as many rows; it is no part of the verdict",
+    ),
+    Ratio(
         name="costRatio", title="Cost ratio", above="ray", below="baseline", otherwise=NO_PRICE,
         of=lambda run, measurement: run_numbers.cost(run, measurement.context),
         words=("cheaper", "dearer"), meaning="ray / baseline, cost",
@@ -327,7 +361,8 @@ class Numbers:
 
 def numbers_of(measurement: Measurement) -> Numbers:
     """Read every number of every run once, and set those of a repeat side by side."""
-    of_arms, ratios = measures_of(measurement.recipe.workload), ratios_of(measurement.recipe.workload)
+    recipe = measurement.recipe
+    of_arms, ratios = measures_of(recipe.workload), ratios_of(recipe.workload, recipe.worker_gpus)
     readers: dict[str, Number] = {each.name: each.of for each in of_arms} | {each.name: each.of for each in ratios}
     numbers = {
         name: {arm: [read(run, measurement) for run in runs] for arm, runs in measurement.by_arm.items()}
@@ -336,7 +371,7 @@ def numbers_of(measurement: Measurement) -> Numbers:
     return Numbers(
         of_arms={
             arm: {each.name: each.values(numbers[each.name][arm], measurement.by_arm[arm]) for each in of_arms}
-            for arm in measurement.arms
+            for arm in (*measurement.arms, *measurement.variants)
         },
         ratios={each.name: each.values(numbers[each.name], measurement) for each in ratios},
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-from compare import lasting, search
+from compare import gpus, lasting, search
 from compare.fairness import OF_CPUS
 from compare.intervals import spread
 from compare.measurement import Measurement, Repeat, Run
@@ -46,10 +46,12 @@ def qualifiers(
         "accuracy": _accuracy_gap(ratios.get("accuracyGap")),
         "metric": _metric(measurement, ratios.get("metricGap")),
         "throttling": _throttling(runs),
+        "gpuThrottling": gpus.throttled_in_some(measurement),
         **quiet.remarks,
         "lasting": lasting.remark(measurement),
         "idleRay": _idle_ray(quiet.idle_ray_cpus.value),
         "rayCluster": _cluster_start(measurement),
+        "scaleUp": _scale_up(measurement),
         "rayInOthers": _ray_in_others(measurement),
         "leftFiles": _left_files(runs),
         "observer": _observer(runs),
@@ -107,6 +109,15 @@ def _cluster_start(measurement: Measurement) -> str:
     heads = [run.result.ray_head for run in measurement.of_subject]
     seconds = [head.cluster_start_seconds for head in heads if head and head.cluster_start_seconds is not None]
     return f"Ray's cluster itself took {max(seconds):.0f} s to start, once, which is in no run" if seconds else ""
+
+
+def _scale_up(measurement: Measurement) -> str:
+    known = [run.result.seconds.scale_up for run in measurement.of_subject if run.result.seconds.scale_up is not None]
+    if not known:
+        return ""
+    longest = max(known)
+    least = f"{min(known):.0f} to " if round(min(known)) != round(longest) else ""
+    return f"Ray's workers took {least}{longest:.0f} s to start for each run, which is in its end-to-end time"
 
 
 def _ray_in_others(measurement: Measurement) -> str:

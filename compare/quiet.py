@@ -174,7 +174,8 @@ def _idle_rate(before: Run, after: Run, others: Sequence[Run]) -> float | None:
 def _readings(ray: Run, *, last: bool) -> dict[str, tuple[float, float]]:
     """Return when each Ray pod's CPU time was read, and the seconds; empty if one is not known."""
     head, workers = ray.result.ray_head, ray.result.workers
-    read = {worker.pod or "": worker.container_cpu for worker in workers}
+    were_started = ray.result.seconds.scale_up is not None  # for this run: after it there were none to be idle
+    read = {} if were_started else {worker.pod or "": worker.container_cpu for worker in workers}
     if head is None or not all(read.values()):
         return {}
     read[head.pod] = head.container_cpu

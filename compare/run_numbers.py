@@ -184,7 +184,7 @@ def _in_pod(wait: CpuWait, worker: Worker) -> float:
 
 
 def reserved(arm: str, context: Context) -> Reserved:
-    """CPUs and memory that a run of an arm holds: its processes', and on a cluster what Ray has beside its workers."""
+    """Return what a run of an arm holds: its processes', and on a cluster what Ray has beside its workers."""
     its_arm, recipe = ARMS[arm], context.recipe
     extra = context.ray_overhead if its_arm.start == "ray" else Reserved()
     processes = its_arm.processes(recipe)
@@ -192,6 +192,7 @@ def reserved(arm: str, context: Context) -> Reserved:
     return Reserved(
         cpus=processes * its_arm.process_cpus(recipe) + extra.cpus,
         memory_bytes=workers_memory + extra.memory_bytes,
+        gpus=processes * recipe.worker_gpus,
     )
 
 
@@ -213,7 +214,9 @@ def cost(run: Run, context: Context) -> float | None:
         return None
     reserved_size, prices, hours = reserved(run.arm, context), context.prices, whole_seconds(run.result) / HOUR
     return hours * (
-        reserved_size.cpus * (prices.cpu_hour or 0.0) + reserved_size.memory_bytes / 2**30 * (prices.gib_hour or 0.0)
+        reserved_size.cpus * (prices.cpu_hour or 0.0)
+        + reserved_size.memory_bytes / 2**30 * (prices.gib_hour or 0.0)
+        + reserved_size.gpus * (prices.gpu_hour or 0.0)
     )
 
 

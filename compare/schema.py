@@ -282,6 +282,11 @@ class Comparison:
         return named(self.workload).unit_in(self.recipe)
 
     @property
+    def gpus(self) -> int:
+        """The number of GPUs of each worker."""
+        return int(self.recipe.get("workerGpus", 0))
+
+    @property
     def passed(self) -> str:
         """The word for a pass, of which longer runs have more: `epoch`, `trial`."""
         return named(self.workload).passed

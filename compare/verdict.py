@@ -14,6 +14,7 @@ from compare.fairness import Fairness
 from compare.intervals import ENOUGH_TO_ESTIMATE, MARGIN, auto_would_decide
 from compare.measurement import NO_REPEAT, Measurement
 from compare.qualifiers import ACCURACY_POINTS
+from compare.ray_data import DataPair
 from compare.schema import Answer, ArmSummary, Claim, Ending, Estimate, Projection, Spread
 from compare.search import SearchFindings, length_words, shown_length
 from compare.step_parts import waits
@@ -65,6 +66,8 @@ class Findings:
     projection: Projection | Missing
     workers_curve: Curve | Missing
     qualifiers: Mapping[str, str]
+    with_data: DataPair | None
+    """The arm with Ray Data against the subject; None without one. The verdict says nothing of it."""
     ending: Ending | None
     """Why a measurement with `repeats auto` ends; None if their number is fixed."""
 
@@ -354,6 +357,7 @@ def _not_measured(findings: Findings) -> str:
     texts = [
         f"{what} ({measurement.requests[name].title}) was not measured: {measurement.absent[name]}"
         for name, what in alternatives.items()
-        if name in measurement.absent and ARMS[name].role(measurement.workload.name) == "alternative"
+        if name in measurement.absent
+        and ARMS[name].role(measurement.workload.name, measurement.recipe.worker_gpus) == "alternative"
     ]
     return ". ".join(texts)

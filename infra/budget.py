@@ -13,7 +13,7 @@ from infra import run_history
 from infra.estimate import Estimate, Range, Wanted, estimate, wanted
 from infra.settings.problem import set_line
 from infra.settings.settings import Settings
-from training.contract.arms import NATIVE, WIDE
+from training.contract.arms import NATIVE, RAYDATA, WIDE
 from training.contract.provenance import PROJECT
 from training.contract.timed import Timed
 
@@ -102,8 +102,10 @@ def _fewer_sides(request: Wanted) -> Iterator[Shorter]:
     if any(side.workers != request.recipe.workers for side in request.sides):
         cost = "no figures for fewer workers"
         yield "pulumi config rm workersCurve", cost, request.without(curve=False)
+    if RAYDATA.name in arms:
+        yield "pulumi config rm dataArguments", "no gain of Ray Data", request.without(RAYDATA.name)
     for arm, cost in COSTS.items():
-        if arm.name in arms:
+        if arm.name in arms and not request.recipe.worker_gpus:  # with GPUs neither is optional
             yield set_line(arm.switch, "false"), cost, request.without(arm.name)
 
 

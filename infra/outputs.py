@@ -69,5 +69,9 @@ def context_of(settings: Settings, site: Site, plans: Sequence[RunPlan]) -> Cont
         worker_memory_bytes=settings.run.worker_memory.bytes,
         ray_overhead=site.ray_overhead,
         idle_ray=site.idle_ray,
-        prices=Prices(cpu_hour=settings.comparison.price_cpu_hour, gib_hour=settings.comparison.price_gib_hour),
+        prices=Prices(
+            cpu_hour=settings.comparison.price_cpu_hour,
+            gib_hour=settings.comparison.price_gib_hour,
+            gpu_hour=settings.comparison.price_gpu_hour,
+        ),
     )

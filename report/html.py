@@ -34,6 +34,7 @@ CHECKS = {
     "threadsAsAsked": "Every worker computed with as many threads as it has CPUs, as counted in its process",
     "cpusDisjoint": "No two workers were bound to one CPU",
     "cpusAsAsked": "Every arm computed on its CPUs, with room for each worker, and on the same in every repeat",
+    "gpusAsAsked": "Every worker computed on a GPU of its own, of one model, with one backend in all arms",
     "sameWork": "Every arm made the same steps on the same data",
     "sameFailedTrials": "The same trials failed in every arm, or none did",
     "hashesEqual": "Code, locked dependencies and data are the same in every run",
@@ -44,6 +45,7 @@ CHECKS = {
     "shardsCoverDataSet": "The workers' shards are disjoint and cover the data set",
     "rowsDisjoint": "No two workers trained on the same rows, but for what makes their numbers even",
     "stepsOfRanksEqual": "Every worker of a run made as many steps",
+    "dataRowsEqual": "The training saw as many rows through Ray Data as through the loader",
     "weightsEqual": "All workers ended with the same weights",
 }
 
@@ -122,7 +124,7 @@ def shown_runs(files: Sequence[RunFile], project: Path) -> list[ShownRun]:
 
 def deciding(comparison: Comparison) -> tuple[str, ...]:
     """The ratios that the answer rests on: Ray's whole time against each alternative's, or the time to the target."""
-    known = {each.name for each in measures.ratios_of(comparison.workload)}
+    known = {each.name for each in measures.ratios_of(comparison.workload, comparison.gpus)}
     ratios = RATIOS["to target" if comparison.claim == "same result" else "clocks"].values()
     return tuple(name for name in ratios if name in known)
 

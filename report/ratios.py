@@ -45,7 +45,7 @@ def rows(comparison: Comparison) -> list[Row]:
     """The ratios of the arms that were measured, then the break-even; those that no setting asked for are left out."""
     marks = _marks(comparison)
     shown = []
-    for each in measures.ratios_of(comparison.workload):
+    for each in measures.ratios_of(comparison.workload, comparison.gpus):
         value, named = comparison.ratios.get(each.name), {"name": each.name, "title": each.title}
         if value:
             text = figure(value, each)
@@ -53,7 +53,7 @@ def rows(comparison: Comparison) -> list[Row]:
             median = text.median + ("×" if each.unit == "×" else "")
             row = Row(**named, median=median, interval=text.range, ends=text.ends, says=says, meaning=each.meaning)
             shown.append(row)
-        elif not {each.above, each.below} & set(comparison.absent) and each.otherwise not in measures.NOT_ASKED:
+        elif {each.above, each.below} <= set(comparison.arms) and each.otherwise not in measures.NOT_ASKED:
             why = comparison.reasons.get(each.name, "")
             shown.append(Row(**named, median=MISSING, meaning=each.meaning, why=why))
     return [*shown, _break_even(comparison), *_trial_length(comparison)]
@@ -99,7 +99,9 @@ def _trial_length(comparison: Comparison) -> list[Row]:
 
 def _open(comparison: Comparison) -> dict[str, str]:
     """The ratios that are not decided, in the order of the rows, and what would decide them."""
-    ratios = {each.name: comparison.ratios.get(each.name) for each in measures.ratios_of(comparison.workload)}
+    ratios = {
+        each.name: comparison.ratios.get(each.name) for each in measures.ratios_of(comparison.workload, comparison.gpus)
+    }
     return {
         name: why_open(value, comparison) for name, value in ratios.items() if value and value.decision == UNDECIDED
     }

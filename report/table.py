@@ -10,11 +10,13 @@ from compare.entries import Measure
 from compare.quiet import NO_RAY_PODS, ONE_RAY_RUN
 from compare.schema import ArmSummary, Comparison
 from report import clocks, curve, ratios, step_parts, words
-from report.figures import MISSING, figure, is_shown
-from training.contract.arms import ARMS, counted
+from report.figures import MISSING, figure, is_shown, unit
+from training.contract.arms import ARMS, RAYDATA, counted
 from training.contract.workload import named
 
 WIDTH = 80
+OF_INPUT = ("firstBatchSeconds", "dataWaitSeconds")
+"""Measures that are said where an arm reads through Ray Data."""
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 SHADES = dict(zip(clocks.PARTS, "▒█░▓·", strict=True))
 """How a bar shows the parts of a whole clock."""
@@ -81,12 +83,15 @@ def _arms(comparison: Comparison) -> str:
     rows = [["arm", *(each.column for each in columns)]]
     rows += [[name, *(_cell(summary, each) for each in columns)] for name, summary in shown]
     lines = [_line(each, shown) for each in every if each.least is not None and is_shown(comparison, each)]
-    return "\n".join([aligned(rows), *lines])
+    waits = [_line(each, shown) for each in every if each.name in OF_INPUT and RAYDATA.name in comparison.arms]
+    return "\n".join([aligned(rows), *waits, *lines])
 
 
 def _line(each: Measure, arms: Sequence[tuple[str, ArmSummary]]) -> str:
-    """A measure that should be nothing, by arm."""
-    return wrap(f"{each.title}: {', '.join(f'{name} {_cell(summary, each)}' for name, summary in arms)}.")
+    """A measure by arm, in a sentence."""
+    cells = [(name, _cell(summary, each)) for name, summary in arms]
+    of_arms = (f"{name} {cell}{unit(each) if cell != MISSING else ''}" for name, cell in cells)
+    return wrap(f"{each.title}: {', '.join(of_arms)}.")
 
 
 def _heading(comparison: Comparison) -> str:
@@ -94,6 +99,8 @@ def _heading(comparison: Comparison) -> str:
     kind = named(comparison.workload)
     trained = kind.words(recipe)
     workers = f"{counted(recipe['workers'], 'worker')} of {recipe['workerCpus']:g} CPU"
+    if recipe.get("dataArguments"):
+        workers += f" and {recipe.get('dataCpus', 1)} for its data"
     repeats = counted(comparison.repeats, "repeat")
     passes = comparison.passes or counted(recipe[kind.passes_key], kind.passed)
     return f"{trained}\n{passes}, {workers}; medians of {repeats}"
@@ -165,7 +172,7 @@ def _is_news(name: str, comparison: Comparison) -> bool:
     why = comparison.reasons[name]
     if name in comparison.absent:
         return name in ARMS and ARMS[name].role(comparison.workload) != "variant"
-    if why in {NO_RAY_PODS, ONE_RAY_RUN, NOT_ASKED, *measures.NOT_ASKED} or name in OF_CURVE:
+    if why in {NO_RAY_PODS, ONE_RAY_RUN, NOT_ASKED, *measures.NOT_ASKED, measures.NO_RAY_DATA} or name in OF_CURVE:
         return False  # of the curve its table says it
     if why in comparison.absent.values():
         return False

@@ -10,8 +10,9 @@ from xml.etree import ElementTree
 
 from tools.setup.project import ROOT, ToolError, run_main
 
-# They need a control plane's programs; docker, minikube and the plugins; docker. Their tests say what is absent.
-MAY_BE_SKIPPED = frozenset({"apiserver", "cluster", "image"})
+# They need a control plane's programs; docker, minikube and the plugins; docker; a Prometheus and Ray's dashboard; a
+# whole cluster's programs. Their tests say what is absent.
+MAY_BE_SKIPPED = frozenset({"apiserver", "cluster", "image", "metrics", "platform"})
 LEFT_OUT = "slow: "  # how the reason begins of a test that `make test` leaves out: tests/conftest.py
 MOST_WHY = 1000  # characters of why a test failed
 

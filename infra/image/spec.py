@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -74,8 +74,11 @@ class Content:
         return [f"--dataset-path={DATA}/{CIFAR10}"] if self.has_cifar10 else []
 
     def more(self) -> str:
-        """Return the text of the requirements file; "" without one."""
-        return Path(self.requirements).read_text(encoding="utf-8") if self.requirements else ""
+        """Return what is installed in addition to the image's part of uv.lock: what the workload alone needs, as
+        locked, and the requirements file; "" if there is neither."""
+        named_by_user = pins(Path(self.requirements)) if self.requirements else {}
+        own = "".join(line for name, line in locked_lines(self.workload).items() if name not in named_by_user)
+        return own + (Path(self.requirements).read_text(encoding="utf-8") if self.requirements else "")
 
     def _data(self) -> str:
         if not self.has_cifar10:
@@ -107,6 +110,38 @@ def packages(lock: Path = PROJECT / "uv.lock") -> frozenset[str]:
     return frozenset(f"{name}=={locked[name]['version']}" for name in seen)
 
 
+@cache
+def locked_lines(workload: str, lock: Path = PROJECT / "uv.lock") -> Mapping[str, str]:
+    """Return, by name, a line of a requirements file for every package that a workload needs and other images lack.
+
+    Optuna, of a search, with what it requires. A line has the hashes of uv.lock, and the marker of who requires it.
+    """
+    python, in_image = lock.with_name(".python-version").read_text(encoding="utf-8").strip(), names_of(packages(lock))
+    entries = tomllib.loads(lock.read_text(encoding="utf-8"))["package"]
+    locked: dict[str, dict[str, Any]] = {p["name"]: p for p in entries if _is_for(python, p)}
+    markers: dict[str, set[str]] = {}
+    todo = [{"name": name} for name in named(workload).packages]
+    while todo:
+        wanted = todo.pop()
+        name = wanted["name"]
+        if name in locked and name not in in_image:
+            todo += [] if name in markers else locked[name].get("dependencies", [])
+            markers.setdefault(name, set()).add(wanted.get("marker", ""))
+    return {name: _line(locked[name], markers[name]) for name in sorted(markers)}
+
+
+def names_of(locked: Iterable[str]) -> set[str]:
+    """Return the names in `name==version`."""
+    return {each.partition("==")[0] for each in locked}
+
+
+def _line(package: Mapping[str, Any], markers: set[str]) -> str:
+    marker = "" if "" in markers else f" ; {' or '.join(f'({each})' for each in sorted(markers))}"
+    files = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else ())]
+    hashes = "".join(f" \\\n    --hash={each}" for each in sorted({file["hash"] for file in files}))
+    return f"{package['name']}=={package['version']}{marker}{hashes}\n"
+
+
 def _is_for(python: str, package: Mapping[str, Any]) -> bool:
     """Return whether the image has this one of several versions of a package: by its Python, on Linux."""
     version = {"python_version": ".".join(python.split(".")[:2]), "python_full_version": f"{python}.0"}
@@ -127,16 +162,28 @@ def installed(requirements: str | None = None, project: Path = PROJECT) -> dict[
     return fixed(project) | more | {"python": (project / ".python-version").read_text(encoding="utf-8").strip()}
 
 
-def fixed(project: Path = PROJECT) -> dict[str, str]:
-    """Return versions by package of what the image has in exactly that version."""
+def fixed(project: Path = PROJECT, workload: str = "") -> dict[str, str]:
+    """Return versions by package of what the image has in exactly that version; of a workload, what it alone needs,
+    too."""
     left_out = set(re.findall(r"--no-emit-package (\S+)", DOCKERFILE.read_text(encoding="utf-8")))
     locked = dict(entry.split("==") for entry in packages(project / "uv.lock"))
-    return {name: version for name, version in locked.items() if name not in left_out}
+    own = {name: line.split()[0].partition("==")[2] for name, line in _lines_of(workload, project).items()}
+    return {name: version for name, version in locked.items() if name not in left_out} | own
 
 
-def expected_versions(project: Path = PROJECT) -> dict[str, str]:
-    """Return the versions that a pod must find installed."""
-    return {name: version for name, version in installed(project=project).items() if name in (*CHECKED, "python")}
+def _lines_of(workload: str, project: Path) -> Mapping[str, str]:
+    return locked_lines(workload, project / "uv.lock") if workload else {}
+
+
+def expected_versions(project: Path = PROJECT, workload: str = "") -> dict[str, str]:
+    """Return the versions that a pod must find installed; of a workload, those of the packages that it alone needs,
+    too."""
+    own = named(workload).packages if workload else ()
+    checked = {*CHECKED, "python", *(name for name in own if name in _lines_of(workload, project))}
+    python = (project / ".python-version").read_text(encoding="utf-8").strip()
+    return {
+        name: version for name, version in {**fixed(project, workload), "python": python}.items() if name in checked
+    }
 
 
 def _digest(path: Path) -> str:

@@ -104,6 +104,14 @@ def _tracking_is_installed(draft: Draft) -> Iterator[Problem]:
         )  # fmt: skip
 
 
+def _gpus_that_have_a_price_exist(draft: Draft) -> Iterator[Problem]:
+    if draft.comparison.price_gpu_hour is not None and not draft.recipe.worker_gpus:
+        why = "no run has a GPU, so it would have no effect"
+        yield Problem(
+            draft.shown("priceGpuHour"), "not set without workerGpus", ("pulumi config rm priceGpuHour",), why=why
+        )
+
+
 CHECKS: tuple[Check, ...] = (
     _curve_ends_at_workers,
     _seeds_stay_valid,
@@ -111,4 +119,5 @@ CHECKS: tuple[Check, ...] = (
     storage.problems,
     _tracking_is_an_address,
     _tracking_is_installed,
+    _gpus_that_have_a_price_exist,
 )

@@ -1,11 +1,21 @@
 """The keys of the targets with a cluster, one definition each. The other keys: `infra.settings.sections`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from infra.settings import rules
 from infra.settings.key import CLUSTER, KUBERNETES, MINIKUBE, OF_BUCKETS, OF_CLAIMS, OF_S3, setting
 from infra.settings.rules import Destination, PodTemplate, Quantity, Supplies
 from training.contract.rules import boolean, choice, number, text, whole
+
+PROMETHEUS_IMAGE = (
+    "docker.io/prom/prometheus:v3.5.0@sha256:63805ebb8d2b3920190daf1cb14a60871b16fd38bed42b857a3182bc621f4996"
+)
+"""A version with long-term support; by its digest, so that the name always means one image."""
+PREFERRED, REQUIRED, OFF = "preferred", "required", "off"
+"""Values of `spreadWorkers`."""
+KEPT, PER_RUN, AUTOSCALED = "kept", "per-run", "autoscaled"
+"""Values of `rayWorkers`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +26,26 @@ class ClusterSettings:
         "1", number(0, 256, above=True), "CPUs of the Ray head, which runs no training", targets=CLUSTER
     )
     head_memory: Quantity = setting("2Gi", rules.quantity("1Gi"), "memory of the Ray head", targets=CLUSTER)
+    ray_workers: str = setting(
+        KEPT,
+        choice([KEPT, PER_RUN, AUTOSCALED]),
+        f"when Ray's workers exist: {KEPT}: always; {PER_RUN}: while Ray runs, so that other arms find their GPUs and"
+        f" CPUs free; their start is then in Ray's clock; {AUTOSCALED}: when Ray's autoscaler asks for them",
+        targets=CLUSTER,
+    )
+    idle_seconds: int = setting(
+        "60",
+        whole(10, 3600),
+        f"seconds without work after which rayWorkers {AUTOSCALED} removes a worker; the next run waits for it",
+        targets=CLUSTER,
+    )
+    spread_workers: str = setting(
+        PREFERRED,
+        choice([PREFERRED, REQUIRED, OFF]),
+        f"workers of Ray and of native on different nodes: {PREFERRED}: where there is room; {REQUIRED}: the numbers on"
+        f" two nodes differ by one at most, or workers wait; {OFF}: wherever the scheduler puts them",
+        targets=CLUSTER,
+    )
     shared_memory: Quantity | None = setting(
         "",
         rules.quantity("1Mi"),
@@ -74,6 +104,40 @@ class ClusterSettings:
         example="training",
         targets=KUBERNETES,
         with_storage=OF_BUCKETS,
+    )
+    gpu_resource: str = setting(
+        "nvidia.com/gpu", rules.label_key(), "resource under which nodes offer their GPUs", targets=CLUSTER
+    )
+    runtime_class: str | None = setting(
+        "",
+        rules.label(253),
+        "RuntimeClass of pods with a GPU, where the cluster's default runtime gives them none",
+        derived="none",
+        example="nvidia",
+        targets=CLUSTER,
+    )
+    gpu_node_selector: Mapping[str, str] = setting(
+        "",
+        rules.labels(),
+        "labels of the nodes with GPUs: pods with a GPU run there alone, and the others never",
+        derived="none",
+        example="accelerator=h100",
+        unset={},
+        targets=KUBERNETES,
+    )
+    gpu_tolerations: tuple[Mapping[str, str], ...] | None = setting(
+        "",
+        rules.listed(rules.toleration()),
+        "taints of the nodes with GPUs, which pods with a GPU tolerate, and the others do not",
+        derived="one named as gpuResource",
+        example="gpu=training:NoSchedule",
+        targets=KUBERNETES,
+    )
+    minikube_gpus: int = setting(
+        "0",
+        whole(0, 16),
+        "GPUs of this machine, all of which Minikube's one node offers; 0: none",
+        targets=MINIKUBE,
     )
     minikube_profile: str = setting(
         "",
@@ -149,6 +213,54 @@ class ClusterSettings:
         "context in the kubeconfig; you have to name one",
         derived="none",
         example="staging",
+        targets=KUBERNETES,
+    )
+    monitoring: str = setting(
+        "none",
+        choice(["none", "prometheus", "existing"]),
+        "read Ray's metrics: with a Prometheus of the stack's own, or through a PodMonitor by the one that exists",
+        targets=CLUSTER,
+    )
+    prometheus_image: str = setting(
+        PROMETHEUS_IMAGE, rules.image(), "image of the Prometheus of monitoring prometheus", targets=CLUSTER
+    )
+    monitoring_namespace: str = setting(
+        "monitoring",
+        rules.label(),
+        "namespace of those who read: Ray's ports with monitoring existing, Prometheus with monitoring prometheus",
+        targets=CLUSTER,
+    )
+    pod_monitor_labels: Mapping[str, str] = setting(
+        "",
+        rules.labels(),
+        "labels of the PodMonitor of monitoring existing, by which Prometheus chooses it",
+        derived="none",
+        example="release=kube-prometheus-stack",
+        unset={},
+        targets=KUBERNETES,
+    )
+    grafana_url: str | None = setting(
+        "",
+        rules.matching(
+            r"https?://[^\s/@:?#]+(:\d{1,5})?(/[^\s@?#]*)?", "an http:// or https:// address, no password in it"
+        ),
+        "address of your Grafana, which `make dashboard` prints beside Ray's dashboard",
+        derived="none",
+        example="https://grafana.example.com",
+        targets=CLUSTER,
+    )
+    queue: str | None = setting(
+        "",
+        rules.label(),
+        "LocalQueue of the namespace, where the cluster has Kueue: the RayCluster and all runs wait there for quota",
+        derived="none",
+        example="training",
+        targets=KUBERNETES,
+    )
+    queue_minutes: int = setting(
+        "60",
+        whole(1, 10_080),
+        "time that the RayCluster or a run may wait in the queue before `up` gives up",
         targets=KUBERNETES,
     )
     template_file: str | None = setting(

@@ -15,7 +15,7 @@ import yaml
 
 from infra.settings.draft import Draft, short
 from infra.settings.problem import Problem, set_line
-from infra.settings.rules import PodTemplate, is_label_key, is_label_value, is_subdomain
+from infra.settings.rules import EFFECTS, PodTemplate, is_label_key, is_label_value, is_subdomain
 
 FIELDS = {
     "metadata": ("labels", "annotations"),
@@ -39,7 +39,6 @@ _SIDECARS = ("sidecar.istio.io/", "linkerd.io/")
 _LONGEST_ANNOTATIONS = 256 * 2**10
 _SCHEDULER = re.compile(r"[\w.-]{1,253}", re.ASCII)
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _ONE_FILE = "a readable file with one YAML document, a map with metadata and spec, without anchors and repeated keys"
@@ -239,7 +238,7 @@ def _toleration(where: str, toleration: dict[str, Any]) -> Iterator[Fault]:
         and operator in ("Equal", "Exists")
         and (is_label_key(texts["key"]) or (texts["key"] == "" and operator == "Exists"))
         and (texts["value"] == "" if operator == "Exists" else is_label_value(texts["value"]))
-        and texts["effect"] in ("", *_EFFECTS)
+        and texts["effect"] in ("", *EFFECTS)
         and type(seconds) is int
         and -(2**63) <= seconds < 2**63
         and ("tolerationSeconds" not in toleration or texts["effect"] == "NoExecute")
@@ -247,7 +246,7 @@ def _toleration(where: str, toleration: dict[str, Any]) -> Iterator[Fault]:
         yield Fault(
             where,
             f"{', '.join(texts)} and tolerationSeconds, as a pod's tolerations have them",
-            f"operator is Equal, or Exists without a value; effect is {', '.join(_EFFECTS)} or absent;"
+            f"operator is Equal, or Exists without a value; effect is {', '.join(EFFECTS)} or absent;"
             " tolerationSeconds is NoExecute's",
         )
 

@@ -111,6 +111,47 @@ def is_label_value(text: str) -> bool:
     return _LABEL_VALUE.fullmatch(text) is not None
 
 
+def label_key() -> Rule:
+    """Return the rule for a name as labels and extended resources have it."""
+
+    def parse(text: str) -> str:
+        if not is_label_key(text.strip()):
+            raise ValueError(text)
+        return text.strip()
+
+    return Rule(parse, "a name with a domain before it, such as nvidia.com/gpu")
+
+
+def labels() -> Rule:
+    """Return the rule for labels of nodes, by which pods are placed."""
+
+    def parse(text: str) -> dict[str, str]:
+        pairs = [part.strip().partition("=") for part in text.split(",")]
+        if not all(equals and is_label_key(name) and is_label_value(value) for name, equals, value in pairs):
+            raise ValueError(text)
+        return {name: value for name, _, value in pairs}
+
+    return Rule(parse, "name=value, several separated by commas, as nodes have them as labels")
+
+
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+"""What a taint does to pods that do not tolerate it."""
+
+
+def toleration() -> Rule:
+    """Return the rule for a toleration, written as `kubectl taint` writes the taint."""
+
+    def parse(text: str) -> dict[str, str]:
+        taint, _, effect = text.strip().partition(":")
+        name, equals, value = taint.partition("=")
+        if not is_label_key(name) or not is_label_value(value) or (effect or EFFECTS[0]) not in EFFECTS:
+            raise ValueError(text)
+        of_value = {"operator": "Equal", "value": value} if equals else {"operator": "Exists"}
+        return {"key": name, **of_value, **({"effect": effect} if effect else {})}
+
+    return Rule(parse, "taints as kubectl writes them: name, name=value, name:NoSchedule or name=value:NoSchedule")
+
+
 def is_subdomain(text: object) -> bool:
     """Return whether a value is a text that Kubernetes accepts as the name of most objects (RFC 1123)."""
     return isinstance(text, str) and _SUBDOMAIN.fullmatch(text) is not None

@@ -11,14 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from infra.settings.draft import Check, Draft, is_readable_folder
+from infra.settings import gpus, script_data
+from infra.settings.draft import Check, is_readable_folder
 from infra.settings.key import CLUSTER, setting
 from infra.settings.problem import Problem, secret_line, set_line
 from infra.settings.table import OfWorkload
 from training.contract.rules import text
 from training.contract.workload import Installed, OfOtherImage, OfRayCluster
 from training.workloads.script import commands, package, python_environment, resolve, source
-from training.workloads.script.recipe import ScriptRecipe, environment_rule, variables
+from training.workloads.script.recipe import environment_rule, variables
 from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError
 
 LEFT_OUT = ("ray.rllib", "ray.llm")
@@ -50,10 +51,9 @@ class ScriptSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScriptDraft(Draft):
+class ScriptDraft(script_data.DataDraft):
     """The settings of a stack that trains a script, not checked yet."""
 
-    recipe: ScriptRecipe
     own: ScriptSettings
 
 
@@ -312,11 +312,11 @@ def checks_where(installed: Installed) -> tuple[Check, ...]:
     The packages of an existing Ray cluster, or of a prebuilt image, are checked there.
     """
     if installed is None:
-        return (python_has_imports, python_has_ray)
+        return (python_has_imports, python_has_ray, gpus.python_is_not_the_cpu_s)
     elsewhere = (python_is_the_image_s, ranks_have_pods_of_their_own, fits_pods)
     if isinstance(installed, (OfRayCluster, OfOtherImage)):
         return elsewhere
-    return (*elsewhere, partial(image_has_it, installed))
+    return (*elsewhere, partial(image_has_it, installed), partial(gpus.pytorch_is_not_the_cpu_s, installed))
 
 
 def line_that_pins(requirements: str) -> str:
@@ -354,6 +354,9 @@ OWN = OfWorkload(
         artifacts_have_a_place,
         secrets_are_secret,
         each_variable_once,
+        gpus.script_uses_them,
+        gpus.arms_use_them,
+        *script_data.CHECKS,
     ),
     checks_where=checks_where,
     secrets=secrets,

@@ -170,6 +170,14 @@ class ComparisonSettings:
         example="0.0053",
         derived="none",
     )
+    price_gpu_hour: float | None = setting(
+        "",
+        number(0, 10_000),
+        "price of one GPU for an hour, in the same currency",
+        targets=OWN_PROCESSES,
+        example="2.5",
+        derived="none",
+    )
     tracking_uri: str | None = setting(
         "",
         rules.server(),

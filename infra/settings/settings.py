@@ -77,7 +77,7 @@ class Settings:
     arms: tuple[str, ...]
     """The arms to measure, in the order of presentation."""
     absent_arms: Mapping[str, str]
-    """Why an arm is not measured, by its name."""
+    """Why an arm is not measured, by its name; without variants, of which none is missed that nobody asked for."""
     ray_dashboard: bool
     dataset_path: str | None
     """An absolute path of an existing folder, or an address in storage."""
@@ -154,7 +154,8 @@ def checked(draft: Draft, place: Judge) -> Settings:
 def _settings(draft: Draft, place: Judge) -> Settings:
     own, allowed, recipe = of_workload(draft.workload), draft.run.allow_oversubscription, recipe_of(draft)
     secret, installed = own.secrets(draft), _installed(draft, place)
-    absent, judgement = _judged(draft, place, recipe, installed)
+    why_not, judgement = _judged(draft, place, recipe, installed)
+    absent = {arm: why for arm, why in why_not.items() if ARMS[arm].usual_role != "variant"}
     permitted = [shortage.what for shortage in judgement.unfit if shortage.liftable and allowed]
     refused = [shortage.advice() for shortage in judgement.unfit if not (shortage.liftable and allowed)]
     data = draft.values.get("datasetPath")
@@ -166,12 +167,12 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         secret_environment=secret,
         secret_digest=secret_digest(secret, draft.facts) if secret else None,
         requirements=_requirements(draft),
-        commands=_commands(recipe, absent, installed),
+        commands=_commands(recipe, why_not, absent, installed),
         cluster=cluster_of(draft) if draft.target in CLUSTER else None,
         run=draft.run,
         comparison=draft.comparison,
         workers_curve=fewer_workers(draft),
-        arms=tuple(arm for arm in ARMS if arm not in absent),
+        arms=tuple(arm for arm in ARMS if arm not in why_not),
         absent_arms=absent,
         ray_dashboard=bool(draft.values.get("rayDashboard")),
         dataset_path=str(dataset_path) if dataset_path else None,
@@ -192,7 +193,7 @@ def _judged(draft: Draft, place: Judge, recipe: Recipe, installed: Installed) ->
     possible = {name: arm for name, arm in ARMS.items() if not reasons[name]}
     switches = {name: (arm.switch, draft.values.get(arm.switch)) for name, arm in possible.items() if arm.switch}
     off = {name: f"{switch} is off" for name, (switch, value) in switches.items() if not value}
-    optional = [name for name, (_, value) in switches.items() if value != ON]
+    optional = [name for name, (_, value) in switches.items() if value != ON and ARMS[name].usual_role != "variant"]
     judgement = place.judge(draft, [name for name in possible if name not in off], optional)
     reasons |= {**off, **judgement.absent}
     return {arm: reason for arm, reason in reasons.items() if reason}, judgement
@@ -221,9 +222,11 @@ def _installed(draft: Draft, place: Judge) -> Installed:
         return place.installed(None, image)
 
 
-def _commands(recipe: Recipe, absent: Mapping[str, str], installed: Installed) -> tuple[str, ...]:
+def _commands(
+    recipe: Recipe, why_not: Collection[str], absent: Mapping[str, str], installed: Installed
+) -> tuple[str, ...]:
     command = named(recipe.workload).command
-    shown = {arm: command(recipe, arm, installed) for arm in ARMS if arm not in absent}
+    shown = {arm: command(recipe, arm, installed) for arm in ARMS if arm not in why_not}
     lines = [f"{arm}: {text}" for arm, text in shown.items() if text]
     return (*lines, *(f"{arm} is absent: {why}" for arm, why in absent.items())) if lines else ()
 

@@ -17,7 +17,7 @@ from typing import Any
 from infra.settings.cluster import ClusterSettings
 from infra.settings.draft import Check, Draft, NoSettings, short
 from infra.settings.facts import Facts, stack_file
-from infra.settings.key import CLUSTER, LOCAL, TARGETS, Key, Target, keys_in, section_of, with_unparsed
+from infra.settings.key import CLUSTER, TARGETS, Key, Target, keys_in, section_of, with_unparsed
 from infra.settings.problem import Problem, secret_line, set_line
 from infra.settings.removed import REMOVED, REPLACEMENTS, Replacement, fixing_line, removing_line, to_add
 from infra.settings.sections import (
@@ -93,7 +93,7 @@ def _recipe_key(name: str, field: Field[Any]) -> Key:
         example=field.metadata["example"],
         derived=words,
         unset=field.default if words else None,
-        targets=LOCAL if field.metadata["local_only"] else TARGETS,
+        targets=field.metadata["targets"] or TARGETS,
     )
 
 
@@ -205,8 +205,15 @@ def _of_another_workload(key: str, draft: Draft) -> Problem:
         _shown_text(key, draft),
         f"not with workload {draft.workload}",
         (f"pulumi config rm {key}",),
-        why="it is a setting of another workload, so it would have no effect",
+        why=_WHY_ELSEWHERE.get(key, "it is a setting of another workload, so it would have no effect"),
     )
+
+
+_WHY_ELSEWHERE = {
+    "workerGpus": "the CNN trains with TensorFlow, whose wheel here is the CPU's, and a search places no GPU; workload "
+    "script can have GPUs, with a script of yours that uses PyTorch",
+}
+"""Why keys of one workload mean nothing in the others, where there is more to say."""
 
 
 def _of_other_projects(draft: Draft) -> Iterator[Problem]:

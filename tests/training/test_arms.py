@@ -14,6 +14,7 @@ import pytest
 
 from tests.training.conftest import Arms
 from tests.training.looked_at import FLAGS, FOREIGN, PROJECT, WORKER, run_arm
+from tests.unit.results import COMPARED
 from training.contract import provenance, result
 from training.contract.arms import ARMS
 from training.workloads.cnn.detail import detail_of
@@ -27,7 +28,7 @@ HELPERS = r"Autoscaling|autoscaler|dashboard\.py|PlacementGroup|PreemptionWatche
 @pytest.fixture(scope="module")
 def folders(ended: Arms) -> dict[str, Path]:
     """Their folders."""
-    return {arm: ended[arm].folder for arm in ARMS}
+    return {arm: ended[arm].folder for arm in COMPARED}
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +48,12 @@ def test_every_arm_trains_with_the_same_recipe_data_and_code(results: dict[str, 
         assert (first.work["parameters"], first.work["layers"], first.steps.per_epoch) == (
             other.work["parameters"], other.work["layers"], other.steps.per_epoch,
         )  # fmt: skip
-    assert {arm: provenance.code_hash(arm, "cnn") for arm in ARMS} == {
+    assert {arm: provenance.code_hash(arm, "cnn") for arm in COMPARED} == {
         a: r.provenance.code_hash for a, r in results.items()
     }
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", COMPARED)
 def test_a_code_hash_has_what_a_run_loads_and_nothing_of_another_workload(ended: Arms, arm: str) -> None:
     """Each arm above ran in a project without any other file; and what is left out is what other arms alone have."""
     files = {str(path.relative_to(PROJECT)) for path in provenance.modules_of_run(arm, "cnn")}
@@ -87,7 +88,7 @@ def test_one_wide_process_is_a_baseline_with_the_cpus_of_all_workers(
     assert [worker.affinity for worker in baseline.workers] == [worker.affinity for worker in wide.workers]
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", COMPARED)
 def test_tensorflow_saw_as_many_replicas_as_there_are_workers(
     results: dict[str, result.TrainingResult], arm: str
 ) -> None:
@@ -97,14 +98,14 @@ def test_tensorflow_saw_as_many_replicas_as_there_are_workers(
     assert list(range(world)) == [worker.rank for worker in results[arm].workers]
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", COMPARED)
 def test_what_was_verified_in_the_run_held(results: dict[str, result.TrainingResult], arm: str) -> None:
     """Shards cover the data set, weights are equal, threads and replicas are as asked for."""
     assert {True} == set(results[arm].checks.values())
 
 
 @needs_two_cpus
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", COMPARED)
 def test_a_worker_has_cpus_of_its_own_and_a_thread_for_each(
     results: dict[str, result.TrainingResult], arm: str
 ) -> None:
@@ -139,7 +140,7 @@ def test_workers_are_on_different_physical_cores(results: dict[str, result.Train
     ]
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", COMPARED)
 def test_every_rank_says_what_it_ran_with(results: dict[str, result.TrainingResult], arm: str) -> None:
     """Installed versions, the hash of its code, and the steering variables; nothing of what was foreign to it."""
     for worker in results[arm].workers:
@@ -150,7 +151,7 @@ def test_every_rank_says_what_it_ran_with(results: dict[str, result.TrainingResu
         assert not FOREIGN.keys() & worker.software.environment.keys()
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", COMPARED)
 def test_a_worker_says_where_it_ran(results: dict[str, result.TrainingResult], arm: str) -> None:
     """Each rank for itself: outside of pods this machine, with its CPU model."""
     here = (platform.node(), provenance.host().cpu_model, None)
@@ -158,7 +159,7 @@ def test_a_worker_says_where_it_ran(results: dict[str, result.TrainingResult], a
     assert {here} == {(worker.node, worker.cpu_model, worker.pod) for worker in results[arm].workers}
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", COMPARED)
 def test_only_steps_after_warm_up_are_timed(results: dict[str, result.TrainingResult], arm: str) -> None:
     """Rule 6: of five steps an epoch, two warm up; the phases and the rest are reported by themselves.
 
@@ -183,13 +184,13 @@ def test_only_steps_after_warm_up_are_timed(results: dict[str, result.TrainingRe
     assert 0 <= found.seconds.startup - sum(found.seconds.phases.values()) <= between * found.seconds.startup
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", COMPARED)
 def test_images_are_counted_by_who_processed_them(results: dict[str, result.TrainingResult], arm: str) -> None:
     """Rule 2: over two epochs of 207 images."""
     assert 2 * 207 == sum(worker.amount or 0 for worker in results[arm].workers)
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", COMPARED)
 def test_a_number_that_was_not_measured_is_null_with_a_reason(
     results: dict[str, result.TrainingResult], arm: str
 ) -> None:
@@ -210,7 +211,7 @@ def test_ray_says_what_cluster_it_had(results: dict[str, result.TrainingResult])
     assert (1, 2.0) == (ray.nodes, ray.cpus)
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", COMPARED)
 def test_an_arm_leaves_no_process(ended: Arms, arm: str) -> None:
     """Everything is shut down at its end; what is dead and only not yet waited for by the system does not count."""
     assert [] == ended[arm].outlived
@@ -263,7 +264,7 @@ def test_saved_models_have_the_accuracy_of_their_results(
     )
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", COMPARED)
 def test_progress_is_written_as_it_happens(folders: dict[str, Path], arm: str) -> None:
     """A start and a line an epoch."""
     events = [json.loads(line) for line in (folders[arm] / "progress.jsonl").read_text().splitlines()]

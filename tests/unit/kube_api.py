@@ -55,7 +55,7 @@ class Api:
         self.asked.append(f"{method} {path}")
         if self.expired or path in self.forbidden:
             return 401 if self.expired else 403, json.dumps({"message": f"{path} is forbidden"})
-        if method == "PATCH" and "fieldManager" in query:  # a server-side apply, which makes what is not there
+        if method == "PATCH" and "force" in query:  # a server-side apply, which makes what is not there
             self.objects.setdefault(path, {})
         if path in self.objects:
             if method == "DELETE":

@@ -261,6 +261,8 @@ def cluster(name: str, folder: Path) -> Iterator[tuple[dict[str, str], list[str]
         for node in ("one", "two"):
             api.put("/api/v1", "nodes", kube_api.node(node, cpu="64", memory="256Gi"))
         api.put("/api/v1", "namespaces", {"metadata": {"name": "shop"}})
+        pod_monitors = {"metadata": {"name": "podmonitors.monitoring.coreos.com"}}  # of a Prometheus Operator
+        api.put("/apis/apiextensions.k8s.io/v1", "customresourcedefinitions", pod_monitors)
         if owned:
             kube.write_own(stack_name(name), Path(path).read_text(encoding="utf-8"))
             api.put("/apis/batch/v1", "jobs", kube_api.job(LEFT_JOB, "ray-1", active=1), kube_api.NAMESPACE)

@@ -31,6 +31,8 @@ from training.workloads.cnn.recipe import EXCHANGED_BYTES, CnnRecipe
 
 RUN = ("baseline", "native", "ray")
 """The arms of a measurement that is made up, unless a test says otherwise."""
+COMPARED = tuple(name for name, arm in ARMS.items() if arm.usual_role != "variant")
+"""Every arm that the answer is about."""
 STEP_SECONDS = {"baseline": 0.10, "wide": 0.060, "native": 0.052, "ray": 0.053}
 """Mean timed step by arm: Ray with 2 workers is 1.887 times as fast as one process."""
 

@@ -29,7 +29,7 @@ LATE = {
     ("tools.stack.recovery", "tools.look.update"): "pulumi, after an update that was killed",
 }
 """Which module may import which inside a function, and why."""
-PICKLED = ("claim", "crds", "image_check", "job_result", "run_credentials", "storage_probe")
+PICKLED = ("claim", "crds", "image_check", "job_result", "ray_dashboards", "run_credentials", "storage_probe")
 """Modules of a cluster's dynamic resources."""
 
 

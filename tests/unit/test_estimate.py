@@ -183,6 +183,17 @@ def test_each_change_that_is_enough_is_a_line_to_type(wording: Wording) -> None:
     assert found(settings(measureSteps=number)).total.high <= 17 * 60
 
 
+def test_the_arm_with_ray_data_may_be_left_out() -> None:
+    """By its key; the verdict says the same without."""
+    own = {"script": "tests/script/keras_ray_data.py", "dataArguments": f"--input ray-data {ARGUMENTS}"}
+    recipe = {"script": own["script"], "dataArguments": own["dataArguments"]}
+    known = [took(arm, began=1000.0 * number, recipe=recipe) for number, arm in enumerate((*ARMS, "raydata"))]
+
+    _, *others = lines(settings(budgetMinutes="21", **own), known)
+
+    assert others[0].strip().startswith("pulumi config rm dataArguments")
+
+
 def test_what_no_one_change_saves_is_saved_by_several(wording: Wording) -> None:
     """One after another; and where not even all of them do, what budget would."""
     together = lines(settings(budgetMinutes="5"))

@@ -13,7 +13,17 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| `([\w./]+)` \| .* \| ([^|]+) \|$", re.MULTILINE)
 TENSORFLOW = {"checkpoints", "summary", "dataset", "loop", "model", "train"}
-RAY = {"driver", "memory_kills", "node_packages", "recovery", "under_ray", "submit", "with_tune"}
+RAY = {
+    "driver",
+    "memory_kills",
+    "node_packages",
+    "recovery",
+    "under_ray",
+    "submit",
+    "ray_store",
+    "with_population",
+    "with_tune",
+}
 PURE = ("training.contract", "training.machine", "compare")
 """What is read at every preview, in pods, and by every tool: the standard library alone when it is imported."""
 

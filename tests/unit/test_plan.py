@@ -225,7 +225,7 @@ def test_what_the_program_itself_changes_of_a_pod_is_another_measurement(monkeyp
 
     monkeypatch.setattr(jobs, "SUBMITTER", Size(0.2, "512Mi"))
     submitter = measurements(cluster)
-    monkeypatch.setattr(image_spec, "expected_versions", lambda: {"ray": "2.60.1"})
+    monkeypatch.setattr(image_spec, "expected_versions", lambda **_: {"ray": "2.60.1"})
 
     assert 3 == len(before | submitter | measurements(cluster))
 

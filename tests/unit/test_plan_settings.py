@@ -47,6 +47,7 @@ CHANGES_NOTHING = {
     "keepBaseline": EVERYWHERE,
     "priceCpuHour": EVERYWHERE,  # what the comparison makes of the hours
     "priceGibHour": EVERYWHERE,
+    "priceGpuHour": EVERYWHERE,
     "budgetMinutes": EVERYWHERE,  # what a preview says of the time
     "runTimeoutMinutes": EVERYWHERE,  # the Job's deadline: it ends a run, and changes none that ends before it
     "allowOpenPorts": EVERYWHERE,  # whether it is measured
@@ -63,6 +64,12 @@ CHANGES_NOTHING = {
     "storageSize": EVERYWHERE,  # how much there is room for
     "kubeContext": EVERYWHERE,
     "rayToken": EVERYWHERE,
+    "prometheusImage": EVERYWHERE,  # what is read of a run's pods, and how often, is not the image's
+    "monitoringNamespace": EVERYWHERE,  # who may read
+    "podMonitorLabels": EVERYWHERE,
+    "grafanaUrl": EVERYWHERE,  # what `make dashboard` prints
+    "queue": EVERYWHERE,  # a label of Jobs, which replaces them: no part of a pod
+    "queueMinutes": EVERYWHERE,
 }
 """Keys whose change repeats nothing, with the stacks for which that holds."""
 ANOTHER = {
@@ -95,6 +102,7 @@ ANOTHER = {
     "keepBaseline": "true",
     "priceCpuHour": "0.05",
     "priceGibHour": "0.01",
+    "priceGpuHour": "2.5",
     "runTimeoutMinutes": "61",
     "budgetMinutes": "15",
     "trackingUri": "http://mlflow.example.com:5000",
@@ -113,6 +121,11 @@ ANOTHER = {
     "workerMemory": "1234Mi",
     "headCpus": "2",
     "headMemory": "3Gi",
+    "rayWorkers": "per-run",
+    "idleSeconds": "61",
+    "spreadWorkers": "required",
+    "queue": "training",
+    "queueMinutes": "15",
     "sharedMemory": "1Gi",
     "scratch": "10Gi",
     "egress": "0.0.0.0/0:443",
@@ -138,6 +151,8 @@ ANOTHER = {
     "environment": "COLOUR=red",
     "secretEnvironment": "COLOUR=red",
     "measureSteps": "20",
+    "dataArguments": "--input ray-data --num-workers {workers}",
+    "dataCpus": "2",
     "artifacts": "*.pt",
     "metric": "loss",
     "unit": "tokens",
@@ -150,7 +165,19 @@ ANOTHER = {
     "searchScheduler": "asha",
     "searchGrace": "2",
     "searchReduction": "2",
+    "trialWorkers": "2",
     "metricPattern": "accuracy=(.+)",
+    "workerGpus": "1",
+    "gpuResource": "example.com/gpu",
+    "runtimeClass": "nvidia",
+    "gpuNodeSelector": "accelerator=h100",
+    "gpuTolerations": "gpu:NoSchedule",
+    "minikubeGpus": "4",
+    "monitoring": "prometheus",
+    "prometheusImage": "registry.example.com/prometheus:1",
+    "monitoringNamespace": "observability",
+    "podMonitorLabels": "release=prometheus",
+    "grafanaUrl": "https://grafana.example.com",
 }
 """A value of each key that no stack has; `allowOversubscription` is true in one, and changes nothing there either."""
 
@@ -170,10 +197,25 @@ A_SEARCH = {
     "searchSpace": '{"lr": {"log": [0.0001, 0.1]}}',
     "metric": "val_accuracy",
 }
+A_SCRIPT_WITH_TORCH = {"workload": "script", "script": "examples/torch_ddp.py", "scriptArguments": "--epochs {epochs}"}
+WITH_GPUS = {**A_SCRIPT_WITH_TORCH, "workerGpus": "1"}
+OF_GPUS = (
+    "workerGpus",
+    "gpuResource",
+    "runtimeClass",
+    "gpuNodeSelector",
+    "gpuTolerations",
+    "minikubeGpus",
+    "priceGpuHour",
+)
 OF_SEARCH = set(SearchRecipe.settings()) - set(ScriptRecipe.settings())
 OF_CNN = set(CnnRecipe.settings()) - set(ScriptRecipe.settings())
 ROLE = {"storageRole": "arn:aws:iam::123456789012:role/training"}
+WITH_RAY_DATA = {"script": "tests/script/keras_ray_data.py", "scriptArguments": "--num-workers {workers}"}
+WITH_PROMETHEUS = {"monitoring": "prometheus"}
 BESIDE = {
+    "dataArguments": WITH_RAY_DATA,
+    "dataCpus": {**WITH_RAY_DATA, "dataArguments": "--input ray-data --num-workers {workers}"},
     "datasetPath": {"dataset": "cifar10"},
     "imageSize": {
         "dataset": "imagefolder",
@@ -187,6 +229,13 @@ BESIDE = {
     "checkpointsKept": {"storage": "s3://bucket/prefix", **ROLE, "checkpointEpochs": "1"},
     "searchGrace": {"searchScheduler": "asha"},
     "searchReduction": {"searchScheduler": "asha"},
+    "workerGpus": A_SCRIPT_WITH_TORCH,
+    **dict.fromkeys(OF_GPUS[1:], WITH_GPUS),
+    "minikubeGpus": {**WITH_GPUS, "minikubeNodes": "1"},
+    **dict.fromkeys(("prometheusImage", "monitoringNamespace", "grafanaUrl"), WITH_PROMETHEUS),
+    "podMonitorLabels": {"monitoring": "existing"},
+    "queueMinutes": {"queue": "training"},
+    "idleSeconds": {"rayWorkers": "autoscaled"},
 }
 """What else must be set, before and after."""
 IN_S3 = {"storage": "s3://bucket/another", **ROLE}
@@ -210,12 +259,14 @@ REFUSED = (
     (BUILT, "imageRegistry"),
     ("kubernetes", "requirements"),
     ("ray", "datasetPath"),
+    ("local", "workerGpus"),
+    ("local", "priceGpuHour"),
     *((stack, "operator") for stack in ("ci", "minikube")),
     *(("ray", key) for key in ("imageSize", "saveModel", "checkpointEpochs", "checkpointsKept", "artifacts")),
     *((stack, key) for stack in EVERYWHERE if stack != "local" for key in OF_SEARCH),
 )
 """With an image that is there; without the registry it is pushed to; where this stack alone installs an operator;
-where no file of this machine is, nor storage; where no trial can run yet."""
+where no file of this machine is, nor storage; where no environment with PyTorch is; where no trial can run yet."""
 
 
 @cache
@@ -305,6 +356,7 @@ def folders(tmp_path: Path) -> dict[str, dict[str, str]]:
             path.write_text(name)
         (tmp_path / f"kubeconfig-{name}").touch()
         (tmp_path / f"requirements-{name}").write_text(f"{name}==1.0\n")
+    (tmp_path / "requirements-torch").write_text("torch==2.9.1\n")
     return {
         name: {
             "datasetPath": str(tmp_path / name / "cifar-10-batches-py"),
@@ -312,7 +364,7 @@ def folders(tmp_path: Path) -> dict[str, dict[str, str]]:
             "requirements": f"{tmp_path}/requirements-{name}",
         }
         for name in ("one", "two")
-    }
+    } | {"with torch": {"requirements": f"{tmp_path}/requirements-torch"}}
 
 
 def test_every_key_has_another_value() -> None:
@@ -344,6 +396,7 @@ def test_a_setting_that_changes_a_pod_or_process_measures_again(
         before, after = ({key: folders[name][key]} for name in ("one", "two"))
     beside = (A_SCRIPT if key in OF_SCRIPT else A_SEARCH if key in OF_SEARCH else {}) | BESIDE.get(key, {})
     beside |= {"metric": "accuracy"} if key in OF_METRIC[2:] else {}
+    beside |= folders["with torch"] if key in OF_GPUS and stack != "kubernetes" else {}
     settings, measured = looked_at(stack, frozenset((beside | before).items()))
     changed = settings_of(stack, **beside | after)
 

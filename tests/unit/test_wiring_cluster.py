@@ -125,3 +125,67 @@ def test_the_operator_is_uninstalled_before_its_namespace_is_deleted() -> None:
 
     assert ["network-namespace"] == created["read_from"]["operator-release.namespace"]
     assert not existing["read_from"].get("operator-release.namespace")
+
+
+SEARCH = (
+    "workload=search", "script=examples/keras_spirals.py", "scriptArguments=--epochs {epochs} --lr {lr}",
+    'searchSpace={"lr": {"log": [1e-5, 0.1]}}', "metric=val_accuracy",
+)  # fmt: skip
+
+
+def test_processes_of_a_search_reach_each_other_at_two_ports_alone() -> None:
+    """The study of the first one, and where it takes the records: a trial talks to nobody."""
+    policy = record("minikube", *SEARCH)["objects"]["NetworkPolicy native-workers"]["spec"]
+
+    for rules in (policy["ingress"], policy["egress"]):
+        assert [2222, 2223] == [port["port"] for rule in rules for port in rule["ports"]]
+
+
+def test_a_search_has_the_pods_of_a_script() -> None:
+    """A run of an arm is a Job as of any workload; that of Optuna's processes has a pod for each."""
+    objects = record("minikube", *SEARCH)["objects"]
+    jobs = {name.partition(" ")[2]: one["spec"] for name, one in objects.items() if one["kind"] == "Job"}
+
+    native = next(spec for name, spec in jobs.items() if name.startswith("native"))
+    assert (2, 2, "Indexed") == (native["completions"], native["parallelism"], native["completionMode"])
+    assert {"baseline", "native", "ray"} <= {name.partition("-")[0] for name in jobs}
+    mounts = [mount["name"] for mount in native["template"]["spec"]["containers"][0]["volumeMounts"]]
+    assert "files" in mounts
+
+
+def test_workers_of_a_ray_run_are_asked_for_before_it_and_taken_away_after_it() -> None:
+    """In its turn, by resources that `destroy` calls nothing of; and nothing is taken over for it."""
+    recorded = record("kubernetes", "rayWorkers=per-run")
+    after, inputs = recorded["after"], recorded["inputs"]
+    runs = sorted(name for name in inputs if name.startswith("ray-") and name.endswith("-workers"))
+
+    assert runs
+    assert {*runs, *(f"{name}-end" for name in runs)} <= set(recorded["retained"])
+    for workers in runs:
+        run = workers.removesuffix("-workers")
+        assert workers in after[run]
+        assert {run, workers} == set(after[f"{workers}-end"])
+        assert "0" == str(inputs[f"{workers}-end"]["workers"]).removesuffix(".0")
+        assert workers in recorded["read_from"][f"{run}.spec"]
+    waiting = [name for name, waited in after.items() if any(f"{workers}-end" in waited for workers in runs)]
+    assert "destroy-check" in waiting
+    assert len(runs) == len(waiting)
+    assert [] == [name for name, one in recorded["objects"].items() if TAKE_OVER in str(one["metadata"])]
+
+
+def test_a_run_after_one_of_ray_waits_for_ray_s_autoscaler() -> None:
+    """Nobody asks for workers before a Ray run; a resource after its Job waits until they are gone."""
+    recorded = record("kubernetes", "rayWorkers=autoscaled", "idleSeconds=30")
+    after, inputs = recorded["after"], recorded["inputs"]
+    ends = sorted(name for name in inputs if name.endswith("-workers-end"))
+
+    assert ends
+    assert not [name for name in inputs if name.startswith("ray-") and name.endswith("-workers")]
+    assert set(ends) <= set(recorded["retained"])
+    for end in ends:
+        run = end.removesuffix("-workers-end")
+        assert [run] == after[end]
+        assert "30" == str(inputs[end]["idleSeconds"]).removesuffix(".0")
+    waiting = [name for name, waited in after.items() if set(ends) & set(waited)]
+    assert len(ends) == len(waiting)
+    assert [name for name in recorded["objects"] if name.endswith("autoscaler")]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from infra.settings.key import CLUSTER, KUBERNETES, MINIKUBE, RAY, TARGETS, Key
+from infra.settings.monitoring import WAYS_OF_KEYS
 from infra.settings.table import every_key, keys_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,14 +22,28 @@ SECTIONS = (
     "A search (`workload search`)",
     "Storage",
     "Clusters (`minikube` and `kubernetes`)",
+    "GPUs (`workload script`)",
+    "Metrics (`minikube` and `kubernetes`)",
     "Minikube (`minikube`)",
     "A cluster that exists (`kubernetes`)",
     "A Ray cluster that exists (`ray`)",
 )
 """Headings of docs/settings.md, in their order."""
-_OF_TARGETS = {CLUSTER: 5, MINIKUBE: 6, KUBERNETES: 7, RAY: 8}
+_OF_TARGETS = {CLUSTER: 5, MINIKUBE: 8, KUBERNETES: 9, RAY: 10}
 _STORAGE = ("serviceAccount", "allowOpenPorts")
 """Keys that only have an effect with `storage`, and are not named after it."""
+
+
+_GPUS = (
+    "priceGpuHour",
+    "workerGpus",
+    "gpuResource",
+    "runtimeClass",
+    "gpuNodeSelector",
+    "gpuTolerations",
+    "minikubeGpus",
+)
+"""Keys that only have an effect with GPUs."""
 
 
 def tables() -> str:
@@ -48,6 +63,10 @@ def _section(key: Key) -> int:
     """Return the number of the key's section."""
     if key.name.startswith("storage") or key.name in _STORAGE:
         return 4
+    if key.name in _GPUS:
+        return 6
+    if key.name == "monitoring" or key.name in WAYS_OF_KEYS:
+        return 7
     if key.name not in keys_of("script"):
         return 3 if key.name in keys_of("search") else 1
     if key.name not in keys_of("cnn"):

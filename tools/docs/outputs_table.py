@@ -100,6 +100,7 @@ def _table_of_arms(workload: str) -> str:
     rows = "".join(
         f"| `{arm.name}` | {arm.role(workload)} | {arm.words(two)} | {f'`{arm.switch}`' if arm.switch else ''} |\n"
         for arm in ARMS.values()
+        if arm.usual_role != "variant" or workload == WORKLOADS[0] or arm.switch in named(workload).recipe.settings()
     )
     return f"| arm | role | what runs | setting |\n|---|---|---|---|\n{rows}"
 

@@ -20,6 +20,7 @@ _EPOCH = re.compile(
     rf"  (?:{_NUMBER} images/s|warm-up)  {_NUMBER} s left"
 )
 _START = re.compile(r"(\d+) worker\(s\), ([\d,]+) images, (\d+) steps an epoch, (\d+) epoch\(s\)")
+_TRIAL = re.compile(r"(\d+) of (\d+) trials: trial (\d+) (finished|stopped|failed)(?: with (\S+) (\S+))?$")
 _STATES: dict[str, State] = {"Succeeded": "finished", "Failed": "failed"}
 
 
@@ -107,6 +108,17 @@ def events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
                 "epoch": int(epoch),
                 "epochs": int(epochs),
                 **dict(zip(names, values, strict=True)),
+            }
+        elif match := _TRIAL.search(line):
+            ended, trials, trial, state, metric, value = match.groups()
+            yield {
+                "event": "trial",
+                "trial": int(trial),
+                "ended": int(ended),
+                "trials": int(trials),
+                "state": state,
+                "metric": metric,
+                "value": None if value is None else float(value),
             }
         elif match := _START.search(line):
             workers, images, steps, epochs = (int(text.replace(",", "")) for text in match.groups())

@@ -21,6 +21,8 @@ from infra.places.cluster.api import ray_api
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_api import ForwardedJobs
 from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS
+from infra.settings.cluster import KEPT, PER_RUN
+from infra.settings.problem import set_line
 from report import terminal
 from report.text_table import columns
 from tools.jobs import measuring, request
@@ -97,6 +99,7 @@ def _start_again(place: RayPlace) -> str:
 
 def submit(place: RayPlace) -> int:
     """Send the folder, start the script, and follow it."""
+    refuse_without_workers(place)
     submission = request.read(place.settings.recipe.workers)
     package = submission.package()
     ray = reach(place)
@@ -116,6 +119,15 @@ def submit(place: RayPlace) -> int:
     if submission.packages:
         say("Ray installs PIP's packages first; pods reach an index only where a NetworkPolicy of yours lets them")
     return 0 if is_on("DETACH") else _follow(ray, name)
+
+
+def refuse_without_workers(place: RayPlace) -> None:
+    """Refuse a Ray cluster that has workers only during the runs of a measurement. Raises ToolError."""
+    if isinstance(place, StackCluster) and place.settings.of_cluster.ray_workers == PER_RUN:
+        keep = for_make(set_line("rayWorkers", KEPT), place.stack, {})
+        raise ToolError(
+            f"rayWorkers is {PER_RUN}: this Ray cluster has workers only while a measurement runs:\n  {keep}"
+        )
 
 
 def _start(ray: Ray, submission: request.Request, **runtime_env: Any) -> str:

@@ -13,7 +13,7 @@ from infra.places.cluster.api import kube, ray_api
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.port_forward import connection
 from infra.places.cluster.api.ray_api import RayError
-from infra.places.cluster.manifests import dashboard
+from infra.places.cluster.manifests import dashboard, monitoring
 from infra.places.cluster.manifests.ray_cluster import DASHBOARD_PORT
 from tools.look import cluster, ray_cluster
 from tools.look.status import node_port_of
@@ -59,19 +59,21 @@ def main() -> int:
     stack_cluster = cluster.find(stack, overrides)
     api = cluster.connect(stack_cluster)
     token = dashboard.token_command(stack_cluster.kubeconfig, stack_cluster.namespace)
+    of_metrics = monitoring.addresses(stack_cluster.cluster, stack_cluster.kubeconfig)
+    more = "".join(f"\n{line}" for line in of_metrics)
     try:
         ray_api.head(api, stack_cluster.namespace)
         node_port = node_port_of(stack_cluster, kube.items(api, "/api/v1/nodes"))
     except (KubeError, RayError) as error:
         raise ToolError(f"stack {stack_cluster.stack}: {error}:  STACK={stack_cluster.stack} make status") from None
     if node_port and is_reachable(*node_port):
-        print(f"dashboard: {dashboard.node_port_url(*node_port)}\nits token: {token}")
+        print(f"dashboard: {dashboard.node_port_url(*node_port)}\nits token: {token}{more}")
         return 0
     try:
         listener = socket.create_server((LOOPBACK, DASHBOARD_PORT))
     except OSError as error:
         raise ToolError(f"port {DASHBOARD_PORT} of {LOOPBACK} can't be used ({error}): end what uses it") from None
-    print(f"dashboard: {dashboard.FORWARDED_URL}, until Ctrl-C\nits token: {token}", flush=True)
+    print(f"dashboard: {dashboard.FORWARDED_URL}, until Ctrl-C\nits token: {token}{more}", flush=True)
     with listener:
         forward(api, stack_cluster.namespace, listener)
     return 0

@@ -56,11 +56,12 @@ SETTINGS = (
     "gradientPrecision", "warmupSteps", "model", "syncBatchNorm", "dataset", "trainImages", "imageSize",
     "augmentation", "learningRateSchedule", "learningRateScaling", "earlyStopping", "saveModel", "checkpointEpochs",
     "checkpointsKept", "maxFailures", "rayDashboard", "scriptKind", "metricMode", "metricTarget", "metricTolerance",
-    "measureSteps", "searchTrials", "searchAlgorithm", "searchScheduler", "searchGrace", "searchReduction", "repeats",
-    "wideArm", "workersCurve", "nativeArm", "keepBaseline", "runTimeoutMinutes", "budgetMinutes",
-    "allowOversubscription", "workerMemory", "storageClass", "storageSize", "priceCpuHour", "priceGibHour", "headCpus",
-    "headMemory", "sharedMemory", "scratch", "minikubeProfile", "minikubeNodes", "minikubeCpus", "minikubeMemory",
-    "operator", "kuberayVersion", "image", "namespace", "createNamespace",
+    "measureSteps", "searchTrials", "searchAlgorithm", "searchScheduler", "searchGrace", "searchReduction",
+    "trialWorkers", "repeats", "wideArm", "workersCurve", "nativeArm", "keepBaseline", "runTimeoutMinutes",
+    "budgetMinutes", "allowOversubscription", "workerMemory", "storageClass", "storageSize", "priceCpuHour",
+    "priceGibHour", "priceGpuHour", "workerGpus", "minikubeGpus",
+    "headCpus", "headMemory", "sharedMemory", "scratch", "minikubeProfile", "minikubeNodes",
+    "minikubeCpus", "minikubeMemory", "operator", "kuberayVersion", "image", "namespace", "createNamespace",
 )  # fmt: skip
 """Keys whose values are shown: numbers, switches, versions, names of a list or of Kubernetes."""
 _GONE = (KubeError, RayError, ToolError)

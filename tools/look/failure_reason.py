@@ -1,4 +1,5 @@
-"""Reads from a cluster's pods why an update failed: a sentence for each cause, with the line that fixes it.
+"""Reads from a cluster's pods, and from a queue, why an update failed: a sentence for each cause, with the line that
+fixes it.
 
 Pulumi shows a Job's last lines, and not that the kubelet ended its pod, or which of several ranks failed first.
 """
@@ -7,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from infra.places.cluster.api import kube
+from infra.places.cluster.api import kube, kueue
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.short_job import NOT_PULLED
 from infra.places.cluster.job_result import INDEX_LABEL
@@ -33,27 +35,36 @@ _LIMIT = re.compile(r'EmptyDir volume "(tmp|results)" exceeds the limit "(\w+)"'
 
 
 def ended(stack: str, overrides: Mapping[str, str]) -> frozenset[str]:
-    """Return the pods (names) and containers (ids) that ended before an update: they can't explain its failure."""
-    pods = _pods(stack, overrides)
+    """Return the pods (names) and containers (ids) that ended before an update, and what a queue did to them: they
+    can't explain its failure."""
+    pods, queued = _pods_and_queue(stack, overrides)
     names = (pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] in ENDED)
-    return frozenset(names) | {end["containerID"] for pod in pods for end in _ends(pod) if "containerID" in end}
+    ids = {end["containerID"] for pod in pods for end in _ends(pod) if "containerID" in end}
+    return frozenset(names) | ids | queued.keys()
 
 
 def tell(stack: str, overrides: Mapping[str, str], before: Collection[str]) -> None:
-    """Print the reasons of pods and containers that had not `ended` before the update."""
-    for line in reasons([pod for pod in _pods(stack, overrides) if pod["metadata"]["name"] not in before], before):
+    """Print the reasons of pods and containers that had not `ended` before the update, and those of a queue."""
+    pods, queued = _pods_and_queue(stack, overrides)
+    for line in reasons([pod for pod in pods if pod["metadata"]["name"] not in before], before):
         say(line)
+    for key, line in queued.items():
+        if key not in before:
+            say(line)
 
 
-def _pods(stack: str, overrides: Mapping[str, str]) -> Sequence[Pod]:
-    """Return this project's pods; none if the cluster can't be asked, which may be why the update failed."""
-    try:
+def _pods_and_queue(stack: str, overrides: Mapping[str, str]) -> tuple[Sequence[Pod], Mapping[str, str]]:
+    """Return this project's pods, and what a queue says of it; nothing if the cluster can't be asked, which may be why
+    the update failed."""
+    pods: Sequence[Pod] = []
+    queued: Mapping[str, str] = {}
+    with suppress(KubeError, ToolError):
         stack_cluster = cluster.find(stack, overrides)
         api = cluster.client_of_made(stack_cluster)
         chosen = {"labelSelector": f"{PROJECT_LABEL}={PROJECT}"}
-        return kube.items(api, f"/api/v1/namespaces/{stack_cluster.namespace}/pods", **chosen) if api else []
-    except (KubeError, ToolError):
-        return []
+        pods = kube.items(api, f"/api/v1/namespaces/{stack_cluster.namespace}/pods", **chosen) if api else []
+        queued = kueue.troubles(api, stack_cluster.namespace) if api and stack_cluster.cluster.queue else {}
+    return pods, queued
 
 
 def reasons(pods: Sequence[Pod], before: Collection[str] = ()) -> list[str]:

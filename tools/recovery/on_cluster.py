@@ -19,7 +19,7 @@ from infra.places.cluster.api.ray_api import is_ready
 from infra.places.cluster.manifests.pods import pods_of
 from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS, WORKER_LABELS
 from infra.programs import ProgramError
-from tools.jobs.__main__ import Ray, asking, reach, refuse_beside_measurement
+from tools.jobs.__main__ import Ray, asking, reach, refuse_beside_measurement, refuse_without_workers
 from tools.look import cluster
 from tools.recovery.run import Ended, Seen, Victim, Wanted, is_beyond_a_checkpoint
 from tools.setup.project import ToolError, say
@@ -48,6 +48,7 @@ class OnCluster:
     def of(cls, stack: str, overrides: dict[str, str]) -> "OnCluster":
         """Return the cluster of a stack that is up. Raises ToolError."""
         stack_cluster = cluster.find(stack, overrides)
+        refuse_without_workers(stack_cluster)
         ray = reach(stack_cluster)
         on_cluster = cls(ray, pods_of(stack_cluster.settings).jobs.dataset_flags)
         with asking(stack_cluster), _explained():

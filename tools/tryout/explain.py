@@ -30,7 +30,10 @@ CAUSES = (
         "a module is missing in the script's environment: PYTHON=… names the interpreter that has it",
     ),
     Cause(
-        re.compile("not compiled with CUDA|No CUDA GPUs|NCCL|CUDA driver|no NVIDIA driver|MPS backend|Invalid device"),
+        re.compile(
+            "not compiled with CUDA|No CUDA GPUs|NCCL|requires at least one CUDA device|CUDA driver|no NVIDIA driver"
+            "|MPS backend|Invalid device"
+        ),
         "it asks for a GPU, and no arm has one: take the device from torch.cuda.is_available(), and the backend 'gloo'",
     ),
     Cause(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from training.contract.recipe import Recipe
-from training.contract.workload import Role, named
+from training.contract.workload import ON_GPUS, Role, named
 
 Start = Literal["alone", "peers", "ray"]
 """The way an arm's processes start: one by itself, N that find each other, or N that Ray starts."""
@@ -37,21 +37,28 @@ class Arm:
     ignores: tuple[str, ...] = ()
     """Keys of the recipe that cannot change its runs."""
 
-    def role(self, workload: str) -> Role:
-        """Return its role in the comparison of a workload."""
-        return named(workload).roles.get(self.name, self.usual_role)
+    def role(self, workload: str, gpus: int = 0) -> Role:
+        """Return its role in the comparison of a workload whose workers have so many GPUs each."""
+        usual = ON_GPUS.get(self.name, self.usual_role) if gpus else self.usual_role
+        return named(workload).roles.get(self.name, usual)
 
     def processes(self, recipe: Recipe) -> int:
         """Return the number of processes that train together."""
         return 1 if self.start == "alone" else recipe.workers
 
     def process_cpus(self, recipe: Recipe) -> float:
-        """CPUs of each of them, in whole thousandths: 25 workers of 0.28 have 7, and not 7.000000000000001."""
-        return round(recipe.worker_cpus * (recipe.workers if self.all_cpus else 1), 3)
+        """CPUs of each of them, with those for its input. In whole thousandths: 25 workers of 0.28 have 7, and not
+        7.000000000000001."""
+        return round((recipe.worker_cpus * recipe.processes_each + recipe.input_cpus) * self._shares(recipe), 3)
 
     def compute_threads(self, recipe: Recipe) -> int:
-        """Intra-op and OpenMP threads of each of them: its CPUs, rounded up."""
-        return max(1, math.ceil(self.process_cpus(recipe)))
+        """Intra-op and OpenMP threads of each of them, and of each process that it has: its CPUs but those for its
+        input, rounded up."""
+        return max(1, math.ceil(round(recipe.worker_cpus * self._shares(recipe), 3)))
+
+    def _shares(self, recipe: Recipe) -> int:
+        """Workers whose CPUs each of them has."""
+        return recipe.workers if self.all_cpus else 1
 
     def settings(self, recipe: Recipe) -> dict[str, Any]:
         """Return the part of the recipe that can change this arm's runs: the baseline's leaves out `workers`."""
@@ -61,10 +68,10 @@ class Arm:
     def words(self, recipe: Recipe) -> str:
         """Return the arm's title with its numbers: `one process on 2 CPUs`."""
         cpus, workers = self.process_cpus(recipe), recipe.workers
-        trained = named(recipe.workload)
+        trained, gpus = named(recipe.workload), recipe.worker_gpus
         return trained.titles.get(self.name, self.title).format(
-            cpus=counted(cpus, "CPU"),
-            workers=counted(workers, "worker"),
+            cpus=counted(cpus, "CPU") + (f" and {counted(gpus, 'GPU')}" if gpus else ""),
+            workers=counted(workers, "worker") + (f" of {counted(gpus, 'GPU')}" if gpus else ""),
             processes=f"{workers} process{'es' * (workers != 1)}",
             trials=counted(workers, "trial"),
             framework=trained.framework,
@@ -87,7 +94,15 @@ NATIVE = Arm(
 )
 RAY = Arm(name="ray", usual_role="subject", start="ray", title="Ray {ray} with {workers}")
 
-ARMS = {arm.name: arm for arm in (BASELINE, WIDE, NATIVE, RAY)}
+RAYDATA = Arm(
+    name="raydata",
+    usual_role="variant",
+    start="ray",
+    title="Ray {ray} with {workers}, and Ray Data",
+    switch="dataArguments",
+)
+
+ARMS = {arm.name: arm for arm in (BASELINE, WIDE, NATIVE, RAY, RAYDATA)}
 """All arms by name, in display order."""
 
 FORMER_ARMS = ("tuned",)

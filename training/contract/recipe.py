@@ -26,16 +26,18 @@ def setting(  # noqa: PLR0913 - each is an attribute of a config key
     example: str = "",
     derived: str = "",
     on_cluster: Any = None,
-    local_only: bool = False,
+    targets: tuple[str, ...] = (),
+    sparse: bool = False,
 ) -> Any:
     """Return a field of a recipe.
 
     `decides`: False if something else says whether what it names has changed, or it is only about what a comparison
     makes of runs; so a change of it alone repeats none. `derived`: what applies where the key is not set, in words, if
-    that is not the default. `on_cluster`: the config's default there, if it differs. `local_only`: it has no effect
-    elsewhere.
+    that is not the default. `on_cluster`: the config's default there, if it differs. `targets`: those on which it has
+    an effect; empty for all. `sparse`: at its default it is in no dict and no flag, so that recipes of runs that do not
+    use it stay as they were before it was added.
     """
-    config = {"example": example, "derived": derived, "on_cluster": on_cluster, "local_only": local_only}
+    config = {"example": example, "derived": derived, "on_cluster": on_cluster, "targets": targets, "sparse": sparse}
     return field(default=default, metadata={"rule": rule, "help": help_text, "decides": decides, **config})
 
 
@@ -60,8 +62,15 @@ class Recovery:
 class Recipe:
     """The settings that change training: snake_case names here, camelCase in config and JSON, --kebab-case as flags."""
 
-    without: ClassVar[tuple[str, ...]] = ()
+    without: ClassVar[tuple[str, ...]] = ("worker_gpus",)
     """Fields of a recipe that this one extends and that mean nothing in it: neither keys nor flags, in no result."""
+
+    processes_each: ClassVar[int] = 1
+    """Processes of one worker, each with `worker_cpus`; a workload overrides it."""
+    input_cpus: ClassVar[int] = 0
+    """CPUs of each worker beside `worker_cpus`, for what reads its data; a workload overrides it."""
+    is_population: ClassVar[bool] = False
+    """Whether Ray's arm is population based training; a workload overrides it."""
 
     workload: str = setting(WORKLOADS[0], choice(WORKLOADS), "what is trained")
     workers: int = setting(2, whole(1, 256), "workers of the distributed arms")
@@ -72,10 +81,13 @@ class Recipe:
     )
     epochs: int = setting(4, whole(1, 10_000), "passes over the training data")
     seed: int = setting(1, whole(0, 2**31 - 1), "seed of repeat 1; repeat r uses seed + r - 1")
+    worker_gpus: int = 0
+    """GPUs of each worker, and of the baseline: a setting of the workloads that can use them."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return this recipe with camelCase keys, as in config and JSON."""
-        return {key: getattr(self, field.name) for key, field in self.settings().items()}
+        values = ((key, field, getattr(self, field.name)) for key, field in self.settings().items())
+        return {key: value for key, field, value in values if not _is_left_out(field, value)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -93,8 +105,8 @@ class Recipe:
 
     def flags(self) -> list[str]:
         """Return this recipe as the flags that every entry point reads, without those that are not set."""
-        values = ((field.name, getattr(self, field.name)) for field in self.settings().values())
-        values = ((name, value) for name, value in values if value not in (None, ""))
+        fields = ((field, getattr(self, field.name)) for field in self.settings().values())
+        values = ((f.name, value) for f, value in fields if value not in (None, "") and not _is_left_out(f, value))
         return [f"{kebab(name)}={str(v).lower() if isinstance(v, bool) else v}" for name, v in values]
 
     def digest(self) -> str:
@@ -112,6 +124,11 @@ class Recipe:
     def why_not(self, processes: int) -> str:  # noqa: ARG002 (a workload's own may need it)
         """Return the reason why this number of processes cannot train together; "" if they can."""
         return ""
+
+
+def _is_left_out(field: Field[Any], value: Any) -> bool:
+    """Return whether a field is sparse, and its value the default."""
+    return bool(field.metadata["sparse"]) and value == field.default
 
 
 @cache

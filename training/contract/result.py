@@ -14,6 +14,7 @@ from typing import Any
 
 from training.contract.codec import ResultError, decode, encode, typed, write_whole
 from training.contract.cpu_use import CpuWait, MachineUse
+from training.contract.gpu_use import GpuUse, without_samples
 from training.contract.recipe import canonical
 from training.contract.workload import named
 from training.machine.topology import Cpu
@@ -92,6 +93,8 @@ class Worker:
     """CPU time and waiting time from its first step to its last."""
     run_wait: CpuWait | None = None
     """CPU time and waiting time from its start on."""
+    gpu: GpuUse | None = None
+    """Null for a rank that computed on none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +145,8 @@ class Seconds:
     train: float | None
     """Timed steps, all epochs: the steady state."""
     startup: float | None
-    """Start of the process or container to the first optimizer step; null where no step was seen."""
+    """Start of the process or container to the first optimizer step; null where no step was seen. Of a run that Ray's
+    workers were started for, from the request for them; likewise `wall`."""
     phases: dict[str, float]
     """Parts of the start-up, by name."""
     warmup: float | None
@@ -159,6 +163,11 @@ class Seconds:
     """Writing and keeping checkpoints, within the epochs' gaps; null where there are none."""
     probe: float = 0.0
     """Part of `wall` that this project's own probes took; a training without them would not spend it."""
+    scale_up: float | None = None
+    """From the request for Ray's workers until the last one's raylet was alive; `startup` and `wall` contain it. Null
+    where the workers were not started for this run."""
+    queued: float | None = None
+    """Wait for quota before anything of the run started; no other number contains it. Null without a queue."""
     observer: float = 0.0
     """Time for observing a script's steps, on the rank where it took most; no other number contains it."""
 
@@ -174,7 +183,8 @@ class Steps:
     exchanged_bytes: int | None
     """Size of a worker's gradients, a step; null where it is not known."""
     trace: list[float] = field(default_factory=list)
-    """Seconds of every timed step of rank 0, in order."""
+    """Seconds of every timed step of rank 0, in order. Of steps that a GPU computes each has the mean of its block: as
+    many as lie between two waits for the device, and `seconds` is null."""
     whole_epochs: bool = True
     """False: where an epoch ends is not known, or none was finished, and the whole run counts as one."""
     gaps: int | None = None
@@ -304,6 +314,10 @@ class TrainingResult:
     """Failures of workers after which Ray Train went on; null where the first would have ended the run."""
     all_reduce: dict[str, float] | None = None
     """Probe after training: bytes of a buffer to the seconds that its all-reduce takes."""
+    data_wait_seconds: float | None = None
+    """Time that the rank which waited longest waited for batches; null where their delivery was not seen."""
+    first_batch_seconds: float | None = None
+    """Time from the start until the last rank had its first batch; null likewise."""
     step_parts: StepParts | None = None
     """Null where the parts of a step were not clocked."""
     search: SearchOutcome | None = None
@@ -341,7 +355,7 @@ class TrainingResult:
 
     def summary(self, path: str, sha256: str) -> dict[str, Any]:
         """Return this result for Pulumi's state: without series and detail, with the file's path and its SHA-256."""
-        workers = [dataclasses.replace(worker, samples=[]) for worker in self.workers]
+        workers = [dataclasses.replace(worker, samples=[], gpu=without_samples(worker.gpu)) for worker in self.workers]
         short = dataclasses.replace(self, detail=None, steps=dataclasses.replace(self.steps, trace=[]), workers=workers)
         return short.to_dict() | {"path": path, "sha256": sha256}
 

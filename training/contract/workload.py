@@ -17,6 +17,11 @@ Role = Literal["reference", "alternative", "control", "subject", "variant"]
 without the subject. subject: what the question is about. variant: the subject in another form."""
 
 
+ON_GPUS: Mapping[str, Role] = {"native": "alternative"}
+"""Roles where each worker has a GPU. One process uses one, so no bigger process is an alternative: what one would use
+instead is the same processes without Ray."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Score:
     """A number that says how well a run learned: a key of its result's `scores`, and a measure of the comparison."""

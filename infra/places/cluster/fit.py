@@ -7,11 +7,11 @@ order of their creation, each on the node with most CPUs left; a part of each no
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, count
+from itertools import combinations, count, islice
 
 from infra.doctor import Finding
-from infra.places.cluster.manifests import jobs, operator, pod_parts
-from infra.settings.cluster import ClusterSettings
+from infra.places.cluster.manifests import jobs, monitoring, operator, pod_parts, ray_autoscaler
+from infra.settings.cluster import AUTOSCALED, KEPT, PER_RUN, ClusterSettings
 from infra.settings.problem import set_line
 from infra.settings.rules import Quantity, quantity
 from infra.settings.sections import OFF
@@ -24,10 +24,11 @@ GIB, MIB = 2**30, 2**20
 
 @dataclass(frozen=True)
 class Size:
-    """CPUs and memory: of a pod (request = limit), or of a node (allocatable)."""
+    """CPUs, memory and GPUs: of a pod (request = limit), or of a node (allocatable)."""
 
     cpus: float
     memory_bytes: int
+    gpus: int = 0
 
     @classmethod
     def of(cls, pod: pod_parts.Size) -> "Size":
@@ -35,15 +36,21 @@ class Size:
         return cls(pod.cpus, quantity("0").parse(pod.memory).bytes)
 
     def at_most(self, other: "Size") -> "Size":
-        """Return the smaller CPUs and the smaller memory of the two."""
-        return Size(min(self.cpus, other.cpus), min(self.memory_bytes, other.memory_bytes))
+        """Return the smaller CPUs and the smaller memory of the two, with the GPUs of this one."""
+        return Size(min(self.cpus, other.cpus), min(self.memory_bytes, other.memory_bytes), self.gpus)
 
     def __str__(self) -> str:
-        return f"{counted(self.cpus, 'CPU')} and {round(self.memory_bytes / GIB, 1):g} GiB"
+        memory = f"{round(self.memory_bytes / GIB, 1):g} GiB"
+        if self.gpus:
+            return f"{counted(self.cpus, 'CPU')}, {memory} and {counted(self.gpus, 'GPU')}"
+        return f"{counted(self.cpus, 'CPU')} and {memory}"
 
 
 OPERATOR = Size.of(operator.SIZE)
 SUBMITTER = Size.of(jobs.SUBMITTER)
+PROMETHEUS = Size.of(monitoring.SIZE)
+BESIDE_HEAD = {KEPT: Size(0, 0), PER_RUN: Size(0, 0), AUTOSCALED: Size.of(ray_autoscaler.SIZE)}
+"""What is in the head's pod beside Ray, by `rayWorkers`."""
 PARTS = (0.75, 0.5, 0.25)
 """Fractions of a CPU for a worker, if the nodes are too small for whole ones."""
 RESERVED = Size(1, GIB)
@@ -61,6 +68,12 @@ class Measurement:
     head: Size
     arms: tuple[str, ...]
     """The names of the arms whose pods have to fit."""
+    others: tuple[Size, ...] = ()
+    """Pods that always run beside the idle Ray cluster and the operator."""
+    per_run: bool = False
+    """Whether Ray's workers exist only while Ray runs."""
+    gpus_apart: bool = False
+    """Whether pods without a GPU stay off nodes that have some."""
 
     @property
     def wide(self) -> Size:
@@ -69,8 +82,16 @@ class Measurement:
 
     def moments(self) -> dict[str, list[Size]]:
         """Return the pods that exist at the same time, by arm: the idle Ray cluster and the operator always run."""
-        always = [OPERATOR, self.head, *[self.worker] * self.workers]
-        return {arm: [*always, *self._of_run(ARMS[arm])] for arm in self.arms}
+        workers = [self.worker] * self.workers
+        always = [OPERATOR, *self.others, self.head, *([] if self.per_run else workers)]
+        of_ray = workers if self.per_run else []
+        return {
+            arm: [*always, *(of_ray if ARMS[arm].start == "ray" else []), *self.of_run(ARMS[arm])] for arm in self.arms
+        }
+
+    def gpus_at_once(self) -> dict[str, int]:
+        """Return the number of GPUs that are held at the same time, by arm."""
+        return {arm: sum(pod.gpus for pod in pods) for arm, pods in self.moments().items()}
 
     def without(self, *arms: str) -> "Measurement":
         """Return the measurement without these arms."""
@@ -84,7 +105,8 @@ class Measurement:
             max(sum(pod.memory_bytes for pod in pods) for pods in moments) + sum(size.memory_bytes for size in kept),
         )
 
-    def _of_run(self, arm: Arm) -> list[Size]:
+    def of_run(self, arm: Arm) -> list[Size]:
+        """Return the pods of an arm's run, without those of Ray's cluster."""
         if arm.start == "ray":
             return [SUBMITTER]
         if arm.start == "peers":
@@ -96,23 +118,27 @@ def measurement_of(
     recipe: Recipe, worker_memory: Quantity, cluster: ClusterSettings, arms: tuple[str, ...]
 ) -> Measurement:
     """Return the measurement that the settings ask of a cluster; they may be a draft's, or complete."""
+    beside = BESIDE_HEAD[cluster.ray_workers]
     return Measurement(
         workers=recipe.workers,
-        worker=Size(recipe.worker_cpus, worker_memory.bytes),
-        head=Size(cluster.head_cpus, cluster.head_memory.bytes),
+        worker=Size(recipe.worker_cpus, worker_memory.bytes, recipe.worker_gpus),
+        head=Size(cluster.head_cpus + beside.cpus, cluster.head_memory.bytes + beside.memory_bytes),
         arms=arms,
+        others=(PROMETHEUS,) if cluster.monitoring == monitoring.NAME else (),
+        per_run=cluster.ray_workers != KEPT,
     )
 
 
 def cluster_fit(measurement: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> tuple[str, ...]:
     """Return the arms whose pods do not fit nodes of this allocatable size, minus what is reserved; empty if all
     fit."""
-    return tuple(arm for arm, pods in measurement.moments().items() if not _placed(pods, nodes, kept))
+    moments, apart = measurement.moments(), measurement.gpus_apart
+    return tuple(arm for arm, pods in moments.items() if not _placed(pods, nodes, kept, apart=apart))
 
 
 def arms_to_leave_out(measurement: Measurement, fits: Callable[[Measurement], bool]) -> tuple[str, ...]:
     """Return the fewest arms without which the measurement fits; empty if there is no such choice."""
-    optional = [arm for arm in measurement.arms if ARMS[arm].switch]
+    optional = [arm for arm in measurement.arms if ARMS[arm].switch and not measurement.worker.gpus]
     for number in range(1, len(optional) + 1):
         for arms in combinations(optional, number):
             if fits(measurement.without(*arms)):
@@ -125,24 +151,56 @@ def without_arms_line(arms: Sequence[str]) -> list[str]:
     return [" && ".join(set_line(ARMS[arm].switch, OFF) for arm in arms)] if arms else []
 
 
-def _placed(pods: Sequence[Size], nodes: Sequence[Size], kept: Sequence[Size]) -> bool:
-    left = [[a.cpus - b.cpus, a.memory_bytes - b.memory_bytes] for a, b in zip(nodes, kept, strict=True)]
+def _placed(pods: Sequence[Size], nodes: Sequence[Size], kept: Sequence[Size], *, apart: bool) -> bool:
+    """Return whether the scheduler finds a node for each pod; `apart`: those without a GPU need one without GPUs."""
+    left = [[a.cpus - b.cpus, a.memory_bytes - b.memory_bytes, a.gpus] for a, b in zip(nodes, kept, strict=True)]
+    have_gpus = [node.gpus > 0 for node in nodes]
     for pod in pods:
-        fitting = [node for node in left if node[0] + 1e-9 >= pod.cpus and node[1] >= pod.memory_bytes]
+        fitting = [
+            node
+            for node, has_gpus in zip(left, have_gpus, strict=True)
+            if node[0] + 1e-9 >= pod.cpus and node[1] >= pod.memory_bytes and node[2] >= pod.gpus
+            if pod.gpus or not (apart and has_gpus)
+        ]
         if not fitting:
             return False
         roomiest = max(fitting)
         roomiest[0] -= pod.cpus
         roomiest[1] -= pod.memory_bytes
+        roomiest[2] -= pod.gpus
     return True
+
+
+def gpu_shortage(measurement: Measurement, nodes: Sequence[Size]) -> str:
+    """Return how many GPUs are held at the same time by each arm that needs more than the nodes have; "" if none
+    does."""
+    offered = sum(node.gpus for node in nodes)
+    short = {arm: number for arm, number in measurement.gpus_at_once().items() if number > offered}
+    if not short:
+        return ""
+    idle = 0 if measurement.per_run else measurement.workers * measurement.worker.gpus
+    needed = ", ".join(f"{arm} {number}" for arm, number in short.items())
+    idle_too = f" (the Ray cluster holds {idle} of them while other arms run, too)" if idle else ""
+    return f"GPUs at the same time: {needed}{idle_too}; the nodes that they may use offer {offered}"
+
+
+def gpu_lines(measurement: Measurement, nodes: Sequence[Size]) -> list[str]:
+    """Return the command line for the most workers whose GPUs the nodes have; empty if not even one's are there."""
+    fewer = (
+        n for n in range(measurement.workers - 1, 0, -1) if not gpu_shortage(replace(measurement, workers=n), nodes)
+    )
+    return [set_line("workers", number) for number in islice(fewer, 1)]
 
 
 def node_that_fits(measurement: Measurement, kept: Sequence[Size], at_least: Size) -> Size:
     """Return the smallest node, in whole CPUs and GiB from `at_least` up, of which `len(kept)` hold everything."""
     most = measurement.most(kept)
-    roomy = Size(most.cpus + at_least.cpus + 1, most.memory_bytes + at_least.memory_bytes)
-    cpus = _smallest(measurement, kept, [Size(n, roomy.memory_bytes) for n in _up(at_least.cpus, roomy.cpus)]).cpus
-    memory = [Size(cpus, n * GIB) for n in _up(at_least.memory_bytes / GIB, roomy.memory_bytes / GIB + 1)]
+    roomy = Size(most.cpus + at_least.cpus + 1, most.memory_bytes + at_least.memory_bytes, at_least.gpus)
+    sizes = [replace(roomy, cpus=number) for number in _up(at_least.cpus, roomy.cpus)]
+    cpus = _smallest(measurement, kept, sizes).cpus
+    memory = [
+        Size(cpus, n * GIB, at_least.gpus) for n in _up(at_least.memory_bytes / GIB, roomy.memory_bytes / GIB + 1)
+    ]
     return _smallest(measurement, kept, memory)
 
 
@@ -157,7 +215,8 @@ def largest_worker(measurement: Measurement, nodes: Sequence[Size], kept: Sequen
     """
 
     def fits(cpus: float, memory: int) -> bool:
-        return not cluster_fit(replace(measurement, worker=Size(cpus, memory * GIB)), nodes, kept)
+        worker = replace(measurement.worker, cpus=cpus, memory_bytes=memory * GIB)
+        return not cluster_fit(replace(measurement, worker=worker), nodes, kept)
 
     cpus: float = _most(lambda number: fits(number, 1)) or next((part for part in PARTS if fits(part, 1)), 0)
     memory = _most(lambda number: fits(cpus, number)) if cpus else 0

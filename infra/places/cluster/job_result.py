@@ -11,14 +11,14 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource
 
-from infra.places.cluster.api import kube, ray_api
+from infra.places.cluster.api import kube, kueue, ray_api
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests import ray_cluster
 from infra.programs import UserError
@@ -34,6 +34,8 @@ LOG_SECONDS = 60.0
 """The time without a byte of a log: the kubelet of a busy node is slow."""
 PROVISIONED = "RayClusterProvisioned"
 """KubeRay's condition that all pods were ready for the first time; it never changes afterwards."""
+SUSPENDED = "RayClusterSuspended"
+"""KubeRay's condition that a queue holds the RayCluster back; it changes when that ends. Absent without a queue."""
 REASON = "rayClusterStartSeconds"
 
 
@@ -66,8 +68,12 @@ class JobResultProvider(Provider):
         try:
             run_result = log_result.find_result(log)
             _refuse_other_recipe(run_result, props)
-            _refuse_company(props)
+            job = _job(props)
+            _refuse_company(props, job)
+            _refuse_eviction(props, job)
             run_result = with_cluster_start(run_result, props["kubeconfig"], props["namespace"])
+            run_result = with_scale_up(run_result, json.loads(props.get("scaleUp") or "{}"))
+            run_result = with_queue(run_result, job if "queue" in props else {})
             run_result.write(folder / result.NAME)
             summary = result.summarise(folder / result.NAME, PROJECT)
         except ResultError as error:
@@ -88,24 +94,42 @@ def _refuse_other_recipe(run_result: result.TrainingResult, props: dict[str, Any
         )
 
 
-def _refuse_company(props: dict[str, Any]) -> None:
+def _job(props: dict[str, Any]) -> Mapping[str, Any]:
+    """Return the run's Job; empty if it is gone, or the cluster does not answer."""
+    with suppress(KubeError):
+        jobs = kube.items(kube.connect(props["kubeconfig"]), f"/apis/batch/v1/namespaces/{props['namespace']}/jobs")
+        return next((job for job in jobs if job["metadata"].get("uid") == props["uid"]), {})
+    return {}
+
+
+def _refuse_company(props: dict[str, Any], job: Mapping[str, Any]) -> None:
     """Refuse a run during which foreign jobs ran on the RayCluster: they shared its CPUs, whichever arm it is of.
 
     The arm `ray` detects this by itself. If the cluster or Ray does not answer, nothing is known, and nothing is
     refused.
     """
     with suppress(KubeError):
-        api = kube.connect(props["kubeconfig"])
-        jobs = kube.items(api, f"/apis/batch/v1/namespaces/{props['namespace']}/jobs")
-        (times,) = [job["status"] for job in jobs if job["metadata"].get("uid") == props["uid"]] or [{}]
+        times = job.get("status", {})
         if not {"startTime", "completionTime"} <= times.keys():
             return
-        began, ended = (datetime.fromisoformat(times[name]).timestamp() for name in ("startTime", "completionTime"))
+        began, ended = (_time(times[name]).timestamp() for name in ("startTime", "completionTime"))
+        api = kube.connect(props["kubeconfig"])
         if names := ray_api.others_between(api, props["namespace"], began, ended):
             raise ResultError(
                 f"this run does not count: jobs that no measurement submitted ran on the Ray cluster at the same time:"
                 f" {', '.join(names)}. They shared the measured CPUs"
             )
+
+
+def _refuse_eviction(props: dict[str, Any], job: Mapping[str, Any]) -> None:
+    """Refuse a run whose pods Kueue took away, or those of the RayCluster meanwhile: it is not one run. If the cluster
+    does not answer, nothing is known, and nothing is refused."""
+    if "queue" not in props or not job:
+        return
+    with suppress(KubeError):
+        reason = kueue.eviction(kube.connect(props["kubeconfig"]), props["namespace"], job)
+        if reason:
+            raise ResultError(f"this run does not count: evicted by Kueue ({reason})")
 
 
 def _read_log(props: dict[str, Any]) -> str:
@@ -162,8 +186,36 @@ def with_cluster_start(run_result: result.TrainingResult, kubeconfig: str, names
     return replace(run_result, ray_head=replace(run_result.ray_head, cluster_start_seconds=seconds))
 
 
+def with_scale_up(run_result: result.TrainingResult, phases: Mapping[str, float]) -> result.TrainingResult:
+    """Let a run begin when its Ray workers were asked for: their start, by phase, becomes part of the run's."""
+    if not phases:
+        return run_result
+    seconds, total = run_result.seconds, sum(phases.values())
+    began = datetime.fromisoformat(run_result.started_at) - timedelta(seconds=total)
+    named = {f"workers{phase.capitalize()}": value for phase, value in phases.items()}
+    seconds = replace(
+        seconds,
+        scale_up=total,
+        startup=None if seconds.startup is None else seconds.startup + total,
+        phases={**named, **seconds.phases},
+        wall=seconds.wall + total,
+    )
+    return replace(run_result, started_at=began.isoformat(), seconds=seconds)
+
+
+def with_queue(run_result: result.TrainingResult, job: Mapping[str, Any]) -> result.TrainingResult:
+    """Add how long the run waited in its queue: from its Job's creation until Kueue let it start. No other number has
+    it. Without a queue, or a Job that started, nothing is added."""
+    started = job.get("status", {}).get("startTime")
+    if not started:
+        return run_result
+    queued = (_time(started) - _time(job["metadata"]["creationTimestamp"])).total_seconds()
+    return replace(run_result, seconds=replace(run_result.seconds, queued=queued))
+
+
 def start_seconds(cluster: Mapping[str, Any]) -> float:
-    """Return the seconds from the creation of a RayCluster to its first readiness, whole ones as Kubernetes keeps them.
+    """Return the seconds from the creation of a RayCluster, or from its admission by a queue, to its first readiness,
+    whole ones as Kubernetes keeps them.
 
     Raises ValueError if its status does not say.
     """
@@ -172,7 +224,8 @@ def start_seconds(cluster: Mapping[str, Any]) -> float:
     created = cluster.get("metadata", {}).get("creationTimestamp")
     if not ready or not created:
         raise ValueError(f"it has no condition {PROVISIONED}")
-    return (_time(ready[0]["lastTransitionTime"]) - _time(created)).total_seconds()
+    admitted = [each["lastTransitionTime"] for each in conditions if each.get("type") == SUSPENDED]
+    return (_time(ready[0]["lastTransitionTime"]) - max(map(_time, [created, *admitted]))).total_seconds()
 
 
 def _time(text: str) -> datetime:

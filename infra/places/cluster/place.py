@@ -17,13 +17,14 @@ from infra.doctor import Finding
 from infra.image import requirements
 from infra.image import spec as image_spec
 from infra.places.cluster import fit, storage_preflight
-from infra.places.cluster.api import kube
+from infra.places.cluster.api import kube, ray_scale
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.manifests.pods import Pods, pods_of
 from infra.places.cluster.traits import Traits
 from infra.plan import RunPlan, Site
-from infra.settings import offline, pod_template
+from infra.settings import autoscaling, gpus, monitoring, offline, pod_template, queue
+from infra.settings.cluster import AUTOSCALED, KEPT
 from infra.settings.draft import Check, Draft, is_readable
 from infra.settings.key import Target
 from infra.settings.problem import Problem, set_line
@@ -64,6 +65,10 @@ class ClusterPlace(ABC):
             offline.problems,
             pod_template.problems,
             _requirements_are_pinned,
+            gpus.keys_have_gpus,
+            monitoring.problems,
+            queue.problems,
+            autoscaling.problems,
         )
 
     def installed(self, requirements: str | None, image: str | None) -> Installed:
@@ -92,14 +97,16 @@ class ClusterPlace(ABC):
         """Return the site: its nodes are unknown before they exist. Beside its workers a Ray run holds the head, and
         the pod that submits; while other arms run the RayCluster is idle."""
         recipe, cluster, worker = settings.recipe, settings.of_cluster, settings.run.worker_memory.bytes
-        cpus, memory = cluster.head_cpus, cluster.head_memory.bytes
+        beside = fit.BESIDE_HEAD[cluster.ray_workers]
+        cpus, memory = cluster.head_cpus + beside.cpus, cluster.head_memory.bytes + beside.memory_bytes
+        idle_workers = recipe.workers if cluster.ray_workers == KEPT else 0
         return ClusterSite(
             installed=self.installed(settings.requirements, cluster.image),
             machines={},
             pods=pods_of(settings),
             ray_overhead=Reserved(cpus=cpus + fit.SUBMITTER.cpus, memory_bytes=memory + fit.SUBMITTER.memory_bytes),
             idle_ray=Reserved(
-                cpus=cpus + recipe.workers * recipe.worker_cpus, memory_bytes=memory + recipe.workers * worker
+                cpus=cpus + idle_workers * recipe.worker_cpus, memory_bytes=memory + idle_workers * worker
             ),
         )
 
@@ -145,6 +152,19 @@ class ClusterPlace(ABC):
 
 def _of_others() -> OfOtherImage:
     return OfOtherImage(python=dotted(LEAST_PYTHON), ray=dotted(LEAST_RAY))
+
+
+def take_away_workers(api: Any, settings: Settings) -> None:
+    """Take away Ray's workers that a failed or interrupted run left: they hold what the next run needs.
+
+    Not with `rayWorkers kept`. Raises ScaleError and KubeError.
+    """
+    if settings.of_cluster.ray_workers == AUTOSCALED:
+        ray_scale.wait_until_gone(api, settings.of_cluster.namespace, settings.of_cluster.idle_seconds)
+        return
+    run = ray_scale.take_away_left(api, settings.of_cluster.namespace)
+    if run:
+        pulumi.log.info(f"took away the Ray workers that {run} left")
 
 
 def ask_storage(settings: Settings) -> None:
@@ -227,13 +247,13 @@ def _requirements_are_pinned(draft: Draft) -> Iterator[Problem]:
     elif not is_readable(file):
         why, ways = f"there is no file {file}", (remove,)
     else:
-        why, ways = _why_not_pinned(file), (line_that_pins(draft.values["requirements"]), remove)
+        why, ways = _why_not_pinned(file, draft.recipe.workload), (line_that_pins(draft.values["requirements"]), remove)
     if why:
         yield Problem(draft.shown("requirements"), requirements.ALLOWED, ways, why=why)
 
 
-def _why_not_pinned(file: Path) -> str:
+def _why_not_pinned(file: Path, workload: str) -> str:
     try:
-        return requirements.conflict(requirements.pins(file), image_spec.fixed())
+        return requirements.conflict(requirements.pins(file), image_spec.fixed(workload=workload))
     except (OSError, ValueError) as error:
         return str(error)

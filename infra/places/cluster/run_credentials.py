@@ -45,7 +45,7 @@ class RunCredentialsProvider(Provider):
         """Replace the credentials whenever the run is repeated, including after a failure; not if only its Job is
         gone."""
         replaces = changed(olds, news, "run", "namespace")
-        if not replaces and _ended_well(olds) is False:
+        if not replaces and ended_well(olds) is False:
             replaces = ["run"]
         return DiffResult(changes=bool(replaces), replaces=replaces)
 
@@ -64,7 +64,7 @@ class RunCredentialsProvider(Provider):
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
         """Report the credentials as gone without the run's Job, so that after a refresh both are recreated."""
-        return ReadResult(id_ if _ended_well(props) is not None else None, props)
+        return ReadResult(id_ if ended_well(props) is not None else None, props)
 
 
 class ForeignSecretError(UserError):
@@ -121,7 +121,7 @@ def of_others(api: Any, stack: str, namespace: str) -> str:
     return f"the Secret {ROLE_SECRET} in namespace {namespace} belongs to {whose}, and was not changed"
 
 
-def _ended_well(props: Mapping[str, Any]) -> bool | None:
+def ended_well(props: Mapping[str, Any]) -> bool | None:
     """Return whether a Job of the run succeeded; None if it has no Job. True if the cluster does not answer."""
     ended = _by_run(props["kubeconfig"], props["namespace"])
     return True if ended is None else ended.get(props["name"])

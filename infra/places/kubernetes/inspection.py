@@ -12,22 +12,25 @@ from typing import Any
 from infra.places.cluster import crds
 from infra.places.cluster.api import kube, leftover_jobs, ray_api
 from infra.places.cluster.api.kube import KubeError
-from infra.places.cluster.api.nodes import allocatable, usable
 from infra.places.cluster.api.ray_api import RayError
 from infra.places.cluster.fit import (
     RESERVED,
     Size,
     arms_to_leave_out,
     cluster_fit,
+    gpu_shortage,
     largest_worker,
     measurement_of,
     without_arms_line,
     worker_line,
 )
+from infra.places.cluster.manifests.monitoring import POD_MONITOR_CRD
 from infra.places.cluster.manifests.network import API_SERVER_PORTS
 from infra.places.cluster.manifests.operator import RELEASE
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.place import storage_problems, why_namespace_stays
+from infra.places.kubernetes import gpu_nodes, quota
+from infra.settings.monitoring import EXISTING, PROMETHEUS
 from infra.settings.problem import Problem, set_line
 from infra.settings.rules import CHART
 from infra.settings.sections import ON
@@ -48,6 +51,8 @@ def problems(api: Any, settings: Settings) -> list[Problem]:
         *_jobs(api, settings),
         *_operator(api, settings),
         *_priority_class(api, settings),
+        *_pod_monitors(api, settings),
+        *quota.problems(api, settings),
         *_fit(api, settings),
         *storage_problems(api, settings),
     ]
@@ -79,10 +84,10 @@ def _jobs(api: Any, settings: Settings) -> Iterator[Problem]:
     """Find unfinished runs, which share the cores to be measured: another stack's, or those an interrupted update
     left."""
     namespace, stack = settings.of_cluster.namespace, settings.stack
-    unfinished = leftover_jobs.unfinished(api, namespace)
-    own = [name for name, owner in unfinished.items() if owner == stack]
-    others = [f"{name} of {f'stack {owner}' if owner else 'an unknown stack'}"
-              for name, owner in unfinished.items() if owner != stack]  # fmt: skip
+    unfinished = leftover_jobs.unfinished_jobs(api, namespace)
+    own = [job for job in unfinished if leftover_jobs.stack_of(job) == stack]
+    others = [f"{job['metadata']['name']} of {f'stack {owner}' if owner else 'an unknown stack'}"
+              for job in unfinished if (owner := leftover_jobs.stack_of(job)) != stack]  # fmt: skip
     if others:
         yield Problem(
             f"in namespace {namespace} a run of another stack is unfinished ({', '.join(others)}). It would share its"
@@ -91,11 +96,11 @@ def _jobs(api: Any, settings: Settings) -> Iterator[Problem]:
         )
     if own:
         # Not deleted: an update of one that Pulumi knows would fail.
-        passed = """--type=merge --patch='{"spec": {"activeDeadlineSeconds": 1}}'"""
+        names = " ".join(str(job["metadata"]["name"]) for job in own)
         yield Problem(
-            f"in namespace {namespace} a run is unfinished ({' '.join(own)}): an interrupted update of this stack left"
+            f"in namespace {namespace} a run is unfinished ({names}): an interrupted update of this stack left"
             f" it, or another checkout's stack {stack} runs it; if an update left it, end it",
-            fixes=tuple(f"kubectl patch job {name} --namespace {namespace} {passed}" for name in own),
+            fixes=tuple(leftover_jobs.end_line(job, namespace) for job in own),
         )
     if not unfinished:
         yield from _ray_jobs(api, namespace, stack)
@@ -211,17 +216,40 @@ def _priority_class(api: Any, settings: Settings) -> Iterator[Problem]:
     yield Problem(f"the cluster has no PriorityClass {name}, which the file of podTemplate names", fixes=ways)
 
 
+def _pod_monitors(api: Any, settings: Settings) -> Iterator[Problem]:
+    """Find that the cluster has no PodMonitors. Somebody who may not read its CRDs is let through."""
+    if settings.of_cluster.monitoring != EXISTING:
+        return
+    try:
+        if kube.find(api, f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{POD_MONITOR_CRD}"):
+            return
+    except KubeError as error:
+        if error.status != 403:
+            raise
+        return
+    ways = (set_line("monitoring", PROMETHEUS), "pulumi config rm monitoring")
+    yield Problem(
+        f"monitoring is {EXISTING}, and this cluster has no PodMonitors ({POD_MONITOR_CRD}): no Prometheus Operator"
+        " is installed",
+        fixes=ways,
+    )
+
+
 def nodes(api: Any, settings: Settings) -> dict[str, Size]:
     """Return by name what the usable nodes offer to pods. Raises KubeError."""
-    template = settings.of_cluster.pod_template
-    usable_nodes = [node for node in kube.items(api, "/api/v1/nodes") if usable(node, template)]
-    return {str(node["metadata"]["name"]): allocatable(node) for node in usable_nodes}
+    return gpu_nodes.offered(kube.items(api, "/api/v1/nodes"), settings)
 
 
 def _fit(api: Any, settings: Settings) -> Iterator[Problem]:
-    sizes_by_name = nodes(api, settings)
+    all_nodes = kube.items(api, "/api/v1/nodes")
+    yield from gpu_nodes.open_to_others(all_nodes, settings)
+    sizes_by_name = gpu_nodes.offered(all_nodes, settings)
     sizes = list(sizes_by_name.values())
     measurement = measurement_of(settings.recipe, settings.run.worker_memory, settings.of_cluster, settings.arms)
+    measurement = replace(measurement, gpus_apart=bool(settings.recipe.worker_gpus))
+    if shortage := gpu_shortage(measurement, sizes):
+        yield Problem(shortage, fixes=gpu_nodes.ways(measurement, sizes))
+        return
     kept = [RESERVED] * len(sizes)
     arms = cluster_fit(measurement, sizes, kept)
     if not arms:

@@ -1,6 +1,7 @@
 """The target `kubernetes`: an existing cluster, which may be shared. Nothing is ever taken over there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,20 @@ from infra.image import base as image_base
 from infra.places.cluster import fit
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.ray_scale import ScaleError
 from infra.places.cluster.fit import RESERVED
-from infra.places.cluster.place import ClusterPlace, ClusterSite, ask_storage, require_packages, warn_of_silence
+from infra.places.cluster.place import (
+    ClusterPlace,
+    ClusterSite,
+    ask_storage,
+    require_packages,
+    take_away_workers,
+    warn_of_silence,
+)
 from infra.places.cluster.traits import Traits
-from infra.places.kubernetes import inspection, kubeconfig
+from infra.places.kubernetes import inspection, kubeconfig, quota
 from infra.places.kubernetes.kubeconfig import NotHereError, Selected
+from infra.settings.cluster import KEPT
 from infra.settings.draft import Check, Draft
 from infra.settings.problem import Problem, set_line
 from infra.settings.sections import ON
@@ -50,6 +60,8 @@ class ExistingCluster(ClusterPlace):
         require_packages(self.target)
         _refuse_unusable(settings)
         ask_storage(settings)
+        if settings.of_cluster.ray_workers != KEPT and not pulumi.runtime.is_dry_run():
+            _take_away_workers(settings)
         return self.site(image_base.pinned(settings))
 
     def reach(self, settings: Settings, parent: pulumi.Resource) -> "Access":
@@ -94,6 +106,17 @@ class ExistingCluster(ClusterPlace):
         return f"context {settings.of_cluster.kube_context}"
 
 
+def _take_away_workers(settings: Settings) -> None:
+    """Take away workers that a run left, in the cluster that the stack was made in. Raises RunError."""
+    own = kube.own_path(settings.stack)
+    if kube.own_text(settings.stack) is None:
+        return
+    try:
+        take_away_workers(kube.connect(own), settings)
+    except (KubeError, ScaleError) as error:
+        raise pulumi.RunError(f"whether a run left Ray workers could not be found out: {error}") from None
+
+
 def _selected(settings: Settings) -> Selected:
     cluster = settings.of_cluster
     return kubeconfig.select(cluster.kubeconfig, cluster.kube_context or "")
@@ -106,6 +129,7 @@ def _refuse_unusable(settings: Settings) -> None:
         pulumi.log.info(f"the cluster: {selected}")
         if pulumi.runtime.is_dry_run():
             warn_of_silence(settings.stack, selected.content)
+            _refuse_queue(selected, settings)
             return
         obstacles = inspection.problems(kube.connect(selected.content), settings)
     except KubeError as error:
@@ -113,14 +137,27 @@ def _refuse_unusable(settings: Settings) -> None:
             pulumi.log.warn(f"the cluster is not known here, and `up` would be refused: {error}")
             return
         raise pulumi.RunError(f"the cluster could not be asked; nothing was changed.\n{error}") from None
+    _refuse("This cluster does not meet the requirements below; nothing was changed.", obstacles, settings)
+
+
+def _refuse(title: str, obstacles: Sequence[Problem], settings: Settings) -> None:
+    """Warn of what `allowOversubscription` permits, and raise RunError of the rest."""
     lifted = [obstacle for obstacle in obstacles if obstacle.liftable and settings.run.allow_oversubscription]
     for obstacle in lifted:
         pulumi.log.warn(obstacle.what)
     refused = [str(obstacle) for obstacle in obstacles if obstacle not in lifted]
     if refused:
-        raise pulumi.RunError(
-            "\n\n".join(["This cluster does not meet the requirements below; nothing was changed.", *refused])
-        )
+        raise pulumi.RunError("\n\n".join([title, *refused]))
+
+
+def _refuse_queue(selected: Selected, settings: Settings) -> None:
+    """Refuse at preview, too, what would wait in a queue for ever: nothing else says so. A cluster that does not answer
+    is no reason. Raises RunError."""
+    if not settings.of_cluster.queue:
+        return
+    with suppress(KubeError):
+        obstacles = list(quota.problems(kube.connect(selected.content), settings))
+        _refuse("This cluster would not run the measurement.", obstacles, settings)
 
 
 def _image_is_known(draft: Draft) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ import psutil
 import pulumi
 
 from infra.doctor import GIB, Finding
+from infra.places.local.gpus import too_few_here
 from infra.places.local.measurement import ProcessMeasurement, common
 from infra.places.local.run import TrainingRun
 from infra.plan import RunPlan, Site, storage_of
@@ -44,6 +45,7 @@ class Local:
         return (
             _cpus_are_whole,
             _cores_suffice,
+            _input_has_cpus,
             _dashboard_can_be_served,
         )
 
@@ -57,7 +59,8 @@ class Local:
         Remark what workers share although each has CPUs of its own, and what the CPU lacks.
         """
         shared = _oversubscription(draft)
-        unfit = [*([Problem(shared, liftable=True)] if shared else []), *_open_ports(draft)]
+        too_few = too_few_here(draft) if draft.recipe.worker_gpus else []
+        unfit = [*([Problem(shared, liftable=True)] if shared else []), *too_few, *_open_ports(draft)]
         return Judgement(unfit=unfit, remarks=[text for text in [_sharing(draft), _emulated(draft)] if text])
 
     def site(self, settings: Settings) -> Site:  # noqa: ARG002
@@ -127,7 +130,7 @@ def _open_ports(draft: Draft) -> list[Problem]:
 def _oversubscription(draft: Draft) -> str:
     """Describe how many CPUs the workers share; empty if each worker has its own CPUs."""
     cpus = _cpus_at_a_time(draft)
-    if draft.recipe.workers * draft.recipe.worker_cpus <= cpus:
+    if draft.recipe.workers * _of_worker(draft) <= cpus:
         return ""
     limit = "the CPU quota of its cgroup" if cpus < draft.facts.cpus_allowed else "this machine"
     return f"{_workers(draft)} share the {counted(cpus, 'CPU')} that {limit} allows"
@@ -147,7 +150,8 @@ def _sharing(draft: Draft) -> str:
 
     Never refused: two virtual CPUs are often one core, and the measurement reports that.
     """
-    wanted, kinds = draft.recipe.workers * math.ceil(draft.recipe.worker_cpus), draft.facts.cores_by_kind
+    recipe, kinds = draft.recipe, draft.facts.cores_by_kind
+    wanted = recipe.workers * math.ceil(_of_worker(draft))
     if not kinds or wanted <= kinds[0] or wanted > draft.facts.cpus_allowed:
         return ""
     cores, among = sum(kinds), f"of the {draft.facts.cpus_allowed} CPUs that this machine allows"
@@ -162,8 +166,16 @@ def _sharing(draft: Draft) -> str:
     )
 
 
+def _of_worker(draft: Draft) -> float:
+    """Return the CPUs of a worker, with those for what reads its data."""
+    return draft.recipe.worker_cpus * draft.recipe.processes_each + draft.recipe.input_cpus
+
+
 def _workers(draft: Draft) -> str:
-    return f"{counted(draft.recipe.workers, 'worker')} with workerCpus {draft.recipe.worker_cpus:g}"
+    recipe = draft.recipe
+    each = f"trialWorkers {recipe.processes_each} and " if recipe.processes_each > 1 else ""
+    of_input = f" and dataCpus {recipe.input_cpus}" if recipe.input_cpus else ""
+    return f"{counted(recipe.workers, 'worker')} with {each}workerCpus {recipe.worker_cpus:g}{of_input}"
 
 
 def _cpus_at_a_time(draft: Draft) -> float:
@@ -184,18 +196,36 @@ def _cpus_are_whole(draft: Draft) -> Iterator[Problem]:
 
 def _cores_suffice(draft: Draft) -> Iterator[Problem]:
     shared = _oversubscription(draft)
-    if not shared or draft.run.allow_oversubscription:
+    if not shared or draft.run.allow_oversubscription or draft.recipe.input_cpus:
         return
-    cores, workers, cpus = int(_cpus_at_a_time(draft)), draft.recipe.workers, math.ceil(draft.recipe.worker_cpus)
+    cores, workers, each = int(_cpus_at_a_time(draft)), draft.recipe.workers, draft.recipe.processes_each
+    cpus = math.ceil(_of_worker(draft))
     if cores >= cpus:
         less = [set_line("workers", cores // cpus)]
+    elif each > 1:
+        less = [set_line("trialWorkers", 1)]
     else:  # a quota may be less than the CPU of one worker
         less = [f"{set_line('workers', min(workers, cores))} && {set_line('workerCpus', 1)}"] if cores else []
+    names = ("workers", "workerCpus", *(("trialWorkers",) if each > 1 else ()))
     yield Problem(
-        f"{draft.shown('workers')} with {draft.shown('workerCpus')}",
-        f"workers × workerCpus of at most {_cpus_at_a_time(draft):g}",
+        f"{draft.shown(names[0])} with {' and '.join(map(draft.shown, names[1:]))}",
+        f"{' × '.join(names)} of at most {_cpus_at_a_time(draft):g}",
         (*less, set_line("allowOversubscription", "true")),
         why=f"{shared}, so they would slow each other down; with allowOversubscription the verdict says so",
+    )
+
+
+def _input_has_cpus(draft: Draft) -> Iterator[Problem]:
+    """Refuse workers that leave Ray Data no CPU of its own, with allowOversubscription, too."""
+    shared = _oversubscription(draft)
+    if not (shared and draft.recipe.input_cpus):
+        return
+    fitting = int(_cpus_at_a_time(draft) // _of_worker(draft))
+    yield Problem(
+        f"{draft.shown('workers')} with {draft.shown('dataArguments')}",
+        f"workers × (workerCpus + dataCpus) of at most {_cpus_at_a_time(draft):g}",
+        (*([set_line("workers", fitting)] if fitting else []), "pulumi config rm dataArguments"),
+        why=f"{shared}; Ray Data needs CPUs that no worker holds: where workers had all of them, runs did not end",
     )
 
 
@@ -211,7 +241,7 @@ def _dashboard_can_be_served(draft: Draft) -> Iterator[Problem]:
 def findings(settings: Settings) -> Iterator[Finding]:
     """Yield what this machine has for the runs. CPUs were checked with the settings; the memory is `workerMemory`."""
     recipe = settings.recipe
-    cpus = recipe.workers * recipe.worker_cpus
+    cpus = recipe.workers * (recipe.worker_cpus * recipe.processes_each + recipe.input_cpus)
     yield Finding("CPUs", str(os.cpu_count() or 1), f"{cpus:g} for the workers", True)
     memory, needed = psutil.virtual_memory().total, recipe.workers * settings.run.worker_memory.bytes
     fix = "pulumi config set workers 1    (or a smaller workerMemory, if a run's peak memory shows that it is enough)"

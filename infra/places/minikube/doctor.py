@@ -13,6 +13,7 @@ import psutil
 from infra.doctor import GIB, Finding, docker, dotted, parsed
 from infra.places.minikube.spec import Cluster
 from infra.programs import ProgramError, run
+from training.machine import gpus as machine_gpus
 
 MINIMUM_MINIKUBE = (1, 37)
 DISK_BYTES = 12 * 10**9
@@ -26,6 +27,8 @@ def findings(cluster: Cluster) -> Iterator[Finding]:
     yield cpus(cluster)
     yield memory(cluster)
     yield disk()
+    if cluster.gpus:
+        yield gpus(cluster)
 
 
 def refuse(cluster: Cluster) -> None:
@@ -59,6 +62,13 @@ def memory(cluster: Cluster) -> Finding:
     present, needed = psutil.virtual_memory().total, cluster.memory_mib * 2**20
     fix = f"pulumi config set minikubeMemory {int(present * 0.4 / GIB) or 2}Gi"
     return Finding("memory", f"{present / GIB:.1f} GiB", f"{needed / GIB:.1f} GiB for a node", present >= needed, fix)
+
+
+def gpus(cluster: Cluster) -> Finding:
+    """Check this machine's GPUs, all of which the node offers."""
+    present, why = machine_gpus.why_too_few(cluster.gpus)
+    number = f"pulumi config set minikubeGpus {present}" if present else "pulumi config rm minikubeGpus"
+    return Finding("GPUs", why or str(present), f"{cluster.gpus} for the node", present == cluster.gpus, number)
 
 
 def disk() -> Finding:

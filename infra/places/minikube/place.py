@@ -14,6 +14,7 @@ from infra.image import command as image_command
 from infra.places.cluster.api import helm_release, kube, leftover_jobs, ray_api
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_api import RayError
+from infra.places.cluster.api.ray_scale import ScaleError
 from infra.places.cluster.fit import (
     GIB,
     RESERVED,
@@ -22,6 +23,8 @@ from infra.places.cluster.fit import (
     Size,
     arms_to_leave_out,
     cluster_fit,
+    gpu_lines,
+    gpu_shortage,
     largest_worker,
     measurement_of,
     node_that_fits,
@@ -36,6 +39,7 @@ from infra.places.cluster.place import (
     ask_storage,
     require_packages,
     storage_problems,
+    take_away_workers,
     warn_of_silence,
     why_namespace_stays,
 )
@@ -43,7 +47,7 @@ from infra.places.cluster.traits import Traits
 from infra.places.minikube import command, doctor
 from infra.places.minikube.spec import KUBERNETES, wanted_cluster
 from infra.programs import ProgramError
-from infra.settings.cluster import ClusterSettings
+from infra.settings.cluster import KEPT, ClusterSettings
 from infra.settings.draft import Check, Draft
 from infra.settings.problem import Problem, set_line
 from infra.settings.rules import CLAIM
@@ -71,6 +75,7 @@ class MinikubePlace(ClusterPlace):
         own = (
             _profile_has_a_name,
             _operator_is_installed,
+            _one_node_has_the_gpus,
         )
         return (*own, *super().checks)
 
@@ -115,6 +120,7 @@ class MinikubePlace(ClusterPlace):
             "memory": cluster.minikube_memory.bytes,
             "kubernetes": KUBERNETES,
             "cni": cluster.offline.network_digest or cluster.offline.network,
+            **({"gpus": cluster.minikube_gpus} if cluster.minikube_gpus else {}),
         }
         return replace(super().site(settings), machines=machines)
 
@@ -156,7 +162,7 @@ class MinikubePlace(ClusterPlace):
         """Yield the findings that `up` checks on this machine."""
         cluster = settings.of_cluster
         yield from doctor.findings(wanted_cluster(settings))
-        node = Size(cluster.minikube_cpus, cluster.minikube_memory.bytes)
+        node = Size(cluster.minikube_cpus, cluster.minikube_memory.bytes, cluster.minikube_gpus)
         yield room(settings, [node] * cluster.minikube_nodes, _kept(cluster.minikube_nodes))
         yield from (Finding("fit", "see below", "all pods fit", False, text) for text in settings.refused_at_up)
 
@@ -225,7 +231,9 @@ def _refuse_and_clear(settings: Settings) -> None:
             raise pulumi.RunError("\n  ".join([f"{problem.what}; nothing was changed:", *problem.fixes]))
         _keep_others_jobs(api, settings)
         _clear(api, settings.of_cluster.namespace)
-    except RayError as error:
+        if settings.of_cluster.ray_workers != KEPT:
+            take_away_workers(api, settings)
+    except (RayError, ScaleError) as error:
         raise pulumi.RunError(f"nothing was changed: {error}") from None
     except KubeError as error:
         if command.started(profile):
@@ -278,8 +286,18 @@ def _operator_is_installed(draft: Draft) -> Iterator[Problem]:
         )
 
 
+def _one_node_has_the_gpus(draft: Draft) -> Iterator[Problem]:
+    if draft.cluster.minikube_gpus and draft.cluster.minikube_nodes != 1:
+        yield Problem(
+            f"{draft.shown('minikubeNodes')} with {draft.shown('minikubeGpus')}",
+            "one node, if it has GPUs",
+            (set_line("minikubeNodes", "1"), "pulumi config rm minikubeGpus && pulumi config rm workerGpus"),
+            why="Minikube gives every node all GPUs of this machine, so two nodes would offer each GPU twice",
+        )
+
+
 def _node(draft: Draft) -> Size:
-    return Size(draft.cluster.minikube_cpus, draft.cluster.minikube_memory.bytes)
+    return Size(draft.cluster.minikube_cpus, draft.cluster.minikube_memory.bytes, draft.cluster.minikube_gpus)
 
 
 def _kept(nodes: int) -> list[Size]:
@@ -298,6 +316,10 @@ def _is_on(arm: Arm, draft: Draft) -> bool:
 def _unfit_nodes(measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Problem]:
     """Yield what the scheduler could not place."""
     nodes = [node] * len(kept)
+    if measurement.worker.gpus and (shortage := gpu_shortage(measurement, nodes)):
+        ways = (*gpu_lines(measurement, nodes), set_line("minikubeGpus", max(measurement.gpus_at_once().values())))
+        yield Problem(shortage, fixes=(*ways, "pulumi config rm workerGpus"))
+        return
     arms = cluster_fit(measurement, nodes, kept)
     if arms:
         larger = _size_lines(node, node_that_fits(measurement, kept, node))

@@ -30,10 +30,15 @@ class Cluster:
     addons: tuple[str, ...]
     images: tuple[str, ...]
     """Images of this machine's engine, loaded into every node before anything is installed."""
+    gpus: int = 0
+    """GPUs of this machine that the one node offers."""
 
     def environment(self) -> dict[str, str]:
         """Return the environment of the cluster's commands."""
-        return {VARIABLE: json.dumps(asdict(self), sort_keys=True)}
+        described = asdict(self)
+        if not self.gpus:
+            del described["gpus"]  # a cluster that was made before there was such a field stays as it is
+        return {VARIABLE: json.dumps(described, sort_keys=True)}
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Cluster":
@@ -56,7 +61,8 @@ class Cluster:
                 "--driver",
                 "docker",
                 "--container-runtime",
-                "containerd",
+                "docker" if self.gpus else "containerd",  # Minikube gives a node GPUs with Docker's alone
+                *(("--gpus", "nvidia") if self.gpus else ()),
             ),
             *("--nodes", str(self.nodes), "--cpus", str(self.cpus), "--memory", f"{self.memory_mib}mb"),
             *("--kubernetes-version", self.version, "--cni", self.cni),
@@ -79,6 +85,7 @@ def wanted_cluster(settings: Settings) -> Cluster:
         cni=wanted.offline.network,
         addons=wanted.offline.addons,
         images=wanted.offline.images,
+        gpus=wanted.minikube_gpus,
     )
 
 
@@ -87,6 +94,7 @@ FIXED = {
     "memory_mib": "minikubeMemory",
     "version": "Kubernetes",
     "cni": "pod network",
+    "gpus": "minikubeGpus",
     "profile": "minikubeProfile",
 }
 """Fields that Minikube cannot change in an existing cluster, and their config keys."""

@@ -15,6 +15,7 @@ from compare.run_numbers import clock_of
 from compare.schema import Comparison
 from tests.golden import Wording
 from tests.unit.results import (
+    COMPARED,
     RUN,
     STEP_SECONDS,
     make_context,
@@ -25,11 +26,10 @@ from tests.unit.results import (
     make_runs,
     replaced,
 )
-from training.contract.arms import ARMS
 from training.contract.result import TrainingResult
 from training.workloads.cnn.recipe import CnnRecipe
 
-ALL = tuple(ARMS)
+ALL = COMPARED
 TWO = ("baseline", "ray")
 
 

@@ -10,9 +10,8 @@ import pytest
 
 from compare.comparison import compare
 from compare.schema import Comparison
-from tests.unit.results import RUN, make_context, make_runs
+from tests.unit.results import COMPARED, RUN, make_context, make_runs
 from tools.docs import outputs_table
-from training.contract.arms import ARMS
 from training.contract.recipe import camel
 
 
@@ -39,7 +38,7 @@ def problems(value: Any, kind: Any, where: str) -> list[str]:
     return [] if isinstance(value, expected) and not is_bool_by_mistake else [f"{where} is {value!r}, not {kind}"]
 
 
-@pytest.mark.parametrize("arms", [RUN, ("baseline", "ray"), tuple(ARMS)])
+@pytest.mark.parametrize("arms", [RUN, ("baseline", "ray"), COMPARED])
 def test_comparisons_conform(arms: tuple[str, ...]) -> None:
     """Every key at every depth is in the schema with its type, and the other way round."""
     comparison = compare(make_runs(arms=arms), make_context(arms=arms))

@@ -16,6 +16,7 @@ from compare.value import Missing
 from compare.verdict import DETAILS, first_words
 from tests.golden import Wording
 from tests.unit.results import (
+    COMPARED,
     RUN,
     make_context,
     make_recipe,
@@ -28,7 +29,7 @@ from tests.unit.results import (
 )
 from training.contract.arms import ARMS
 
-ALL = tuple(ARMS)
+ALL = COMPARED
 SUBJECT = ARMS["ray"].words(make_recipe())
 
 

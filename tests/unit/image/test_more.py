@@ -101,3 +101,29 @@ def test_what_the_file_pins_is_installed(file: Path) -> None:
     """So a script that imports it is not refused, and its version is in the measurement's hash."""
     assert "torch" not in image_spec.installed()
     assert "2.15.0+cpu" == image_spec.installed(str(file))["torch"]
+
+
+@pytest.mark.parametrize("workload", ["cnn", "script"])
+def test_an_image_of_another_workload_has_nothing_of_a_search(workload: str) -> None:
+    """Nor has its name changed with it."""
+    assert "" == replace(CONTENT, workload=workload).more()
+    assert "optuna" not in image_spec.expected_versions(workload=workload)
+
+
+def test_a_search_s_image_has_optuna_as_it_is_locked(tmp_path: Path) -> None:
+    """With what it requires and the hashes of uv.lock; the user's own packages come beside that."""
+    (tmp_path / "own.txt").write_text("einops==0.8.1\n")
+    text = replace(CONTENT, workload="search", requirements=str(tmp_path / "own.txt")).more()
+    (tmp_path / "all.txt").write_text(text)
+
+    pins = requirements.pins(tmp_path / "all.txt")
+    assert {"optuna", "alembic", "sqlalchemy", "einops"} <= pins.keys()
+    assert not pins.keys() & image_spec.fixed().keys()
+    assert text.count("--hash=sha256:") > len(pins)
+    assert pins["optuna"] == image_spec.expected_versions(workload="search")["optuna"]
+
+
+def test_optuna_of_another_version_is_refused() -> None:
+    """The project's own modules are made for the locked one."""
+    assert "" == requirements.conflict({"optuna": "1.0"}, image_spec.fixed())
+    assert requirements.conflict({"optuna": "1.0"}, image_spec.fixed(workload="search"))

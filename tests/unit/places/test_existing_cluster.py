@@ -12,8 +12,10 @@ from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.nodes import usable
 from infra.places.cluster.crds import LABEL, OWNER
+from infra.places.cluster.manifests.monitoring import POD_MONITOR_CRD
 from infra.places.cluster.manifests.operator import OPERATOR_LABELS
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
+from infra.places.cluster.manifests.queue import QUEUE_LABEL
 from infra.places.kubernetes import inspection
 from infra.places.kubernetes.inspection import operator_versions
 from infra.settings.problem import Problem
@@ -176,6 +178,23 @@ def test_a_priority_class_must_be_there(cluster: tuple[Api, Any], tmp_path: Path
     assert count == len(found(client, podTemplate=template(tmp_path, priorityClassName="low")))
 
 
+@pytest.mark.parametrize(("status", "count"), [(404, 1), (403, 0), (200, 0)])
+def test_pod_monitors_must_be_there(cluster: tuple[Api, Any], status: int, count: int, wording: Wording) -> None:
+    """Without a Prometheus Operator nothing would read one; who may not read its CRDs is let through."""
+    api, client = cluster
+    crds = "/apis/apiextensions.k8s.io/v1"
+    if status == 200:
+        api.put(crds, "customresourcedefinitions", {"metadata": {"name": POD_MONITOR_CRD}})
+    if status == 403:
+        api.forbidden.add(f"{crds}/customresourcedefinitions/{POD_MONITOR_CRD}")
+
+    problems = found(client, monitoring="existing")
+
+    assert count == len(problems)
+    if problems:
+        wording("cluster", str(problems[0]))
+
+
 def test_a_namespace_of_somebody_else_is_not_taken_over(cluster: tuple[Api, Any], wording: Wording) -> None:
     """Ours is known by its label; a given one is the user's own choice."""
     api, client = cluster
@@ -219,6 +238,20 @@ def test_a_run_that_goes_on_is_refused(cluster: tuple[Api, Any], wording: Wordin
     (line,) = refused.fixes
     assert line.startswith(f"kubectl patch job ray-1-c --namespace {NAMESPACE} --type=merge ")
     wording("cluster", str(refused))
+
+
+def test_a_run_that_waits_in_a_queue_is_ended_otherwise(cluster: tuple[Api, Any]) -> None:
+    """Its deadline does not run: it leaves the queue, and then it starts. tests/platform does it in a real one."""
+    api, client = cluster
+    waits = job("ray-1-c", "ray-1", stack=wanted().stack)
+    waits["metadata"]["labels"] = {QUEUE_LABEL: "training"}
+    waits["spec"]["suspend"] = True
+    api.put("/apis/batch/v1", "jobs", waits, NAMESPACE)
+
+    ((line,),) = [problem.fixes for problem in found(client)]
+    leaves, starts = line.split(" && ")
+    assert leaves.endswith(f"{QUEUE_LABEL}-")
+    assert '"suspend": false' in starts
 
 
 def test_a_run_of_another_stack_is_to_end_by_itself(cluster: tuple[Api, Any], wording: Wording) -> None:

@@ -81,7 +81,7 @@ def test_the_entry_point_reads_the_same_recipe(arm: str) -> None:
 
     assert CnnRecipe.from_dict(json.loads(given["recipe"])) == request.recipe
     assert str(PROJECT) == request.dataset_path
-    assert (arm == "ray") == request.dashboard
+    assert (ARMS[arm].start == "ray") == request.dashboard
     assert "1800" == command[command.index("--deadline") + 1]
 
 

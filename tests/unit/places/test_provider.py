@@ -20,6 +20,10 @@ STATE = {
     "aWFsc5SMFlJ1bkNyZWRlbnRpYWxzUHJvdmlkZXKUk5QpgZQu",
     "StorageProbeProvider": "gASVQgAAAAAAAACMImluZnJhLnBsYWNlcy5jbHVzdGVyLnN0b3JhZ2VfcHJv"
     "YmWUjBRTdG9yYWdlUHJvYmVQcm92aWRlcpSTlCmBlC4=",
+    "RayDashboardsProvider": "gASVRAAAAAAAAACMI2luZnJhLnBsYWNlcy5jbHVzdGVyLnJheV9kYXNo"
+    "Ym9hcmRzlIwVUmF5RGFzaGJvYXJkc1Byb3ZpZGVylJOUKYGULg==",
+    "RayWorkersProvider": "gASVPgAAAAAAAACMIGluZnJhLnBsYWNlcy5jbHVzdGVyLnJheV93b3Jr"
+    "ZXJzlIwSUmF5V29ya2Vyc1Byb3ZpZGVylJOUKYGULg==",
     "PinnedClusterProvider": "gASVRwAAAAAAAACMJmluZnJhLnBsYWNlcy5rdWJlcm5ldGVzLnBpbm5lZF9j"
     "bHVzdGVylIwVUGlubmVkQ2x1c3RlclByb3ZpZGVylJOUKYGULg==",
     "DestroyCheckProvider": "gASVRgAAAAAAAACMJmluZnJhLnBsYWNlcy5rdWJlcm5ldGVzLnBpbm5lZF9j"

@@ -1,6 +1,7 @@
 """The command of every arm, by kind of script; and why an arm is absent."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,6 +77,48 @@ def test_rllib_samples_by_itself_where_it_has_no_runners(wording: Wording) -> No
     assert not arms("ray-rllib", workers=1)["ray"].absent
 
 
+def with_ray_data(kind: Kind = "ray-torch", workers: int = 2, **more: Any) -> dict[str, ArmCommand]:
+    """The arms of a script that reads through Ray Data with other arguments; a CPU more of each worker is for it."""
+    modules, other = frozenset({"ray.data", "ray.train.torch"}), ("--ray-data", "--n", "{workers}")
+    script = Script(path=PATH, kind=kind, modules=modules, arguments=ARGUMENTS, data_arguments=other)
+    sizes = Sizes(workers=workers, input_cpus=1)
+    return {arm.arm: arm for arm in commands.commands(script, PYTHON, sizes, {"storage": "/s"}, **more)}
+
+
+def test_ray_data_s_arm_is_ray_s_with_other_arguments() -> None:
+    """All arms have the same CPUs for their workers' data, and Ray is told of no others."""
+    found = with_ray_data()
+
+    assert (PYTHON, "/mine/train.py", "--ray-data", "--n", "2") == found["raydata"].command
+    assert {"baseline": 2, "wide": 4, "native": 4, "ray": 4, "raydata": 4} == {
+        arm: command.cpus for arm, command in found.items()
+    }
+    assert {"1": {"baseline", "native", "ray", "raydata"}, "2": {"wide"}} == {
+        threads: {arm for arm in found if found[arm].variables["OMP_NUM_THREADS"] == threads} for threads in ("1", "2")
+    }
+    assert {"ray": '{"CPU": 4}', "raydata": '{"CPU": 4}'} == {
+        arm: command.variables[commands.RAYS_CPUS]
+        for arm, command in found.items()
+        if commands.RAYS_CPUS in command.variables
+    }
+
+
+def test_a_script_that_reads_so_with_other_arguments_alone_has_every_arm() -> None:
+    """Without them it may read through Ray Data by itself, which local mode has for one process."""
+    without = arms("ray-torch", modules=frozenset({"ray.data"}))
+
+    assert not with_ray_data()["native"].absent
+    assert without["native"].absent
+    assert "raydata" not in without
+    assert not [arm for arm in without.values() if commands.RAYS_CPUS in arm.variables]
+
+
+@pytest.mark.parametrize(("kind", "has_ray"), [("torchrun", True), ("ray-xgboost", True), ("ray-torch", False)])
+def test_what_can_not_read_so_has_no_such_arm(kind: Kind, has_ray: bool, wording: Wording) -> None:
+    """With the reason."""
+    wording("script", with_ray_data(kind, has_ray=has_ray)["raydata"].absent)
+
+
 def test_every_arm_has_the_threads_and_cpus_of_its_role() -> None:
     """`wide` has those of all workers in one process, the others those of one worker in each; no arm has more CPUs."""
     found = arms("ray-tensorflow")
@@ -87,6 +130,30 @@ def test_every_arm_has_the_threads_and_cpus_of_its_role() -> None:
     assert {"baseline": 1, "wide": 1, "native": 3, "ray": 3} == {name: arm.ranks for name, arm in found.items()}
     assert {"1"} == {arm.variables["TF_USE_LEGACY_KERAS"] for arm in found.values()}
     assert {"-1"} == {arm.variables["CUDA_VISIBLE_DEVICES"] for arm in found.values()}
+
+
+def with_gpus(kind: Kind = "torchrun", **more: Any) -> dict[str, ArmCommand]:
+    """The same of three workers with a GPU each, on a machine with four."""
+    script = Script(path=PATH, kind=kind, modules=frozenset({"torch"}), arguments=ARGUMENTS)
+    sizes = Sizes(workers=3, gpus=1, **more)
+    return {arm.arm: arm for arm in commands.commands(script, PYTHON, sizes, {"storage": "/s"})}
+
+
+def test_an_arm_sees_as_many_gpus_as_it_has_processes() -> None:
+    """The first ones by their slots; and one process uses one, so no process has all of them."""
+    found = with_gpus(devices=("GPU-a", "GPU-b", "GPU-c", "GPU-d"))
+    seen = {name: arm.variables.get("CUDA_VISIBLE_DEVICES") for name, arm in found.items() if not arm.absent}
+
+    assert {"baseline": "GPU-a", "native": "GPU-a,GPU-b,GPU-c", "ray": "GPU-a,GPU-b,GPU-c"} == seen
+    assert commands.ONE_GPU == found["wide"].absent
+    assert "--use-gpu" in found["ray"].command
+    assert {"PCI_BUS_ID"} == {found[name].variables["CUDA_DEVICE_ORDER"] for name in seen}
+
+
+def test_a_pod_s_processes_see_what_the_pod_has() -> None:
+    """The device plugin chose them, and Ray its workers' own."""
+    for arm in with_gpus(in_pods=True).values():
+        assert "CUDA_VISIBLE_DEVICES" not in arm.variables
 
 
 def test_an_absent_arm_says_why(wording: Wording) -> None:

@@ -39,6 +39,7 @@ def outcome(printed: str = "", code: int = 0, **more: Any) -> Outcome:
         ("AssertionError: Torch not compiled with CUDA enabled", "torch.cuda.is_available()"),
         ("RuntimeError: No CUDA GPUs are available", "asks for a GPU"),
         ("ValueError: ProcessGroupNCCL is only supported with GPUs", "'gloo'"),
+        ("RuntimeError: nccl2 requires at least one CUDA device", "'gloo'"),
         ("urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>", "download first"),
         ("- [socket.h:89]: Failed to find IP address. system error:Network is unreachable", "XGBoost before 3.0"),
         ("train.py: error: unrecognized arguments: --num-workers 0", "its own --help"),

@@ -11,6 +11,11 @@ from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.search.recipe import SearchRecipe
 
+READ_BY_RAY_DATA = {
+    "workload": "script",
+    "script": "tests/script/keras_ray_data.py",
+    "scriptArguments": "--num-workers {workers}",
+}
 A_SCRIPT = {
     "workload": "script",
     "script": "examples/keras_tf_config.py",
@@ -25,9 +30,35 @@ A_SEARCH = {
     "searchSpace": '{"lr": {"log": [0.0001, 0.1]}}',
     "metric": "val_accuracy",
 }
+WITH_GPUS = {
+    "workload": "script",
+    "script": "examples/torch_ddp.py",
+    "workerGpus": "1",
+    "target": "kubernetes",
+    "kubeContext": "staging",
+    "image": "registry.example.com/a:1",
+}
+ON_MINIKUBE = {"target": "minikube", "monitoring": "prometheus"}
 OF_KEYS = {
     **dict.fromkeys(set(SearchRecipe.settings()) - set(ScriptRecipe.settings()), A_SEARCH),
     **dict.fromkeys(set(ScriptRecipe.settings()) - set(CnnRecipe.settings()), A_SCRIPT),
+    **dict.fromkeys(("monitoring", "prometheusImage", "monitoringNamespace", "grafanaUrl"), ON_MINIKUBE),
+    "podMonitorLabels": {
+        "target": "kubernetes",
+        "kubeContext": "staging",
+        "image": "registry.example.com/a:1",
+        "monitoring": "existing",
+    },
+    "queueMinutes": {
+        "target": "kubernetes",
+        "kubeContext": "staging",
+        "image": "registry.example.com/a:1",
+        "queue": "training",
+    },
+    "priceGpuHour": WITH_GPUS,
+    **dict.fromkeys(("workerGpus", "gpuResource", "runtimeClass", "gpuNodeSelector", "gpuTolerations"), WITH_GPUS),
+    "dataArguments": READ_BY_RAY_DATA,
+    "dataCpus": {**READ_BY_RAY_DATA, "dataArguments": "--input ray-data --num-workers {workers}"},
 }
 """The settings of a workload that has a key."""
 THERE = {
@@ -52,11 +83,30 @@ REFUSED = {
     "environment": ["A", "=1", "PYTHONPATH=/x", "'A=1"],
     "artifacts": ["/etc/*", "../*.pt", "'", "*.pt **.pt", "a/b**", "''", ".", "././"],
     "measureSteps": ["-1", "some"],
+    "workerGpus": ["-1", "2", "0.5", "1.0", "all"],
+    "gpuResource": ["nvidia.com/", "a b", "/gpu"],
+    "runtimeClass": ["Nvidia", "a_b"],
+    "spreadWorkers": ["never", "Required", "true"],
+    "rayWorkers": ["never", "per_run", "Kept", "autoscaling"],
+    "idleSeconds": ["9", "3601", "1.5", "60s"],
+    "gpuNodeSelector": ["accelerator", "a=b;c=d", "=b", "a=b c", "a=b,"],
+    "gpuTolerations": ["gpu:Never", "=x:NoSchedule", "a b", "gpu=x y"],
+    "monitoring": ["true", "grafana"],
+    "queue": ["Training", "a_b", "a b"],
+    "queueMinutes": ["0", "10081", "1.5", "15m"],
+    "prometheusImage": ["prometheus", "prometheus:latest"],
+    "monitoringNamespace": ["Monitoring", "a_b"],
+    "podMonitorLabels": ["release", "=b"],
+    "grafanaUrl": ["grafana.example.com", "ftp://host", "https://admin:word@grafana", "https://"],
+    "minikubeGpus": ["-1", "17", "all", "1.5"],
+    "dataArguments": ["'"],
+    "dataCpus": ["0", "1.5", "none"],
     "searchTrials": ["1", "1001", "all"],
     "searchAlgorithm": ["grid", "TPE"],
-    "searchScheduler": ["pbt", "hyperband"],
+    "searchScheduler": ["bohb", "hyperband"],
     "searchGrace": ["0", "10000", "half"],
     "searchReduction": ["1", "101", "1.5"],
+    "trialWorkers": ["0", "257", "two"],
     "unit": ["1", "a" * 40, "<b>"],
     "metricMode": ["up", "maximum"],
     "metricTarget": ["nan", "high"],
@@ -89,6 +139,7 @@ REFUSED = {
     "nativeArm": ["no"],
     "keepBaseline": ["no"],
     "priceCpuHour": ["-0.1", "1001", "nan", "cheap"],
+    "priceGpuHour": ["-0.1", "10001", "nan", "2.5 €"],
     "priceGibHour": ["-0.1", "1001", "inf", "$0.01"],
     "runTimeoutMinutes": ["0", "10081", "1h"],
     "budgetMinutes": ["0", "10081", "1.5", "15m"],

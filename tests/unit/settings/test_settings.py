@@ -96,7 +96,8 @@ def _another(key: Key) -> str:
     """A value of this key that is allowed and not the default."""
     texts = (key.example, "2", "3", "32000", "true", "false", "none", "bfloat16", "flip-crop", "cosine", "linear",
              "v1.33.1", "1.5.1", "existing", "a:1", "auto", "https://charts.example.com/", "16", "64", "tpe", "asha",
-             "minikube", "cnn", "synthetic", "script", "torchrun", "min", "2Gi", "4Gi", "mine")  # fmt: skip
+             "minikube", "cnn", "synthetic", "script", "torchrun", "min", "2Gi", "4Gi", "mine", "1",
+             "per-run", "required")  # fmt: skip
     for text in texts:
         with suppress(ValueError):
             key.rule.parse(text)
@@ -226,7 +227,10 @@ def test_an_example_is_measured_in_every_arm(stack: str) -> None:
     found = parse(given(stack) | environment_of(stack), machine(8, 16, stack))
     native = () if stack == "reinforcement" else ("native",)
 
-    assert ("baseline", "wide", *native, "ray") == found.arms
+    wide = () if found.recipe.workers == 1 else ("wide",)
+    raydata = ("raydata",) if "dataArguments" in given(stack) else ()
+
+    assert ("baseline", *wide, *native, "ray", *raydata) == found.arms
     assert 1 == sum(words in found.commands[0] for words in ("--epochs 4", "--epochs 20", "--rounds", "--until"))
 
 

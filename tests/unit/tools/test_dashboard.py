@@ -11,6 +11,7 @@ import pytest
 
 from infra.places.cluster.api import kube
 from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS
+from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, Api, node, pod, serving
 from tools.look import cluster, dashboard
 from tools.setup.project import ToolError
@@ -107,3 +108,19 @@ def test_without_a_head_there_is_no_dashboard(api: Api) -> None:
 
     with pytest.raises(ToolError, match="STACK=ci make status"):
         dashboard.main()
+
+
+@pytest.mark.parametrize("more", [{}, {"monitoring": "prometheus", "grafanaUrl": "https://grafana.example.com"}])
+@pytest.mark.usefixtures("api")
+def test_what_shows_metrics_is_printed_beside_it(
+    more: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
+    """Grafana's address, and how Prometheus is reached; without the keys nothing more than the dashboard's."""
+    monkeypatch.setattr("sys.argv", ["dashboard", "--set", " ".join(f"{key}={value}" for key, value in more.items())])
+    monkeypatch.setattr(dashboard, "is_reachable", lambda *_: True)
+    dashboard.main()
+    lines = capsys.readouterr().out.splitlines()
+
+    assert (4 if more else 2) == len(lines)
+    if more:
+        wording("status", "\n".join(lines[2:]))

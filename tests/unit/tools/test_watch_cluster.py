@@ -28,10 +28,20 @@ EPOCH = {
     "secondsLeft": 9.0,
 }
 
+TRIAL = {"event": "trial", "trial": 3, "ended": 5, "trials": 16, "state": "finished", "metric": "loss", "value": 0.25}
+
 
 @pytest.mark.parametrize(
     "event",
-    [START, EPOCH, EPOCH | {"imagesPerSecond": None}, EPOCH | {"validationAccuracy": None}, START | {"images": 45000}],
+    [
+        TRIAL,
+        TRIAL | {"state": "failed", "metric": None, "value": None},
+        START,
+        EPOCH,
+        EPOCH | {"imagesPerSecond": None},
+        EPOCH | {"validationAccuracy": None},
+        START | {"images": 45000},
+    ],
 )
 @pytest.mark.parametrize("prefix", ["", "\x1b[36m(TrainWorker pid=77, ip=10.244.1.5)\x1b[0m "])
 def test_what_a_run_prints_is_read_back(event: dict[str, Any], prefix: str) -> None:

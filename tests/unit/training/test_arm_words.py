@@ -9,6 +9,7 @@ from training.contract import arms, workload
 from training.contract.arms import ARMS
 from training.contract.workload import Role
 from training.workloads.cnn.recipe import CnnRecipe
+from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.workload import WORKLOAD as SCRIPT
 
 
@@ -23,13 +24,23 @@ def test_a_workload_gives_an_arm_its_role(monkeypatch: pytest.MonkeyPatch) -> No
 
     roles = [arm.role("cnn") for arm in ARMS.values()]
 
-    assert roles == ["reference", "alternative", "alternative", "subject"]
+    assert roles == ["reference", "alternative", "alternative", "subject", "variant"]
 
 
 @pytest.mark.parametrize("name", ["cnn", "script"])
 def test_arms_have_their_usual_role(name: str) -> None:
     """Where a workload names none."""
     assert [arm.role(name) for arm in ARMS.values()] == [arm.usual_role for arm in ARMS.values()]
+
+
+def test_with_gpus_native_is_what_one_would_use_instead() -> None:
+    """One process uses one GPU, so there is no bigger one."""
+    assert ["reference", "alternative", "alternative", "subject", "variant"] == [
+        arm.role("script", 1) for arm in ARMS.values()
+    ]
+    words = [ARMS[name].words(ScriptRecipe(worker_gpus=1)) for name in ("baseline", "native")]
+    assert all("1 GPU" in text for text in words)
+    assert "GPU" not in ARMS["native"].words(ScriptRecipe())
 
 
 def test_a_workload_gives_an_arm_its_title(monkeypatch: pytest.MonkeyPatch) -> None:

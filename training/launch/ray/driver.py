@@ -120,8 +120,9 @@ class OwnRay:
         self.token.unlink(missing_ok=True)
 
 
-def start_ray(request: entry.Request, arm: str) -> OwnRay | None:
-    """Connect to the address, or start Ray here; gives what that one has on the disk."""
+def start_ray(request: entry.Request, arm: str, more_cpus: int = 0) -> OwnRay | None:
+    """Connect to the address, or start Ray here; gives what that one has on the disk. `more_cpus`: logical ones of
+    processes that compute nothing, besides those of the arm."""
     threads = ARMS[arm].compute_threads(request.recipe)
     # Ray's trainer imports the framework here, and Ray in the workers before it calls a function of ours
     variables = environment.variables(request.workload, threads)
@@ -129,7 +130,8 @@ def start_ray(request: entry.Request, arm: str) -> OwnRay | None:
     if request.address:
         ray.init(address=request.address, runtime_env={"env_vars": variables})
         return None
-    return start_own_ray(request.result.parent, request.recipe.workers * threads, dashboard=request.dashboard)
+    cpus = request.recipe.workers * request.recipe.processes_each * threads + more_cpus
+    return start_own_ray(request.result.parent, cpus, dashboard=request.dashboard)
 
 
 def start_own_ray(folder: Path, cpus: int, *, dashboard: bool = False) -> OwnRay:

@@ -1,20 +1,31 @@
 """The command of each arm of a script, or why it has none. Pure: it starts nothing, and knows of no place."""
 
+import json
 import math
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from training.contract.provenance import PROJECT
-from training.workloads.script.recognise import Script
+from training.workloads.script.recognise import WORDS, Script
 
 RANKS = PROJECT / "training" / "workloads" / "script" / "ranks"
 ARMS = ("baseline", "wide", "native", "ray")
+WITH_DATA = "raydata"
+"""The arm beside these of a script that has arguments by which it reads through Ray Data."""
 ALONE = ("baseline", "wide")
+BY_RAY = ("ray", WITH_DATA)
+OF_RAY_DATA = ("ray-torch", "ray-tensorflow")
+"""Kinds that can read their batches through Ray Data while they train."""
 BY_TORCHRUN = ("ray-torch", "torchrun")
 """Kinds whose ranks find each other by torchrun's variables without Ray."""
 BOOSTERS = ("ray-xgboost", "ray-lightgbm")
+ONE_GPU = "one process uses one GPU, so it would leave those of the other workers idle"
+WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": "-1"}
+IN_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+RAYS_CPUS = "RAY_OVERRIDE_RESOURCES"
+"""Environment variable by which a Ray that is started has so many CPUs, whatever the machine has."""
 MASTER = ("--master-addr", "127.0.0.1", "--master-port")
 VARIABLES_OF: dict[str, dict[str, str]] = {
     # Ray sets it in the workers of its TensorflowTrainer: the other arms import the same Keras
@@ -28,14 +39,25 @@ class Sizes:
 
     workers: int
     worker_cpus: float = 1
+    input_cpus: int = 0
+    """CPUs of each worker beside these, for what reads its data: Ray is told then how many it has in all."""
     master_port: int = 29500
     """Port at which torchrun's ranks meet: torchrun's default, which is free in a network of a run's own."""
     in_pods: bool = False
     """True if each rank of `native` is started in a pod of its own, which gets the addresses of the others."""
+    gpus: int = 0
+    """GPUs of each process."""
+    devices: tuple[str, ...] = ()
+    """The GPUs of this machine by their UUIDs, if it is not in pods: an arm sees the first ones."""
 
     def threads(self, arm: str) -> int:
         """Compute threads of a process of an arm: its CPUs, rounded up."""
         return max(1, math.ceil(round(self.worker_cpus * (self.workers if arm == "wide" else 1), 3)))
+
+    def cpus(self, arm: str) -> int:
+        """CPUs that an arm is bound to as a whole."""
+        ranks, shares = (1 if arm in ALONE else self.workers), (1 if arm == "baseline" else self.workers)
+        return ranks * self.threads(arm) + shares * self.input_cpus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +83,15 @@ class ArmCommand:
 def commands(
     script: Script, python: str, sizes: Sizes, values: Mapping[str, str], has_ray: bool = True
 ) -> list[ArmCommand]:
-    """Return the commands of all ARMS in this order; `values` replace placeholders other than {workers}."""
-    reasons = {arm: _absent(arm, script, sizes, has_ray) for arm in ARMS}
+    """Return the commands of all ARMS in this order, and of WITH_DATA for a script that can have it; `values` replace
+    placeholders other than {workers}."""
+    arms = (*ARMS, WITH_DATA) if script.data_arguments else ARMS
+    reasons = {arm: _absent(arm, script, sizes, has_ray) for arm in arms}
+    with_ray_data = replace(script, arguments=script.data_arguments)
     return [
-        ArmCommand(arm=arm, absent=reason) if reason else _present(arm, script, python, sizes, values)
+        ArmCommand(arm=arm, absent=reason)
+        if reason
+        else _present(arm, with_ray_data if arm == WITH_DATA else script, python, sizes, values)
         for arm, reason in reasons.items()
     ]
 
@@ -76,24 +103,35 @@ def _present(arm: str, script: Script, python: str, sizes: Sizes, values: Mappin
     return ArmCommand(
         arm=arm,
         command=(python, *_launcher(arm, script, sizes), *command),
-        cpus=threads if alone else sizes.workers * threads,
+        cpus=sizes.cpus(arm),
         ranks=1 if alone else sizes.workers,
-        variables=threading(threads) | VARIABLES_OF.get(script.kind, {}),
+        variables=threading(threads) | seeing(arm, sizes) | VARIABLES_OF.get(script.kind, {}) | _rays_cpus(arm, sizes),
     )
+
+
+def _rays_cpus(arm: str, sizes: Sizes) -> dict[str, str]:
+    """Return the variable by which Ray has the arm's CPUs, no more: Ray Data starts a task for each that is free."""
+    return {RAYS_CPUS: json.dumps({"CPU": sizes.cpus(arm)})} if sizes.input_cpus and arm in BY_RAY else {}
 
 
 def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
     if sizes.workers == 1 and (arm == "wide" or (arm == "ray" and script.kind == "other")):
         return "with one worker it is the baseline"
+    if arm == "wide":
+        return ONE_GPU if sizes.gpus else ""
     if arm == "native":
         return _no_native(script, sizes)
-    if arm == "ray" and script.kind == "other" and not script.needs_ray:
+    if arm == WITH_DATA and script.kind not in OF_RAY_DATA:
+        return f"{WORDS[script.kind]} does not read its batches through Ray Data while it trains"
+    return _no_ray(script, has_ray) if arm in BY_RAY else ""
+
+
+def _no_ray(script: Script, has_ray: bool) -> str:
+    if script.kind == "other" and not script.needs_ray:
         return "it imports no Ray, and takes its ranks neither from torchrun nor from TF_CONFIG (KIND=… says otherwise)"
-    if arm == "ray" and script.kind == "spawn":
+    if script.kind == "spawn":
         return "the script starts its ranks itself, so Ray can't; one for torchrun can be measured with Ray"
-    if arm == "ray" and not has_ray:
-        return "its environment has no Ray"
-    return ""
+    return "" if has_ray else "its environment has no Ray"
 
 
 def _no_native(script: Script, sizes: Sizes) -> str:
@@ -103,7 +141,7 @@ def _no_native(script: Script, sizes: Sizes) -> str:
         return "its kind is unknown, and so is how its ranks find each other without Ray"
     if script.kind == "ray-rllib":
         return "RLlib has no runners beside those that Ray starts"
-    if script.uses_ray_data:
+    if script.uses_ray_data and not script.data_arguments:
         return "the script reads its data with Ray Data, which in Ray's local mode serves one process alone"
     return ""
 
@@ -111,7 +149,7 @@ def _no_native(script: Script, sizes: Sizes) -> str:
 def _workers(arm: str, script: Script, sizes: Sizes) -> int:
     """Return the value of {workers}. 0 is local mode in Ray Train, which is one rank of several if variables say so,
     and no remote runner in RLlib."""
-    if arm == "ray":
+    if arm in BY_RAY:
         return sizes.workers
     if script.kind.startswith("ray-"):
         return 0
@@ -128,7 +166,8 @@ def _launcher(arm: str, script: Script, sizes: Sizes) -> list[str]:
     if arm == "native" and script.kind != "spawn":
         return [str(RANKS / "processes.py"), str(sizes.workers), script.kind]
     if arm == "ray" and script.kind in ("torchrun", "tf-config"):
-        return [str(RANKS / "under_ray.py"), str(sizes.workers), str(sizes.threads(arm)), script.kind]
+        use_gpu = ["--use-gpu"] if sizes.gpus else []
+        return [str(RANKS / "under_ray.py"), str(sizes.workers), str(sizes.threads(arm)), script.kind, *use_gpu]
     return []
 
 
@@ -143,12 +182,21 @@ def arguments(script: Script, values: Mapping[str, str]) -> list[str]:
 
 
 def threading(threads: int) -> dict[str, str]:
-    """Variables by which PyTorch and TensorFlow have so many compute threads, and see no GPU."""
-    return {
-        "OMP_NUM_THREADS": str(threads),
-        "TF_NUM_INTRAOP_THREADS": str(threads),
-        "CUDA_VISIBLE_DEVICES": "-1",
-    }
+    """Variables by which PyTorch and TensorFlow have so many compute threads."""
+    return {"OMP_NUM_THREADS": str(threads), "TF_NUM_INTRAOP_THREADS": str(threads)}
+
+
+def seeing(arm: str, sizes: Sizes) -> dict[str, str]:
+    """Variables by which an arm sees its GPUs, in the order of their slots, and no other; in a pod there are no others.
+
+    NCCL's ranks find each other on loopback, as those of gloo do: a run on this machine has no other network.
+    """
+    if not sizes.gpus:
+        return WITHOUT_GPU
+    if sizes.in_pods:
+        return IN_ORDER
+    number = sizes.gpus * (1 if arm in ALONE else sizes.workers)
+    return {**IN_ORDER, "CUDA_VISIBLE_DEVICES": ",".join(sizes.devices[:number]), "NCCL_SOCKET_IFNAME": "lo"}
 
 
 def folder(script: Script) -> Path:

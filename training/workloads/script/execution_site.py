@@ -28,6 +28,7 @@ from training.launch.foreign_command import End
 from training.launch.pod.unpacked_modules import RAYS_PACKAGES
 from training.launch.rendezvous import Rendezvous
 from training.launch.usage import container_cpu_since
+from training.machine import gpus
 from training.machine.ports import held_ports
 from training.workloads.script import commands, observations, package, python_environment, rank_exchange
 from training.workloads.script.commands import ArmCommand
@@ -90,9 +91,10 @@ class Machine:
         return recipe
 
     def command(self, resolved: ResolvedScript, storage: Path, arm: str) -> ArmCommand:
-        """Return the command of an arm."""
+        """Return the command of an arm. Raises NoGpusError if this machine has too few GPUs for all workers."""
+        devices = gpus.first(resolved.recipe.workers * resolved.recipe.worker_gpus)
         with held_ports(1) as (port,):
-            return resolved.arms({"storage": str(storage)}, port)[arm]
+            return resolved.arms({"storage": str(storage)}, port, devices)[arm]
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
         """The whole environment of the command."""

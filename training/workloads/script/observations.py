@@ -6,12 +6,13 @@ import json
 import math
 import statistics
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from training.contract.cpu_use import CpuWait
+from training.contract.gpu_use import UNKNOWN, GpuUse
 from training.contract.recipe import camel
 from training.workloads.script.step_clock import SeenPass, pass_steps
 
@@ -178,12 +179,30 @@ class Observation:
     waited_seconds: float
     """Time for which it waited for its search to decide whether it goes on; part of `own_seconds`."""
     notes: tuple[str, ...]
+    data_wait_seconds: float | None = None
+    """Time that it waited for batches that something was learned from, from asking for an iterator or a batch on; None
+    where none was seen to be delivered."""
+    first_batch_at: float | None = None
+    """When it had the first of these, in seconds of the wall clock."""
+    device_marks: tuple[tuple[int, float], ...] | None = None
+    """Steps after which an accelerator was waited for, each with the seconds of the wall clock at which it had computed
+    them; None where none computes, and so `step_ends` are the ends of the steps."""
+    device_every: int | None = None
+    """Steps from one such wait to the next."""
+    gpu: GpuUse | None = None
+    """What its GPU did; None where none computes."""
+    gpu_reasons: Mapping[str, str] = field(default_factory=dict)
     parts: Parts | None = None
     """Parts of its steps; None where nothing tells them apart."""
     pod: RankPod | None = None
     """Pod or node of the rank; None on the machine that measures."""
     cpu_waits: dict[str, CpuWait] | None = None
     """Waits of the `training` and of the `run`; None where they are not counted."""
+
+    @property
+    def first_step_at(self) -> float:
+        """When its first step had been computed, in seconds of the wall clock."""
+        return self.device_marks[0][1] if self.device_marks else self.step_ends[0]
 
     @property
     def step_seconds(self) -> float | None:
@@ -263,7 +282,7 @@ def read(folder: Path) -> list[Observation]:
 
 def parse(data: dict[str, Any]) -> Observation:
     """One observation from its file."""
-    thread_cpus, pod = data["threadCpus"], data.get("pod")
+    thread_cpus, pod, device = data["threadCpus"], data.get("pod"), data.get("device") or {}
     return Observation(
         rank=data["rank"],
         world=data["world"],
@@ -300,10 +319,28 @@ def parse(data: dict[str, Any]) -> Observation:
         ended_early=data["endedEarly"],
         waited_seconds=data["waitedSeconds"],
         notes=tuple(data["notes"]),
+        data_wait_seconds=data.get("dataWaitSeconds"),
+        first_batch_at=None if data.get("firstBatchAt") is None else data["firstBatchAt"] + data["clockOffset"],
+        device_marks=_marks(data),
+        device_every=device.get("every"),
+        gpu=_gpu(device),
+        gpu_reasons=(device.get("gpu") or {}).get("reasons", {}),
         parts=_parts(data),
         cpu_waits={name: CpuWait.of(read) for name, read in (data.get("cpuWaits") or {}).items()} or None,
         pod=RankPod(**{field.name: pod[camel(field.name)] for field in fields(RankPod)}) if pod else None,
     )
+
+
+def _gpu(device: dict[str, Any]) -> GpuUse | None:
+    if not device:
+        return None
+    gpu = device["gpu"]
+    return GpuUse(**{each.name: gpu[camel(each.name)] for each in fields(GpuUse)}) if gpu else UNKNOWN
+
+
+def _marks(data: dict[str, Any]) -> tuple[tuple[int, float], ...] | None:
+    device = data.get("device")
+    return tuple((steps, at + data["clockOffset"]) for steps, at in device["marks"]) if device else None
 
 
 def _parts(data: dict[str, Any]) -> Parts | None:

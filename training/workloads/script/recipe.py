@@ -72,6 +72,7 @@ class ScriptRecipe(Recipe):
     """The settings that change a run of a script. Paths and the interpreter count by what they lead to: see
     `inputs`."""
 
+    without: ClassVar[tuple[str, ...]] = ()
     one_process: ClassVar[bool] = False
     """True if each process that is measured trains alone: a script that takes no number of workers is enough."""
 
@@ -115,7 +116,7 @@ class ScriptRecipe(Recipe):
         decides=False,
         derived="the project's own",
         example="../mine/.venv/bin/python",
-        local_only=True,
+        targets=("local",),
     )
     environment: str = setting(
         "",
@@ -159,6 +160,37 @@ class ScriptRecipe(Recipe):
     )
     measure_steps: int = setting(
         0, whole(0, 10_000_000), "end each rank after so many optimizer steps; 0: when the script ends"
+    )
+    data_arguments: str = setting(
+        "",
+        _readable_by(shlex.split, "arguments, quoted as in a shell"),
+        "arguments with which the same script reads through Ray Data; an arm raydata then takes turns with the others, "
+        "and dataGain compares it with ray",
+        derived="none",
+        example="--input ray-data --num-workers {workers}",
+        targets=("local",),
+        sparse=True,
+    )
+    data_cpus: int = setting(
+        1,
+        whole(1, 64),
+        "with dataArguments, CPUs of each worker beside workerCpus, in every arm: for the loader's processes, or for "
+        "Ray Data",
+        targets=("local",),
+        sparse=True,
+    )
+
+    @property
+    def input_cpus(self) -> int:  # type: ignore[override]
+        """CPUs of each worker beside `worker_cpus`: the arms with and without Ray Data have the same."""
+        return self.data_cpus if self.data_arguments else 0
+
+    worker_gpus: int = setting(
+        0,
+        whole(0, 1),
+        "GPUs of each worker, and of the baseline, for a script with PyTorch; a process uses one",
+        targets=("local", "minikube", "kubernetes"),
+        sparse=True,
     )
 
     def placeholders(self) -> tuple[str, ...]:

@@ -59,6 +59,8 @@ class Takes:
     """Names that are replaced besides PLACEHOLDERS."""
     one_process: bool = False
     """True if every run is one process, so that a script which takes no number of workers is enough."""
+    gpus: bool = False
+    """True if each process is given a GPU."""
 
 
 IN_EVERY_ARM = Takes()
@@ -75,12 +77,18 @@ class Script:
     """Dotted names that it or its neighbours import."""
     arguments: tuple[str, ...]
     """Arguments of the script, with placeholders."""
+    data_arguments: tuple[str, ...] = ()
+    """Those with which it reads through Ray Data; with `arguments` it does not. Empty: it has no such ones."""
     files: frozenset[Path] = frozenset()
     """It, and the modules beside it that it imports."""
     loads: frozenset[str] = frozenset()
     """Names in FRAMEWORKS that it imports as soon as it is started, so that it ends if they are missing."""
     asks_one_cpu: bool = False
     """True if it makes a ScalingConfig that leaves to Ray how many CPUs a worker has: one."""
+    asks_no_gpu: bool = False
+    """True if it makes a ScalingConfig without `use_gpu`, so that Ray hides the GPUs from its workers."""
+    most_cpus_asked: float = 0
+    """The most CPUs of a worker that a ScalingConfig in it asks for as a number; 0: none does."""
     trains_alone: bool = True
     """True if it can tell that it has no other ranks; else even one process of it needs torchrun's variables."""
 
@@ -116,10 +124,12 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto", takes:
         kind_of_it = "spawn"
     script = Script(
         path=path, kind=kind_of_it, modules=modules, arguments=arguments, files=frozenset(files),
-        loads=_loads(path, tree), asks_one_cpu=_asks_one_cpu(tree),
+        loads=_loads(path, tree),
+        asks_one_cpu=_lacks(tree, "resources_per_worker"), asks_no_gpu=_lacks(tree, "use_gpu"),
+        most_cpus_asked=_most_cpus_asked(tree),
         trains_alone=kind_of_it != "torchrun" or _can_be_alone(modules, files),
     )  # fmt: skip
-    _check_text(script, tree)
+    _check_text(script, tree, takes)
     _check_arguments(script, takes)
     return script
 
@@ -239,12 +249,29 @@ def _example(script: Script) -> str:
     return f"examples/{'keras_tf_config.py' if keras else 'torch_ddp.py'}"
 
 
-def _asks_one_cpu(tree: ast.Module) -> bool:
+def _lacks(tree: ast.Module, word: str) -> bool:
+    """Return whether it makes a ScalingConfig without this keyword, as far as the text tells."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _last_name(node.func) == "ScalingConfig"]
-    return any({None, "resources_per_worker"}.isdisjoint(word.arg for word in call.keywords) for call in calls)
+    return any({None, word}.isdisjoint(keyword.arg for keyword in call.keywords) for call in calls)
 
 
-def _check_text(script: Script, tree: ast.Module) -> None:
+def _most_cpus_asked(tree: ast.Module) -> float:
+    """Return the largest number of CPUs in a `resources_per_worker={"CPU": 2}`; 0 without one that is a number."""
+    entries = [
+        pair
+        for node in ast.walk(tree)
+        if isinstance(node, ast.keyword) and node.arg == "resources_per_worker" and isinstance(node.value, ast.Dict)
+        for pair in zip(node.value.keys, node.value.values, strict=True)
+    ]
+    numbers = [
+        value.value
+        for key, value in entries
+        if isinstance(key, ast.Constant) and key.value == "CPU" and isinstance(value, ast.Constant)
+    ]
+    return max((float(number) for number in numbers if isinstance(number, (int, float))), default=0)
+
+
+def _check_text(script: Script, tree: ast.Module, takes: Takes) -> None:
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         values = {word.arg: word.value for word in call.keywords if word.arg}
         workers, gpu = values.get("num_workers"), values.get("use_gpu")
@@ -258,11 +285,12 @@ def _check_text(script: Script, tree: ast.Module) -> None:
                 "Take it from an argument (num_workers=args.num_workers) and give the script that: "
                 "… --num-workers {workers}",
             )
-        if isinstance(gpu, ast.Constant) and gpu.value is True:
+        if isinstance(gpu, ast.Constant) and gpu.value is True and not takes.gpus:
             raise ScriptError(
                 "script",
                 f"{where}: use_gpu=True asks for a GPU, and no arm is given one: Ray would wait for it for ever. "
-                "Make it an argument, or use_gpu=torch.cuda.is_available()",
+                "Make it an argument, or use_gpu=torch.cuda.is_available(); the setting workerGpus gives each worker "
+                "one",
             )
 
 

@@ -58,13 +58,21 @@ class ResolvedScript:
             "observer": observer_hash(),
         }
 
-    def arms(self, values: Mapping[str, str], master_port: int = Sizes.master_port) -> dict[str, ArmCommand]:
-        """Return the commands of all arms that a script can have, by name; `values` replace {storage}."""
+    def arms(
+        self, values: Mapping[str, str], master_port: int = Sizes.master_port, devices: tuple[str, ...] = ()
+    ) -> dict[str, ArmCommand]:
+        """Return the commands of all arms that a script can have, by name; `values` replace {storage}.
+
+        `devices`: UUIDs of this machine's GPUs; without them a command has words for the first, the second, ….
+        """
         sizes = Sizes(
             workers=self.recipe.workers,
             worker_cpus=self.recipe.worker_cpus,
+            input_cpus=self.recipe.input_cpus,
             master_port=master_port,
             in_pods=self.in_pods,
+            gpus=self.recipe.worker_gpus,
+            devices=devices or tuple(f"{{GPU {number}}}" for number in range(1, self.recipe.workers + 1)),
         )
         known = {"seed": str(self.recipe.seed), "epochs": str(self.recipe.epochs), **values}
         arm_commands = commands.commands(self.script, self.python, sizes, known, "ray" in self.versions)
@@ -86,8 +94,14 @@ def resolve(recipe: ScriptRecipe, image: Installed = None) -> ResolvedScript:
 def script_of(recipe: ScriptRecipe) -> Script:
     """The script, recognised. Raises ScriptError."""
     arguments = tuple(shlex.split(recipe.script_arguments))
-    takes = Takes(placeholders=recipe.placeholders(), one_process=recipe.one_process)
-    return recognise(path_of(recipe.script), arguments, recipe.script_kind, takes)
+    takes = Takes(placeholders=recipe.placeholders(), one_process=recipe.one_process, gpus=bool(recipe.worker_gpus))
+    script = recognise(path_of(recipe.script), arguments, recipe.script_kind, takes)
+    return replace(script, data_arguments=tuple(shlex.split(recipe.data_arguments)))
+
+
+def with_ray_data(recipe: ScriptRecipe) -> Script:
+    """The script with its `dataArguments`, recognised. Raises ScriptError."""
+    return script_of(replace(recipe, script_arguments=recipe.data_arguments, data_arguments=""))
 
 
 def folder_of(recipe: ScriptRecipe) -> Path | None:
@@ -141,6 +155,8 @@ def modules(recipe: ScriptRecipe) -> dict[str, str]:
 
 def why_not(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
     """Return why the script has no such arm; "" if it has."""
+    if arm == commands.WITH_DATA and not recipe.data_arguments:
+        return "dataArguments is not set"
     return resolve(recipe, image).arms(SHOWN_VALUES)[arm].absent
 
 

@@ -9,6 +9,9 @@ SETTLED = 1.1
 """The time of a step has settled when it, and the median of three from it on, are at most so many times the median of
 the later half."""
 
+FIRST_WAITED = 8
+"""Steps beside the first after each of which a device is waited for, to choose how often it is afterwards."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SeenPass:
@@ -42,19 +45,29 @@ class StepClock:
     """Time before the first steps of epochs, without a step each."""
 
 
-def step_clock(ends: Sequence[float], passes: Sequence[SeenPass] = (), *, ended_early: bool = False) -> StepClock:
+Marks = Sequence[tuple[int, float]]
+"""Numbers of steps, each with the seconds at which a device had computed so many."""
+
+
+def step_clock(
+    ends: Sequence[float], passes: Sequence[SeenPass] = (), *, ended_early: bool = False, marks: Marks | None = None
+) -> StepClock:
     """Compute the clock from the seconds at which steps ended, and the passes over the data in which they were made.
 
     `ended_early`: the number of steps was not the script's decision. An epoch of one step, as a round of a booster, has
-    all that belongs to it in the time of that step.
+    all that belongs to it in the time of that step. `marks`: of steps that a device computes, whose ends are not known:
+    each has the mean time of its block, and those after the last mark have none.
     """
     lengths = [after - before for before, after in pairwise(ends)]
+    if marks is not None:
+        lengths = _block_means(marks)
     total, epochs = len(ends), pass_steps(passes, len(ends))
     of_one = set(epochs) == {1}
     whole = len(set(epochs)) == 1 and sum(epochs) == total and not ended_early
     starts = {after.start - 1 for before, after in pairwise(passes) if before.finished}
     first_steps = set() if of_one else {number for number in starts if 0 <= number < len(lengths)}
-    settled = _settled(lengths)
+    settled = _settled(lengths) if marks is None else max(_settled(lengths), min(FIRST_WAITED, len(lengths)))
+    first_steps = {number for number in first_steps if number < len(lengths)}
     timed_steps = [number + 1 for number in range(settled, len(lengths)) if number not in first_steps]
     timed = [lengths[number - 1] for number in timed_steps]
     step = statistics.fmean(timed) if timed else 0.0
@@ -69,6 +82,15 @@ def step_clock(ends: Sequence[float], passes: Sequence[SeenPass] = (), *, ended_
         timed_steps=timed_steps,
         between_seconds=sum(max(0.0, lengths[number] - step) for number in first_steps),
     )
+
+
+def _block_means(marks: Marks) -> list[float]:
+    """Return the mean time of a step of its block, for each step from the second on."""
+    return [
+        (at - began) / (steps - before)
+        for (before, began), (steps, at) in pairwise(marks)
+        for _ in range(before, steps)
+    ]
 
 
 def pass_steps(passes: Sequence[SeenPass], total: int) -> list[int]:

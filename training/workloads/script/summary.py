@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from training.contract import provenance
-from training.contract.arms import NATIVE
+from training.contract.arms import NATIVE, counted
 from training.contract.provenance import Host
 from training.contract.result import (
     WORKERS,
@@ -45,7 +45,11 @@ ROWS_PER_EPOCH = "rowsPerEpoch"
 """Key of a result's `work`."""
 CHECKS = ("rowsDisjoint", "stepsOfRanksEqual", "weightsEqual")
 OF_STEPS = ("seconds.train", "amount.perSecond", "steps.seconds", "startupSeconds", "warmupSeconds", "meanCpus")
+BLOCKS = (
+    "the GPU computes beside the program, and is waited for after {steps} at a time: a step has the mean of its block"
+)
 OF_RUNNERS = "RLlib's runners are processes of their own, and only the learning process is observed"
+NO_BATCHES = "seen are batches of PyTorch's DataLoader and of Ray Data, and none was delivered"
 UNSEEN = (
     "no step was seen; seen are steps of PyTorch's optimizers, Keras' fit, XGBoost's and LightGBM's train, and RLlib's "
     "iterations, but not your own loops in TensorFlow"
@@ -79,7 +83,7 @@ class EndedRun:
         if self.facts is None:
             return None
         first = self.seen[0]
-        return step_clock(first.step_ends, first.passes, ended_early=first.ended_early)
+        return step_clock(first.step_ends, first.passes, ended_early=first.ended_early, marks=first.device_marks)
 
     @cached_property
     def step_parts(self) -> StepParts | None:
@@ -103,7 +107,7 @@ class EndedRun:
 def result(ended: EndedRun) -> TrainingResult:
     """Make the result of one run."""
     clock, known = ended.clock, ended.facts
-    checks, reasons = _checks(ended)
+    (checks, reasons), waits = _checks(ended), _input_waits(ended)
     return TrainingResult(
         workload=ended.resolved.recipe.workload,
         arm=ended.command.arm,
@@ -129,6 +133,8 @@ def result(ended: EndedRun) -> TrainingResult:
         left_files=list(ended.left_files),
         weights=known.weights if known else None,
         all_reduce=ended.seen[0].all_reduce if ended.seen else None,
+        data_wait_seconds=waits[0] if waits else None,
+        first_batch_seconds=waits[1] if waits else None,
         step_parts=ended.step_parts,
         detail=_detail(ended),
         reasons=reasons | _reasons(ended),
@@ -167,7 +173,7 @@ def _seconds(ended: EndedRun) -> Seconds:
     clock = ended.clock
     return Seconds(
         train=sum(clock.timed) if clock and clock.timed else None,
-        startup=max(observation.step_ends[0] for observation in ended.seen) - ended.end.began if ended.seen else None,
+        startup=max(observation.first_step_at for observation in ended.seen) - ended.end.began if ended.seen else None,
         phases={},
         warmup=clock.warmup_seconds if clock else None,
         validation=clock.between_seconds if clock else None,
@@ -180,6 +186,20 @@ def _seconds(ended: EndedRun) -> Seconds:
     )
 
 
+def _input_waits(ended: EndedRun) -> tuple[float, float] | None:
+    """Return how long the rank that waited longest waited for batches, and when the last rank had its first; None where
+    one of them was not seen to wait."""
+    known = [
+        (observation.data_wait_seconds, observation.first_batch_at)
+        for observation in ended.seen
+        if not (observation.framework == "torch" and observation.rows_ahead)
+    ]
+    waits = [(wait, first) for wait, first in known if wait is not None and first is not None]
+    if not waits or len(waits) < len(ended.seen):
+        return None
+    return max(wait for wait, _ in waits), max(first for _, first in waits) - ended.end.began
+
+
 def _steps(ended: EndedRun) -> Steps:
     clock = ended.clock
     if clock is None:
@@ -187,7 +207,7 @@ def _steps(ended: EndedRun) -> Steps:
     return Steps(
         timed=len(clock.timed),
         per_epoch=clock.per_epoch,
-        seconds=_distribution(clock.timed),
+        seconds=_distribution(clock.timed) if ended.seen[0].device_marks is None else None,
         exchanged_bytes=ended.seen[0].gradient_bytes,
         trace=clock.timed,
         whole_epochs=clock.whole_epochs,
@@ -254,6 +274,7 @@ def _worker(ended: EndedRun, observation: Observation | None) -> Worker:
         samples=[list(sample) for sample in observation.samples] if observation and not is_rllib else [],
         training_wait=(observation.cpu_waits or {}).get("training") if observation and not is_rllib else None,
         run_wait=(observation.cpu_waits or {}).get("run") if observation and not is_rllib else None,
+        gpu=observation.gpu if observation else None,
     )
 
 
@@ -310,6 +331,11 @@ def _reasons(ended: EndedRun) -> dict[str, str]:
     if ended.facts:
         reasons |= {f"work.{item}": why for item, why in ended.facts.work.unknown.items()}
     reasons |= _why_no_parts(ended)
+    if _input_waits(ended) is None:
+        ahead = any(observation.rows_ahead for observation in ended.seen)
+        why = "a thread beside the training reads its batches" if ahead else NO_BATCHES
+        reasons |= dict.fromkeys(("dataWaitSeconds", "firstBatchSeconds"), why)
+    reasons |= _of_gpus(ended)
     if not (ended.seen and ended.seen[0].all_reduce):
         reasons["allReduce"] = _why_not_probed(ended)
     if not ended.seen:
@@ -323,6 +349,18 @@ def _reasons(ended: EndedRun) -> dict[str, str]:
         reasons["amount.perSecond"] = "the script's rows could not be counted"
     if ended.seen and ended.seen[0].framework == RLLIB:
         reasons |= dict.fromkeys((WORKERS, "meanCpus", "peakMemoryBytes", "steps.exchangedBytes"), OF_RUNNERS)
+    return reasons
+
+
+def _of_gpus(ended: EndedRun) -> dict[str, str]:
+    """Return the reasons of what is null because GPUs computed, or is not known of them."""
+    reasons = {
+        f"workers.{name}": f"rank {observation.rank}: {why}"
+        for observation in ended.seen
+        for name, why in observation.gpu_reasons.items()
+    }
+    if ended.seen and (every := ended.seen[0].device_every):
+        reasons["steps.seconds"] = BLOCKS.format(steps=counted(every, "step"))
     return reasons
 
 

@@ -114,8 +114,9 @@ def read(api: Any, path: str, query: Mapping[str, str | int] | None = None, acce
 
 def patch(api: Any, path: str, change: Mapping[str, Any]) -> None:
     """Merge a change into one object (RFC 7396). Raises KubeError."""
-    headers = {"Accept": "*/*", "Content-Type": "application/merge-patch+json"}
-    _send(api, path, api.param_serialize("PATCH", path, header_params=headers, body=change, **_AUTH))
+    headers, query = {"Accept": "*/*", "Content-Type": "application/merge-patch+json"}, [("fieldManager", MANAGER)]
+    line = api.param_serialize("PATCH", path, query_params=query, header_params=headers, body=dict(change), **_AUTH)
+    _send(api, path, line)
 
 
 def apply(api: Any, path: str, wanted: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests.pod_parts import RUN_LABEL, STACK_ANNOTATION
+from infra.places.cluster.manifests.queue import QUEUE_LABEL
 
 GONE_SECONDS = 60.0
 POLL_SECONDS = 0.5
@@ -18,11 +19,31 @@ POLL_SECONDS = 0.5
 
 def unfinished(api: Any, namespace: str) -> dict[str, str]:
     """Return the runs' unfinished Jobs by name, each with its stack. Raises KubeError."""
-    jobs = (job for job in kube.items(api, _path(namespace)) if _is_run(job) and not _has_ended(job))
-    return {
-        str(job["metadata"]["name"]): str((job["metadata"].get("annotations") or {}).get(STACK_ANNOTATION, ""))
-        for job in jobs
-    }
+    return {str(job["metadata"]["name"]): stack_of(job) for job in unfinished_jobs(api, namespace)}
+
+
+def unfinished_jobs(api: Any, namespace: str) -> list[Mapping[str, Any]]:
+    """The same as objects. Raises KubeError."""
+    return [job for job in kube.items(api, _path(namespace)) if _is_run(job) and not _has_ended(job)]
+
+
+def stack_of(job: Mapping[str, Any]) -> str:
+    """Return the stack of a run's Job; "" if it does not say."""
+    return str((job["metadata"].get("annotations") or {}).get(STACK_ANNOTATION, ""))
+
+
+def end_line(job: Mapping[str, Any], namespace: str) -> str:
+    """Return the command line that ends a run's Job.
+
+    The deadline of one that waits in a queue does not run: it has to leave the queue first, and to start. Kueue refuses
+    both in one request.
+    """
+    of_job = f"{job['metadata']['name']} --namespace {namespace}"
+    end = f"""kubectl patch job {of_job} --type=merge --patch='{{"spec": {{"activeDeadlineSeconds": 1}}}}'"""
+    if not (job["spec"].get("suspend") and QUEUE_LABEL in job["metadata"].get("labels", {})):
+        return end
+    started = end.replace('{"spec": {', '{"spec": {"suspend": false, ')
+    return f"kubectl label job {of_job} {QUEUE_LABEL}- && {started}"
 
 
 def end_unfinished(api: Any, namespace: str) -> list[str]:

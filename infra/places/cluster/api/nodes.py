@@ -10,12 +10,17 @@ from infra.settings.pod_template import REQUIRED
 from infra.settings.rules import PodTemplate
 
 
-def allocatable(node: Mapping[str, Any]) -> Size:
-    """Return the node's allocatable CPUs and memory."""
+def allocatable(node: Mapping[str, Any], gpu_resource: str = "") -> Size:
+    """Return the node's allocatable CPUs and memory, and its GPUs if their resource is named."""
     from kubernetes.utils import parse_quantity
 
     amounts = node["status"]["allocatable"]
-    return Size(float(parse_quantity(amounts["cpu"])), int(parse_quantity(amounts["memory"])))
+    return Size(float(parse_quantity(amounts["cpu"])), int(parse_quantity(amounts["memory"])), gpus(node, gpu_resource))
+
+
+def gpus(node: Mapping[str, Any], resource: str) -> int:
+    """Return the number of GPUs that a node offers under this resource."""
+    return int(node["status"]["allocatable"].get(resource, 0))
 
 
 def is_ready(node: Mapping[str, Any]) -> bool:
@@ -30,7 +35,7 @@ def usable(node: Mapping[str, Any], template: PodTemplate) -> bool:
     spec, labels = node["spec"], node["metadata"].get("labels") or {}
     selector, tolerations = template.spec.get("nodeSelector", {}), template.spec.get("tolerations", ())
     taints = [taint for taint in spec.get("taints") or [] if taint["effect"] in ("NoSchedule", "NoExecute")]
-    tolerated = all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
+    tolerated = all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
     selected = selector.items() <= labels.items() and _has_affinity(node["metadata"]["name"], labels, template)
     return is_ready(node) and not spec.get("unschedulable") and selected and tolerated
 
@@ -66,7 +71,7 @@ def _matches(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     return int(label) > int(values[0]) if operator == "Gt" else int(label) < int(values[0])
 
 
-def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
+def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
     """Return whether a toleration matches a taint:
     https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/."""
     if toleration.get("effect") not in (None, "", taint["effect"]):

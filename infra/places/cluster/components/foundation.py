@@ -14,7 +14,7 @@ import pulumi_kubernetes as k8s
 from infra.places.cluster.chart import crds_digest
 from infra.places.cluster.components.access import Access
 from infra.places.cluster.crds import Crds
-from infra.places.cluster.manifests import dashboard, network, operator, ray_cluster, script_files
+from infra.places.cluster.manifests import dashboard, network, operator, queue, ray_cluster, script_files
 from infra.places.cluster.manifests.network import NetworkSettings
 from infra.places.cluster.manifests.operator import OperatorSettings
 from infra.places.cluster.manifests.project_modules import Modules
@@ -190,18 +190,27 @@ class RayTrainingCluster(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("ray-worth-it:cluster:RayTrainingCluster", name, {}, opts)
+        timeout, spec = f"{settings.await_seconds}s", ray_cluster.spec(settings)
+        if settings.queue:
+            spec = queue.canonical(spec)
         self.cluster = k8s.apiextensions.CustomResource(
             ray_cluster.NAME,
             api_version=ray_cluster.API_VERSION,
             kind=ray_cluster.KIND,
-            metadata=access.metadata(ray_cluster.annotations(settings.workers), name=ray_cluster.NAME),
-            spec=ray_cluster.spec(settings),
+            metadata=access.metadata(
+                ray_cluster.annotations(settings),
+                name=ray_cluster.NAME,
+                labels=settings.queue.labels if settings.queue else {},
+            ),
+            spec=spec,
             opts=access.options(
                 self,
                 depends_on=list(after),
                 # KubeRay keeps the pods that run when their template changes, and reports them ready.
-                replace_on_changes=list(ray_cluster.REPLACE_ON),
-                custom_timeouts=pulumi.CustomTimeouts(create="15m", update="15m"),
+                replace_on_changes=list(
+                    queue.REPLACE_ON if settings.queue else (*ray_cluster.replace_on(settings), queue.QUEUE_PATH)
+                ),
+                custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
             ),
         )
         self.register_outputs({"cluster": self.cluster.id})

@@ -21,6 +21,7 @@ from infra.places.cluster.components.foundation import (
     ScriptFiles,
     TrainingNamespace,
 )
+from infra.places.cluster.components.monitoring import RayMonitoring
 from infra.places.cluster.components.runs import ClusterRuns, WantedRuns
 from infra.places.cluster.components.training_storage import TrainingStorage, WantedStorage, run_credentials
 from infra.places.cluster.manifests.network import NetworkSettings, storage_server, to_storage
@@ -32,6 +33,7 @@ from infra.settings.settings import Settings
 from infra.storage import data_of
 from training.contract.arms import ARMS
 from training.contract.recipe import canonical
+from training.contract.workload import named
 from training.launch.pod import indexed_job
 
 
@@ -53,9 +55,18 @@ class ClusterMeasurement(pulumi.ComponentResource):
         modules_ready = [*image_checked, *self._modules(image_checked)]
         foundation = self._operator(network.name, [*modules_ready, *self._storage([*modules_ready, *images])])
         ray_needs = [*foundation, *images, *self._script_files(namespace)]
+        ray_needs += self._monitoring(ray_needs)
         ray = RayTrainingCluster("ray", self._pods.ray_cluster, self._access, ray_needs, self._child())
         dashboard = Dashboard("dashboard", self._access, [ray.cluster], self._child())
-        wanted = WantedRuns(settings.stack, plans, self._pods.jobs, settings.run.keep_baseline, self._before_run())
+        wanted = WantedRuns(
+            settings.stack,
+            plans,
+            self._pods.jobs,
+            settings.run.keep_baseline,
+            self._before_run(),
+            per_run=self._pods.ray_cluster.per_run,
+            idle_seconds=self._pods.ray_cluster.idle_seconds,
+        )
         self.runs = ClusterRuns("runs", wanted, self._access, [ray.cluster], self._child())
         if self._access.guard:
             self._access.guard([dashboard, self.runs], self)
@@ -151,11 +162,27 @@ class ClusterMeasurement(pulumi.ComponentResource):
             create_namespace=settings.create_namespace,
             operator=settings.operator == "install",
             pod_range=access.traits.pod_range,
-            native_ports=(indexed_job.PORT,) if self._pods.jobs.files is None else (),
+            native_ports=self._native_ports(),
             egress=settings.egress,
+            monitoring=self._pods.monitoring,
+            autoscaled=self._pods.ray_cluster.idle_seconds is not None,
             storage=self._storage_rules(),
         )
         return TrainingNamespace("network", wanted, access, self._child())
+
+    def _native_ports(self) -> tuple[int, ...]:
+        """Return the ports on which pods of the native arm talk to each other; empty for all, which ranks of a script
+        may need. Trials need none: processes of a search have their study at one, and bring records at the next."""
+        if named(self._settings.recipe.workload).searches:
+            return indexed_job.PORT, indexed_job.PORT + 1
+        return (indexed_job.PORT,) if self._pods.jobs.files is None else ()
+
+    def _monitoring(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+        """Return the resources that read the metrics of Ray's pods; empty if nothing does."""
+        wanted = self._pods.monitoring
+        if wanted is None:
+            return []
+        return RayMonitoring("monitoring", wanted, self._access, after, self._child()).ready
 
     def _operator(self, namespace: pulumi.Input[str], after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
         """Return the given resources, and the operator's release if it is installed."""

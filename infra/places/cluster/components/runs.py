@@ -12,6 +12,8 @@ from infra.places.cluster.job_result import JobResult
 from infra.places.cluster.manifests import jobs
 from infra.places.cluster.manifests.jobs import JobSettings
 from infra.places.cluster.manifests.pod_parts import STORAGE_ANNOTATION
+from infra.places.cluster.manifests.queue import QUEUE_PATH
+from infra.places.cluster.ray_workers import SCALED, RayWorkers
 from infra.plan import RunPlan
 from training.contract.arms import ARMS
 from training.contract.recipe import canonical
@@ -27,6 +29,10 @@ class WantedRuns:
     keep_baseline: bool
     before_run: Callable[[RunPlan, pulumi.ResourceOptions], pulumi.Resource] | None
     """Creates what a run needs of its own, together with the run."""
+    per_run: bool = False
+    """Whether Ray's workers exist only while Ray runs."""
+    idle_seconds: int | None = None
+    """The seconds without work after which Ray's autoscaler, which asks for them, removes one; None without it."""
 
 
 OF_MEASUREMENT = (jobs.MEASUREMENT, STORAGE_ANNOTATION)
@@ -52,31 +58,66 @@ class ClusterRuns(pulumi.ComponentResource):
         self.runs = {}
         previous: list[pulumi.Resource] = list(after)
         for plan in wanted.plans:
-            job = self._job(plan, [*previous, *self._before(plan, previous)])
-            self.runs[plan.name] = self._result(plan, job)
-            previous = [self.runs[plan.name]]
+            workers = self._workers(plan, previous)
+            job = self._job(plan, [*previous, *self._before(plan, previous)], workers)
+            self.runs[plan.name] = self._result(plan, job, workers)
+            ends = [self._workers_end(plan, job, workers)] if self._needs_workers(plan) else []
+            previous = [self.runs[plan.name], *ends]
         self.register_outputs({"runs": list(self.runs)})
+
+    def _workers(self, plan: RunPlan, previous: Sequence[pulumi.Resource]) -> RayWorkers | None:
+        """Ask for the workers of a Ray run; None where they exist always, Ray asks for them, or the run needs none."""
+        if not self._needs_workers(plan) or self._wanted.idle_seconds is not None:
+            return None
+        properties = self._of_workers(plan) | {"workers": plan.recipe.workers}
+        options = pulumi.ResourceOptions(parent=self, depends_on=list(previous), retain_on_delete=True)
+        return RayWorkers(f"{plan.name}-workers", properties, options)
+
+    def _needs_workers(self, plan: RunPlan) -> bool:
+        """Return whether it is a Ray run, and its workers exist no longer than Ray runs."""
+        return self._wanted.per_run and ARMS[plan.arm].start == "ray"
+
+    def _workers_end(self, plan: RunPlan, job: k8s.batch.v1.Job, workers: RayWorkers | None) -> RayWorkers:
+        """Take the workers away after the run's Job, whatever its result is; wait for Ray's autoscaler to do so."""
+        properties = self._of_workers(plan) | {"workers": 0}
+        if workers:
+            properties |= {"after": workers.id}
+        else:
+            properties |= {"after": job.metadata.apply(_uid), "idleSeconds": self._wanted.idle_seconds}
+        options = pulumi.ResourceOptions(parent=self, depends_on=[job], retain_on_delete=True)
+        return RayWorkers(f"{plan.name}-workers-end", properties, options)
+
+    def _of_workers(self, plan: RunPlan) -> dict[str, Any]:
+        return {
+            "name": plan.name,
+            "run": f"{plan.own_key} {plan.measurement}",
+            "namespace": self._access.namespace,
+            "kubeconfig": self._access.kubeconfig,
+        }
 
     def _before(self, plan: RunPlan, previous: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
         make = self._wanted.before_run
         options = pulumi.ResourceOptions(parent=self, depends_on=list(previous), retain_on_delete=True)
         return [make(plan, options)] if make else []
 
-    def _job(self, plan: RunPlan, previous: Sequence[pulumi.Resource]) -> k8s.batch.v1.Job:
+    def _job(self, plan: RunPlan, previous: Sequence[pulumi.Resource], workers: RayWorkers | None) -> k8s.batch.v1.Job:
         wanted, access = self._wanted, self._access
         keep = wanted.keep_baseline and ARMS[plan.arm].role(plan.recipe.workload) == "reference"
         service = self._service(plan)
         spec: Any = jobs.job(plan, wanted.jobs)
-        seconds = wanted.jobs.deadline_seconds + jobs.AWAIT_EXTRA_SECONDS
+        if workers:
+            spec["template"]["metadata"]["annotations"][SCALED] = workers.id
+        queue = wanted.jobs.queue
         return k8s.batch.v1.Job(
             plan.name,
-            metadata=access.metadata(jobs.annotations(wanted.stack)),
+            metadata=access.metadata(jobs.annotations(wanted.stack), labels=queue.labels if queue else {}),
             spec=spec,
             opts=access.options(
                 self,
-                depends_on=[*previous, *service],
+                depends_on=[*previous, *service, *([workers] if workers else [])],
                 ignore_changes=[_annotation(name) for name in OF_MEASUREMENT] if keep else [],
-                custom_timeouts=pulumi.CustomTimeouts(create=f"{seconds}s"),
+                replace_on_changes=[QUEUE_PATH],
+                custom_timeouts=pulumi.CustomTimeouts(create=f"{wanted.jobs.await_seconds}s"),
             ),
         )
 
@@ -89,10 +130,10 @@ class ClusterRuns(pulumi.ComponentResource):
             k8s.core.v1.Service(f"{plan.name}-peers", metadata=metadata, spec=spec, opts=self._access.options(self))
         ]
 
-    def _result(self, plan: RunPlan, job: k8s.batch.v1.Job) -> JobResult:
+    def _result(self, plan: RunPlan, job: k8s.batch.v1.Job, workers: RayWorkers | None) -> JobResult:
         properties = {
             "uid": job.metadata.apply(_uid),
-            "jobUrn": job.urn,
+            "jobUrn": workers.urn if workers else job.urn,  # what repeats the run when it is replaced
             "stack": self._wanted.stack,
             "name": plan.name,
             "arm": plan.arm,
@@ -101,6 +142,10 @@ class ClusterRuns(pulumi.ComponentResource):
             "namespace": self._access.namespace,
             "kubeconfig": self._access.kubeconfig,
         }
+        if workers:
+            properties["scaleUp"] = workers.scaleUp
+        if self._wanted.jobs.queue:
+            properties["queue"] = self._wanted.jobs.queue.name
         options = pulumi.ResourceOptions(parent=self, depends_on=[job], retain_on_delete=True)
         return JobResult(f"{plan.name}-result", properties, options)
 

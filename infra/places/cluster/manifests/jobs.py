@@ -19,6 +19,7 @@ from infra.places.cluster.manifests.pod_parts import (
     Placement,
     Size,
 )
+from infra.places.cluster.manifests.queue import Queue
 from infra.places.cluster.manifests.ray_cluster import DASHBOARD_PORT, HEAD_SERVICE, TOKEN_KEY, TOKEN_SECRET
 from infra.places.cluster.manifests.script_files import Secret
 from infra.places.cluster.manifests.storage_access import InPods
@@ -58,11 +59,18 @@ class JobSettings:
     """The files that pods need in addition to the image."""
     storage: InPods | None = None
     """The storage that pods are given; None if nothing outlives them."""
+    queue: Queue | None = None
+    """The queue in which the Jobs wait for quota; None for none."""
 
     @property
     def deadline_seconds(self) -> int:
-        """The number of seconds after which Kubernetes ends a Job."""
+        """The number of seconds after which Kubernetes ends a Job; it does not count while the Job is suspended."""
         return self.timeout_minutes * 60
+
+    @property
+    def await_seconds(self) -> int:
+        """The number of seconds that Pulumi waits for a Job's end."""
+        return self.deadline_seconds + AWAIT_EXTRA_SECONDS + (self.queue.seconds if self.queue else 0)
 
 
 def environment(expected_versions: Mapping[str, str], secret: Secret | None = None) -> dict[str, Any]:
@@ -168,9 +176,9 @@ def _pod_of_arm(plan: RunPlan, settings: JobSettings) -> Manifest:
     if arm.start == "alone":
         size = settings.wide if arm.all_cpus else settings.worker
         main = pod_parts.container("training", image, size, command=command, environment=common)
-        return pod_parts.pod(main, settings.placement, **more)
+        return pod_parts.pod(main, settings.placement, trains=True, **more)
     common |= {indexed_job.SERVICE: plan.name, indexed_job.WORKERS: str(plan.recipe.workers)}
     main = pod_parts.container("training", image, settings.worker, command=command, environment=common)
     main["ports"] = [{"name": "tensorflow", "containerPort": indexed_job.PORT}]
     spread = {RUN_LABEL: plan.name}
-    return pod_parts.pod(main, settings.placement, spread=spread, subdomain=plan.name, **more)
+    return pod_parts.pod(main, settings.placement, spread=spread, trains=True, subdomain=plan.name, **more)

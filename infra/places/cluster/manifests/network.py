@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
+from infra.places.cluster.manifests import monitoring as metrics
+from infra.places.cluster.manifests.monitoring import Monitoring
 from infra.places.cluster.manifests.operator import OPERATOR_LABELS
 from infra.places.cluster.manifests.pod_parts import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, Manifest
 from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS, DASHBOARD_PORT, HEAD_LABELS
@@ -85,6 +87,10 @@ class NetworkSettings:
     need."""
     egress: tuple[Destination, ...] = ()
     """Destinations outside of the cluster that the project's pods may call."""
+    monitoring: Monitoring | None = None
+    """What reads the metrics of Ray's pods; None if nothing does."""
+    autoscaled: bool = False
+    """Whether Ray's autoscaler runs in the head's pod."""
     storage: Sequence[Manifest] = ()
     """Rules that let the pods reach their storage."""
 
@@ -104,6 +110,10 @@ def policies(settings: NetworkSettings) -> dict[str, Manifest]:
         specs["egress"] = _to_outside(settings.egress)
     if settings.storage:
         specs["storage"] = _to_storage(settings.storage)
+    if settings.monitoring:
+        specs |= _metrics(settings.monitoring)
+    if settings.autoscaled:
+        specs["autoscaler"] = {"podSelector": _head(), "policyTypes": ["Egress"], "egress": [_to_api_server()]}
     if settings.operator:
         specs["operator"] = _operator()
     if settings.pod_range:
@@ -170,6 +180,33 @@ def _from_submitter() -> Manifest:
     }
 
 
+def _metrics(monitoring: Monitoring) -> dict[str, Manifest]:
+    """Open the ports of Ray's metrics to Prometheus alone, and Prometheus to the namespace that reads it."""
+    of_others = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": monitoring.namespace}}}
+    ours = {"podSelector": {"matchLabels": dict(metrics.LABELS)}}
+    reader = ours if monitoring.way == metrics.NAME else of_others
+    ray: Manifest = {"matchLabels": {**OURS, **CLUSTER_LABELS}}
+    opened = {"metrics": (ray, _ports(metrics.RAY_PORT)), "head-metrics": (_head(), _ports(*metrics.HEAD_PORTS))}
+    specs: dict[str, Manifest] = {
+        name: {
+            "podSelector": pods,
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": [reader], "ports": ports}],
+        }
+        for name, (pods, ports) in opened.items()
+    }
+    if monitoring.way != metrics.NAME:
+        return specs
+    return specs | {
+        metrics.NAME: {
+            "podSelector": ours["podSelector"],
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"from": [of_others], "ports": _ports(metrics.PORT)}],
+            "egress": [{"to": [{"podSelector": pods}], "ports": ports} for pods, ports in opened.values()],
+        }
+    }
+
+
 def _to_outside(destinations: tuple[Destination, ...]) -> Manifest:
     egress = [{"to": [{"ipBlock": _block(each.cidr)}], "ports": _ports(each.port)} for each in destinations]
     return {"podSelector": {"matchLabels": dict(OURS)}, "policyTypes": ["Egress"], "egress": egress}
@@ -213,8 +250,12 @@ def _operator() -> Manifest:
         "podSelector": {"matchLabels": dict(OPERATOR_LABELS)},
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [],
-        "egress": [*_to_dns(), {"ports": _ports(*API_SERVER_PORTS)}],
+        "egress": [*_to_dns(), _to_api_server()],
     }
+
+
+def _to_api_server() -> Manifest:
+    return {"ports": _ports(*API_SERVER_PORTS)}
 
 
 @dataclass(frozen=True)

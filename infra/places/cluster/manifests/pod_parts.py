@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from infra.places.cluster.manifests.gpus import Gpus
+from infra.settings.cluster import OFF, PREFERRED, REQUIRED
 from infra.settings.rules import PodTemplate
 from training.launch.environment import IN_OTHER_IMAGE
 
@@ -64,13 +66,17 @@ class Placement:
 
     image: str
     template: PodTemplate = field(default_factory=PodTemplate)
-    """What the user sets of all pods alike."""
+    """What the user sets of all pods alike; with GPUs, of those that do not train."""
     shared_memory: str | None = None
     """The size of /dev/shm; None for the container runtime's default."""
     scratch: str | None = None
     """The size of each writable folder; None for as much as the node has."""
     modules: str | None = None
     """The name of the ConfigMap with the project's modules, if the image lacks them."""
+    gpus: Gpus | None = None
+    """The GPUs of pods that train; None if they train on CPUs."""
+    spread: str = PREFERRED
+    """How workers are spread over nodes: a value of `spreadWorkers`."""
 
     def starts(self, module: str) -> list[str]:
         """Return the command that starts a module of the project with the image's Python."""
@@ -135,8 +141,18 @@ def _with(pod: Manifest, part: str, *more: Manifest) -> Manifest:
     return {**pod, "containers": [{**main, part: [*main.get(part, ()), *more]}]}
 
 
-def pod(main: Manifest, placement: Placement, *, spread: Mapping[str, str] | None = None, **more: Any) -> Manifest:
-    """Return the spec of a pod with one container; `spread` are labels of pods that share a node only if they must."""
+def pod(
+    main: Manifest,
+    placement: Placement,
+    *,
+    spread: Mapping[str, str] | None = None,
+    trains: bool = False,
+    **more: Any,
+) -> Manifest:
+    """Return the spec of a pod with one container; `spread` are labels of pods that the placement spreads over nodes.
+
+    `trains`: it has the GPUs, if there are any.
+    """
     spec = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -149,10 +165,12 @@ def pod(main: Manifest, placement: Placement, *, spread: Mapping[str, str] | Non
         },
         "containers": [main],
         "volumes": [{"name": name, "emptyDir": _limited(placement.scratch)} for name in ("tmp", "results")],
-        **({"topologySpreadConstraints": [_spread(spread)]} if spread else {}),
-        **placement.template.spec,
+        **({"topologySpreadConstraints": [_spread(spread, placement)]} if spread and placement.spread != OFF else {}),
+        **(placement.gpus.template if placement.gpus and trains else placement.template).spec,
         **more,
     }
+    if placement.gpus and trains:
+        spec = placement.gpus.given_to(spec)
     if placement.modules:
         spec = _with_modules(spec, placement.modules)
     if not placement.shared_memory:
@@ -188,10 +206,15 @@ def _limited(size: str | None) -> Manifest:
     return {"sizeLimit": size} if size else {}
 
 
-def _spread(chosen: Mapping[str, str]) -> Manifest:
-    return {
+def _spread(chosen: Mapping[str, str], placement: Placement) -> Manifest:
+    """Return the constraint for pods with these labels. If it is required, nodes that they do not tolerate do not
+    count: each would be an empty node, beside which no other may have two."""
+    constraint: Manifest = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": dict(chosen)},
     }
+    if placement.spread == REQUIRED:
+        constraint |= {"whenUnsatisfiable": "DoNotSchedule", "nodeTaintsPolicy": "Honor"}
+    return constraint

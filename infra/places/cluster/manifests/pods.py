@@ -6,20 +6,23 @@ arm is another measurement, whichever setting, file or line of this program it c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from infra.image import spec as image_spec
 from infra.image.spec import Content
-from infra.places.cluster.manifests import jobs, project_modules, ray_cluster
+from infra.places.cluster.manifests import gpus, jobs, project_modules, ray_cluster
 from infra.places.cluster.manifests.jobs import JobSettings
+from infra.places.cluster.manifests.monitoring import Monitoring
 from infra.places.cluster.manifests.pod_parts import Manifest, Placement, Size
 from infra.places.cluster.manifests.project_modules import Modules
+from infra.places.cluster.manifests.queue import Queue
 from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
 from infra.places.cluster.manifests.script_files import Secret
 from infra.places.cluster.manifests.storage_access import InPods, in_pods
 from infra.plan import RunPlan
-from infra.settings.cluster import ClusterSettings
+from infra.settings.cluster import AUTOSCALED, KEPT, ClusterSettings
+from infra.settings.monitoring import NONE
 from infra.settings.rules import Destination
 from infra.settings.settings import Settings
 from training.contract.arms import ARMS
@@ -47,6 +50,8 @@ class Pods:
     """The names of the secret variables; None if there are none."""
     storage: InPods | None
     """The storage that pods are given; None if nothing outlives them."""
+    monitoring: Monitoring | None
+    """What reads the metrics of Ray's pods; None if nothing does."""
 
     def of_run(self, plan: RunPlan) -> Manifest:
         """Return everything that Kubernetes gets of a run but the Job's deadline, which ends a run and does not change
@@ -58,13 +63,16 @@ class Pods:
             of_arm["egress"] = [f"{target.cidr}:{target.port}" for target in self.egress]
         if ARMS[plan.arm].start != "ray":
             return of_arm
-        return of_arm | {"kuberay": self.kuberay_version, "rayCluster": ray_cluster.spec(self.ray_cluster)}
+        of_ray: Manifest = {"kuberay": self.kuberay_version, "rayCluster": ray_cluster.spec(self.ray_cluster)}
+        if self.monitoring:
+            of_ray["monitoring"] = self.monitoring.hashed
+        return of_arm | of_ray
 
 
 def pods_of(settings: Settings) -> Pods:
     """Return the pods that the settings of a cluster's stack describe; reads the files that the image is built from."""
-    cluster, recipe, versions = settings.of_cluster, settings.recipe, image_spec.expected_versions()
-    workload = named(recipe.workload)
+    cluster, recipe, workload = settings.of_cluster, settings.recipe, named(settings.recipe.workload)
+    versions = image_spec.expected_versions(workload=workload.name)
     files = workload.files(recipe)
     modules = project_modules.of_workload(workload.name) if cluster.image and files else None
     in_image = (workload.data(recipe), settings.dataset_path) if not settings.data_in_storage else ("", None)
@@ -75,12 +83,17 @@ def pods_of(settings: Settings) -> Pods:
         scratch=cluster.scratch.text if cluster.scratch else None,
         template=cluster.pod_template,
         modules=modules.name if modules else None,
+        spread=cluster.spread_workers,
     )
+    if recipe.worker_gpus:
+        others = gpus.kept_off(placement.template, cluster.gpu_node_selector)
+        placement = replace(placement, template=others, gpus=gpus.of_workers(recipe.worker_gpus, cluster))
     secret = Secret(tuple(sorted(settings.secret_environment)), settings.secret_digest or "")
     secret_or_none = secret if secret.names else None
     environment = jobs.environment({} if modules else versions, secret_or_none)
     worker = Size(recipe.worker_cpus, settings.run.worker_memory.text)
     storage = in_pods(settings.storage) if settings.storage else None
+    queue = Queue(cluster.queue, cluster.queue_minutes) if cluster.queue else None
     return Pods(
         content=content,
         namespace=cluster.namespace,
@@ -94,6 +107,9 @@ def pods_of(settings: Settings) -> Pods:
             placement=placement,
             environment=environment,
             storage=storage,
+            per_run=cluster.ray_workers != KEPT,
+            idle_seconds=cluster.idle_seconds if cluster.ray_workers == AUTOSCALED else None,
+            queue=queue,
         ),
         jobs=JobSettings(
             stack=settings.stack,
@@ -105,12 +121,28 @@ def pods_of(settings: Settings) -> Pods:
             environment=environment,
             files=files,
             storage=storage,
+            queue=queue,
         ),
         egress=cluster.egress,
         modules=modules,
         asked_of_image=modules.asked_of_image(recipe) if modules else _needs_of_image(versions, recipe.workload),
         secret=secret_or_none,
         storage=storage,
+        monitoring=_monitoring(settings, placement),
+    )
+
+
+def _monitoring(settings: Settings, placement: Placement) -> Monitoring | None:
+    cluster = settings.of_cluster
+    if cluster.monitoring == NONE:
+        return None
+    return Monitoring(
+        way=cluster.monitoring,
+        image=cluster.prometheus_image,
+        placement=placement,
+        namespace=cluster.monitoring_namespace,
+        arms=settings.arms,
+        labels=tuple(sorted(cluster.pod_monitor_labels.items())),
     )
 
 

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from infra.places.cluster.manifests import pod_parts
+from infra.places.cluster.manifests import pod_parts, ray_autoscaler
 from infra.places.cluster.manifests.pod_parts import Manifest, Placement, Size
+from infra.places.cluster.manifests.queue import Queue
 from infra.places.cluster.manifests.storage_access import InPods
 
 NAME = "ray-training-cluster"
@@ -30,6 +31,7 @@ ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 (of the pod; network policies say who re
 GRACE_SECONDS = 5
 """The time for a pod to end by itself: Ray needs two seconds, and after training all of Kubernetes' 30, for an actor
 that stays."""
+AWAIT_SECONDS = 900
 API_VERSION = "ray.io/v1"
 KIND = "RayCluster"
 REPLACE_ON = (
@@ -39,6 +41,8 @@ REPLACE_ON = (
     "spec.rayVersion",
 )
 """Changes that KubeRay does not apply to running pods. It does apply a changed number of workers."""
+AUTOSCALER_PATHS = ("spec.enableInTreeAutoscaling", "spec.autoscalerOptions")
+"""Likewise, of a RayCluster with Ray's autoscaler."""
 RAY_VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0"}
 """Variables for Ray as documented: its workers keep the niceness of 15 that Ray gives them, as on this machine."""
 
@@ -56,26 +60,43 @@ class RayClusterSettings:
     """The environment of training processes."""
     storage: InPods | None = None
     """The storage that pods are given; None if nothing outlives a run."""
+    per_run: bool = False
+    """Whether workers exist only during a Ray run: they are declared with the head, and `ray_scale` asks for them,
+    or Ray's autoscaler."""
+    idle_seconds: int | None = None
+    """The seconds without work after which Ray's autoscaler removes a worker; None if there is no autoscaler."""
+    queue: Queue | None = None
+    """The queue in which it waits for quota; None for none."""
+
+    @property
+    def await_seconds(self) -> int:
+        """Return the time within which all its pods are ready: nodes may be added, and images fetched."""
+        return AWAIT_SECONDS + (self.queue.seconds if self.queue else 0)
 
 
 def spec(settings: RayClusterSettings) -> Manifest:
-    """The spec of the RayCluster."""
+    """The spec of the RayCluster. Ray is told the number of GPUs: KubeRay knows NVIDIA's own resource alone."""
+    gpus = settings.placement.gpus
+    of_gpus = {"num-gpus": str(gpus.number)} if gpus else {}
+    always = 0 if settings.per_run else settings.workers
+    head = _template(settings, "ray-head", settings.head, ports=_head_ports())
     return {
         "rayVersion": settings.ray_version,
         "authOptions": {"mode": "token"},
         "headGroupSpec": {
             "serviceType": "ClusterIP",
             "rayStartParams": {"num-cpus": "0", "dashboard-host": ALL_ADDRESSES, **_store()},
-            "template": _template(settings, "ray-head", settings.head, ports=_head_ports()),
+            "template": head,
         },
+        **(_autoscaled(head["spec"], settings.idle_seconds) if settings.idle_seconds is not None else {}),
         "workerGroupSpecs": [
             {
                 "groupName": "workers",
                 # KubeRay lowers replicas to maxReplicas without a word: the three go together.
-                "replicas": settings.workers,
-                "minReplicas": settings.workers,
+                "replicas": always,
+                "minReplicas": always,
                 "maxReplicas": settings.workers,
-                "rayStartParams": {"num-cpus": str(math.ceil(settings.worker.cpus)), **_store()},
+                "rayStartParams": {"num-cpus": str(math.ceil(settings.worker.cpus)), **of_gpus, **_store()},
                 # As the native arm's pods are: by what trains, and the head trains nothing.
                 "template": _template(settings, "ray-worker", settings.worker, spread=WORKER_LABELS),
             }
@@ -83,10 +104,27 @@ def spec(settings: RayClusterSettings) -> Manifest:
     }
 
 
-def annotations(workers: int) -> dict[str, str]:
-    """Return the annotation with the conditions under which the RayCluster counts as ready."""
-    ready = ["condition=HeadPodReady", f"jsonpath={{.status.readyWorkerReplicas}}={workers}"]
-    return {"pulumi.com/waitFor": json.dumps(ready)}
+def annotations(settings: RayClusterSettings) -> dict[str, str]:
+    """Return the annotation with the conditions under which the RayCluster counts as ready.
+
+    KubeRay's status has no number of ready workers while there are none: a wait for 0 would never end.
+    """
+    workers = [] if settings.per_run else [f"jsonpath={{.status.readyWorkerReplicas}}={settings.workers}"]
+    # The autoscaler's patch makes it an owner of the list of worker groups, beside which an update would conflict.
+    forced = {} if settings.idle_seconds is None else {"pulumi.com/patchForce": "true"}
+    return {"pulumi.com/waitFor": json.dumps(["condition=HeadPodReady", *workers]), **forced}
+
+
+def replace_on(settings: RayClusterSettings) -> list[str]:
+    """Return the changes that KubeRay does not apply to running pods."""
+    return [*REPLACE_ON, *(() if settings.idle_seconds is None else AUTOSCALER_PATHS)]
+
+
+def _autoscaled(head: Manifest, idle_seconds: int) -> Manifest:
+    """Let the head's pod hold Ray's autoscaler, and the volume that this container alone mounts."""
+    (main,) = head["containers"]
+    head["volumes"] = [*head["volumes"], ray_autoscaler.volume()]
+    return {"enableInTreeAutoscaling": True, "autoscalerOptions": ray_autoscaler.options(main, idle_seconds)}
 
 
 def _store() -> Manifest:
@@ -109,7 +147,9 @@ def _template(
     environment = {**RAY_VARIABLES, **settings.environment}
     main = pod_parts.container(name, settings.placement.image, size, environment=environment)
     main |= {"ports": list(ports)} if ports else {}
-    pod = pod_parts.pod(main, settings.placement, spread=spread)
+    pod = pod_parts.pod(
+        main, settings.placement, spread=spread, trains=bool(spread)
+    )  # the head does not, and there is one
     pod |= {"terminationGracePeriodSeconds": GRACE_SECONDS}
     return {
         "metadata": pod_parts.metadata(settings.placement, pod_parts.labels(name)),

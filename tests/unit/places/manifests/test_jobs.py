@@ -82,7 +82,7 @@ def test_only_the_submitter_gets_ray_s_token() -> None:
     """By reference: its value is in no manifest."""
     with_token = [arm for arm in ARMS if "RAY_AUTH_TOKEN" in str(pod(arm))]
 
-    assert ["ray"] == with_token
+    assert ["ray", "raydata"] == with_token
     (main,) = pod("ray")["containers"]
     (token,) = [one["valueFrom"]["secretKeyRef"] for one in main["env"] if one["name"] == "RAY_AUTH_TOKEN"]
     assert token["optional"]  # without it the pod starts, and says that the RayCluster is gone

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from infra.places.cluster.manifests import jobs, network
+from infra.places.cluster.manifests.monitoring import Monitoring
 from infra.places.cluster.manifests.network import NetworkSettings
 from infra.places.cluster.manifests.operator import OPERATOR_LABELS
-from infra.places.cluster.manifests.pod_parts import COMPONENT_LABEL, PROJECT_LABEL, labels
+from infra.places.cluster.manifests.pod_parts import COMPONENT_LABEL, PROJECT_LABEL, Placement, labels
 from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS, WORKER_LABELS
 from infra.settings.table import every_key
 
@@ -20,6 +21,7 @@ PODS = {
     "native": labels("native"),
     "submitter": labels(jobs.component("ray")),
     "operator": dict(OPERATOR_LABELS),
+    "prometheus": labels("prometheus"),
     "stranger": {},
 }
 OTHERS = {
@@ -40,7 +42,8 @@ OTHERS = {
     },
 }
 """Pods of others that a namespace may hold, with labels near to ours."""
-PORTS = {"gcs": 6379, "client": 10001, "dashboard": 8265, "tensorflow": 2222, "any": 40000}
+OF_METRICS = {"agent": 8080, "autoscaler": 44217, "dashboard's own": 44227, "prometheus": 9090}
+PORTS = {"gcs": 6379, "client": 10001, "dashboard": 8265, "tensorflow": 2222, "any": 40000, **OF_METRICS}
 RAY = {("head", "worker"), ("worker", "head"), ("worker", "worker"), ("head", "head")}
 ALLOWED = (
     {(*pair, port) for pair in RAY for port in PORTS}
@@ -56,6 +59,8 @@ def policies(
     node_port: bool = True,
     native_ports: tuple[int, ...] = (2222,),
     egress: str = "none",
+    monitoring: Monitoring | None = None,
+    autoscaled: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """The policies of a stack, in a namespace that it makes or in one that was there."""
     return network.policies(
@@ -65,6 +70,8 @@ def policies(
             pod_range="10.244.0.0/16" if node_port else None,
             native_ports=native_ports,
             egress=every_key()["egress"].rule.parse(egress),
+            monitoring=monitoring,
+            autoscaled=autoscaled,
         )
     )
 
@@ -75,15 +82,17 @@ def selects(selector: dict[str, Any], pod: dict[str, str]) -> bool:
     return bool(selector.get("matchLabels", {}).items() <= pod.items())
 
 
-def selecting(pod: dict[str, str], *, own: bool) -> dict[str, dict[str, Any]]:
+def selecting(pod: dict[str, str], **of_policies: Any) -> dict[str, dict[str, Any]]:
     """The policies that select a pod."""
-    return {name: policy for name, policy in policies(own=own).items() if selects(policy["podSelector"], pod)}
+    return {name: policy for name, policy in policies(**of_policies).items() if selects(policy["podSelector"], pod)}
 
 
-def is_open(direction: str, pod: str, peer: str, port: int, *, own: bool) -> bool:
+def is_open(direction: str, pod: str, peer: str, port: int, **of_policies: Any) -> bool:
     """Whether a pod's traffic in this direction, to or from `peer` in the namespace, is allowed."""
     directed = [
-        policy for policy in selecting(PODS[pod], own=own).values() if direction.capitalize() in policy["policyTypes"]
+        policy
+        for policy in selecting(PODS[pod], **of_policies).values()
+        if direction.capitalize() in policy["policyTypes"]
     ]
     key = "from" if direction == "ingress" else "to"
     rules = [rule for policy in directed for rule in policy.get(direction, [])]
@@ -113,6 +122,45 @@ def test_pods_reach_what_the_arms_need_and_no_more(source: str, target: str, own
     others_own = {("stranger", "stranger", name) for name in PORTS} if not own else set()
 
     assert {one for one in ALLOWED | others_own if one[:2] == (source, target)} == reached
+
+
+READ = {("prometheus", "worker", "agent")} | {
+    ("prometheus", "head", name) for name in ("agent", "autoscaler", "dashboard's own")
+}
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["own namespace", "namespace of others"])
+@pytest.mark.parametrize("target", ["head", "worker", "baseline", "native", "submitter", "operator", "prometheus"])
+def test_prometheus_reaches_the_ports_of_metrics_and_no_more(target: str, own: bool) -> None:
+    """And no pod of the namespace reaches it. One that exists reaches the same ports from its own namespace."""
+    for way, read in (("prometheus", READ), ("existing", set())):
+        wanted = Monitoring(way, "image:1", Placement("image:1"), "observability", ("ray",), ())
+        of_policies = {"own": own, "monitoring": wanted}
+        reached = {
+            (source, target, name)
+            for source, (name, port) in product(PODS, PORTS.items())
+            if is_open("egress", source, target, port, **of_policies)
+            if is_open("ingress", target, source, port, **of_policies)
+        }
+
+        assert {one for one in ALLOWED | read if one[1] == target} == reached
+
+
+@pytest.mark.parametrize("way", ["prometheus", "existing"])
+def test_another_namespace_reaches_what_reads_or_is_read(way: str) -> None:
+    """By the name of the namespace alone: Prometheus' own port, or Ray's."""
+    wanted = Monitoring(way, "image:1", Placement("image:1"), "observability", ("ray",), ())
+    specs = policies(monitoring=wanted)
+    of_others = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "observability"}}}
+    opened = {
+        port["port"]
+        for spec in specs.values()
+        for rule in spec.get("ingress", [])
+        if of_others in rule.get("from", [])
+        for port in rule["ports"]
+    }
+
+    assert {"prometheus": {9090}, "existing": {8080, 44217, 44227}}[way] == opened
 
 
 def test_everything_is_denied_first_in_a_namespace_of_our_own() -> None:
@@ -203,6 +251,19 @@ def test_dns_caches_of_a_node_are_reached_and_no_server_of_the_internet(address:
 def test_the_operator_reaches_the_api_server_where_distributions_have_it(port: int) -> None:
     """Managed ones and the Service; kubeadm, k3s and OpenShift; Minikube; MicroK8s."""
     assert any("to" not in rule and _has(rule["ports"], port) for rule in policies()["operator"]["egress"])
+
+
+@pytest.mark.parametrize("pod", PODS)
+def test_ray_s_autoscaler_opens_the_api_server_s_ports_to_the_head_alone(pod: str) -> None:
+    """No other pod has one way more, or one that is no longer there; nothing more comes in."""
+    before, after = selecting(PODS[pod]), selecting(PODS[pod], autoscaled=True)
+    added = {name: policy for name, policy in after.items() if name not in before}
+
+    assert before.items() <= after.items()
+    assert (["autoscaler"] if pod == "head" else []) == list(added)
+    for policy in added.values():
+        assert ["Egress"] == policy["policyTypes"]
+        assert [{*network.API_SERVER_PORTS}] == [{one["port"] for one in rule["ports"]} for rule in policy["egress"]]
 
 
 def test_the_node_port_is_for_nodes_and_the_dashboard_alone() -> None:

@@ -19,6 +19,7 @@ from policy.pod_security import violations
 from policy.rules import Declared
 from tests.unit import crd
 from tests.unit.places.manifests.test_ray_cluster import manifest
+from tests.unit.results import COMPARED
 from tests.unit.settings_machine import machine, parse, plan_runs, with_run
 from training.contract.arms import ARMS
 from training.contract.provenance import PROJECT
@@ -68,7 +69,7 @@ def test_every_pod_unpacks_them_before_its_own_container_starts(pods: Pods, chos
         assert {"name": "packed", "configMap": {"name": pods.placement.modules}} in spec["volumes"]
         assert [] == violations(spec)
         assert [] == list(rules.requests_are_limits(Declared(rules.JOB, name, {"spec": spec})))
-    assert {"baseline", "wide", "native", "ray", "head", "worker"} == found.keys() == {*ARMS, "head", "worker"}
+    assert {"baseline", "wide", "native", "ray", "head", "worker"} == found.keys() == {*COMPARED, "head", "worker"}
 
 
 def test_a_job_starts_ours_whatever_else_its_image_calls_so(pods: Pods, chosen: Settings) -> None:
@@ -213,7 +214,7 @@ def test_another_lock_of_ours_measures_nothing_again(chosen: Settings, monkeypat
     """The image has what it has, by its name."""
     before = plan_runs(chosen)[0].measurement
     locked = {"python": "3.11", "ray": "9.9", "tensorflow": "9.9"}
-    monkeypatch.setattr("infra.image.spec.expected_versions", lambda *_: locked)
+    monkeypatch.setattr("infra.image.spec.expected_versions", lambda **_: locked)
     monkeypatch.setattr("infra.image.spec.installed", lambda *_: locked)
 
     assert before == plan_runs(chosen)[0].measurement

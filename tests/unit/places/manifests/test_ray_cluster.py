@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from infra.places.cluster.manifests import jobs, ray_cluster
+from infra.places.cluster.manifests import jobs, ray_autoscaler, ray_cluster
 from infra.places.cluster.manifests.jobs import JobSettings
 from infra.places.cluster.manifests.pod_parts import Placement, Size
 from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
@@ -28,7 +28,7 @@ SETTINGS = RayClusterSettings(
 
 def manifest(settings: RayClusterSettings = SETTINGS) -> dict[str, Any]:
     """The whole object."""
-    metadata = {"name": ray_cluster.NAME, "annotations": ray_cluster.annotations(settings.workers)}
+    metadata = {"name": ray_cluster.NAME, "annotations": ray_cluster.annotations(settings)}
     return {
         "apiVersion": ray_cluster.API_VERSION,
         "kind": ray_cluster.KIND,
@@ -71,9 +71,52 @@ def test_replicas_go_together() -> None:
 
 def test_readiness_counts_this_many_workers() -> None:
     """`up` goes on when the head and all of them are there."""
-    (waited,) = ray_cluster.annotations(5).values()
+    (waited,) = ray_cluster.annotations(replace(SETTINGS, workers=5)).values()
 
     assert '["condition=HeadPodReady", "jsonpath={.status.readyWorkerReplicas}=5"]' == waited
+
+
+def test_workers_of_one_run_are_declared_and_not_asked_for() -> None:
+    """At most so many; and nothing waits for their number, which KubeRay leaves out at 0."""
+    per_run = replace(SETTINGS, workers=5, per_run=True)
+    group = ray_cluster.spec(per_run)["workerGroupSpecs"][0]
+
+    assert [0, 0, 5] == [group[name] for name in ("replicas", "minReplicas", "maxReplicas")]
+    assert ['["condition=HeadPodReady"]'] == [*ray_cluster.annotations(per_run).values()]
+
+
+AUTOSCALED = replace(SETTINGS, workers=5, per_run=True, idle_seconds=30)
+
+
+def test_ray_s_autoscaler_is_as_strict_as_the_head() -> None:
+    """From none to all; its container has the head's image and security, a size, and a token that no other mounts."""
+    crd.validate(manifest(AUTOSCALED))
+    spec = ray_cluster.spec(AUTOSCALED)
+    options, (head, worker) = spec["autoscalerOptions"], [template["spec"] for template in templates(AUTOSCALED)]
+    (main,) = head["containers"]
+    beside = {"name": "autoscaler"} | options
+    group = spec["workerGroupSpecs"][0]
+
+    assert ("v2", 30, True) == (options["version"], options["idleTimeoutSeconds"], spec["enableInTreeAutoscaling"])
+    assert [0, 0, 5] == [group[name] for name in ("replicas", "minReplicas", "maxReplicas")]
+    assert main["image"] == options["image"]
+    assert [] == violations(head | {"containers": [beside]})
+    assert ray_autoscaler.SIZE.resources() == options["resources"]
+    of_token = {"name": ray_autoscaler.CREDENTIALS, "mountPath": ray_autoscaler.TOKEN_PATH, "readOnly": True}
+    assert of_token in options["volumeMounts"]
+    assert ray_autoscaler.CREDENTIALS not in {mount["name"] for mount in main["volumeMounts"]}
+    assert ray_autoscaler.volume() in head["volumes"]
+    assert ray_autoscaler.volume() not in worker["volumes"]
+    assert not head["automountServiceAccountToken"]
+
+
+def test_an_update_does_not_conflict_with_ray_s_autoscaler() -> None:
+    """It alone is forced: a conflict with anybody else is somebody else's change."""
+    assert "true" == ray_cluster.annotations(AUTOSCALED)["pulumi.com/patchForce"]
+    assert "pulumi.com/patchForce" not in ray_cluster.annotations(replace(SETTINGS, per_run=True))
+    assert {f"spec.{key}" for key in set(ray_cluster.spec(AUTOSCALED)) - set(ray_cluster.spec(SETTINGS))} == set(
+        ray_cluster.replace_on(AUTOSCALED)
+    ) - set(ray_cluster.replace_on(SETTINGS))
 
 
 def test_the_head_trains_nothing_and_a_worker_holds_one() -> None:
@@ -106,6 +149,24 @@ def test_ray_s_workers_have_the_priority_that_ray_gives_them() -> None:
 
     assert ["RAY_USAGE_STATS_ENABLED"] == [one["name"] for one in main["env"] if one["name"].startswith("RAY_")]
     assert {"name": "A", "value": "b"} in main["env"]
+
+
+@pytest.mark.parametrize("spread", ["preferred", "required", "off"])
+def test_workers_are_spread_as_a_user_says(spread: str) -> None:
+    """Those of native alike; where they have to be, nodes that take no worker do not count."""
+    placement = replace(SETTINGS.placement, spread=spread)
+    native = RunPlan(name="native-1", arm="native", repeat=1, recipe=CnnRecipe(), own_key="", measurement="")
+    settings = JobSettings("ci", SETTINGS.worker, SETTINGS.worker, placement, 60, (), {})
+    _, worker = templates(replace(SETTINGS, placement=placement))
+    pods = (jobs.job(native, settings)["template"]["spec"], worker["spec"])
+    said = [
+        [(each["whenUnsatisfiable"], each.get("nodeTaintsPolicy")) for each in pod.get("topologySpreadConstraints", ())]
+        for pod in pods
+    ]
+
+    expected = {"preferred": [("ScheduleAnyway", None)], "required": [("DoNotSchedule", "Honor")], "off": []}
+    assert [expected[spread]] * 2 == said
+    crd.validate(manifest(replace(SETTINGS, placement=placement)))
 
 
 def test_workers_are_placed_as_native_s_pods_are() -> None:

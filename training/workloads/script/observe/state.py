@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from . import files, in_pod
+from .device_clock import DeviceClock
+from .input_wait import InputWait
 from .live import EPOCHS, Live
 from .loaders import Loader, Pass, pairs
 from .reports import Reports
@@ -82,6 +84,8 @@ class State:
         self.own_seconds = 0.0
         """What the observer took between two steps or after the last, beside the hooks."""
         self.parts = StepParts(self._script_seconds)
+        self.device = DeviceClock(self._script_seconds)
+        self.input_wait = InputWait()
         self._looking_seconds = 0.0
         self.own_passes: list[Pass] = []
         """Of a framework that tells its epochs itself."""
@@ -313,6 +317,8 @@ class State:
             "weights": weights,
             **self.reports.to_dict(),
             "parts": self.parts.to_dict(),
+            "device": self.device.to_dict(),
+            **self.input_wait.to_dict(),
             "hookSeconds": self.hook_seconds,
             "ownSeconds": self.own_seconds,
             "cpuAtStep": self.usage.cpu_at_step,

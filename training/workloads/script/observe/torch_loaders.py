@@ -17,6 +17,7 @@ from typing import Any
 
 from . import state
 from .loaders import Loader, Pass
+from .state import NO_PART
 from .step_parts import BETWEEN, INPUT
 
 MOST_WAITING = 2**18
@@ -65,9 +66,11 @@ def _resetting(reset: Callable[..., Any]) -> Callable[..., Any]:
 def _beginning(begin: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(begin)
     def begin_observed(self: Any) -> Any:
-        iterator = begin(self)
+        learns = sys.modules["torch"].is_grad_enabled()
+        with state.current().input_wait if learns else NO_PART:
+            iterator = begin(self)
         iterator.__dict__.pop(PASS, None)  # persistent workers have one iterator for all passes
-        if sys.modules["torch"].is_grad_enabled():
+        if learns:
             state.current().parts.begin_pass()
         return iterator
 
@@ -77,17 +80,21 @@ def _beginning(begin: Callable[..., Any]) -> Callable[..., Any]:
 def _delivering(deliver: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(deliver)
     def deliver_observed(self: Any) -> Any:
-        parts = state.current().parts_here()
-        with state.current().part(INPUT if sys.modules["torch"].is_grad_enabled() else BETWEEN):
+        now, learns = state.current(), sys.modules["torch"].is_grad_enabled()
+        parts = now.parts_here()
+        with now.part(INPUT if learns else BETWEEN), now.input_wait if learns else NO_PART:
             try:
                 batch = deliver(self)
             except StopIteration:
                 if parts is not None:
                     parts.end_pass()
+                if now.is_in_step_thread():
+                    now.device.end_pass(len(now.step_ends))
                 _observe(_end, self)
                 raise
         if sys.modules["torch"].is_grad_enabled():
-            state.current().parts.deliver()
+            now.parts.deliver()
+            now.input_wait.deliver()
         _observe(_count, self, batch)
         return batch
 
@@ -114,10 +121,10 @@ def _count(iterator: Any, batch: Any) -> None:
     index = drawn.popleft() if drawn else None
     if not learning:
         return
-    now.deliver(loader, _places(batch))
+    now.deliver(loader, places(batch))
     rows = len(index) if isinstance(index, (list, tuple)) else 1 if hasattr(index, "__index__") else None
     numbers = None if rows is None else index
-    waiting = loader.deliver(_leading_size(batch) if rows is None else rows, numbers, iterator.__dict__[PASS])
+    waiting = loader.deliver(leading_size(batch) if rows is None else rows, numbers, iterator.__dict__[PASS])
     if waiting > MOST_WAITING:
         now.take_time(loader.mark)
 
@@ -241,7 +248,7 @@ def _plain(row: Any) -> Any:
     return row.reshape(-1)[:SAMPLED_NUMBERS].tolist() if getattr(row, "ndim", 0) else row.tolist()
 
 
-def _places(batch: Any) -> dict[int, Callable[[], bool]]:
+def places(batch: Any) -> dict[int, Callable[[], bool]]:
     """Return the addresses of the first few tensors of a batch, and whether each has been freed: an address is
     reused."""
     try:
@@ -261,11 +268,11 @@ def _tensors(batch: Any) -> Iterator[Any]:
         yield batch
 
 
-def _leading_size(batch: Any) -> int:
+def leading_size(batch: Any) -> int:
     """Rows of a batch that has no row numbers: the first tensor's first dimension."""
     if isinstance(batch, dict):
-        return _leading_size(next(iter(batch.values()))) if batch else 0
+        return leading_size(next(iter(batch.values()))) if batch else 0
     if isinstance(batch, (list, tuple)):
-        return _leading_size(batch[0]) if batch else 0
+        return leading_size(batch[0]) if batch else 0
     shape: Any = getattr(batch, "shape", None)
     return int(shape[0]) if shape else 1

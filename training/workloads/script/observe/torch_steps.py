@@ -12,6 +12,7 @@ import threading
 from typing import Any
 
 from . import state, torch_inputs, torch_probe, torch_weights
+from .gpu_use import GpuUse
 from .step_parts import OPTIMIZER
 from .work import Optimizer, is_looked_at
 
@@ -63,6 +64,10 @@ def _after_step(optimizer: Any, *_: Any) -> None:
     if (parts := state.current().parts_here()) is not None:
         parts.leave()
     now, counted = state.current(), False
+    if not now.step_ends and not now.device.is_used:
+        _begin_device(now, optimizer)
+    if now.device.is_used and id(optimizer) == (now.clock_of or id(optimizer)):
+        now.device.end_step(len(now.step_ends) + 1, now.all_steps)  # in the script's time, as its own wait would be
     with now.hook():
         try:
             counted = _count(now, optimizer)
@@ -70,6 +75,35 @@ def _after_step(optimizer: Any, *_: Any) -> None:
             state.note(f"a step could not be observed: {error!r}")
     if counted and now.is_enough():
         raise state.Enough(0)
+
+
+def _begin_device(now: state.State, optimizer: Any) -> None:
+    """Have CUDA waited for, if it computes the steps of this optimizer."""
+    devices = {parameter.device for group in optimizer.param_groups for parameter in group["params"]}
+    on_cuda = [device for device in devices if device.type == "cuda"]
+    if on_cuda:
+        cuda = sys.modules["torch"].cuda
+        now.device.begin(functools.partial(_synchronise, cuda, on_cuda))
+        try:
+            uuid = f"GPU-{str(cuda.get_device_properties(on_cuda[0]).uuid).removeprefix('GPU-')}"
+            peak = functools.partial(cuda.max_memory_reserved, on_cuda[0])
+            now.device.gpu = GpuUse(uuid, _backend(), peak)
+        except Exception as error:  # noqa: BLE001 (PyTorch before 2.4 has no uuid)
+            state.note(f"which GPU it is could not be observed: {error!r}")
+
+
+def _backend() -> str | None:
+    """Return the library by which ranks exchange gradients; None for a rank alone."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return str(distributed.get_backend())
+
+
+def _synchronise(cuda: Any, devices: list[Any]) -> None:
+    if not cuda.is_current_stream_capturing():  # while a graph is recorded nothing is computed
+        for device in devices:
+            cuda.synchronize(device)
 
 
 def _count(now: state.State, optimizer: Any) -> bool:

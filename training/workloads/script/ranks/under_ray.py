@@ -1,4 +1,6 @@
-"""A script that knows nothing of Ray as Ray Train's training function: python under_ray.py N CPUS KIND script.py …
+"""A script that knows nothing of Ray as Ray Train's training function.
+
+python under_ray.py N CPUS KIND [--use-gpu] script.py …
 
 Ray Train starts the workers and sets the variables by which such a script finds its ranks (KIND is torchrun or
 tf-config), and nothing else. Runs in the user's Python with the user's Ray (2.51 and newer).
@@ -47,6 +49,10 @@ class RankVariables(BackendConfig):  # type: ignore[misc]
 
 
 class _SetsVariables(Backend):  # type: ignore[misc]
+    share_cuda_visible_devices = True
+    """As for Ray's own TorchTrainer: a worker sees the GPUs of all workers on its node, as a rank of torchrun does, and
+    LOCAL_RANK is which of them is its own."""
+
     def on_start(self, worker_group: Any, backend_config: RankVariables) -> None:
         """Before the training function, once every worker is there."""
         addresses = worker_group.execute(_address)
@@ -71,11 +77,15 @@ def main() -> None:
     sys.path[0] = ""  # this file's folder is none of the script's
     ray.cloudpickle.register_pickle_by_value(variables)  # nor of Ray's workers
     workers, cpus, kind, *command = sys.argv[1:]
+    use_gpu = command[0] == "--use-gpu"
+    command = command[use_gpu:]
     DataParallelTrainer(
         run_script,
         train_loop_config={"command": command, "folder": str(Path.cwd())},
         backend_config=RankVariables(kind=kind),
-        scaling_config=ray.train.ScalingConfig(num_workers=int(workers), resources_per_worker={"CPU": int(cpus)}),
+        scaling_config=ray.train.ScalingConfig(
+            num_workers=int(workers), use_gpu=use_gpu, resources_per_worker={"CPU": int(cpus)}
+        ),
         run_config=ray.train.RunConfig(storage_path=tempfile.mkdtemp(prefix="ray-train-")),
     ).fit()
 
