@@ -18,6 +18,10 @@ PASSWORD = "no-log-has-this-word"  # noqa: S105 (that is what is tested)
 SAYS_IT = 'import os\nprint("the password:", os.environ["PASSWORD"], flush=True)\n'
 HAS_TORCH = subprocess.run([PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode == 0
 EXAMPLE = "torch_ddp.py" if HAS_TORCH else "keras_tf_config.py"
+SLEEPS = "import os, time, {}\nos.environ.get({!r})\ntime.sleep(300)\n".format(
+    *(("torch", "WORLD_SIZE") if HAS_TORCH else ("tensorflow", "TF_CONFIG"))
+)
+"""Of the example's kind; trains nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -114,11 +118,9 @@ def test_nobody_else_s_job_is_stopped(project: Project, head: Head) -> None:
 
 def test_a_killed_update_leaves_no_job_running(project: Project, head: Head) -> None:
     """Whatever is killed of it: the process that follows the job stops it."""
-    (project.folder.parent / "mine" / EXAMPLE).write_text(
-        "import torch, os, time\nos.environ.get('WORLD_SIZE')\ntime.sleep(300)\n"
-    )
+    (project.folder.parent / "mine" / EXAMPLE).write_text(SLEEPS)
     project.pulumi("config", "rm", "secretEnvironment")
-    project.configure(scriptKind="torchrun")
+    project.configure(scriptKind="torchrun" if HAS_TORCH else "tf-config")
 
     def begun() -> list[str]:
         return [

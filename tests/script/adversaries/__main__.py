@@ -4,6 +4,7 @@ TRY_PYTHON=…/python python -m tests.script.adversaries --kept .state/adversari
 """
 
 import argparse
+import random
 import sys
 import tempfile
 import time
@@ -21,14 +22,29 @@ def main() -> int:
     parser.add_argument("only", nargs="*", help="parts of names; without any: all")
     parser.add_argument("--kept", type=Path, help="folder of runs that are not made again while nothing has changed")
     parser.add_argument("--at-once", type=int, default=2, help="cases that are run at a time")
+    parser.add_argument("--seconds", type=float, help="none begins later; in an order of chance, so that each has its day")
     given = parser.parse_args()
     cases = [case for case in (*CASES, *BEYOND) if not given.only or any(part in case.name for part in given.only)]
-    began, bad = time.monotonic(), 0
+    began, bad, late = time.monotonic(), 0, list[str]()
+    if given.seconds is not None:
+        random.shuffle(cases)
+
+    def in_time(case: Case) -> tuple[str, bool] | None:
+        is_late = given.seconds is not None and time.monotonic() - began > given.seconds
+        return None if is_late else tried(case, given.kept)
+
     with ThreadPoolExecutor(given.at_once) as pool:
-        for line, is_good in pool.map(lambda case: tried(case, given.kept), cases):
+        for case, came in zip(cases, pool.map(in_time, cases), strict=True):
+            if not came:
+                late.append(case.name)
+                continue
+            line, is_good = came
             print(line, flush=True)
             bad += not is_good
-    print(f"{len(cases) - bad} of {len(cases)} as expected, in {time.monotonic() - began:.0f} s")
+    ran = len(cases) - len(late)
+    print(f"{ran - bad} of {ran} as expected, in {time.monotonic() - began:.0f} s")
+    if late:
+        print(f"{len(late)} were not run, for lack of time: {', '.join(sorted(late))}")
     return 1 if bad else 0
 
 
