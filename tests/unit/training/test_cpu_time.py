@@ -125,6 +125,26 @@ def test_the_time_of_a_process_that_ended_stays_the_run_s(machine: Machine) -> N
     assert 810 == round((waited_for.run - before.run) / TICK)
 
 
+def test_a_process_that_came_and_ended_between_two_whole_readings_is_the_run_s(machine: Machine) -> None:
+    """As Ray's workers that nobody needed, with those that they started; another program's are not."""
+    times = reader(machine)
+    before = times.read()
+    came, its_own, stranger = range(200, 203)
+    machine.parents |= {came: RANK, its_own: came, stranger: SPINNER}
+    for pid, ticks in {came: 100, its_own: 30, stranger: 7}.items():
+        machine.take(pid, ticks)
+    machine.write()
+    times.follow()
+    for pid in (its_own, came, stranger):
+        machine.end(pid, None)
+    machine.write()
+    times.follow()
+    now = times.read()
+
+    assert 130 == round((now.run - before.run) / TICK)
+    assert 137 == round((now.programs - before.programs) / TICK)
+
+
 def test_a_number_that_is_given_anew_is_another_process(machine: Machine) -> None:
     """What the first one had is kept, and the second one's is its own."""
     times = reader(machine)
