@@ -17,8 +17,8 @@ from typing import NamedTuple
 import psutil
 
 from training.contract import provenance
+from training.contract.result import RAY_TOKEN
 from training.launch import environment
-from training.launch.ray import driver
 from training.machine import process_session
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -130,7 +130,7 @@ def run(arm: str, folder: Path, project: Path, home: Path | None) -> Ended:
             processes = list(_processes(running.pid))
             listening |= of_session(running.pid)
             files = dict(_modes(temporary)) | dict(_modes(folder))
-            token = folder / driver.TOKEN
+            token = folder / RAY_TOKEN
             token_length = len(token.read_text()) if token.exists() else 0
             reached = list(_reached(listening))
             assert running.poll() is None, "it ended before it was looked at"

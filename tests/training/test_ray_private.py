@@ -7,6 +7,7 @@ import pytest
 
 from tests.training.conftest import Arms
 from tests.training.looked_at import Ended, Process
+from training.contract.result import RAY_TOKEN
 from training.launch import environment
 from training.launch.ray import driver
 
@@ -34,8 +35,8 @@ def test_nobody_else_reaches_ray_s_files(seen: Ended) -> None:
 
 def test_the_token_is_this_run_s_alone(seen: Ended, raylet: Process) -> None:
     """Readable by this user alone, asked for whatever the environment says, and gone with the run."""
-    assert 0o600 == stat.S_IMODE(seen.files[driver.TOKEN])
-    assert str(seen.folder / driver.TOKEN) == raylet.variables["RAY_AUTH_TOKEN_PATH"]
+    assert 0o600 == stat.S_IMODE(seen.files[RAY_TOKEN])
+    assert str(seen.folder / RAY_TOKEN) == raylet.variables["RAY_AUTH_TOKEN_PATH"]
     assert "token" == raylet.variables["RAY_AUTH_MODE"]
     assert "RAY_AUTH_TOKEN" not in raylet.variables
     assert 64 == seen.token_length

@@ -21,6 +21,8 @@ from training.machine.topology import Cpu
 
 SCHEMA_VERSION = 2
 NAME = "result.json"
+RAY_TOKEN = "ray-token"  # noqa: S105 (a file's name)
+"""The file beside the result with the token of a Ray that was started for the run, while that runs."""
 WORKERS = "workers"
 """Key in a result's reasons: why fewer processes report than train together."""
 MACHINE, TRAINING_WAIT = "machine", "workers.trainingWait"

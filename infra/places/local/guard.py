@@ -71,6 +71,7 @@ def main() -> int:
         sys.exit(f"error: {error}")
     finally:
         process_session.end_session(os.getsid(0), descendants)
+        (options.progress / result.RAY_TOKEN).unlink(missing_ok=True)  # of a Ray that was killed
 
 
 def _warm_up_command(options: argparse.Namespace) -> list[str]:

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from infra.places.local import guard
+from training.contract import result
 from training.machine import machine_lock, process_session
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -52,6 +53,7 @@ while time.monotonic() - began < 60 and not pathlib.Path(sys.argv[1]).exists():
 GUARD = """
 import sys
 from infra.places.local import guard
+from training.contract import result
 from training.machine import machine_lock, process_session
 machine_lock.NAME = "\\0" + sys.argv.pop(1)
 guard.WARM_UP = [sys.executable, "-c", sys.argv.pop(1)]
@@ -184,6 +186,18 @@ def test_end_of_file_ends_the_session(start: Start, tmp_path: Path) -> None:
 
     assert guard.ABANDONED == process.wait(60)
     assert [] == process_session.session_members(process.pid)
+
+
+def test_the_token_of_a_killed_ray_is_deleted(start: Start, tmp_path: Path) -> None:
+    """Ray deletes it at its end, which it does not come to where the starter is gone."""
+    (tmp_path / result.RAY_TOKEN).touch()
+    process = start(FAMILY, "never there")
+    family_is_ready(process, tmp_path)
+    assert process.stdin
+    process.stdin.close()
+    process.wait(60)
+
+    assert not (tmp_path / result.RAY_TOKEN).exists()
 
 
 def test_the_deadline_ends_the_session(start: Start) -> None:

@@ -22,7 +22,7 @@ import ray
 from training.contract.arms import ARMS
 from training.contract.clock import Stamp
 from training.contract.progress import Progress
-from training.contract.result import RayCluster, RayHead, TrainingResult
+from training.contract.result import RAY_TOKEN, RayCluster, RayHead, TrainingResult
 from training.contract.workload import Workload
 from training.launch import entry, environment
 from training.launch.usage import container_cpu_since
@@ -37,8 +37,6 @@ address that other machines reach (`ray._private.services.resolve_ip_for_localho
 loopback."""
 DASHBOARD_PORT = 8265
 """Ray's own choice."""
-TOKEN = "ray-token"  # noqa: S105 (a file's name)
-"""The file beside the result with the token of a Ray that was started here, while that runs."""
 
 
 class WorkersError(OSError):
@@ -66,7 +64,7 @@ def run_on_this_machine(request: entry.Request, arm: str) -> TrainingResult:
     if listener and isolation.is_alone():
         port_forward.start(listener, port_forward.LOOPBACK, DASHBOARD_PORT)
         where = f"http://{port_forward.LOOPBACK}:{listener.getsockname()[1]}"
-        text = f"Ray's dashboard: {where}, its token: cat {request.result.parent / TOKEN}"
+        text = f"Ray's dashboard: {where}, its token: cat {request.result.parent / RAY_TOKEN}"
         Progress(request.result.parent).write("note", text=text)
     elif listener:
         listener.close()
@@ -105,7 +103,7 @@ class OwnRay:
         Ray's own choice is ~/.ray/auth_token, readable by everybody. With no RAY_AUTH_MODE `ray.init` asks for a token.
         Source: https://docs.ray.io/en/latest/ray-security/token-auth.html
         """
-        own = cls(Path(tempfile.mkdtemp(prefix="ray-", dir=environment.short_folder())), folder / TOKEN)
+        own = cls(Path(tempfile.mkdtemp(prefix="ray-", dir=environment.short_folder())), folder / RAY_TOKEN)
         own.token.unlink(missing_ok=True)
         with os.fdopen(os.open(own.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as token:
             token.write(secrets.token_hex(32))
