@@ -18,8 +18,9 @@ SHAPES = (EACH, BATCHES)
 LEAST_REPEATS = 3
 """Below which an interval says too little."""
 
-Where = Literal["at", "below", "above", "not decided"]
-"""Of a break-even: at a length; below the shortest or above the longest one; in some repeats one, in some another."""
+Where = Literal["at", "below", "above", "at most", "at least", "not decided"]
+"""Of a break-even: at a length; below the shortest or above the longest one; at a length or below, or at a length or
+above, by the repeat; below in some repeats and above in others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +28,10 @@ class BreakEven:
     """The length of a task from which on a way is faster than a loop."""
 
     where: Where
-    seconds: Interval | None
+    seconds: Interval | None = None
     """With `at` alone."""
+    bound: float | None = None
+    """With `at most` and `at least`: seconds of the repeat with the longest, or with the shortest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,10 +141,15 @@ def _break_evens(repeats: Sequence[Repeat]) -> dict[str, dict[str, BreakEven]]:
 
 def _break_even(repeats: Sequence[Repeat], way: str, shape: str) -> BreakEven:
     values = [break_even(repeat.blocks[LOOP].tasks[EACH], repeat.blocks[way].tasks[shape]) for repeat in repeats]
-    if not any(values):
-        return BreakEven(where="below", seconds=None)
-    if all(map(math.isinf, values)):
-        return BreakEven(where="above", seconds=None)
-    if not all(values) or any(map(math.isinf, values)):
-        return BreakEven(where="not decided", seconds=None)
+    least, most = min(values), max(values)
+    if most == 0:
+        return BreakEven(where="below")
+    if math.isinf(least):
+        return BreakEven(where="above")
+    if least == 0 and math.isinf(most):
+        return BreakEven(where="not decided")
+    if least == 0:
+        return BreakEven(where="at most", bound=most)
+    if math.isinf(most):
+        return BreakEven(where="at least", bound=least)
     return BreakEven(where="at", seconds=_interval(values))

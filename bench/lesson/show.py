@@ -87,15 +87,18 @@ def _break_evens(lesson: Lesson) -> list[str]:
 
 
 def length(break_even: BreakEven) -> str:
-    """`1.44 ms (1.31 to 1.58 ms)`, or on which side of the lengths it lies."""
+    """`1.44 ms (1.31 to 1.58 ms)`, `at most 0.21 ms: …`, or on which side of the lengths it lies."""
     if break_even.seconds:
         ends = f"{seconds(break_even.seconds.lower)} to {seconds(break_even.seconds.upper)}"
         return f"{seconds(break_even.seconds.centre)} ({ends})"
     shortest, longest = LENGTHS[0].name, LENGTHS[-1].name
+    if break_even.bound:
+        beyond = f"below {shortest}" if break_even.where == "at most" else f"above {longest}"
+        return f"{break_even.where} {seconds(break_even.bound)}: in some repeats it lies {beyond}"
     return {
         "below": f"below {shortest}: it was faster with every length",
         "above": f"above {longest}: it was faster with none",
-        "not decided": "not decided: in some repeats it lies beyond the lengths",
+        "not decided": f"not decided: in some repeats it lies below {shortest}, in others above {longest}",
     }[break_even.where]
 
 

@@ -1,11 +1,13 @@
 """What may be said of a lesson's repeats, and when nothing may be: from made-up numbers."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from bench.lesson import judge
+from bench.lesson.judge import BreakEven
 from bench.lesson.record import BATCHES, EACH, EXECUTOR, LENGTHS, LOOP, POOL, RAY, START
 from tests.golden import Wording
 from tests.unit.bench.lessons import CPUS, EACH_COSTS, repeat, repeats, use
@@ -52,13 +54,25 @@ def test_a_break_even_has_an_interval_over_the_repeats() -> None:
 
 
 def test_a_break_even_beyond_the_lengths_is_a_side() -> None:
-    """In batches tasks of any length gain; costs of a second are too much for all; between these nothing is decided."""
-    dear = dict.fromkeys(EACH_COSTS, 1.0)
-    mixed = [*repeats()[:4], repeat(costs=dear)]
+    """In batches tasks of any length gain; costs of a second are too much for all; with both nothing is decided."""
+    dear, free = dict.fromkeys(EACH_COSTS, 1.0), dict.fromkeys(EACH_COSTS, 0.0)
+    mixed = [*repeats(costs=free)[:4], repeat(costs=dear)]
 
     assert "below" == judge.judge(repeats()).break_evens[RAY][BATCHES].where
     assert "above" == judge.judge(repeats(costs=dear)).break_evens[RAY][EACH].where
-    assert "not decided" == judge.judge(mixed).break_evens[RAY][EACH].where
+    assert BreakEven(where="not decided") == judge.judge(mixed).break_evens[RAY][EACH]
+
+
+@pytest.mark.parametrize(("beyond", "where", "of_all"), [(0.0, "at most", max), (1.0, "at least", min)])
+def test_a_break_even_beyond_the_lengths_in_some_repeats_is_a_bound(
+    beyond: float, where: str, of_all: Callable[[list[float]], float]
+) -> None:
+    """The longest or the shortest of the others: half of all repeats are expected beyond it."""
+    others = repeats()[:4]
+    evens = [judge.break_even(one.blocks[LOOP].tasks[EACH], one.blocks[RAY].tasks[EACH]) for one in others]
+    even = judge.judge([*others, repeat(costs=dict.fromkeys(EACH_COSTS, beyond))]).break_evens[RAY][EACH]
+
+    assert BreakEven(where=where, bound=of_all(evens)) == even  # type: ignore[arg-type]
 
 
 def test_ratios_are_taken_within_a_repeat() -> None:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from bench.lesson import picture, show
-from bench.lesson.judge import judge, refusals
+from bench.lesson.judge import BreakEven, Where, judge, refusals
 from bench.lesson.kept import Kept
 from bench.lesson.record import LENGTHS, Repeat
 from compare.intervals import Interval
@@ -58,6 +58,14 @@ def test_a_system_that_does_not_say_what_others_took_is_named(wording: Wording) 
 
     (line,) = set(unknown) - set(known)
     wording("lesson", line)
+
+
+@pytest.mark.parametrize("where", ["at most", "at least", "below", "above", "not decided"])
+def test_a_break_even_beyond_the_lengths_has_no_interval(where: Where, wording: Wording) -> None:
+    """A bound where some repeats have one, else the side."""
+    bound = 0.00123 if where in ("at most", "at least") else None
+
+    wording("lesson", show.length(BreakEven(where=where, bound=bound)))
 
 
 @pytest.mark.parametrize(
