@@ -20,7 +20,9 @@ _EPOCH = re.compile(
     rf"  (?:{_NUMBER} images/s|warm-up)  {_NUMBER} s left"
 )
 _START = re.compile(r"(\d+) worker\(s\), ([\d,]+) images, (\d+) steps an epoch, (\d+) epoch\(s\)")
-_TRIAL = re.compile(r"(\d+) of (\d+) trials: trial (\d+) (finished|stopped|failed)(?: with (\S+) (\S+))?$")
+_TRIAL = re.compile(
+    r"(?:(\d+) of (\d+) trials|trials so far: (\d+)): trial (\d+) (finished|stopped|failed)(?: with (\S+) (\S+))?$"
+)
 _STATES: dict[str, State] = {"Succeeded": "finished", "Failed": "failed"}
 
 
@@ -110,12 +112,12 @@ def events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
                 **dict(zip(names, values, strict=True)),
             }
         elif match := _TRIAL.search(line):
-            ended, trials, trial, state, metric, value = match.groups()
+            ended, trials, so_far, trial, state, metric, value = match.groups()
             yield {
                 "event": "trial",
                 "trial": int(trial),
-                "ended": int(ended),
-                "trials": int(trials),
+                "ended": int(ended or so_far),
+                "trials": None if trials is None else int(trials),
                 "state": state,
                 "metric": metric,
                 "value": None if value is None else float(value),

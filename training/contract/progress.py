@@ -6,7 +6,8 @@ Rank 0 writes; whoever wants to show progress reads. A line is one of
    "imagesPerSecond", "secondsLeft"}
   {"event": "steps", "step", "steps", "stepsPerEpoch", "epochs", "secondsLeft"}: what is not known null; of a script,
    and where `EACH_STEP` is set
-  {"event": "trial", "trial", "ended", "trials", "state", "metric", "value"}: of a search, whenever a trial has ended
+  {"event": "trial", "trial", "ended", "trials", "state", "metric", "value"}: of a search, whenever a trial has ended;
+   "trials" is null where epochs are given out, not trials
   {"event": "checkpoint", "epoch", "step"}: kept after that epoch, so many optimizer steps from the start
   {"event": "resume", "epoch", "step"}: training goes on from that
   {"event": "line", "text"}: the newest of a job's log, where nothing else of the job is seen
@@ -97,7 +98,9 @@ def describe(event: dict[str, Any]) -> str:  # noqa: PLR0911 (one return a kind)
             f"{event['epochs']} epoch(s)"
         )
     if event.get("event") == "trial":
-        return f"{event['ended']} of {event['trials']} trials: {_how_it_ended(event)}"
+        ended, trials = event["ended"], event["trials"]
+        so_far = f"{ended} of {trials} trials" if trials else f"trials so far: {ended}"
+        return f"{so_far}: {_how_it_ended(event)}"
     if event.get("event") == "checkpoint":
         return f"checkpoint after epoch {event['epoch']}"
     if event.get("event") == "resume":

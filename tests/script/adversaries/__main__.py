@@ -22,7 +22,7 @@ def main() -> int:
     parser.add_argument("only", nargs="*", help="parts of names; without any: all")
     parser.add_argument("--kept", type=Path, help="folder of runs that are not made again while nothing has changed")
     parser.add_argument("--at-once", type=int, default=2, help="cases that are run at a time")
-    parser.add_argument("--seconds", type=float, help="none begins later; in an order of chance, so that each has its day")
+    parser.add_argument("--seconds", type=float, help="none begins later; in random order, so that each has its day")
     given = parser.parse_args()
     cases = [case for case in (*CASES, *BEYOND) if not given.only or any(part in case.name for part in given.only)]
     began, bad, late = time.monotonic(), 0, list[str]()

@@ -35,6 +35,7 @@ TRIAL = {"event": "trial", "trial": 3, "ended": 5, "trials": 16, "state": "finis
     "event",
     [
         TRIAL,
+        TRIAL | {"trials": None},
         TRIAL | {"state": "failed", "metric": None, "value": None},
         START,
         EPOCH,

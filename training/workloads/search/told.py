@@ -13,8 +13,9 @@ def tell(plan: Plan, trial: Trial, ended: int | None = None) -> None:
     `ended`: trials that have ended, this one too; without it, those with a record in the run's folder.
     """
     recipe, folder = plan.settings, Path(plan.folder)
+    is_fixed = not recipe.is_population or plan.arm == "ray"
     ended = ended or sum(1 for _ in (folder / TRIALS).glob(f"*/{RECORD}"))
     Progress(folder).write(
-        "trial", trial=trial.number, ended=ended, trials=recipe.search_trials, state=trial.state,
-        metric=recipe.metric, value=trial.metric,
+        "trial", trial=trial.number, ended=ended, trials=recipe.search_trials if is_fixed else None,
+        state=trial.state, metric=recipe.metric, value=trial.metric,
     )  # fmt: skip
