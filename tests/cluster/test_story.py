@@ -305,9 +305,24 @@ def test_no_other_pod_reads_rays_metrics(project: ClusterProject) -> None:
     assert found.count("open") == 3, found
 
 
-def test_without_both_the_pods_of_before_are_back(project: ClusterProject) -> None:
+def test_rays_autoscaler_gives_a_living_stack_its_workers(project: ClusterProject) -> None:
+    """Twice from none to two and back, where a patch of ours did so before; the head is all that is idle meanwhile."""
+    project.configure(rayWorkers="autoscaled", idleSeconds="20", epochs="2")
+    assert "update" == project.steps()["ray-training-cluster"]
+    project.up()
+
+    assert [] == project.objects("pods", "--selector=ray.io/node-type=worker")
+    runs = project.results()
+    assert {f"{arm}-{number}" for arm in ("baseline", "ray") for number in (1, 2)} == set(runs)
+    for name in ("ray-1", "ray-2"):
+        assert 2 == len({worker["node"] for worker in runs[name]["workers"]})
+    assert project.comparison()["idleRayCpus"]["median"] > 0
+    assert "unchanged" in project.up()
+
+
+def test_without_all_of_it_the_pods_of_before_are_back(project: ClusterProject) -> None:
     """Workers that stay, and nothing that reads."""
-    for key in ("rayWorkers", "nativeArm", *place.monitoring()):
+    for key in ("rayWorkers", "idleSeconds", "nativeArm", *place.monitoring()):
         project.pulumi("config", "rm", key)
     project.configure(repeats="1", epochs="2")
     project.up()
