@@ -102,7 +102,7 @@ def restricted_namespaces(resource: Declared) -> Iterator[str]:
 def no_service_account_tokens(resource: Declared) -> Iterator[str]:
     """Refuse service account tokens: training does not use the API server. Ray's autoscaler does: the head's pod may
     hold a token for it that no other container mounts."""
-    head = _head(resource) if _autoscaler(resource) else None
+    head = None if _autoscaler(resource) is None else _head(resource)
     for pod in _pods(resource.properties):
         if pod.get("automountServiceAccountToken") is not False:
             yield "automountServiceAccountToken is not false"
@@ -144,7 +144,7 @@ RULES: dict[str, Rule] = {
 def _with_autoscaler(resource: Declared) -> Iterator[dict[str, Any]]:
     """Yield the specs of pods, and the head's with the container that KubeRay adds for Ray's autoscaler."""
     yield from _pods(resource.properties)
-    if options := _autoscaler(resource):
+    if (options := _autoscaler(resource)) is not None:
         yield _head(resource) | {"containers": [{"name": "autoscaler"} | options]}
 
 

@@ -186,3 +186,11 @@ def test_any_other_open_port_is_refused(stack: list[Declared]) -> None:
 
     assert stack[-1] is resource
     assert resource.properties["spec"]["type"] in problem
+
+
+def test_an_autoscaler_of_which_nothing_is_said_is_checked() -> None:
+    """KubeRay would start it without a security context."""
+    unsaid = autoscaled()
+    del unsaid.properties["spec"]["autoscalerOptions"]
+
+    assert list(rules.no_privileged_pods(unsaid))
