@@ -114,6 +114,8 @@ class Context:
     """What a Ray run reserves beside its workers: head and submitter, on a cluster."""
     idle_ray: Reserved = field(default_factory=Reserved)
     """What Ray's pods reserve while the other arms run."""
+    workers_gone_seconds: float | None = None
+    """Seconds within which Ray's workers are gone after a Ray run; None if they stay."""
     prices: Prices = field(default_factory=Prices)
 
     def at(self, workers: int) -> "Context":

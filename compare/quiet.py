@@ -146,9 +146,14 @@ def _idle_ray_cpus(measurement: Measurement) -> Summary[Spread]:
     if measurement.context.target == "local" or not rays:
         return Summary(Missing(NO_RAY_PODS))
     others = [run for run in measurement.runs if ARMS[run.arm].start != "ray"]
-    rates = [rate for before, after in pairwise(rays) if (rate := _idle_rate(before, after, others)) is not None]
+    gone_seconds = measurement.context.workers_gone_seconds
+    rates = [
+        rate
+        for before, after in pairwise(rays)
+        if (rate := _idle_rate(before, after, others, gone_seconds)) is not None
+    ]
     warning = ""
-    if not all(_readings(run, last=True) for run in rays):
+    if not all(_readings(run, last=True, workers_stay=gone_seconds is None) for run in rays):
         warning = "the CPU time of the Ray pods could not be read"
     elif len(rays) == 1:
         warning = ONE_RAY_RUN
@@ -157,25 +162,33 @@ def _idle_ray_cpus(measurement: Measurement) -> Summary[Spread]:
     return Summary(spread(rates), warning) if rates else Summary(Missing(warning))
 
 
-def _idle_rate(before: Run, after: Run, others: Sequence[Run]) -> float | None:
-    """CPUs of all Ray pods from one Ray run to the next; None where more than other arms' runs was between."""
-    ends, starts = _readings(before, last=True), _readings(after, last=False)
+def _idle_rate(before: Run, after: Run, others: Sequence[Run], gone_seconds: float | None) -> float | None:
+    """CPUs of the Ray pods that stay, from one Ray run to the next; None where more than other arms' runs was between.
+
+    Where workers do not stay, their end is between, too, and the start of the next run's.
+    """
+    workers_stay = gone_seconds is None
+    ends = _readings(before, last=True, workers_stay=workers_stay)
+    starts = _readings(after, last=False, workers_stay=workers_stay)
     if not ends or ends.keys() != starts.keys():
         return None
     ended, began = max(at for at, _ in ends.values()), max(at for at, _ in starts.values())
     between = [run for run in others if ended - CLOCKS_SECONDS <= run.started <= began]
-    most = sum(run.result.seconds.wall + BETWEEN_SECONDS for run in between)
+    of_workers = (gone_seconds or 0.0) + (after.result.seconds.scale_up or 0.0)
+    most = sum(run.result.seconds.wall + BETWEEN_SECONDS for run in between) + of_workers
     used = {pod: starts[pod][1] - seconds for pod, (_, seconds) in ends.items()}
-    if began - ended > most or min(used.values()) < 0:
+    if not between or began - ended > most or min(used.values()) < 0:
         return None  # a run that was given up, or a pause; a container that began again
     return sum(seconds / (starts[pod][0] - ends[pod][0]) for pod, seconds in used.items())
 
 
-def _readings(ray: Run, *, last: bool) -> dict[str, tuple[float, float]]:
-    """Return when each Ray pod's CPU time was read, and the seconds; empty if one is not known."""
+def _readings(ray: Run, *, last: bool, workers_stay: bool) -> dict[str, tuple[float, float]]:
+    """Return when each Ray pod's CPU time was read, and the seconds; empty if one is not known.
+
+    Of workers that do not stay none: while the other arms run, there are none to be idle.
+    """
     head, workers = ray.result.ray_head, ray.result.workers
-    were_started = ray.result.seconds.scale_up is not None  # for this run: after it there were none to be idle
-    read = {} if were_started else {worker.pod or "": worker.container_cpu for worker in workers}
+    read = {worker.pod or "": worker.container_cpu for worker in workers} if workers_stay else {}
     if head is None or not all(read.values()):
         return {}
     read[head.pod] = head.container_cpu

@@ -233,7 +233,7 @@ class Comparison:
     idle_ray_cpus: Annotated[
         Spread | None,
         "CPUs that all Ray pods together took while the other arms ran, what ends and starts a Ray run included; "
-        "`n` counts the gaps between Ray runs",
+        "the head alone where `rayWorkers` is not `kept`; `n` counts the gaps between Ray runs",
     ]
     workload: Annotated[str, "what was trained, by name"]
     recipe: Annotated[dict[str, Any], "its settings, of repeat 1"]

@@ -69,6 +69,7 @@ def context_of(settings: Settings, site: Site, plans: Sequence[RunPlan]) -> Cont
         worker_memory_bytes=settings.run.worker_memory.bytes,
         ray_overhead=site.ray_overhead,
         idle_ray=site.idle_ray,
+        workers_gone_seconds=site.workers_gone_seconds,
         prices=Prices(
             cpu_hour=settings.comparison.price_cpu_hour,
             gib_hour=settings.comparison.price_gib_hour,

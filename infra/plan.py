@@ -66,6 +66,8 @@ class Site:
     """What a Ray run holds in addition to its workers."""
     idle_ray: Reserved = field(default_factory=Reserved)
     """What Ray holds while other arms run."""
+    workers_gone_seconds: float | None = None
+    """Seconds within which Ray's workers are gone after a Ray run; None if they stay."""
 
 
 def plan_runs(settings: Settings, site: Site) -> tuple[RunPlan, ...]:

@@ -55,11 +55,14 @@ def test_it_is_in_ray_s_clock_and_in_no_step(wording: Wording) -> None:
 
 
 def test_only_the_head_is_idle_between_runs_with_workers_of_their_own() -> None:
-    """Their pods are gone after each: those of the next have other names."""
+    """Their pods are gone after each: those of the next have other names. What it takes until they are is no pause."""
     names = [("head", f"worker-{repeat}", f"other-{repeat}") for repeat in (1, 2)]
     rays = [ray_run(repeat, 10.0 + 20 * (repeat - 1), pods) for repeat, pods in enumerate(names, 1)]
-    own = [replace(run, result=replace(run.result, seconds=replace(run.result.seconds, scale_up=1.0))) for run in rays]
-
     assert compared(rays).idle_ray_cpus is None
-    assert compared(own).idle_ray_cpus is not None
-    assert compared(own).idle_ray_cpus.median == pytest.approx(2 / 55)  # type: ignore[union-attr]
+    for gone_seconds, later in ((120.0, 0.0), (150.0, 140.0)):
+        rays[1] = ray_run(2, 30.0, names[1], later)
+        found = compared(rays, workers_gone_seconds=gone_seconds).idle_ray_cpus
+
+        assert found is not None
+        assert found.median == pytest.approx(2 / (55 + later))
+    assert compared(rays, workers_gone_seconds=1.0).idle_ray_cpus is None

@@ -35,3 +35,15 @@ def test_the_head_has_room_for_the_autoscaler() -> None:
 
     assert (0.5, 512 * MIB) == (heads[1].cpus - heads[0].cpus, heads[1].memory_bytes - heads[0].memory_bytes)
     assert (heads[1].cpus, heads[1].memory_bytes) == (idle[1].cpus, idle[1].memory_bytes)
+
+
+@pytest.mark.parametrize(
+    ("values", "gone_seconds"),
+    [({}, None), ({"rayWorkers": "per-run"}, 120), ({"rayWorkers": "autoscaled", "idleSeconds": "30"}, 150)],
+    ids=["kept", "per-run", "autoscaled"],
+)
+def test_the_comparison_knows_when_workers_are_gone(values: dict[str, str], gone_seconds: float | None) -> None:
+    """Until then other arms wait: no pause, and no time in which workers are idle."""
+    site = ExistingCluster().site(parse({**THERE, **values}, machine(64, 256)))
+
+    assert gone_seconds == site.workers_gone_seconds
