@@ -17,14 +17,14 @@ from infra.doctor import Finding
 from infra.image import requirements
 from infra.image import spec as image_spec
 from infra.places.cluster import fit, storage_preflight
-from infra.places.cluster.api import kube, ray_scale
+from infra.places.cluster.api import idle_workers, kube, ray_scale
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.manifests.pods import Pods, pods_of
 from infra.places.cluster.traits import Traits
 from infra.plan import RunPlan, Site
 from infra.settings import autoscaling, gpus, monitoring, offline, pod_template, queue
-from infra.settings.cluster import AUTOSCALED, KEPT
+from infra.settings.cluster import AUTOSCALED, KEPT, ClusterSettings
 from infra.settings.draft import Check, Draft, is_readable
 from infra.settings.key import Target
 from infra.settings.problem import Problem, set_line
@@ -99,15 +99,16 @@ class ClusterPlace(ABC):
         recipe, cluster, worker = settings.recipe, settings.of_cluster, settings.run.worker_memory.bytes
         beside = fit.BESIDE_HEAD[cluster.ray_workers]
         cpus, memory = cluster.head_cpus + beside.cpus, cluster.head_memory.bytes + beside.memory_bytes
-        idle_workers = recipe.workers if cluster.ray_workers == KEPT else 0
+        workers_kept = recipe.workers if cluster.ray_workers == KEPT else 0
         return ClusterSite(
             installed=self.installed(settings.requirements, cluster.image),
             machines={},
             pods=pods_of(settings),
             ray_overhead=Reserved(cpus=cpus + fit.SUBMITTER.cpus, memory_bytes=memory + fit.SUBMITTER.memory_bytes),
             idle_ray=Reserved(
-                cpus=cpus + idle_workers * recipe.worker_cpus, memory_bytes=memory + idle_workers * worker
+                cpus=cpus + workers_kept * recipe.worker_cpus, memory_bytes=memory + workers_kept * worker
             ),
+            workers_gone_seconds=_gone_seconds(cluster),
         )
 
     @abstractmethod
@@ -154,17 +155,26 @@ def _of_others() -> OfOtherImage:
     return OfOtherImage(python=dotted(LEAST_PYTHON), ray=dotted(LEAST_RAY))
 
 
+def _gone_seconds(cluster: ClusterSettings) -> float | None:
+    """Return the seconds within which Ray's workers are gone after a Ray run; None if they stay."""
+    idle = cluster.idle_seconds if cluster.ray_workers == AUTOSCALED else 0
+    return None if cluster.ray_workers == KEPT else idle + ray_scale.DOWN_SECONDS
+
+
 def take_away_workers(api: Any, settings: Settings) -> None:
     """Take away Ray's workers that a failed or interrupted run left: they hold what the next run needs.
 
-    Not with `rayWorkers kept`. Raises ScaleError and KubeError.
+    Not with `rayWorkers kept`; and not where the update replaces the RayCluster, because it has no autoscaler yet, or
+    one with another idle time. Raises ScaleError and KubeError.
     """
-    if settings.of_cluster.ray_workers == AUTOSCALED:
-        ray_scale.wait_until_gone(api, settings.of_cluster.namespace, settings.of_cluster.idle_seconds)
-        return
-    run = ray_scale.take_away_left(api, settings.of_cluster.namespace)
-    if run:
-        pulumi.log.info(f"took away the Ray workers that {run} left")
+    cluster, namespace = settings.of_cluster, settings.of_cluster.namespace
+    if cluster.ray_workers != AUTOSCALED:
+        if run := ray_scale.take_away_left(api, namespace):
+            pulumi.log.info(f"took away the Ray workers that {run} left")
+    elif idle_workers.idle_seconds(api, namespace) == cluster.idle_seconds:
+        stopped = idle_workers.wait_until_gone(api, namespace, settings.stack, cluster.idle_seconds)
+        if stopped:
+            pulumi.log.info(f"stopped Ray jobs of an interrupted update: {', '.join(stopped)}")
 
 
 def ask_storage(settings: Settings) -> None:

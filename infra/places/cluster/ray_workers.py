@@ -14,7 +14,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource
 
-from infra.places.cluster.api import kube, ray_scale
+from infra.places.cluster.api import idle_workers, kube, ray_scale
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.run_credentials import ended_well
 from infra.provider import Provider, changed
@@ -50,7 +50,7 @@ class RayWorkersProvider(Provider):
         api, namespace = kube.connect(props["kubeconfig"]), props["namespace"]
         phases = {}
         if idle := props.get("idleSeconds"):
-            ray_scale.wait_until_gone(api, namespace, int(idle))
+            idle_workers.wait_until_gone(api, namespace, props["stack"], int(idle))
         elif props["workers"]:
             phases = ray_scale.up(api, namespace, props["name"], int(props["workers"]))
         else:

@@ -113,7 +113,9 @@ def _take_away_workers(settings: Settings) -> None:
         return
     try:
         take_away_workers(kube.connect(own), settings)
-    except (KubeError, ScaleError) as error:
+    except ScaleError as error:
+        raise pulumi.RunError(f"nothing was changed: {error}") from None
+    except KubeError as error:
         raise pulumi.RunError(f"whether a run left Ray workers could not be found out: {error}") from None
 
 

@@ -44,7 +44,7 @@ def up(api: Any, namespace: str, run: str, workers: int, seconds: float = UP_SEC
     alive = _Alive(api, namespace)
     pods: Sequence[Pod] = ()
     while len(reached) < len(PHASES):
-        pods = [pod for pod in _pods(api, namespace) if "deletionTimestamp" not in pod["metadata"]]
+        pods = [pod for pod in worker_pods(api, namespace) if "deletionTimestamp" not in pod["metadata"]]
         elapsed = time.monotonic() - began
         for phase in PHASES[len(reached) :]:
             if sum(_has_reached(phase, pod, alive) for pod in pods) < workers:
@@ -63,18 +63,13 @@ def down(api: Any, namespace: str, *, ended: bool) -> None:
 
     `ended`: the run they were for did; otherwise the mark stays, and the next update asks for them again.
     """
-    _ask_for(api, namespace, 0, None if ended else _mark(_find(api, namespace)))
-    _wait(api, namespace, DOWN_SECONDS)
+    _ask_for(api, namespace, 0, None if ended else _mark(read_cluster(api, namespace)))
+    _wait(api, namespace)
 
 
-def wait_until_gone(api: Any, namespace: str, idle_seconds: int) -> None:
-    """Wait until Ray's autoscaler has removed all workers. Raises ScaleError and KubeError."""
-    _wait(api, namespace, idle_seconds + DOWN_SECONDS)
-
-
-def _wait(api: Any, namespace: str, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while pods := _pods(api, namespace):
+def _wait(api: Any, namespace: str) -> None:
+    deadline = time.monotonic() + DOWN_SECONDS
+    while pods := worker_pods(api, namespace):
         if time.monotonic() > deadline:
             names = ", ".join(pod["metadata"]["name"] for pod in pods)
             raise ScaleError(f"Ray's workers do not end ({names}); they hold what the next run needs. Retry: pulumi up")
@@ -86,9 +81,9 @@ def take_away_left(api: Any, namespace: str) -> str:
 
     Raises ScaleError and KubeError.
     """
-    cluster = _find(api, namespace)
+    cluster = read_cluster(api, namespace)
     mark = _mark(cluster)
-    if not mark or not cluster or not _group(cluster).get("replicas"):
+    if not mark or not cluster or not (asked_for(cluster) or worker_pods(api, namespace)):
         return ""
     down(api, namespace, ended=False)
     return mark
@@ -96,7 +91,7 @@ def take_away_left(api: Any, namespace: str) -> str:
 
 def marked_for(api: Any, namespace: str) -> str:
     """Return the run that had workers last, and did not end; "" for none. Raises KubeError."""
-    return _mark(_find(api, namespace)) or ""
+    return _mark(read_cluster(api, namespace)) or ""
 
 
 class _Alive:
@@ -136,15 +131,16 @@ def _has_reached(phase: str, pod: Pod, alive: _Alive) -> bool:
 def _why_not(run: str, pods: Sequence[Pod], workers: int, alive: _Alive, seconds: float) -> str:
     """Say how many workers are there, and what the others wait for: the first clause of each reason, once."""
     alive_workers = sum(_has_reached("ready", pod, alive) for pod in pods)
-    reasons = dict.fromkeys(reason for pod in pods for reason in _reasons(pod))
-    because = f": {'; '.join(reasons)}" if reasons else ""
+    every = dict.fromkeys(reason for pod in pods for reason in reasons(pod))
+    because = f": {'; '.join(every)}" if every else ""
     return (
         f"{run}: after {seconds:.0f} s {alive_workers} of {workers} Ray workers were there{because}."
         " None is asked for now"
     )
 
 
-def _reasons(pod: Pod) -> list[str]:
+def reasons(pod: Pod) -> list[str]:
+    """Return what a pod waits for, a node or its image: the first clause of each reason."""
     conditions = pod["status"].get("conditions") or []
     unplaced = [str(each.get("message", "")) for each in conditions
                 if each["type"] == "PodScheduled" and each["status"] == "False"]  # fmt: skip
@@ -155,7 +151,7 @@ def _reasons(pod: Pod) -> list[str]:
 
 def _ask_for(api: Any, namespace: str, workers: int, run: str | None) -> None:
     """Set the number of workers and the mark; give back the ownership of both."""
-    cluster = _find(api, namespace)
+    cluster = read_cluster(api, namespace)
     if cluster is None:
         if workers:
             raise ScaleError(
@@ -166,9 +162,14 @@ def _ask_for(api: Any, namespace: str, workers: int, run: str | None) -> None:
     groups = [{**_group(cluster), "replicas": workers}]
     change = {"metadata": {"annotations": {MARK: run}}, "spec": {"workerGroupSpecs": groups}}
     kube.patch(api, _path(namespace), change)
-    owners = (_find(api, namespace) or {}).get("metadata", {}).get("managedFields", [])
+    owners = (read_cluster(api, namespace) or {}).get("metadata", {}).get("managedFields", [])
     others = [owner for owner in owners if owner.get("manager") != kube.MANAGER]
     kube.patch(api, _path(namespace), {"metadata": {"managedFields": others}})
+
+
+def asked_for(cluster: Mapping[str, Any]) -> int:
+    """Return the number of workers that KubeRay is to have."""
+    return int(_group(cluster).get("replicas") or 0)
 
 
 def _group(cluster: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -180,11 +181,13 @@ def _mark(cluster: Mapping[str, Any] | None) -> str | None:
     return ((cluster or {}).get("metadata", {}).get("annotations") or {}).get(MARK)
 
 
-def _find(api: Any, namespace: str) -> dict[str, Any] | None:
+def read_cluster(api: Any, namespace: str) -> dict[str, Any] | None:
+    """Return the RayCluster; None if there is none. Raises KubeError."""
     return kube.find(api, _path(namespace))
 
 
-def _pods(api: Any, namespace: str) -> list[dict[str, Any]]:
+def worker_pods(api: Any, namespace: str) -> list[dict[str, Any]]:
+    """Return the pods of its workers, those that wait for a node and those that end, too. Raises KubeError."""
     return kube.items(api, f"/api/v1/namespaces/{namespace}/pods", labelSelector=_OF_WORKERS)
 
 

@@ -84,6 +84,7 @@ class ClusterRuns(pulumi.ComponentResource):
             properties |= {"after": workers.id}
         else:
             properties |= {"after": job.metadata.apply(_uid), "idleSeconds": self._wanted.idle_seconds}
+            properties |= {"stack": self._wanted.stack}
         options = pulumi.ResourceOptions(parent=self, depends_on=[job], retain_on_delete=True)
         return RayWorkers(f"{plan.name}-workers-end", properties, options)
 

@@ -7,6 +7,8 @@ below holds one, and this container alone mounts it.
 
 from infra.places.cluster.manifests.pod_parts import Manifest, Size
 
+CONTAINER = "autoscaler"
+"""Its name, which KubeRay gives."""
 SIZE = Size(0.5, "512Mi")
 """KubeRay's own default."""
 CREDENTIALS = "autoscaler-token"
