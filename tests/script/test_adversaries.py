@@ -1,6 +1,6 @@
 """What is claimed of scripts that do not do the same work, and of correct ones that look odd: tests/script/adversaries.
 
-A few of them; all (minutes) by `python -m tests.script.adversaries`, as in CI.
+A few of them; all (minutes) by `python -m tests.script.adversaries`, and in CI as many as it has time for.
 """
 
 from collections.abc import Iterator
