@@ -32,11 +32,15 @@ class Api:
         self.objects: dict[str, dict[str, Any]] = {}
         self.texts: dict[str, str] = {}
         self.forbidden: set[str] = set()
+        self.refused: dict[str, int] = {}
+        """Other statuses than 403, by path."""
         self.expired = False
         """Whether nobody's credentials are taken."""
         self.asked: list[str] = []
         self.on_patch: Callable[[dict[str, Any]], None] = _controlled
         self.on_create: Callable[[dict[str, Any]], None] = lambda _: None
+        self.on_dry_run: Callable[[dict[str, Any]], None] = lambda _: None
+        """What changes an object that a dry run would make."""
         self.on_delete: Callable[[dict[str, Any]], None] = lambda _: None
         self.url = ""
 
@@ -45,7 +49,10 @@ class Api:
         scope = f"/namespaces/{namespace}" if namespace else ""
         self.objects[f"{group}{scope}/{kind}/{item['metadata']['name']}"] = item
 
-    def _made(self, path: str, item: dict[str, Any]) -> tuple[int, str]:
+    def _made(self, path: str, item: dict[str, Any], is_dry_run: bool) -> tuple[int, str]:
+        if is_dry_run:
+            self.on_dry_run(item)
+            return 201, json.dumps(item)
         self.objects[f"{path}/{item['metadata']['name']}"] = item
         self.on_create(item)
         return 201, json.dumps(item)
@@ -53,8 +60,8 @@ class Api:
     def answer(self, method: str, path: str, query: Mapping[str, list[str]], change: Any = None) -> tuple[int, str]:
         """Status and body."""
         self.asked.append(f"{method} {path}")
-        if self.expired or path in self.forbidden:
-            return 401 if self.expired else 403, json.dumps({"message": f"{path} is forbidden"})
+        if self.expired or path in self.forbidden or path in self.refused:
+            return 401 if self.expired else self.refused.get(path, 403), json.dumps({"message": f"{path} is forbidden"})
         if method == "PATCH" and "force" in query:  # a server-side apply, which makes what is not there
             self.objects.setdefault(path, {})
         if path in self.objects:
@@ -66,7 +73,7 @@ class Api:
                 self.on_patch(self.objects[path])
             return 200, json.dumps(self.objects[path])
         if path in self.texts or method == "POST":
-            return (200, self.texts[path]) if path in self.texts else self._made(path, change)
+            return (200, self.texts[path]) if path in self.texts else self._made(path, change, "dryRun" in query)
         group, _, kind = path.rpartition("/")
         pattern = re.compile(rf"{group}(?:/namespaces/[^/]+)?/{kind}/[^/]+")
         items = [item for name, item in self.objects.items() if pattern.fullmatch(name)]

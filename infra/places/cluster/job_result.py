@@ -21,6 +21,7 @@ from pulumi.dynamic import CreateResult, DiffResult, Resource
 from infra.places.cluster.api import kube, kueue, ray_api
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests import ray_cluster
+from infra.places.cluster.manifests.queue import QUEUE_LABEL
 from infra.programs import UserError
 from infra.provider import Provider, changed
 from training.contract import result
@@ -35,7 +36,8 @@ LOG_SECONDS = 60.0
 PROVISIONED = "RayClusterProvisioned"
 """KubeRay's condition that all pods were ready for the first time; it never changes afterwards."""
 SUSPENDED = "RayClusterSuspended"
-"""KubeRay's condition that a queue holds the RayCluster back; it changes when that ends. Absent without a queue."""
+"""KubeRay's condition that a RayCluster is held back; it changes when that ends. One in no queue has it, too, since the
+operator first saw it."""
 REASON = "rayClusterStartSeconds"
 
 
@@ -70,6 +72,7 @@ class JobResultProvider(Provider):
             _refuse_other_recipe(run_result, props)
             job = _job(props)
             _refuse_company(props, job)
+            _refuse_no_queue(props, job)
             _refuse_eviction(props, job)
             run_result = with_cluster_start(run_result, props["kubeconfig"], props["namespace"])
             run_result = with_scale_up(run_result, json.loads(props.get("scaleUp") or "{}"))
@@ -118,6 +121,21 @@ def _refuse_company(props: dict[str, Any], job: Mapping[str, Any]) -> None:
             raise ResultError(
                 f"this run does not count: jobs that no measurement submitted ran on the Ray cluster at the same time:"
                 f" {', '.join(names)}. They shared the measured CPUs"
+            )
+
+
+def _refuse_no_queue(props: dict[str, Any], job: Mapping[str, Any]) -> None:
+    """Refuse a run that a queue was set for, and that Kueue left alone, or the RayCluster. A dry run says so before,
+    but where it could not be made. If the cluster does not answer, nothing is known, and nothing is refused."""
+    if "queue" not in props or not job:
+        return
+    with suppress(KubeError):
+        names = kueue.left_alone(kube.connect(props["kubeconfig"]), props["namespace"], job)
+        if names:
+            raise ResultError(
+                f"this run does not count: Kueue never suspended what is in queue {props['queue']}"
+                f" ({', '.join(names)}), and it ran without quota. An administrator adds that to {kueue.INTEGRATIONS}"
+                " in Kueue's configuration; without the queue:  pulumi config rm queue"
             )
 
 
@@ -221,10 +239,11 @@ def start_seconds(cluster: Mapping[str, Any]) -> float:
     """
     conditions = cluster.get("status", {}).get("conditions", [])
     ready = [each for each in conditions if each.get("type") == PROVISIONED and each.get("status") == "True"]
-    created = cluster.get("metadata", {}).get("creationTimestamp")
+    metadata = cluster.get("metadata", {})
+    created, in_queue = metadata.get("creationTimestamp"), QUEUE_LABEL in metadata.get("labels", {})
     if not ready or not created:
         raise ValueError(f"it has no condition {PROVISIONED}")
-    admitted = [each["lastTransitionTime"] for each in conditions if each.get("type") == SUSPENDED]
+    admitted = [each["lastTransitionTime"] for each in conditions if in_queue and each.get("type") == SUSPENDED]
     return (_time(ready[0]["lastTransitionTime"]) - max(map(_time, [created, *admitted]))).total_seconds()
 
 

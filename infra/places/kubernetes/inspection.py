@@ -1,6 +1,6 @@
 """Inspects an existing cluster, and checks that a measurement can run there, before anything is created in it.
 
-It does not check the settings by themselves, and changes nothing: it only reads.
+It does not check the settings by themselves, and changes nothing: it reads, and with a queue tries by a dry run.
 """
 
 import re
@@ -29,7 +29,7 @@ from infra.places.cluster.manifests.network import API_SERVER_PORTS
 from infra.places.cluster.manifests.operator import RELEASE
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.place import storage_problems, why_namespace_stays
-from infra.places.kubernetes import gpu_nodes, quota
+from infra.places.kubernetes import gpu_nodes, integrations, quota
 from infra.settings.monitoring import EXISTING, PROMETHEUS
 from infra.settings.problem import Problem, set_line
 from infra.settings.rules import CHART
@@ -52,6 +52,7 @@ def problems(api: Any, settings: Settings) -> list[Problem]:
         *_operator(api, settings),
         *_priority_class(api, settings),
         *_pod_monitors(api, settings),
+        *integrations.problems(api, settings),
         *quota.problems(api, settings),
         *_fit(api, settings),
         *storage_problems(api, settings),

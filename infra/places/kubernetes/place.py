@@ -23,7 +23,7 @@ from infra.places.cluster.place import (
     warn_of_silence,
 )
 from infra.places.cluster.traits import Traits
-from infra.places.kubernetes import inspection, kubeconfig, quota
+from infra.places.kubernetes import inspection, integrations, kubeconfig, quota
 from infra.places.kubernetes.kubeconfig import NotHereError, Selected
 from infra.settings.cluster import KEPT
 from infra.settings.draft import Check, Draft
@@ -153,13 +153,14 @@ def _refuse(title: str, obstacles: Sequence[Problem], settings: Settings) -> Non
 
 
 def _refuse_queue(selected: Selected, settings: Settings) -> None:
-    """Refuse at preview, too, what would wait in a queue for ever: nothing else says so. A cluster that does not answer
-    is no reason. Raises RunError."""
+    """Refuse at preview, too, what would wait in a queue for ever, or run outside of it: nothing else says so. A
+    cluster that does not answer is no reason. Raises RunError."""
     if not settings.of_cluster.queue:
         return
     with suppress(KubeError):
-        obstacles = list(quota.problems(kube.connect(selected.content), settings))
-        _refuse("This cluster would not run the measurement.", obstacles, settings)
+        api = kube.connect(selected.content)
+        obstacles = [*integrations.problems(api, settings), *quota.problems(api, settings)]
+        _refuse("`up` would be refused: this cluster does not meet the requirements below.", obstacles, settings)
 
 
 def _image_is_known(draft: Draft) -> Iterator[Problem]:

@@ -10,8 +10,10 @@ import pytest
 from pulumi.output import Unknown
 
 from infra.places.cluster import job_result
+from infra.places.cluster.api import kueue
 from infra.places.cluster.api.ray_api import ForwardedJobs
 from infra.places.cluster.job_result import JobResultProvider, NoResultError
+from infra.places.cluster.manifests import ray_cluster
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, serving
 from tests.unit.results import make_result
@@ -116,3 +118,27 @@ def test_a_run_beside_which_others_ran_does_not_count(
                 wording("cluster", re.sub(r"-\d{8}T\d{6}Z-[0-9a-f]{6}", "-TIME", str(error.value)))
         else:
             assert JobResultProvider().create(props).id
+
+
+@pytest.mark.parametrize(
+    ("in_queue", "held", "refused"), [(True, False, True), (True, True, False), (False, False, False)]
+)
+def test_a_run_that_no_queue_held_back_does_not_count(
+    project: Path, wording: Wording, *, in_queue: bool, held: bool, refused: bool
+) -> None:
+    """Though one was set, and Kueue took the run's Job: the RayCluster was there without quota."""
+    of_pods = {"template": {"metadata": {"labels": {kueue.PODSET_LABEL: "main"}}}}
+    of_ray = {"headGroupSpec": of_pods if held else {"template": {}}}
+    with serving(project) as (api, kubeconfig):
+        api.put("/apis/batch/v1", "jobs", {"metadata": {"name": "ray-1-x", "uid": "1"}, "spec": of_pods}, NAMESPACE)
+        ray = {"metadata": {"name": ray_cluster.NAME, "uid": "2"}, "spec": of_ray}
+        api.put(f"/apis/{ray_cluster.API_VERSION}", "rayclusters", ray, NAMESPACE)
+        props = PROPS | {"kubeconfig": kubeconfig} | ({"queue": "training"} if in_queue else {})
+        if not refused:
+            assert JobResultProvider().create(props).id
+            return
+        with pytest.raises(NoResultError, match=r"(?s)ray\.io/raycluster.*--target-replace 'urn:") as error:
+            JobResultProvider().create(props)
+
+    assert kueue.OF_JOBS not in str(error.value)
+    wording("cluster", re.sub(r"-\d{8}T\d{6}Z-[0-9a-f]{6}", "-TIME", str(error.value)))

@@ -4,13 +4,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pulumi
 import pytest
 
 from infra.places.cluster import job_result
 from infra.places.cluster.api import kube, kueue
 from infra.places.cluster.manifests import pod_parts, ray_cluster
+from infra.places.cluster.manifests.queue import QUEUE_LABEL
 from infra.places.kubernetes import inspection
-from tests.unit.kube_api import NAMESPACE, Api, node, serving
+from infra.places.kubernetes.place import ExistingCluster
+from tests.unit.kube_api import NAMESPACE, Api, node, serving, trust_without_certificate
+from tests.unit.kueue_objects import group
 from tests.unit.results import make_result
 from tests.unit.settings_machine import settings
 
@@ -36,6 +40,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[Api, Any]]:
         api.put(f"/apis/{SERVED}", "clusterqueues", team)
         labels = {pod_parts.PROJECT_LABEL: pod_parts.PROJECT}
         api.put("/api/v1", "namespaces", {"metadata": {"name": NAMESPACE, "labels": labels}})
+        api.on_dry_run = suspend
         yield api, kube.connect(kubeconfig)
 
 
@@ -44,10 +49,15 @@ def queue(name: str, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec, "status": {"conditions": [{"type": "Active", "status": "True"}]}}
 
 
+def suspend(item: dict[str, Any], *kinds: str) -> None:
+    """What Kueue's webhook makes of an object in a queue; of these kinds alone, if any is named."""
+    if item["metadata"]["labels"][QUEUE_LABEL] and (not kinds or item["kind"] in kinds):
+        item["spec"]["suspend"] = True
+
+
 def room() -> dict[str, Any]:
     """Quota for everything."""
-    amounts = [{"name": name, "nominalQuota": amount} for name, amount in (("cpu", "64"), ("memory", "256Gi"))]
-    return {"flavors": [{"name": "default", "resources": amounts}]}
+    return group({"default": {"cpu": "64", "memory": "256Gi"}})
 
 
 def workload(uid: str, evicted_at: str = "", *reasons: str) -> dict[str, Any]:
@@ -134,13 +144,16 @@ def test_the_wait_is_in_no_other_number() -> None:
 
 
 def test_the_start_of_the_ray_cluster_begins_when_it_is_admitted() -> None:
-    """Without a queue at its creation."""
+    """Without a queue at its creation, though KubeRay gives the condition to every one."""
     ready = {"type": job_result.PROVISIONED, "status": "True", "lastTransitionTime": "2026-01-01T10:05:00Z"}
     admitted = {"type": job_result.SUSPENDED, "status": "False", "lastTransitionTime": "2026-01-01T10:04:20Z"}
     ray = {"metadata": JOB["metadata"], "status": {"conditions": [ready]}}
 
     assert 300.0 == job_result.start_seconds(ray)
-    assert 40.0 == job_result.start_seconds({**ray, "status": {"conditions": [ready, admitted]}})
+    in_queue = {**JOB["metadata"], "labels": {QUEUE_LABEL: "training"}}
+    seen = {"conditions": [ready, admitted]}
+    assert 40.0 == job_result.start_seconds({"metadata": in_queue, "status": seen})
+    assert 300.0 == job_result.start_seconds({**ray, "status": seen})
 
 
 def test_a_queue_that_admits_the_stack_is_no_obstacle(cluster: tuple[Api, Any]) -> None:
@@ -165,3 +178,108 @@ def test_what_is_missing_is_refused(cluster: tuple[Api, Any]) -> None:
 
     assert len(lost) == len(set(said))
     assert all("pulumi config rm queue" in each for each in said)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "named"),
+    [
+        (["Job"], [kueue.OF_RAY]),
+        (["RayCluster"], [kueue.OF_JOBS]),
+        (["Pod"], [kueue.OF_RAY, kueue.OF_JOBS]),
+        (["Job", "RayCluster"], []),
+    ],
+)
+def test_a_kind_that_kueue_does_not_suspend_is_named(
+    cluster: tuple[Api, Any], kinds: list[str], named: list[str]
+) -> None:
+    """By the name that its configuration has for it; and nothing was made."""
+    api, _ = cluster
+    before = set(api.objects)
+    api.on_dry_run = lambda item: suspend(item, *kinds)
+    said = problems(cluster)
+
+    assert named == [each for each in (kueue.OF_RAY, kueue.OF_JOBS) if any(each in problem for problem in said)]
+    assert bool(named) == any("pulumi config rm queue" in problem for problem in said)
+    assert before == set(api.objects)
+    assert [] == problems(cluster, queue="")
+
+
+@pytest.mark.parametrize("status", [403, 404, 400, 422, 500])
+def test_a_dry_run_that_is_refused_says_nothing(cluster: tuple[Api, Any], status: int) -> None:
+    """For a missing right or kind, a quota of the namespace, somebody's rule, or a webhook that does not answer."""
+    api, _ = cluster
+    api.on_dry_run = lambda item: suspend(item, "Job")
+    assert [] != problems(cluster)
+    api.refused[f"/apis/{ray_cluster.API_VERSION}/namespaces/{NAMESPACE}/rayclusters"] = status
+
+    assert [] == problems(cluster)
+
+
+def test_who_may_not_read_quota_is_told_of_the_integrations(cluster: tuple[Api, Any]) -> None:
+    """ClusterQueues are often the administrator's to read."""
+    api, _ = cluster
+    api.on_dry_run = lambda _: None
+    api.forbidden.add(f"{CLUSTER_QUEUES}/team")
+
+    assert 1 == len(problems(cluster))
+
+
+@pytest.mark.parametrize("is_preview", [True, False])
+def test_a_preview_and_an_update_refuse_it(
+    cluster: tuple[Api, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_preview: bool
+) -> None:
+    """`make doctor` says the same; `allowOversubscription` does not lift it."""
+    trust_without_certificate(monkeypatch)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: is_preview)
+    monkeypatch.setattr(pulumi.log, "info", lambda _: None)
+    asked = settings(**OF_STACK, allowOversubscription="true")
+    ExistingCluster().survey(asked)
+    assert all(finding.ok for finding in ExistingCluster().doctor(asked))
+    cluster[0].on_dry_run = lambda item: suspend(item, "Job")
+
+    with pytest.raises(pulumi.RunError, match=kueue.OF_RAY):
+        ExistingCluster().survey(asked)
+    (finding,) = [each for each in ExistingCluster().doctor(asked) if not each.ok]
+    assert kueue.OF_RAY in finding.fix
+
+
+def job_and_ray(job: dict[str, Any], ray: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A Job, and a RayCluster, with these parts of what they have; their pods are templates without a label."""
+    made = {**JOB, "spec": {"template": {}}, **job}
+    head: dict[str, Any] = {"headGroupSpec": {"template": {"metadata": {}}}}
+    return made, {"metadata": {"name": ray_cluster.NAME}, "spec": head, **ray}
+
+
+HELD = {"template": {"metadata": {"labels": {kueue.PODSET_LABEL: "main"}}}}
+
+
+@pytest.mark.parametrize(
+    ("job", "ray", "alone"),
+    [
+        ({}, {}, [kueue.OF_JOBS, kueue.OF_RAY]),
+        ({"spec": HELD}, {"spec": {"headGroupSpec": HELD}}, []),
+        ({"spec": HELD}, {}, [kueue.OF_RAY]),
+        ({"status": {"conditions": [{"type": "Suspended", "status": "False"}]}}, {"spec": {"headGroupSpec": HELD}}, []),
+        ({"spec": HELD}, {"status": {"conditions": [{"type": job_result.SUSPENDED}]}}, [kueue.OF_RAY]),
+        ({"spec": HELD}, {"spec": {"headGroupSpec": {"template": {}}, "suspend": False}}, []),
+        ({"spec": {"template": {}, "suspend": False}}, {"spec": {"headGroupSpec": HELD}}, [kueue.OF_JOBS]),
+    ],
+)
+def test_what_kueue_never_held_back_is_named(
+    cluster: tuple[Api, Any], job: dict[str, Any], ray: dict[str, Any], alone: list[str]
+) -> None:
+    """By the object itself: Kueue may delete the Workload of what has ended."""
+    api, client = cluster
+    of_job, of_ray = job_and_ray(job, ray)
+    api.put(f"/apis/{ray_cluster.API_VERSION}", "rayclusters", of_ray, NAMESPACE)
+
+    assert alone == kueue.left_alone(client, NAMESPACE, of_job)
+
+
+def test_a_ray_cluster_that_is_gone_says_nothing(cluster: tuple[Api, Any]) -> None:
+    """It was deleted since."""
+    api, client = cluster
+    del api.objects[f"/apis/{ray_cluster.API_VERSION}/namespaces/{NAMESPACE}/rayclusters/{ray_cluster.NAME}"]
+
+    assert [] == kueue.left_alone(client, NAMESPACE, {**JOB, "spec": HELD})

@@ -133,6 +133,14 @@ def create(api: Any, path: str, item: Mapping[str, Any]) -> None:
     _send(api, path, api.param_serialize("POST", path, header_params=headers, body=item, **_AUTH))
 
 
+def dry_run(api: Any, path: str, item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the API server, and all that it asks, would make of an object; nothing is created. Raises
+    KubeError."""
+    headers, query = {"Accept": "*/*", "Content-Type": "application/json"}, [("dryRun", "All")]
+    line = api.param_serialize("POST", path, query_params=query, header_params=headers, body=item, **_AUTH)
+    return dict(json.loads(_send(api, path, line)))
+
+
 def delete(api: Any, path: str, *, at_once: bool = False) -> None:
     """Delete an object, then those that it owns; a missing one is no error. Raises KubeError.
 

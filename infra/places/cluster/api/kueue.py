@@ -1,9 +1,10 @@
-"""Asks Kueue's objects: a queue with its quota, and whether a workload was evicted."""
+"""Asks Kueue's objects: a queue with its quota, whether it takes our objects, and whether a workload was evicted."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests import ray_cluster
 from infra.places.cluster.manifests.pod_parts import PROJECT_LABEL, RUN_LABEL
 
@@ -11,6 +12,15 @@ GROUP = "kueue.x-k8s.io"
 UID_LABEL = f"{GROUP}/job-uid"
 """The label of a Workload with the uid of the object that it is for."""
 EVICTED, ACTIVE, RESERVED, FINISHED = "Evicted", "Active", "QuotaReserved", "Finished"
+
+OF_RAY, OF_JOBS = "ray.io/raycluster", "batch/job"
+"""Kueue's names for its integrations with RayClusters and with Jobs."""
+INTEGRATIONS = "integrations.frameworks"
+"""Where Kueue's configuration lists them."""
+PODSET_LABEL = f"{GROUP}/podset"
+"""The label that Kueue adds to the template of pods that it admits."""
+SUSPENDED = "Suspended"
+"""The condition of a Job that is held back, or was. KubeRay gives one of its own to every RayCluster."""
 
 LAST = "9999-12-31T23:59:59Z"
 """A time after all others."""
@@ -30,6 +40,17 @@ def local_queues(api: Any, served: str, namespace: str) -> dict[str, Object]:
     return {str(queue["metadata"]["name"]): queue for queue in queues}
 
 
+def cohorts(api: Any, served: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return all ClusterQueues and all Cohorts; of a Kueue that has no Cohorts, none. Raises KubeError."""
+    queues = kube.items(api, f"/apis/{served}/clusterqueues")
+    try:
+        return queues, kube.items(api, f"/apis/{served}/cohorts")
+    except KubeError as error:
+        if error.status != 404:
+            raise
+        return queues, []
+
+
 def why_inactive(queue: Object) -> str:
     """Return why a LocalQueue or ClusterQueue admits nothing; "" if it does, or does not say."""
     conditions = queue.get("status", {}).get("conditions", ())
@@ -40,6 +61,40 @@ def why_inactive(queue: Object) -> str:
     )  # fmt: skip
 
 
+def suspends(api: Any, path: str, item: Object) -> bool | None:
+    """Return whether Kueue suspends an object that is created with a queue's label in the collection at `path`, by a
+    dry run; None if that is refused: for a missing right, kind or namespace, or by somebody else's rule. Raises
+    KubeError without an answer."""
+    try:
+        return bool(kube.dry_run(api, path, item)["spec"].get("suspend"))
+    except KubeError as error:
+        if not error.status:
+            raise
+        return None
+
+
+def left_alone(api: Any, namespace: str, job: Object) -> list[str]:
+    """Return Kueue's names for the kinds that it never held back, of a Job and the RayCluster: they ran without quota.
+    Raises KubeError."""
+    ray = kube.find(api, _ray_path(namespace))
+    pairs = [(OF_JOBS, job), *([(OF_RAY, ray)] if ray else [])]
+    return [name for name, item in pairs if not _was_held(item)]
+
+
+def _was_held(item: Object) -> bool:
+    """Return whether Kueue ever suspended a Job or a RayCluster. What it admits at once gets the label alone; it says
+    of a RayCluster that it is suspended no more, too."""
+    spec = item["spec"]
+    head = spec.get("headGroupSpec")
+    labels = (head or spec)["template"].get("metadata", {}).get("labels", {})
+    conditions = [each["type"] for each in item.get("status", {}).get("conditions", ())]
+    return PODSET_LABEL in labels or ("suspend" in spec if head else SUSPENDED in conditions)
+
+
+def _ray_path(namespace: str) -> str:
+    return f"/apis/{ray_cluster.API_VERSION}/namespaces/{namespace}/rayclusters/{ray_cluster.NAME}"
+
+
 def eviction(api: Any, namespace: str, job: Object) -> str:
     """Return why Kueue evicted a Job, or the RayCluster while that ran; "" if it did not. Raises KubeError."""
     served = version(api)
@@ -47,8 +102,7 @@ def eviction(api: Any, namespace: str, job: Object) -> str:
         return ""
     workloads = f"/apis/{served}/namespaces/{namespace}/workloads"
     of_job = kube.items(api, workloads, labelSelector=f"{UID_LABEL}={job['metadata']['uid']}")
-    path = f"/apis/{ray_cluster.API_VERSION}/namespaces/{namespace}/rayclusters/{ray_cluster.NAME}"
-    ray = kube.find(api, path)
+    ray = kube.find(api, _ray_path(namespace))
     of_ray = kube.items(api, workloads, labelSelector=f"{UID_LABEL}={ray['metadata']['uid']}") if ray else []
     times = job.get("status", {})
     began, ended = times.get("startTime", ""), times.get("completionTime", LAST)
