@@ -7,20 +7,23 @@ each other for ever, and Kueue would say so to nobody.
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from infra.places.cluster.api import kube, kueue
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.nodes import tolerates
+from infra.places.cluster.api.selectors import selects
 from infra.places.cluster.fit import Measurement, Size, arms_to_leave_out, measurement_of, without_arms_line
 from infra.places.cluster.manifests import ray_cluster
 from infra.places.cluster.manifests.pods import pods_of
+from infra.places.kubernetes import cohorts
+from infra.places.kubernetes.cohorts import UNLIMITED, CohortCycleError, Cohorts, FlavorResource
 from infra.settings.problem import Problem, set_line
 from infra.settings.sections import ON
 from infra.settings.settings import Settings
 from training.contract.arms import ARMS, counted
 
-UNLIMITED = float("inf")
 LIST = "kubectl get localqueues"
 PODS = "pods"
 """The resource under which a queue that covers it counts pods."""
@@ -87,33 +90,32 @@ def _problems(api: Any, settings: Settings, name: str) -> Iterator[Problem]:
         if why := kueue.why_inactive(queue):
             yield Problem(f"{kind} {queue['metadata']['name']} admits nothing: {why}", fixes=(without,))
             return
-    if not selects(
-        cluster_queue["spec"].get("namespaceSelector"), (existing or {}).get("metadata", {}).get("labels", {})
-    ):
+    labels = (existing or {}).get("metadata", {}).get("labels", {})
+    if selects(cluster_queue["spec"].get("namespaceSelector"), labels):
+        yield from _too_little(api, settings, served, cluster_queue)
+        return
+    yield Problem(
+        f"ClusterQueue {of_cluster} admits nothing of namespace {namespace}: its namespaceSelector does not match"
+        " the namespace's labels",
+        fixes=(f"kubectl get namespace {namespace} --show-labels", without),
+    )
+
+
+def _too_little(api: Any, settings: Settings, served: str, queue: Mapping[str, Any]) -> Iterator[Problem]:
+    """Find that a ClusterQueue admits nothing for its cohorts, or has too little quota. Raises KubeError."""
+    measurement = measurement_of(settings.recipe, settings.run.worker_memory, settings.of_cluster, settings.arms)
+    flavor_path = f"/apis/{served}/resourceflavors"
+    try:
+        groups = flavors(
+            queue, limits(api, served, queue), lambda flavor: closed_to(api, f"{flavor_path}/{flavor}", settings)
+        )
+    except CohortCycleError as error:
         yield Problem(
-            f"ClusterQueue {of_cluster} admits nothing of namespace {namespace}: its namespaceSelector does not match"
-            " the namespace's labels",
-            fixes=(f"kubectl get namespace {namespace} --show-labels", without),
+            f"ClusterQueue {queue['metadata']['name']} admits nothing: its cohorts are each other's parents ({error})",
+            fixes=("pulumi config rm queue",),
         )
         return
-    measurement = measurement_of(settings.recipe, settings.run.worker_memory, settings.of_cluster, settings.arms)
-    groups = flavors(cluster_queue, lambda flavor: closed_to(api, f"/apis/{served}/resourceflavors/{flavor}", settings))
-    yield from too_little(of_cluster, groups, measurement, settings.of_cluster.gpu_resource)
-
-
-def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Return whether a label selector, as Kubernetes defines it, selects these labels; none at all selects nothing."""
-    if selector is None:
-        return False
-    met = {
-        "In": lambda each: labels.get(each["key"]) in each["values"],
-        "NotIn": lambda each: labels.get(each["key"]) not in each["values"],
-        "Exists": lambda each: each["key"] in labels,
-        "DoesNotExist": lambda each: each["key"] not in labels,
-    }
-    return selector.get("matchLabels", {}).items() <= labels.items() and all(
-        met[each["operator"]](each) for each in selector.get("matchExpressions", ())
-    )
+    yield from too_little(queue, groups, measurement, settings.of_cluster.gpu_resource)
 
 
 def closed_to(api: Any, path: str, settings: Settings) -> frozenset[bool]:
@@ -135,8 +137,21 @@ def takes(flavor: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
     )
 
 
+def limits(api: Any, served: str, queue: Mapping[str, Any]) -> Callable[[FlavorResource], float]:
+    """Return what says how much of a flavor's resource a ClusterQueue may ever use. Without the right to list the
+    others of its cohort they may lend without a limit. Raises KubeError."""
+    quotas = cohorts.quotas(queue)
+    try:
+        others = kueue.cohorts(api, served) if cohorts.parent_of(queue) else ([dict(queue)], [])
+    except KubeError as error:
+        if error.status != 403:
+            raise
+        return lambda of: quotas[of].nominal + quotas[of].borrowing
+    return partial(Cohorts(*others).most, str(queue["metadata"]["name"]))
+
+
 def too_little(
-    queue: str, groups: Sequence[Sequence[Flavor]], measurement: Measurement, gpu_resource: str
+    queue: Mapping[str, Any], groups: Sequence[Sequence[Flavor]], measurement: Measurement, gpu_resource: str
 ) -> Iterator[Problem]:
     """Refuse what no quota holds: by resource what the RayCluster and the largest run need at once, and what there
     is. Liftable: Kueue may be told to ignore resources, or to count them otherwise, and that is in its own settings."""
@@ -155,39 +170,33 @@ def too_little(
     fewer = (n for n in range(measurement.workers - 1, 0, -1) if fits(replace(measurement, workers=n)))
     ways = without_arms_line(arms_to_leave_out(measurement, fits))
     ways += [set_line("workers", number) for number in list(fewer)[:1]]
+    cohort = cohorts.parent_of(queue)
+    lent = f", with all that cohort {cohort} may lend" if cohort else ""
     yield Problem(
-        f"ClusterQueue {queue} never admits the Ray cluster of"
+        f"ClusterQueue {queue['metadata']['name']} never admits the Ray cluster of"
         f" {counted(measurement.workers, 'worker')} and {' or '.join(short)} at the same time, and the first is kept"
-        f" while the others run: both would wait for ever. With {short[0]} they need {listed}",
+        f" while the others run: both would wait for ever. With {short[0]} they need {listed}{lent}",
         fixes=(*ways, "pulumi config rm queue", set_line("allowOversubscription", ON)),
         liftable=True,
     )
 
 
-def flavors(queue: Mapping[str, Any], closed: Callable[[str], frozenset[bool]]) -> list[list[Flavor]]:
-    """Return the flavours of each group of resources, with quota and what may be borrowed of a cohort; `closed` says of
-    each to which pods it is closed."""
-    of_cohort = queue["spec"].get("cohortName") or queue["spec"].get("cohort")
+def flavors(
+    queue: Mapping[str, Any], most: Callable[[FlavorResource], float], closed: Callable[[str], frozenset[bool]]
+) -> list[list[Flavor]]:
+    """Return the flavours of each group of resources, with what `most` says of each resource; `closed` says of each to
+    which pods it is closed. Raises what `most` raises."""
     return [
         [
             Flavor(
                 str(flavor["name"]),
-                {each["name"]: _most(each, bool(of_cohort)) for each in flavor["resources"]},
+                {each["name"]: most((flavor["name"], each["name"])) for each in flavor["resources"]},
                 closed(str(flavor["name"])),
             )
             for flavor in group["flavors"]
         ]
         for group in queue["spec"].get("resourceGroups", ())
     ]
-
-
-def _most(resource: Mapping[str, Any], may_borrow: bool) -> float:
-    from kubernetes.utils import parse_quantity
-
-    if may_borrow and resource.get("borrowingLimit") is None:
-        return UNLIMITED
-    borrowed = resource.get("borrowingLimit", 0) if may_borrow else 0
-    return float(parse_quantity(resource["nominalQuota"])) + float(parse_quantity(borrowed))
 
 
 def pod_sets(measurement: Measurement, arm: str, gpu_resource: str) -> list[PodSet]:

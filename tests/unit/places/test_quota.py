@@ -1,29 +1,26 @@
 """What a ClusterQueue's quota holds: made-up ones; real ones are in tests/platform/test_queue.py."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 
+from infra.places.cluster.api.selectors import selects
 from infra.places.cluster.fit import GIB, Measurement, Size
 from infra.places.cluster.manifests import queue
 from infra.places.kubernetes import quota
+from infra.places.kubernetes.cohorts import Cohorts
+from tests.unit.kueue_objects import group
 
 GPU = "nvidia.com/gpu"
+NOT_VISION = {"key": "team", "operator": "NotIn", "values": ["vision"]}
 ARMS = ("baseline", "native", "ray")
 
 
 def cluster_queue(*flavors: dict[str, str], **spec: Any) -> dict[str, Any]:
-    """A ClusterQueue with one group of resources; a borrowing limit stands behind the quota, as `4+2`."""
-    named = [
-        {"name": f"flavor-{number}", "resources": [_resource(name, text) for name, text in flavor.items()]}
-        for number, flavor in enumerate(flavors)
-    ]
-    return {"metadata": {"name": "team"}, "spec": {"resourceGroups": [{"flavors": named}], **spec}}
-
-
-def _resource(name: str, text: str) -> dict[str, str]:
-    nominal, _, limit = text.partition("+")
-    return {"name": name, "nominalQuota": nominal, **({"borrowingLimit": limit} if limit else {})}
+    """A ClusterQueue with one group of resources."""
+    named = {f"flavor-{number}": flavor for number, flavor in enumerate(flavors)}
+    return {"metadata": {"name": "team"}, "spec": {"resourceGroups": [group(named)], **spec}}
 
 
 def measurement(workers: int = 2, cpus: float = 1, gpus: int = 0) -> Measurement:
@@ -33,8 +30,9 @@ def measurement(workers: int = 2, cpus: float = 1, gpus: int = 0) -> Measurement
 
 def problem(asked: Measurement, found: dict[str, Any], **closed: frozenset[bool]) -> str:
     """What is said against it; "" for nothing. `closed`: flavours that are closed to pods, by name."""
-    groups = quota.flavors(found, lambda name: closed.get(name.replace("-", "_"), frozenset()))
-    return "".join(str(each) for each in quota.too_little("team", groups, asked, GPU))
+    most = partial(Cohorts([found], []).most, "team")
+    groups = quota.flavors(found, most, lambda name: closed.get(name.replace("-", "_"), frozenset()))
+    return "".join(str(each) for each in quota.too_little(found, groups, asked, GPU))
 
 
 @pytest.mark.parametrize(
@@ -78,20 +76,12 @@ def test_namespaces_are_selected_by_their_labels() -> None:
     of_team: dict[str, Any] = {"matchExpressions": [{"key": "team", "operator": "In", "values": ["vision"]}]}
     of_nobody: dict[str, Any] = {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
 
-    assert not quota.selects(None, {})
-    assert quota.selects({}, {})
-    assert [True, False] == [quota.selects(each, {"team": "vision"}) for each in (of_team, of_nobody)]
-    assert not quota.selects({"matchLabels": {"team": "vision"}}, {"team": "audio"})
-
-
-def test_what_can_be_borrowed_counts() -> None:
-    """Up to the limit; without one nobody knows, and outside of a cohort nothing is lent."""
-    asked = measurement()
-    for cohort in ({"cohortName": "all"}, {"cohort": "all"}):
-        assert "" == problem(asked, cluster_queue({"cpu": "4+1", "memory": "8Gi+0"}, **cohort))
-        assert "" == problem(asked, cluster_queue({"cpu": "1", "memory": "1Gi"}, **cohort))
-        assert problem(asked, cluster_queue({"cpu": "4+0.5", "memory": "8Gi+0"}, **cohort))
-    assert problem(asked, cluster_queue({"cpu": "4+1", "memory": "8Gi+0"}))
+    assert not selects(None, {})
+    assert selects({}, {})
+    assert [True, False] == [selects(each, {"team": "vision"}) for each in (of_team, of_nobody)]
+    assert [True, True] == [selects(each, {}) for each in ({"matchExpressions": [NOT_VISION]}, of_nobody)]
+    assert not selects({"matchLabels": {"team": "vision"}}, {"team": "audio"})
+    assert not selects({"matchLabels": {"team": "audio"}, "matchExpressions": [NOT_VISION]}, {"team": "vision"})
 
 
 def test_gpus_are_counted_under_their_own_name() -> None:

@@ -1,10 +1,10 @@
 """The resources of a cluster's nodes, and the conditions for pods to use them. Pure: nodes as the API server writes
 them."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from infra.places.cluster.api.selectors import meets
 from infra.places.cluster.fit import Size
 from infra.settings.pod_template import REQUIRED
 from infra.settings.rules import PodTemplate
@@ -51,24 +51,11 @@ def _has_affinity(name: str, labels: Mapping[str, str], template: PodTemplate) -
     if required is None:
         return True
     return any(
-        all(_matches(each, labels) for each in term.get("matchExpressions", ()))
-        and all(_matches(each, {"metadata.name": name}) for each in term.get("matchFields", ()))
+        all(meets(labels, each) for each in term.get("matchExpressions", ()))
+        and all(meets({"metadata.name": name}, each) for each in term.get("matchFields", ()))
         for term in required["nodeSelectorTerms"]
         if term.get("matchExpressions") or term.get("matchFields")
     )
-
-
-def _matches(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Return whether labels meet a requirement; a label that is no whole number is neither more nor less than one."""
-    operator, label = str(requirement["operator"]), labels.get(requirement["key"])
-    values: list[str] = requirement.get("values", [])
-    if operator in ("Exists", "DoesNotExist"):
-        return (label is not None) == (operator == "Exists")
-    if operator in ("In", "NotIn"):
-        return (label in values) == (operator == "In")
-    if label is None or not re.fullmatch(r"[+-]?\d+", label, re.ASCII):
-        return False
-    return int(label) > int(values[0]) if operator == "Gt" else int(label) < int(values[0])
 
 
 def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
