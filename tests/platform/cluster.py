@@ -20,13 +20,8 @@ NODES, GPU_NODES = 20, 4
 NODE_GPUS = 2
 SECONDS = 30
 """As long as a test waits for what the cluster has to do."""
-VALUES = {
-    "target": "kubernetes",
-    "kubeContext": "bare",
-    "image": "registry.example.com/a:1",
-    "workload": "script",
-    "script": "examples/torch_ddp.py",
-}
+THERE = {"target": "kubernetes", "kubeContext": "bare", "image": "registry.example.com/a:1"}
+VALUES = {**THERE, "workload": "script", "script": "examples/torch_ddp.py"}
 
 
 def settings(workers: int, pull: str = "0s", **values: str) -> RayClusterSettings:

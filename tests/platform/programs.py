@@ -12,7 +12,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -47,6 +47,8 @@ TOO_EARLY = 429
 """The API server's status while it prepares a kind's storage."""
 LOG, KUBELET_PORT = "pod.log", "kubelet-port"
 """Files in the folder: the log of every pod, each line as a container runtime writes it; the port of all kubelets."""
+FRAMEWORKS = ("batch/job", "ray.io/raycluster")
+"""The kinds that Kueue takes."""
 METRICS = "/etc/kueue/metrics"
 """Where Kueue reads a certificate, whatever its settings say, unless it manages its own."""
 _IN_ITS_OWN_ETC = f'mount -t tmpfs none /etc && mkdir -p {METRICS} && ln -s "$0" {METRICS}/certs && exec "$@"'
@@ -76,8 +78,8 @@ def kueue_objects() -> list[Object]:
 
 
 @contextmanager
-def running(folder: Path, kuberay_crds: Iterable[Mapping[str, Any]]) -> Iterator[Path]:
-    """Start all programs; gives a kubeconfig for an administrator. Raises RuntimeError with a log's end."""
+def running(folder: Path, kuberay_crds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Path, "Kueue"]]:
+    """Start all programs; gives a kubeconfig for an administrator, and Kueue. Raises RuntimeError with a log's end."""
     path = control_plane.search_path()
     found = {name: str(shutil.which(name, path=path)) for name in PROGRAMS}
     with ExitStack() as programs:
@@ -91,29 +93,50 @@ def running(folder: Path, kuberay_crds: Iterable[Mapping[str, Any]]) -> Iterator
             start(programs, [found[name], *_controller(folder, name, kubeconfig)], folder / f"{name}.log")
         start(programs, [found["kuberay-operator"], *_operator(kubeconfig)], folder / "kuberay.log")
         start(programs, [found["kwok"], *_kwok(folder, kubeconfig)], folder / "kwok.log")
-        kueue = Kueue(folder, *free_ports(2))
-        start(programs, kueue.command(found, kubeconfig), kueue.log)
-        _await(kueue.is_ready, "Kueue is not ready", kueue.log)
+        kueue = Kueue(folder, found, kubeconfig)
+        programs.callback(kueue.stop)
+        kueue.start()
         for each in of_kueue:
             if each["kind"] != "CustomResourceDefinition":
                 kube.create(api, f"{WEBHOOKS}/{each['kind'].lower()}s", kueue.webhooks(each))
-        yield kubeconfig
+        yield kubeconfig, kueue
 
 
 class Kueue:
     """Kueue as a process: its settings, its certificate, and the webhooks that call it on this machine."""
 
-    def __init__(self, folder: Path, port: int, health: int) -> None:
+    def __init__(self, folder: Path, found: Mapping[str, str], kubeconfig: Path) -> None:
         self.certificates, self.settings, self.log = folder / "kueue", folder / "kueue.yaml", folder / "kueue.log"
-        self._port, self._health = port, health
+        self._found, self._kubeconfig, self._process = found, kubeconfig, ExitStack()
+        self._port, self._health = free_ports(2)
         self.certificates.mkdir()
         made = ["-keyout", str(self.certificates / "tls.key"), "-out", str(self.certificates / "tls.crt")]
         name = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
         command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *made, *name]
         subprocess.run(command, check=True, capture_output=True)
-        self.settings.write_text(yaml.safe_dump(self._configuration()))
 
-    def _configuration(self) -> Object:
+    def start(self, frameworks: Sequence[str] = FRAMEWORKS) -> None:
+        """Start it, and wait until it answers. Raises RuntimeError with its log's end."""
+        self.settings.write_text(yaml.safe_dump(self._configuration(frameworks)))
+        start(self._process, self._command(), self.log)
+        _await(self.is_ready, "Kueue is not ready", self.log)
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.close()
+
+    @contextmanager
+    def taking(self, *frameworks: str) -> Iterator[None]:
+        """Let it take these kinds alone, for a while."""
+        self.stop()
+        self.start(frameworks)
+        try:
+            yield
+        finally:
+            self.stop()
+            self.start()
+
+    def _configuration(self, frameworks: Sequence[str]) -> Object:
         return {
             "apiVersion": "config.kueue.x-k8s.io/v1beta2",
             "kind": "Configuration",
@@ -123,15 +146,19 @@ class Kueue:
             "webhook": {"host": "127.0.0.1", "port": self._port, "certDir": str(self.certificates)},
             "leaderElection": {"leaderElect": False},
             "internalCertManagement": {"enable": False},
-            "integrations": {"frameworks": ["batch/job", "ray.io/raycluster"]},
+            "integrations": {"frameworks": [*frameworks]},
         }
 
-    def command(self, found: Mapping[str, str], kubeconfig: Path) -> list[str]:
+    def _command(self) -> list[str]:
         """Return the command that starts it, in a mount namespace with an /etc of its own."""
         private = ["--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
-        flags = [f"--config={self.settings}", f"--kubeconfig={kubeconfig}", "--feature-gates=VisibilityOnDemand=false"]
+        flags = [
+            f"--config={self.settings}",
+            f"--kubeconfig={self._kubeconfig}",
+            "--feature-gates=VisibilityOnDemand=false",
+        ]
         in_it = ["sh", "-c", _IN_ITS_OWN_ETC, str(self.certificates)]
-        return [found["unshare"], *private, *in_it, found["kueue"], *flags]
+        return [self._found["unshare"], *private, *in_it, self._found["kueue"], *flags]
 
     def is_ready(self) -> bool:
         """Return whether it answers."""
@@ -193,24 +220,26 @@ def _kwok(folder: Path, kubeconfig: Path) -> list[str]:
 def _define(api: Any, definitions: Iterable[Mapping[str, Any]]) -> None:
     """Create CRDs, and wait until objects of them can be made: Kueue exits where one cannot."""
     with ThreadPoolExecutor(4) as threads:
-        for path in list(threads.map(lambda each: _defined(api, each), definitions)):
-            _await(partial(_is_served, api, path), f"{path} is not served")
+        for path, plural in list(threads.map(lambda each: _defined(api, each), definitions)):
+            _await(partial(_is_served, api, path, plural), f"{path}/{plural} is not served")
 
 
-def _defined(api: Any, definition: Mapping[str, Any]) -> str:
-    """Create a CRD; gives the path of its objects."""
+def _defined(api: Any, definition: Mapping[str, Any]) -> tuple[str, str]:
+    """Create a CRD; gives the path of its version's API, and its kind's name there."""
     from kubernetes.client import ApiextensionsV1Api
 
     create = ApiextensionsV1Api(api).create_custom_resource_definition
     create(_without_descriptions(definition), _preload_content=False, _request_timeout=START_SECONDS)
     spec = definition["spec"]
     version = next(each["name"] for each in spec["versions"] if each["storage"])
-    return f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
+    return f"/apis/{spec['group']}/{version}", spec["names"]["plural"]
 
 
-def _is_served(api: Any, path: str) -> bool:
+def _is_served(api: Any, path: str, plural: str) -> bool:
+    """Return whether objects can be listed, and the API server says so: clients look there first."""
     try:
-        return kube.find(api, path) is not None
+        named = kube.find(api, path) or {"resources": []}
+        return plural in {each["name"] for each in named["resources"]} and bool(kube.find(api, f"{path}/{plural}"))
     except KubeError as error:
         if error.status == TOO_EARLY:
             return False

@@ -7,9 +7,8 @@ import pytest
 from infra.places.cluster.api import kube
 from infra.places.cluster.manifests import ray_autoscaler, ray_cluster
 from tests.platform.cluster import Cluster, settings, until
-from tests.platform.test_up_per_run import VALUES, give_result
-from tests.platform.test_up_per_run import project as project  # noqa: PLC0414 (a fixture)
-from tests.program.conftest import cli, new_project  # noqa: F401 (fixtures)
+from tests.platform.stacks import give_result, new_stack, of_ray
+from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 (fixtures)
 from tests.program.engine import Project
 
 AUTOSCALED = {"rayWorkers": "autoscaled", "idleSeconds": "10"}
@@ -48,11 +47,16 @@ def test_its_rights_are_those_that_kuberay_gives(head: dict[str, Any], cluster: 
     } == rights
 
 
+@pytest.fixture
+def project(new_project: NewProject, cluster: Cluster) -> Project:  # noqa: F811
+    """A stack whose workers Ray's autoscaler adds."""
+    return of_ray(new_stack(new_project, cluster, **AUTOSCALED))
+
+
 def test_another_number_of_workers_after_ray_s_patch_is_an_update(project: Project, cluster: Cluster) -> None:
     """Ray's autoscaler owns the list of worker groups then. A worker that it removes is waited for first; KubeRay
     removes none that it does not name."""
-    assert VALUES["rayWorkers"] != AUTOSCALED["rayWorkers"]
-    project.configure(workers="2", **AUTOSCALED)
+    project.configure(workers="2")
     give_result(cluster, 2)
     project.up()
     path = cluster.path(RAY, ray_cluster.NAME)

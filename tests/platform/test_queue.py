@@ -2,14 +2,11 @@
 
 import os
 import re
-import shutil
+import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,88 +20,35 @@ from infra.places.kubernetes import quota
 from tests.apiserver import control_plane
 from tests.golden import Wording
 from tests.platform.cluster import Cluster, until
-from tests.platform.test_up_per_run import give_result, seconds_of
+from tests.platform.queues import (
+    API,
+    HIGH,
+    POOL,
+    QUEUE,
+    ROOMY,
+    give,
+    job_of_somebody,
+    jobs,
+    of,
+    quota_of,
+    reserved,
+    stack,
+    workloads,
+)
+from tests.platform.stacks import give_result, new_stack, of_ray, seconds_of
 from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 (fixtures)
 from tests.program.engine import Project
-from tests.unit.settings_machine import plan_runs, settings
+from tests.unit.kueue_objects import group
+from tests.unit.settings_machine import plan_runs
 
-API = "kueue.x-k8s.io/v1beta2"
-QUEUE, HIGH = "training", "high"
-VALUES = {
-    "target": "kubernetes",
-    "kubeContext": "bare",
-    "image": "registry.example.com/a:1",
-    "createNamespace": "false",
-    "operator": "existing",
-    "repeats": "1",
-    "nativeArm": "false",
-    "queue": QUEUE,
-}
-ROOMY = {"cpu": "64", "memory": "256Gi"}
 WAITS_SECONDS = 4
-POOL = {"test/pool": "training"}
-"""What Kueue adds to the pods that it admits: their nodes' label, and a toleration."""
-
-
-@pytest.fixture
-def team(cluster: Cluster) -> Iterator[str]:
-    """A ClusterQueue with room for everything, and the LocalQueue of the namespace; the first one's name."""
-    name = f"team-{cluster.namespace}"
-    flavor = of(
-        "ResourceFlavor", "default", {"nodeLabels": POOL, "tolerations": [{"key": "test", "operator": "Exists"}]}
-    )
-    kube.apply(cluster.api, f"/apis/{API}/resourceflavors/default", flavor)
-    for node in kube.items(cluster.api, "/api/v1/nodes"):
-        kube.patch(cluster.api, f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": {"labels": POOL}})
-    kube.apply(cluster.api, f"/apis/{API}/workloadpriorityclasses/{HIGH}", of("WorkloadPriorityClass", HIGH, value=9))
-    give(cluster, name, ROOMY)
-    queue = of("LocalQueue", QUEUE, {"clusterQueue": name})
-    kube.create(cluster.api, cluster.path(f"{API}/localqueues"), queue)
-    until(lambda: quota_of(cluster, name).get("status", {}).get("conditions"))
-    yield name
-    kube.delete(cluster.api, cluster.path(f"{API}/localqueues", QUEUE))
-    kube.delete(cluster.api, f"/apis/{API}/clusterqueues/{name}")
+STACK_FILE = "Pulumi.local.yaml"
 
 
 @pytest.fixture
 def project(new_project: NewProject, cluster: Cluster, team: str) -> Project:  # noqa: F811
     """A stack in the queue, with Ray's part of a measurement."""
-    if shutil.which("pulumi-resource-kubernetes") is None:
-        pytest.skip("pulumi-resource-kubernetes is not on PATH")
-    made = new_project()
-    shutil.copy(Path(__file__).with_name("ray_runs.py"), made.folder / "__main__.py")
-    made.environment["KUBECONFIG"] = cluster.kubeconfig
-    made.create_stack(**VALUES, namespace=cluster.namespace)
-    return made
-
-
-def of(kind: str, name: str, spec: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    """One of Kueue's objects."""
-    return {"apiVersion": API, "kind": kind, "metadata": {"name": name}, **({"spec": spec} if spec else {}), **more}
-
-
-def give(cluster: Cluster, name: str, amounts: dict[str, str]) -> None:
-    """Let the ClusterQueue have this quota, and make it if it is not there."""
-    resources = [{"name": each, "nominalQuota": amount} for each, amount in amounts.items()]
-    group = {"coveredResources": [*amounts], "flavors": [{"name": "default", "resources": resources}]}
-    preemption = {"withinClusterQueue": "LowerPriority"}
-    wanted = {"namespaceSelector": {}, "resourceGroups": [group], "preemption": preemption}
-    kube.apply(cluster.api, f"/apis/{API}/clusterqueues/{name}", of("ClusterQueue", name, wanted))
-
-
-def quota_of(cluster: Cluster, name: str) -> dict[str, Any]:
-    """The ClusterQueue."""
-    return dict(kube.find(cluster.api, f"/apis/{API}/clusterqueues/{name}") or {})
-
-
-def jobs(cluster: Cluster) -> list[dict[str, Any]]:
-    """The Jobs of the namespace."""
-    return kube.items(cluster.api, cluster.path("batch/v1/jobs"))
-
-
-def stack(cluster: Cluster, **values: str) -> Any:
-    """The settings of a stack in the queue."""
-    return settings(**{**VALUES, "namespace": cluster.namespace, **values})
+    return of_ray(new_stack(new_project, cluster, queue=QUEUE))
 
 
 def test_a_run_says_how_long_it_waited(project: Project, cluster: Cluster, team: str) -> None:
@@ -186,7 +130,8 @@ def test_a_run_that_was_preempted_is_none(project: Project, cluster: Cluster, te
     give(cluster, team, {**ROOMY, "cpu": "3.1"})
     with project.running_up() as started:
         until(lambda: [job for job in jobs(cluster) if job["status"].get("active")], 90)
-        kube.create(cluster.api, cluster.path("batch/v1/jobs"), preemptor())
+        preemptor = job_of_somebody(HIGH, {"cpu": "100m", "memory": "64Mi"}, **{"kueue.x-k8s.io/priority-class": HIGH})
+        kube.create(cluster.api, cluster.path("batch/v1/jobs"), preemptor)
         until(lambda: [job for job in jobs(cluster) if job["metadata"]["name"] != HIGH and job["spec"]["suspend"]], 30)
         kube.delete(cluster.api, cluster.path("batch/v1/jobs", HIGH))
         assert started.wait(120)
@@ -196,18 +141,26 @@ def test_a_run_that_was_preempted_is_none(project: Project, cluster: Cluster, te
     wording("platform", found[1])
 
 
-def preemptor() -> dict[str, Any]:
-    """Somebody's Job of a higher priority, which needs what a submitter has."""
-    strict = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    resources = {"requests": {"cpu": "100m", "memory": "64Mi"}}
-    pod = {
-        "restartPolicy": "Never",
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [{"name": "main", "image": "a:1", "resources": resources, "securityContext": strict}],
-    }
-    template = {"metadata": {"annotations": {"test/run": "60s"}}, "spec": pod}
-    labels = {QUEUE_LABEL: QUEUE, "kueue.x-k8s.io/priority-class": HIGH}
-    return {"metadata": {"name": HIGH, "labels": labels}, "spec": {"suspend": True, "template": template}}
+def test_a_preview_refuses_what_the_quota_never_holds(
+    new_project: NewProject,  # noqa: F811
+    cluster: Cluster,
+    team: str,
+) -> None:
+    """Of the whole program: with the numbers, and with lines that help when they are typed. One makes it a warning."""
+    project = new_stack(new_project, cluster, queue=QUEUE, workers="2", workerCpus="2")
+    give(cluster, team, {**ROOMY, "cpu": "6"})
+
+    shown = project.pulumi("preview", ok=False)
+
+    assert "7 cpu" in shown
+    assert "6 cpu" in shown
+    lines = [line.strip() for line in shown.splitlines() if line.strip().startswith("pulumi config ")]
+    assert {"pulumi config set workers 1", "pulumi config rm queue"} <= set(lines)
+    for line in lines:
+        before = (project.folder / STACK_FILE).read_text()
+        project.pulumi(*shlex.split(line)[1:])
+        assert ("allowOversubscription" in line) == ("7 cpu" in project.pulumi("preview"))
+        (project.folder / STACK_FILE).write_text(before)
 
 
 def test_a_quota_that_never_holds_both_is_refused(cluster: Cluster, team: str, wording: Wording) -> None:
@@ -275,26 +228,9 @@ def test_the_check_gives_flavors_as_kueue_does(cluster: Cluster, team: str) -> N
 
 def give_flavors(cluster: Cluster, name: str, cpus: dict[str, str]) -> None:
     """Let the ClusterQueue have these CPUs of these flavours, in this order, and memory enough."""
-    flavors = [
-        {"name": flavor, "resources": [{"name": each, "nominalQuota": amount} for each, amount in amounts]}
-        for flavor, cpu in cpus.items()
-        for amounts in [(("cpu", cpu), ("memory", "99Gi"))]
-    ]
-    group = {"coveredResources": ["cpu", "memory"], "flavors": flavors}
-    wanted = {"namespaceSelector": {}, "resourceGroups": [group]}
-    kube.apply(cluster.api, f"/apis/{API}/clusterqueues/{name}", of("ClusterQueue", name, wanted))
-
-
-def workloads(cluster: Cluster, kind: str) -> list[dict[str, Any]]:
-    """The Workloads of objects of a kind."""
-    found = kube.items(cluster.api, cluster.path(f"{API}/workloads"))
-    return [each for each in found if each["metadata"]["ownerReferences"][0]["kind"] == kind]
-
-
-def reserved(workload: dict[str, Any]) -> bool | None:
-    """Whether it has its quota; None if Kueue has not tried."""
-    said = {each["type"]: each["status"] for each in workload.get("status", {}).get("conditions", ())}
-    return said["QuotaReserved"] == "True" if "QuotaReserved" in said else None
+    groups = [group({flavor: {"cpu": amount, "memory": "99Gi"} for flavor, amount in cpus.items()})]
+    wanted = of("ClusterQueue", name, {"namespaceSelector": {}, "resourceGroups": groups})
+    kube.apply(cluster.api, f"/apis/{API}/clusterqueues/{name}", wanted)
 
 
 def test_a_queue_that_is_closed_to_the_namespace_is_refused(cluster: Cluster, team: str, wording: Wording) -> None:
@@ -311,6 +247,5 @@ def test_a_queue_that_is_closed_to_the_namespace_is_refused(cluster: Cluster, te
 
 def test_a_namespace_that_the_stack_would_make_has_no_queue(cluster: Cluster, wording: Wording) -> None:
     """It is the platform's to make."""
-    values = {**VALUES, "namespace": "not-there", "createNamespace": "true"}
-    (refused,) = quota.problems(cluster.api, settings(**values))
+    (refused,) = quota.problems(cluster.api, stack(cluster, namespace="not-there", createNamespace="true"))
     wording("platform", str(refused))

@@ -1,56 +1,20 @@
 """`rayWorkers per-run` through the real engine: a run, another number of workers, a run that fails and is repeated."""
 
-import json
-import shutil
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from infra.places.cluster.api import kube
 from tests.platform.cluster import Cluster, until
+from tests.platform.stacks import give_result, new_stack, of_ray, seconds_of
 from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 (fixtures)
 from tests.program.engine import Project
-from tests.unit.results import make_result
-from tests.unit.settings_machine import machine, parse, plan_runs
-from training.launch.pod.log_result import MARKER
 
-VALUES = {
-    "target": "kubernetes",
-    "kubeContext": "bare",
-    "image": "registry.example.com/a:1",
-    "createNamespace": "false",
-    "operator": "existing",
-    "repeats": "1",
-    "nativeArm": "false",
-    "rayWorkers": "per-run",
-}
+PER_RUN = {"rayWorkers": "per-run"}
 
 
 @pytest.fixture
 def project(new_project: NewProject, cluster: Cluster) -> Project:  # noqa: F811
     """A stack with Ray's part of a measurement."""
-    if shutil.which("pulumi-resource-kubernetes") is None:
-        pytest.skip("pulumi-resource-kubernetes is not on PATH")
-    made = new_project()
-    shutil.copy(Path(__file__).with_name("ray_runs.py"), made.folder / "__main__.py")
-    made.environment["KUBECONFIG"] = cluster.kubeconfig
-    made.create_stack(**VALUES, namespace=cluster.namespace)
-    return made
-
-
-def give_result(cluster: Cluster, workers: int) -> None:
-    """Let the run's pod have printed a result."""
-    of_stack = parse({**VALUES, "workers": str(workers)}, machine(cores=64, gib=256))
-    (planned,) = [plan for plan in plan_runs(of_stack) if plan.arm == "ray"]
-    result = make_result("ray", recipe=planned.recipe, startup_seconds=5.0)  # type: ignore[arg-type]  # the CNN's
-    cluster.set_log(f"{MARKER}\n{json.dumps(result.to_dict())}")
-
-
-def seconds_of(project: Project) -> dict[str, Any]:
-    """The times of its run, as its folder has them."""
-    newest = max(project.folder.glob("runs/local/ray-1-*/result.json"), key=lambda path: path.stat().st_mtime)
-    return dict(json.loads(newest.read_text())["seconds"])
+    return of_ray(new_stack(new_project, cluster, **PER_RUN))
 
 
 def test_workers_are_there_while_ray_runs(project: Project, cluster: Cluster) -> None:

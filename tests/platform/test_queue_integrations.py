@@ -1,0 +1,92 @@
+"""A Kueue whose configuration leaves out one of our kinds: found by a dry run, and in what ran nevertheless."""
+
+from typing import Any
+
+import pytest
+
+from infra.places.cluster.api import kube
+from infra.places.cluster.api import kueue as kueue_api
+from infra.places.cluster.manifests import ray_cluster
+from infra.places.cluster.manifests.jobs import job as job_of
+from infra.places.cluster.manifests.pods import pods_of
+from infra.places.cluster.manifests.queue import QUEUE_LABEL
+from infra.places.kubernetes import integrations
+from tests.golden import Wording
+from tests.platform.cluster import Cluster, until
+from tests.platform.programs import FRAMEWORKS, Kueue
+from tests.platform.queues import QUEUE, jobs, stack
+from tests.platform.stacks import give_result, new_stack, of_ray
+from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 (fixtures)
+from tests.unit.settings_machine import plan_runs
+
+RAY = "ray.io/v1/rayclusters"
+
+
+def make_both(cluster: Cluster) -> dict[str, Any]:
+    """Make the RayCluster and a Job of a stack in the queue, and wait until they have started; gives the Job."""
+    asked = stack(cluster, workers="1")
+    pods, labels = pods_of(asked), {QUEUE_LABEL: QUEUE}
+    cluster.make_ray_cluster(ray_cluster.spec(pods.ray_cluster), labels)
+    (plan,) = [plan for plan in plan_runs(asked) if plan.arm == "baseline"]
+    job = {"metadata": {"name": "baseline", "labels": labels}, "spec": job_of(plan, pods.jobs)}
+    kube.create(cluster.api, cluster.path("batch/v1/jobs"), job)
+    until(lambda: 1 == cluster.ray_status().get("readyWorkerReplicas"))
+    until(lambda: jobs(cluster)[0]["status"].get("startTime"))
+    return jobs(cluster)[0]
+
+
+def test_what_kueue_holds_back_is_known_from_it(cluster: Cluster, team: str) -> None:
+    """Also after it was admitted; a dry run makes nothing."""
+    assert team
+    assert [] == list(integrations.problems(cluster.api, stack(cluster)))
+    assert [] == kube.items(cluster.api, cluster.path(RAY)) + jobs(cluster)
+    assert [] == kueue_api.left_alone(cluster.api, cluster.namespace, make_both(cluster))
+
+
+@pytest.mark.parametrize("taken", FRAMEWORKS)
+def test_a_kind_that_kueue_leaves_alone_is_named(
+    cluster: Cluster, team: str, kueue: Kueue, taken: str, wording: Wording
+) -> None:
+    """Before anything is made, and afterwards."""
+    assert team
+    (other,) = set(FRAMEWORKS) - {taken}
+    with kueue.taking(taken):
+        (problem,) = integrations.problems(cluster.api, stack(cluster))
+        ran_alone = kueue_api.left_alone(cluster.api, cluster.namespace, make_both(cluster))
+        cluster.remove()
+
+    assert "pulumi config rm queue" in problem.fixes
+    assert [other] == ran_alone
+    wording("platform", str(problem))
+
+
+def test_a_dry_run_that_others_refuse_says_nothing(cluster: Cluster, team: str, kueue: Kueue) -> None:
+    """A quota of the namespace, or a namespace that is not there yet."""
+    assert team
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"count/jobs.batch": "0", "count/rayclusters.ray.io": "0"}}}
+    path = cluster.path("v1/resourcequotas")
+    kube.create(cluster.api, path, quota)
+    until(lambda: kube.get(cluster.api, f"{path}/none").get("status", {}).get("hard"))
+    with kueue.taking("batch/job"):
+        refused = list(integrations.problems(cluster.api, stack(cluster)))
+        elsewhere = list(integrations.problems(cluster.api, stack(cluster, namespace="not-there")))
+
+    assert [] == refused + elsewhere
+
+
+def test_a_run_outside_of_the_queue_is_none(
+    new_project: NewProject,  # noqa: F811
+    cluster: Cluster,
+    team: str,
+    kueue: Kueue,
+) -> None:
+    """Where no dry run found it out."""
+    assert team
+    project = of_ray(new_stack(new_project, cluster, queue=QUEUE, workers="1"))
+    give_result(cluster, 1)
+    with kueue.taking("batch/job"):
+        shown = project.up(ok=False)
+        cluster.remove()
+
+    assert kueue_api.OF_RAY in shown
+    assert kueue_api.OF_JOBS not in shown
