@@ -76,10 +76,18 @@ class Prometheus:
 @contextmanager
 def running(folder: Path, targets: Mapping[str, list[str]], every_seconds: int) -> Iterator[Prometheus]:
     """Run Prometheus on loopback until the end; "prometheus" of `targets` is set here. Raises OSError."""
-    with create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
+    address = _free_address()
+    text = configured({**targets, monitoring.NAME: [address]}, every_seconds)
+    with running_with(folder, text, address) as prometheus:
+        yield prometheus
+
+
+@contextmanager
+def running_with(folder: Path, config_text: str, address: str | None = None) -> Iterator[Prometheus]:
+    """Run Prometheus with this configuration until the end, at an address of loopback. Raises OSError."""
+    address = address or _free_address()
     config = folder / monitoring.CONFIG_KEY
-    config.write_text(configured({**targets, monitoring.NAME: [address]}, every_seconds), encoding="utf-8")
+    config.write_text(config_text, encoding="utf-8")
     command = [
         program() or "prometheus",
         f"--config.file={config}",
@@ -94,6 +102,11 @@ def running(folder: Path, targets: Mapping[str, list[str]], every_seconds: int) 
     finally:
         process.kill()
         process.wait()
+
+
+def _free_address() -> str:
+    with create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 def _wait_until_ready(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -87,7 +87,7 @@ def running(folder: Path, kuberay_crds: Iterable[Mapping[str, Any]]) -> Iterator
         api = kube.connect(str(kubeconfig))
         of_kueue = kueue_objects()
         definitions = [each for each in of_kueue if each["kind"] == "CustomResourceDefinition"]
-        _define(api, [*kuberay_crds, *definitions])
+        define(api, [*kuberay_crds, *definitions])
         # After the CRDs: the garbage collector looks for new kinds every 30 s alone.
         for name in ("kube-scheduler", "kube-controller-manager"):
             start(programs, [found[name], *_controller(folder, name, kubeconfig)], folder / f"{name}.log")
@@ -217,7 +217,7 @@ def _kwok(folder: Path, kubeconfig: Path) -> list[str]:
     ]
 
 
-def _define(api: Any, definitions: Iterable[Mapping[str, Any]]) -> None:
+def define(api: Any, definitions: Iterable[Mapping[str, Any]]) -> None:
     """Create CRDs, and wait until objects of them can be made: Kueue exits where one cannot."""
     with ThreadPoolExecutor(4) as threads:
         for path, plural in list(threads.map(lambda each: _defined(api, each), definitions)):

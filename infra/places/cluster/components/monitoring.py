@@ -69,13 +69,13 @@ class RayMonitoring(pulumi.ComponentResource):
         return k8s.core.v1.Service(name, metadata=self._access.metadata(name=name), spec=spec, opts=options)
 
     def _pod_monitor(self, options: pulumi.ResourceOptions) -> pulumi.Resource:
-        labels = dict(self._wanted.labels)
+        item = monitoring.pod_monitor(self._wanted)
         return k8s.apiextensions.CustomResource(
             "pod-monitor",
-            api_version=monitoring.POD_MONITOR_API,
-            kind=monitoring.POD_MONITOR,
-            metadata=self._access.metadata(name=monitoring.RAY_SERVICE, labels=labels),
-            spec=monitoring.pod_monitor(),
+            api_version=item["apiVersion"],
+            kind=item["kind"],
+            metadata=self._access.metadata(**item["metadata"]),
+            spec=item["spec"],
             opts=options,
         )
 

@@ -186,9 +186,9 @@ def dashboard_object(name: str, text: str) -> Manifest:
     }
 
 
-def pod_monitor() -> Manifest:
-    """Return the spec of a PodMonitor. The head's two other ports are no ports of its pod's spec, which stays as it is
-    without monitoring: so they are put into the address."""
+def pod_monitor(monitoring: Monitoring) -> Manifest:
+    """Return the PodMonitor. The head's two other ports are no ports of its pod's spec, which stays as it is without
+    monitoring: so they are put into the address."""
     every = {"interval": f"{EVERY_SECONDS}s", "scrapeTimeout": "10s"}
     named = {"targetLabel": CLUSTER_NAME_LABEL, "replacement": RAY_CLUSTER}
     of_head = {"sourceLabels": ["__meta_kubernetes_pod_label_ray_io_node_type"], "action": "keep", "regex": "head"}
@@ -200,9 +200,13 @@ def pod_monitor() -> Manifest:
             "targetLabel": "__address__",
             "replacement": f"$1:{port}",
         }
-        instance = {"sourceLabels": ["__address__"], "targetLabel": "instance"}
-        endpoints.append({"port": "metrics", **every, "relabelings": [of_head, moved, instance, named]})
-    return {"selector": {"matchLabels": dict(CLUSTER_LABELS)}, "podMetricsEndpoints": endpoints}
+        endpoints.append({"port": "metrics", **every, "relabelings": [of_head, moved, named]})
+    return {
+        "apiVersion": POD_MONITOR_API,
+        "kind": POD_MONITOR,
+        "metadata": {"name": RAY_SERVICE, "labels": dict(monitoring.labels)},
+        "spec": {"selector": {"matchLabels": dict(CLUSTER_LABELS)}, "podMetricsEndpoints": endpoints},
+    }
 
 
 def addresses(cluster: ClusterSettings, kubeconfig: str) -> list[str]:

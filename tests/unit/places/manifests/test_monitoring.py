@@ -137,7 +137,7 @@ def closure(depends: dict[str, list[str]], name: str) -> set[str]:
 
 def test_a_pod_monitor_reads_three_ports_of_the_head_and_one_of_a_worker() -> None:
     """By relabelling: the other two are in no pod's spec."""
-    spec = monitoring.pod_monitor()
+    spec = monitoring.pod_monitor(monitored("existing"))["spec"]
     ports = [
         relabelling["replacement"]
         for endpoint in spec["podMetricsEndpoints"]
