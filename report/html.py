@@ -17,7 +17,7 @@ from compare.in_short import RATIOS, in_short, machine_in_short
 from compare.intervals import ONCE, WHENEVER
 from compare.schema import Comparison
 from compare.words import compared
-from report import curve, ratios, search_page, step_parts, words
+from report import curve, gpus, ratios, search_page, step_parts, words
 from report.commands import settings_text
 from report.figures import figure, is_shown
 from report.links import RunFile, run_files
@@ -75,6 +75,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
                 for each in measures.measures_of(comparison.workload, comparison.unit)
                 if each.on_page and is_shown(comparison, each)
             ],
+            gpus=gpus.table(comparison, runs, _ray_first(comparison)),
             accuracy_reached=_accuracy_reached(comparison),
             ratios=ratios.rows(comparison),
             footnotes=ratios.footnotes(comparison),

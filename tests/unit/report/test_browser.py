@@ -19,6 +19,8 @@ from report.sweep import numbers
 from report.sweep_page import render as render_sweep
 from report.why_page import render as render_why
 from tests.unit.report.test_clocks import CASES
+from tests.unit.report.test_gpus import page_of as page_with_gpus
+from tests.unit.report.test_gpus import unequal
 from tests.unit.report.test_html import measured
 from tests.unit.report.test_why_page import found as found_causes
 from tests.unit.results import make_recipe
@@ -133,6 +135,12 @@ def why_page() -> str:
 
 
 @pytest.fixture(scope="module")
+def gpu_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Arms on GPUs of a long name, which were held back, and of which not all is known."""
+    return page_with_gpus(unequal(), tmp_path_factory.mktemp("gpus"))
+
+
+@pytest.fixture(scope="module")
 def first_screens(page: str) -> str:
     """The pictures that answer, of measurements of all kinds."""
     figures = "".join(
@@ -144,7 +152,7 @@ def first_screens(page: str) -> str:
     return f"{head}<body>{figures}</body></html>"
 
 
-@pytest.mark.parametrize("kind", ["page", "first_screens", "sweep_page", "why_page"])
+@pytest.mark.parametrize("kind", ["page", "gpu_page", "first_screens", "sweep_page", "why_page"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_everything_can_be_read(kind: str, request: pytest.FixtureRequest, tmp_path: Path, theme: str) -> None:
     """Labels stay apart and inside their picture, the page never scrolls sideways, nothing is pale."""

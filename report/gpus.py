@@ -1,0 +1,174 @@
+"""The table of what the ranks' GPUs were and did, arm by arm. From the runs' files; pure."""
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from compare.schema import Comparison
+from report.plots import ShownRun
+from training.contract.arms import counted
+from training.contract.gpu_use import GpuUse
+
+NO_FILE = "no file of its runs is left"
+NO_GPU = "a rank computed on no GPU"
+NO_REASON = "its run does not say why"
+BUSY, WATTS, MHZ = 1, 2, 3
+"""Places in a sample of `GpuUse`."""
+GIB = 2**30
+
+
+class Cell(NamedTuple):
+    """What the GPUs of an arm's ranks had, as texts."""
+
+    median: str
+    """Over ranks and runs; of models all their names."""
+    range: str
+    """`412 to 466`: lowest and highest; or of how many ranks it is."""
+    known_of: str
+    """Of how many ranks it is known; "" if of all."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing that is told of GPUs."""
+
+    title: str
+    unit: str
+    cells: dict[str, Cell | None]
+    """By arm; None: not known."""
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """The table, and why some of it is not known."""
+
+    rows: list[Row]
+    """None where no file of any run is left."""
+    notes: list[str]
+
+
+class _Rank(NamedTuple):
+    """A rank of a run."""
+
+    run: ShownRun
+    gpu: GpuUse | None
+
+
+class _Measure(NamedTuple):
+    """A row of the table."""
+
+    title: str
+    unit: str
+    of: Callable[[GpuUse], float | str | None]
+    """Reads it of one rank's GPU; None if it is not known."""
+    because: tuple[str, ...]
+    """Ends of the keys, after `workers.gpu.`, under which a run says why it is not known."""
+    digits: int = 0
+
+
+def table(comparison: Comparison, runs: Sequence[ShownRun], arms: Sequence[str]) -> Gpus | None:
+    """Return the table of these arms; None where no GPU was asked for and none was seen."""
+    ranks = {arm: list(_ranks(runs, arm)) for arm in arms}
+    everything = [rank for of_arm in ranks.values() for rank in of_arm]
+    if not comparison.gpus and not any(rank.gpu for rank in everything):
+        return None
+    measures = [*_MEASURES, *_held_back(everything)] if everything else []
+    rows = [Row(each.title, each.unit, {arm: _cell(each, ranks[arm]) for arm in arms}) for each in measures]
+    return Gpus(rows, _notes(measures, ranks))
+
+
+def _ranks(runs: Sequence[ShownRun], arm: str) -> Iterator[_Rank]:
+    for run in runs:
+        if run.result.arm == arm:
+            yield from (_Rank(run, worker.gpu) for worker in run.result.workers)
+
+
+def _peak_gib(gpu: GpuUse) -> float | None:
+    return None if gpu.peak_memory_bytes is None else gpu.peak_memory_bytes / GIB
+
+
+def _mean(place: int, gpu: GpuUse) -> float | None:
+    """Return the mean of one of the samples' numbers, over those that have it."""
+    values = [value for sample in gpu.samples if (value := sample[place]) is not None]
+    return statistics.fmean(values) if values else None
+
+
+def _of_highest(gpu: GpuUse) -> float | None:
+    mhz = _mean(MHZ, gpu)
+    return 100 * mhz / gpu.max_sm_mhz if mhz is not None and gpu.max_sm_mhz else None
+
+
+_MEASURES = (
+    _Measure("Model", "", lambda gpu: gpu.name, ("name",)),
+    _Measure("Peak memory of PyTorch", "GiB", _peak_gib, ("peakMemoryBytes",), digits=2),
+    _Measure("Time busy", "%", partial(_mean, BUSY), ("utilization",)),
+    _Measure("Power", "W", partial(_mean, WATTS), ("power",)),
+    _Measure("SM clock", "MHz", partial(_mean, MHZ), ("smClock",)),
+    _Measure("SM clock of its highest", "%", _of_highest, ("maxSmMhz", "smClock"), digits=1),
+)
+
+
+def _held_back(ranks: Sequence[_Rank]) -> list[_Measure]:
+    """Return a row for each reason that held some GPU back, by how often; one for all where none was held back."""
+    shares: dict[str, float] = {}
+    for rank in ranks:
+        for why, share in ((rank.gpu and rank.gpu.throttled) or {}).items():
+            shares[why] = shares.get(why, 0.0) + share
+    titles = {why: f"Held back: {why}" for why in sorted(shares, key=lambda why: (-shares[why], why))}
+    unit, because = "% of samples", ("throttled",)
+    return [
+        _Measure(title, unit, partial(_share, why), because, digits=1)
+        for why, title in (titles or {"": "Held back"}).items()
+    ]
+
+
+def _share(why: str, gpu: GpuUse) -> float | None:
+    return None if gpu.throttled is None else 100 * gpu.throttled.get(why, 0.0)
+
+
+def _cell(measure: _Measure, ranks: Sequence[_Rank]) -> Cell | None:
+    values = [value for rank in ranks if (value := _value(measure, rank)) is not None]
+    if not values:
+        return None
+    known_of = "" if len(values) == len(ranks) else f"known of {len(values)} of {counted(len(ranks), 'rank')}"
+    names = sorted({value for value in values if isinstance(value, str)})
+    if names:
+        runs = counted(len({rank.run.name for rank in ranks}), "run")
+        return Cell(", ".join(names), f"{counted(len(ranks), 'rank')} of {runs}", known_of)
+    numbers = [value for value in values if not isinstance(value, str)]
+    ends = (statistics.median(numbers), min(numbers), max(numbers))
+    median, low, high = (f"{number:,.{measure.digits}f}" for number in ends)
+    return Cell(median, f"{low} to {high}" if len(numbers) > 1 else "one rank of one run", known_of)
+
+
+def _value(measure: _Measure, rank: _Rank) -> float | str | None:
+    return measure.of(rank.gpu) if rank.gpu else None
+
+
+def _notes(measures: Sequence[_Measure], ranks: Mapping[str, Sequence[_Rank]]) -> list[str]:
+    """Return a sentence for each reason: what is not known of which arms for it."""
+    unknown: dict[str, dict[str, list[str]]] = {}
+    for arm, of_arm in ranks.items():
+        for each in measures:
+            for why in dict.fromkeys(_why(each, rank) for rank in of_arm if _value(each, rank) is None):
+                unknown.setdefault(why, {}).setdefault(arm, []).append(each.title)
+        if not of_arm:
+            unknown.setdefault(NO_FILE, {})[arm] = []
+    return [f"Not known of {_what(arms, len(measures))} – {why}." for why, arms in unknown.items()]
+
+
+def _what(unknown: Mapping[str, Sequence[str]], every: int) -> str:
+    """`native; ray: Power, SM clock`: the titles by arm, without them where an arm lacks all that there are."""
+    return "; ".join(
+        arm if len(of_arm) in (0, every) else f"{arm}: {', '.join(of_arm)}" for arm, of_arm in unknown.items()
+    )
+
+
+def _why(measure: _Measure, rank: _Rank) -> str:
+    if rank.gpu is None:
+        return NO_GPU
+    reasons = rank.run.result.reasons
+    keys = [*(f"workers.gpu.{key}" for key in measure.because), "workers.gpu"]
+    return next((reasons[key] for key in keys if key in reasons), NO_REASON)
