@@ -106,7 +106,7 @@ _MEASURES = (
     _Measure("Time busy", "%", partial(_mean, BUSY), ("utilization",)),
     _Measure("Power", "W", partial(_mean, WATTS), ("power",)),
     _Measure("SM clock", "MHz", partial(_mean, MHZ), ("smClock",)),
-    _Measure("SM clock of its highest", "%", _of_highest, ("maxSmMhz", "smClock"), digits=1),
+    _Measure("Share of its highest SM clock", "%", _of_highest, ("maxSmMhz", "smClock"), digits=1),
 )
 
 
@@ -136,7 +136,7 @@ def _cell(measure: _Measure, ranks: Sequence[_Rank]) -> Cell | None:
     names = sorted({value for value in values if isinstance(value, str)})
     if names:
         runs = counted(len({rank.run.name for rank in ranks}), "run")
-        return Cell(", ".join(names), f"{counted(len(ranks), 'rank')} of {runs}", known_of)
+        return Cell(", ".join(names), f"{counted(len(ranks), 'rank')} over {runs}", known_of)
     numbers = [value for value in values if not isinstance(value, str)]
     ends = (statistics.median(numbers), min(numbers), max(numbers))
     median, low, high = (f"{number:,.{measure.digits}f}" for number in ends)

@@ -101,8 +101,8 @@ def test_a_cell_is_the_median_over_ranks_and_runs() -> None:
     assert Cell("3.50", "3.00 to 4.00", "") == row(found, "Peak memory of PyTorch")["ray"]
     assert Cell("85", "85 to 85", "") == row(found, "Time busy")["ray"]
     assert Cell("1,800", "1,800 to 1,800", "") == row(found, "SM clock")["ray"]
-    assert Cell("90.0", "90.0 to 90.0", "") == row(found, "SM clock of its highest")["ray"]
-    assert Cell(nvml.NAME, "4 ranks of 2 runs", "") == row(found, "Model")["ray"]
+    assert Cell("90.0", "90.0 to 90.0", "") == row(found, "Share of its highest SM clock")["ray"]
+    assert Cell(nvml.NAME, "4 ranks over 2 runs", "") == row(found, "Model")["ray"]
     assert [] == found.notes
 
 
@@ -129,7 +129,7 @@ def test_what_the_driver_did_not_say_has_its_reason(wording: Wording) -> None:
     found = table_of(results(ray=lacking, native=lacking | {"throttled": None}))
 
     assert None is row(found, "Power")["ray"]
-    assert None is row(found, "SM clock of its highest")["ray"]
+    assert None is row(found, "Share of its highest SM clock")["ray"]
     assert None is row(found, "Held back")["native"]
     assert row(found, "SM clock")["ray"]
     assert row(found, "Power")["baseline"]
@@ -168,7 +168,7 @@ def test_one_rank_of_one_run_has_no_range() -> None:
     found = table_of({arm: of_arm[:1] for arm, of_arm in results().items()})
 
     assert Cell("401", "one rank of one run", "") == row(found, "Power")["baseline"]
-    assert Cell(nvml.NAME, "1 rank of 1 run", "") == row(found, "Model")["baseline"]
+    assert Cell(nvml.NAME, "1 rank over 1 run", "") == row(found, "Model")["baseline"]
 
 
 @pytest.mark.parametrize("gpus_asked", [0, 1])
