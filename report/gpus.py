@@ -14,6 +14,8 @@ from training.contract.gpu_use import GpuUse
 NO_FILE = "no file of its runs is left"
 NO_GPU = "a rank computed on no GPU"
 NO_REASON = "its run does not say why"
+ALONE = "one rank of one run"
+"""In place of lowest and highest."""
 BUSY, WATTS, MHZ = 1, 2, 3
 """Places in a sample of `GpuUse`."""
 GIB = 2**30
@@ -140,7 +142,7 @@ def _cell(measure: _Measure, ranks: Sequence[_Rank]) -> Cell | None:
     numbers = [value for value in values if not isinstance(value, str)]
     ends = (statistics.median(numbers), min(numbers), max(numbers))
     median, low, high = (f"{number:,.{measure.digits}f}" for number in ends)
-    return Cell(median, f"{low} to {high}" if len(numbers) > 1 else "one rank of one run", known_of)
+    return Cell(median, f"{low} to {high}" if len(numbers) > 1 else ALONE, known_of)
 
 
 def _value(measure: _Measure, rank: _Rank) -> float | str | None:
@@ -149,21 +151,25 @@ def _value(measure: _Measure, rank: _Rank) -> float | str | None:
 
 def _notes(measures: Sequence[_Measure], ranks: Mapping[str, Sequence[_Rank]]) -> list[str]:
     """Return a sentence for each reason: what is not known of which arms for it."""
-    unknown: dict[str, dict[str, list[str]]] = {}
+    unknown: dict[str, list[str]] = {}
     for arm, of_arm in ranks.items():
-        for each in measures:
-            for why in dict.fromkeys(_why(each, rank) for rank in of_arm if _value(each, rank) is None):
-                unknown.setdefault(why, {}).setdefault(arm, []).append(each.title)
         if not of_arm:
-            unknown.setdefault(NO_FILE, {})[arm] = []
-    return [f"Not known of {_what(arms, len(measures))} – {why}." for why, arms in unknown.items()]
+            unknown.setdefault(NO_FILE, []).append(arm)
+        lacking = [
+            [(each.title, _why(each, rank)) for each in measures if _value(each, rank) is None] for rank in of_arm
+        ]
+        for why in dict.fromkeys(why for of_rank in lacking for _, why in of_rank):
+            titles = [[title for title, because in of_rank if because == why] for of_rank in lacking]
+            unknown.setdefault(why, []).append(_what(arm, titles, len(measures)))
+    return [f"Not known of {'; '.join(whats)} – {why}." for why, whats in unknown.items()]
 
 
-def _what(unknown: Mapping[str, Sequence[str]], every: int) -> str:
-    """`native; ray: Power, SM clock`: the titles by arm, without them where an arm lacks all that there are."""
-    return "; ".join(
-        arm if len(of_arm) in (0, every) else f"{arm}: {', '.join(of_arm)}" for arm, of_arm in unknown.items()
-    )
+def _what(arm: str, titles: Sequence[Sequence[str]], every: int) -> str:
+    """`ray (1 of 4 ranks): Power, SM clock`: what the ranks lack; without titles where that is all that there is."""
+    lacking = [of_rank for of_rank in titles if of_rank]
+    named = list(dict.fromkeys(title for of_rank in lacking for title in of_rank))
+    who = arm if len(lacking) == len(titles) else f"{arm} ({len(lacking)} of {counted(len(titles), 'rank')})"
+    return who if len(named) == every else f"{who}: {', '.join(named)}"
 
 
 def _why(measure: _Measure, rank: _Rank) -> str:

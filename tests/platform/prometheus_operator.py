@@ -2,8 +2,8 @@
 
 The program is cmd/operator of the Go module github.com/prometheus-operator/prometheus-operator, on PATH or where
 TRY_PROMETHEUS_OPERATOR says; its CRDs are in PROMETHEUS_OPERATOR_CRDS, the module's folder
-example/prometheus-operator-crd. `go install` refuses the module for its `replace` lines: build it in a copy without them.
-A Prometheus that was built without the discovery of pods, as Debian's was, is given what that would find.
+example/prometheus-operator-crd. `go install` refuses the module for its `replace` lines: build it in a copy without
+them. A Prometheus that was built without the discovery of pods, as Debian's was, is given what that would find.
 """
 
 import base64

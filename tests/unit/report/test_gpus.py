@@ -24,6 +24,7 @@ from training.contract.result import TrainingResult, summarise
 from training.workloads.script.recipe import ScriptRecipe
 
 ARMS = ("baseline", "native", "ray")
+PEAK, OF_HIGHEST = "Peak memory of PyTorch", "Share of its highest SM clock"
 WATTS = {"baseline": 400.0, "native": 450.0, "ray": 440.0}
 
 
@@ -92,18 +93,24 @@ def row(found: Gpus, title: str) -> dict[str, Cell | None]:
     return cells
 
 
-def test_a_cell_is_the_median_over_ranks_and_runs() -> None:
+def text_of(found: Gpus, arm: str) -> str:
+    """An arm's cells, a line a row, and the notes."""
+    lines = [f"{each.title} {each.unit}: {', '.join(filter(None, each.cells[arm] or ('-',)))}" for each in found.rows]
+    return "\n".join([*lines, *found.notes])
+
+
+def test_a_cell_is_the_median_over_ranks_and_runs(wording: Wording) -> None:
     """With lowest and highest; of each rank the mean of the samples that have it."""
     found = table_of(results())
 
     assert Cell("402", "401 to 402", "") == row(found, "Power")["baseline"]
     assert Cell("456", "451 to 462", "") == row(found, "Power")["native"]
-    assert Cell("3.50", "3.00 to 4.00", "") == row(found, "Peak memory of PyTorch")["ray"]
+    assert Cell("3.50", "3.00 to 4.00", "") == row(found, PEAK)["ray"]
     assert Cell("85", "85 to 85", "") == row(found, "Time busy")["ray"]
     assert Cell("1,800", "1,800 to 1,800", "") == row(found, "SM clock")["ray"]
-    assert Cell("90.0", "90.0 to 90.0", "") == row(found, "Share of its highest SM clock")["ray"]
-    assert Cell(nvml.NAME, "4 ranks over 2 runs", "") == row(found, "Model")["ray"]
+    assert Cell("90.0", "90.0 to 90.0", "") == row(found, OF_HIGHEST)["ray"]
     assert [] == found.notes
+    wording("report", text_of(found, "ray"))
 
 
 def test_what_held_gpus_back_has_a_row_a_reason() -> None:
@@ -115,7 +122,7 @@ def test_what_held_gpus_back_has_a_row_a_reason() -> None:
     found = table_of(results(**shares))
     titles = [each.title for each in found.rows if each.title.startswith("Held back")]
 
-    assert ["Held back: power brake", "Held back: power cap"] == titles
+    assert ["power brake", "power cap"] == [title.partition(": ")[2] for title in titles]
     assert Cell("25.0", "25.0 to 25.0", "") == row(found, titles[1])["ray"]
     assert Cell("0.0", "0.0 to 0.0", "") == row(found, titles[1])["native"]
     assert {"0.0"} == {cell.median for cell in row(table_of(results()), "Held back").values() if cell}
@@ -129,7 +136,7 @@ def test_what_the_driver_did_not_say_has_its_reason(wording: Wording) -> None:
     found = table_of(results(ray=lacking, native=lacking | {"throttled": None}))
 
     assert None is row(found, "Power")["ray"]
-    assert None is row(found, "Share of its highest SM clock")["ray"]
+    assert None is row(found, OF_HIGHEST)["ray"]
     assert None is row(found, "Held back")["native"]
     assert row(found, "SM clock")["ray"]
     assert row(found, "Power")["baseline"]
@@ -137,7 +144,7 @@ def test_what_the_driver_did_not_say_has_its_reason(wording: Wording) -> None:
     wording("report", "\n".join(found.notes))
 
 
-def test_what_some_ranks_have_says_of_how_many() -> None:
+def test_what_some_ranks_have_says_of_how_many(wording: Wording) -> None:
     """The others' reason is told."""
     of_arms = results()
     first = of_arms["ray"][0]
@@ -145,11 +152,10 @@ def test_what_some_ranks_have_says_of_how_many() -> None:
     why = {"workers.gpu": "rank 1: there is no libnvidia-ml.so.1"}
     of_arms["ray"][0] = replace(first, workers=unseen, reasons=first.reasons | why)
     found = table_of(of_arms)
-    power = row(found, "Power")["ray"]
 
-    assert power
-    assert "known of 3 of 4 ranks" == power.known_of
-    assert any(why["workers.gpu"] in note for note in found.notes)
+    assert {True} == {bool(each.cells["ray"] and each.cells["ray"].known_of) for each in found.rows}
+    assert {False} == {bool(each.cells["native"] and each.cells["native"].known_of) for each in found.rows}
+    wording("report", text_of(found, "ray"))
 
 
 def test_ranks_without_a_gpu_are_told(wording: Wording) -> None:
@@ -163,12 +169,12 @@ def test_ranks_without_a_gpu_are_told(wording: Wording) -> None:
     wording("report", "\n".join(found.notes))
 
 
-def test_one_rank_of_one_run_has_no_range() -> None:
+def test_one_rank_of_one_run_has_no_range(wording: Wording) -> None:
     """As one repeat has none."""
     found = table_of({arm: of_arm[:1] for arm, of_arm in results().items()})
 
-    assert Cell("401", "one rank of one run", "") == row(found, "Power")["baseline"]
-    assert Cell(nvml.NAME, "1 rank over 1 run", "") == row(found, "Model")["baseline"]
+    assert Cell("401", gpus.ALONE, "") == row(found, "Power")["baseline"]
+    wording("report", text_of(found, "baseline"))
 
 
 @pytest.mark.parametrize("gpus_asked", [0, 1])
