@@ -42,7 +42,7 @@ from tests.unit.kueue_objects import group
 from tests.unit.settings_machine import plan_runs
 
 WAITS_SECONDS = 4
-STACK_FILE = "Pulumi.local.yaml"
+STACK_FILE = "stacks/Pulumi.local.yaml"
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from infra.places.cluster.api import kueue
+from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests import ray_cluster
 from infra.places.cluster.manifests.pod_parts import PROJECT
 from infra.places.cluster.manifests.pods import pods_of
@@ -23,7 +24,7 @@ def problems(api: Any, settings: Settings) -> Iterator[Problem]:
     """Find a kind of object that Kueue does not take. A dry run that the cluster refuses says nothing: what ran outside
     of the queue is then no result (`job_result`). Raises KubeError."""
     name = settings.of_cluster.queue
-    if not name or not kueue.version(api):
+    if not name or not _has_kueue(api):
         return
     left_out = [kind for kind, made_at in _objects(settings, name).items() if kueue.suspends(api, *made_at) is False]
     if left_out:
@@ -34,6 +35,16 @@ def problems(api: Any, settings: Settings) -> Iterator[Problem]:
             " the queue",
             fixes=("pulumi config rm queue",),
         )
+
+
+def _has_kueue(api: Any) -> bool:
+    """Return whether the cluster has Kueue, as far as one may ask."""
+    try:
+        return bool(kueue.version(api))
+    except KubeError as error:
+        if error.status != 403:
+            raise
+        return False
 
 
 def _objects(settings: Settings, queue: str) -> dict[str, tuple[str, Mapping[str, Any]]]:

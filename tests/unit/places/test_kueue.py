@@ -20,6 +20,7 @@ from tests.unit.settings_machine import settings
 
 SERVED = "kueue.x-k8s.io/v1beta2"
 QUEUES, CLUSTER_QUEUES = f"/apis/{SERVED}/namespaces/{NAMESPACE}/localqueues", f"/apis/{SERVED}/clusterqueues"
+COHORTS = f"/apis/{SERVED}/cohorts"
 JOB: dict[str, Any] = {
     "metadata": {"name": "ray-1", "uid": "of-job", "creationTimestamp": "2026-01-01T10:00:00Z"},
     "status": {"startTime": "2026-01-01T10:02:30Z", "completionTime": "2026-01-01T10:09:00Z"},
@@ -222,6 +223,42 @@ def test_who_may_not_read_quota_is_told_of_the_integrations(cluster: tuple[Api, 
     api.forbidden.add(f"{CLUSTER_QUEUES}/team")
 
     assert 1 == len(problems(cluster))
+
+
+def test_who_may_not_ask_for_kueue_is_let_through(cluster: tuple[Api, Any]) -> None:
+    """Neither quota nor integrations are known then."""
+    api, _ = cluster
+    api.on_dry_run = lambda _: None
+    api.forbidden.add("/apis/kueue.x-k8s.io")
+
+    assert [] == problems(cluster)
+
+
+@pytest.mark.parametrize(
+    ("limit", "path", "status", "fits"),
+    [
+        ("", "", 0, False),
+        ("", CLUSTER_QUEUES, 403, True),
+        (" borrows 1", CLUSTER_QUEUES, 403, False),
+        (" borrows 60", CLUSTER_QUEUES, 403, True),
+        ("", COHORTS, 403, True),
+        ("", COHORTS, 404, False),
+    ],
+)
+def test_a_cohort_that_nobody_may_list_may_lend_what_is_borrowed(
+    cluster: tuple[Api, Any], *, limit: str, path: str, status: int, fits: bool
+) -> None:
+    """Up to the queue's own limit. A Kueue without Cohorts has none."""
+    api, _ = cluster
+    few = group({"default": {"cpu": f"1{limit}", "memory": f"1Gi{limit and ' borrows 99Gi'}"}})
+    queues = [queue("team", resourceGroups=[few], namespaceSelector={}, cohortName="all"), queue("b", cohortName="all")]
+    for each in queues:
+        api.put(f"/apis/{SERVED}", "clusterqueues", each)
+    api.put(f"/apis/{SERVED}", "cohorts", {"metadata": {"name": "all"}})
+    if path:
+        api.refused[path] = status
+
+    assert fits == (not problems(cluster))
 
 
 @pytest.mark.parametrize("is_preview", [True, False])
