@@ -12,7 +12,8 @@ from training.contract.arms import counted
 from training.contract.gpu_use import GpuUse
 
 NO_FILE = "no file of its runs is left"
-NO_GPU = "a rank computed on no GPU"
+NO_GPU = "no GPU computed there"
+NOT_SEEN = "no rank was seen"
 NO_REASON = "its run does not say why"
 ALONE = "one rank of one run"
 """In place of lowest and highest."""
@@ -174,7 +175,7 @@ def _what(arm: str, titles: Sequence[Sequence[str]], every: int) -> str:
 
 def _why(measure: _Measure, rank: _Rank) -> str:
     if rank.gpu is None:
-        return NO_GPU
+        return NOT_SEEN if rank.run.result.world_size is None else NO_GPU
     reasons = rank.run.result.reasons
     keys = [*(f"workers.gpu.{key}" for key in measure.because), "workers.gpu"]
     return next((reasons[key] for key in keys if key in reasons), NO_REASON)

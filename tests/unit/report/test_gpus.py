@@ -158,10 +158,11 @@ def test_what_some_ranks_have_says_of_how_many(wording: Wording) -> None:
     wording("report", text_of(found, "ray"))
 
 
-def test_ranks_without_a_gpu_are_told(wording: Wording) -> None:
-    """An arm whose ranks computed on none, beside others."""
+@pytest.mark.parametrize("world_size", [2, None])
+def test_ranks_without_a_gpu_are_told(world_size: int | None, wording: Wording) -> None:
+    """An arm whose ranks computed on none, or were not seen, beside others."""
     of_arms = results()
-    of_arms["ray"] = [make_result("ray", repeat) for repeat in (1, 2)]
+    of_arms["ray"] = [make_result("ray", repeat, world_size=world_size) for repeat in (1, 2)]
     found = table_of(of_arms)
 
     assert {None} == {each.cells["ray"] for each in found.rows}
