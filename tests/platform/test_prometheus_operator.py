@@ -17,6 +17,7 @@ from infra.places.cluster.manifests import jobs, monitoring, ray_cluster
 from infra.places.cluster.manifests.pods import pods_of
 from tests.platform import prometheus_operator as operator
 from tests.platform.cluster import VALUES, Cluster, until
+from tests.platform.programs import Kueue
 from tests.unit.settings_machine import machine, parse, plan_runs
 
 pytestmark = pytest.mark.skipif(bool(operator.missing()), reason=operator.missing())
@@ -56,11 +57,12 @@ def await_addresses(cluster: Cluster) -> None:
 
 
 @pytest.fixture(scope="module")
-def observed(platform: Path) -> Iterator[Observed]:
+def observed(platform: tuple[Path, Kueue]) -> Iterator[Observed]:
     """All pods have an address, and the operator has written what follows from the PodMonitors."""
-    api = kube.connect(str(platform))
-    here, stack, other = (Cluster(str(platform), name, api) for name in ("monitoring", "observed", "unlabelled"))
-    with operator.running(platform):
+    kubeconfig = platform[0]
+    api = kube.connect(str(kubeconfig))
+    here, stack, other = (Cluster(str(kubeconfig), name, api) for name in ("monitoring", "observed", "unlabelled"))
+    with operator.running(kubeconfig):
         make_stack(other, {"release": "another"})
         make_stack(stack, operator.CHOSEN_BY)
         here.make_namespace()
