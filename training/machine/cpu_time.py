@@ -103,14 +103,14 @@ class CpuTime:
     def follow(self) -> None:
         """Read the processes of the run alone, those too that came since the last reading: 11 µs of CPU each."""
         names = os.listdir(self._proc)  # noqa: PTH208 (a third of the time, and it is the run's CPUs that pay)
-        there = {int(name) for name in names if name.isdigit()}
-        read = [self._process(str(pid)) for pid in there - self._strangers]
+        every = {int(name) for name in names if name.isdigit()}
+        read = [self._process(str(pid)) for pid in every - self._strangers]
         processes = {process.pid: process for process in read if process}
         if self._root not in processes:
             return
         below = _below({pid: process for pid, process in processes.items() if pid not in self._run})
         self._keep({pid: processes[pid] for known in self._run if known in processes for pid in _family(known, below)})
-        self._strangers = there - self._run.keys()
+        self._strangers = every - self._run.keys()
 
     def _keep(self, now: dict[int, Process]) -> None:
         """Processes of the run. What those that ended had is lost, as far as the next before them did not get it."""

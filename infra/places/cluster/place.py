@@ -100,6 +100,7 @@ class ClusterPlace(ABC):
         beside = fit.BESIDE_HEAD[cluster.ray_workers]
         cpus, memory = cluster.head_cpus + beside.cpus, cluster.head_memory.bytes + beside.memory_bytes
         workers_kept = recipe.workers if cluster.ray_workers == KEPT else 0
+        gone_seconds = _gone_seconds(cluster)
         return ClusterSite(
             installed=self.installed(settings.requirements, cluster.image),
             machines={},
@@ -108,7 +109,7 @@ class ClusterPlace(ABC):
             idle_ray=Reserved(
                 cpus=cpus + workers_kept * recipe.worker_cpus, memory_bytes=memory + workers_kept * worker
             ),
-            workers_gone_seconds=_gone_seconds(cluster),
+            workers_gone_seconds=gone_seconds,
         )
 
     @abstractmethod
