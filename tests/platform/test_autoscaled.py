@@ -1,11 +1,14 @@
 """`rayWorkers autoscaled` with KubeRay's own operator: what it makes of the head, and an update after Ray's patch."""
 
+import shlex
+import subprocess
 from typing import Any
 
 import pytest
 
 from infra.places.cluster.api import kube
 from infra.places.cluster.manifests import ray_autoscaler, ray_cluster
+from tests.apiserver import control_plane
 from tests.platform.cluster import Cluster, settings, until
 from tests.platform.stacks import give_result, new_stack, of_ray
 from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 (fixtures)
@@ -77,3 +80,56 @@ def test_another_number_of_workers_after_ray_s_patch_is_an_update(project: Proje
     (group,) = after["spec"]["workerGroupSpecs"]
     assert before["metadata"]["uid"] == after["metadata"]["uid"]
     assert (0, 0, 3) == tuple(group[name] for name in ("replicas", "minReplicas", "maxReplicas"))
+
+
+def containers(cluster: Cluster) -> list[str]:
+    """Those of the head's pod."""
+    (head,) = [pod for pod in cluster.pods(**ray_cluster.HEAD_LABELS) if "deletionTimestamp" not in pod["metadata"]]
+    return [each["name"] for each in head["spec"]["containers"]]
+
+
+@pytest.mark.slow
+def test_a_living_stack_changes_to_the_autoscaler_and_back(project: Project, cluster: Cluster) -> None:
+    """The head is another one each time, with the container or without. Neither workers that are kept nor one that the
+    autoscaler left are in the way, and nothing of it stays."""
+    path, uids = cluster.path(RAY, ray_cluster.NAME), set()
+    give_result(cluster, 2)
+    for ray_workers in ("kept", "autoscaled", "per-run", "autoscaled", "kept"):
+        project.configure(workers="2", rayWorkers=ray_workers)
+        project.up()
+        made = kube.get(cluster.api, path)
+        uids.add(made["metadata"]["uid"])
+
+        assert (ray_workers == "autoscaled") == ("autoscaler" in containers(cluster))
+        assert (2 if ray_workers == "kept" else 0) == len(cluster.workers())
+        if ray_workers == "autoscaled":
+            (group,) = made["spec"]["workerGroupSpecs"]
+            kube.patch(cluster.api, path, {"spec": {"workerGroupSpecs": [group | {"replicas": 1}]}})
+            until(cluster.workers)
+    assert 5 == len(uids)
+    project.pulumi("destroy", "--yes", "--skip-preview")
+    until(lambda: not cluster.pods())
+    kinds = ("v1/serviceaccounts", "rbac.authorization.k8s.io/v1/roles", "rbac.authorization.k8s.io/v1/rolebindings")
+    until(lambda: not any(kube.find(cluster.api, cluster.path(kind, ray_cluster.NAME)) for kind in kinds))
+
+
+@pytest.mark.slow
+def test_an_autoscaler_that_ended_is_replaced_by_the_lines_that_say_so(project: Project, cluster: Cluster) -> None:
+    """Its workers would stay for ever, and no run would get any."""
+    give_result(cluster, 2)
+    project.configure(workers="2", **AUTOSCALED)
+    project.up()
+    (head,) = cluster.pods(**ray_cluster.HEAD_LABELS)
+    status = [each | {"state": {"terminated": {"exitCode": 1}}} if each["name"] == "autoscaler" else each
+              for each in head["status"]["containerStatuses"]]  # fmt: skip
+    path = f"{cluster.path('v1/pods', head['metadata']['name'])}/status"
+    kube.patch(cluster.api, path, {"status": {"containerStatuses": status}})
+
+    said = project.up(ok=False)
+
+    (line,) = [line.strip() for line in said.splitlines() if f"delete raycluster {ray_cluster.NAME}" in line]
+    variables = project.environment | {"PATH": f"{control_plane.search_path()}:{project.environment['PATH']}"}
+    subprocess.run(shlex.split(line), cwd=project.folder, env=variables, check=True)
+    project.pulumi("refresh", "--yes", "--skip-preview")
+    project.up()
+    assert "autoscaler" in containers(cluster)
