@@ -308,7 +308,7 @@ def test_no_other_pod_reads_rays_metrics(project: ClusterProject) -> None:
 def test_rays_autoscaler_gives_a_living_stack_its_workers(project: ClusterProject) -> None:
     """Twice from none to two and back, where a patch of ours did so before; the head is all that is idle meanwhile."""
     project.configure(rayWorkers="autoscaled", idleSeconds="20", epochs="2")
-    assert "update" == project.steps()["ray-training-cluster"]
+    assert "replace" == project.steps()["ray-training-cluster"]
     project.up()
 
     assert [] == project.objects("pods", "--selector=ray.io/node-type=worker")
