@@ -307,7 +307,7 @@ def test_no_other_pod_reads_rays_metrics(project: ClusterProject) -> None:
 
 def test_rays_autoscaler_gives_a_living_stack_its_workers(project: ClusterProject) -> None:
     """Twice from none to two and back, where a patch of ours did so before; the head is all that is idle meanwhile."""
-    project.configure(rayWorkers="autoscaled", idleSeconds="20", epochs="2")
+    project.configure(rayWorkers="autoscaled", idleSeconds="20", headCpus="0.5", epochs="2")  # 0.5 for the autoscaler
     assert "replace" == project.steps()["ray-training-cluster"]
     project.up()
 
@@ -324,7 +324,7 @@ def test_without_all_of_it_the_pods_of_before_are_back(project: ClusterProject) 
     """Workers that stay, and nothing that reads."""
     for key in ("rayWorkers", "idleSeconds", "nativeArm", *place.monitoring()):
         project.pulumi("config", "rm", key)
-    project.configure(repeats="1", epochs="2")
+    project.configure(repeats="1", headCpus="0.75")
     project.up()
     assert 2 == len(project.objects("pods", "--selector=ray.io/node-type=worker"))
     assert [] == project.objects("configmaps", GRAFANA)
