@@ -101,8 +101,11 @@ class CpuTime:
         )
 
     def follow(self) -> None:
-        """Read the processes of the run alone, those too that came since the last reading: 11 µs of CPU each."""
-        names = os.listdir(self._proc)  # noqa: PTH208 (a third of the time, and it is the run's CPUs that pay)
+        """Read the processes of the run alone, those too that came since the last reading.
+
+        11 µs of CPU each, and 0.15 ms for the numbers of all processes where there are 146.
+        """
+        names = os.listdir(self._proc)  # noqa: PTH208 (a seventh of the time, and it is the run's CPUs that pay)
         every = {int(name) for name in names if name.isdigit()}
         read = [self._process(str(pid)) for pid in every - self._strangers]
         processes = {process.pid: process for process in read if process}
