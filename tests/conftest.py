@@ -7,10 +7,14 @@ Groups are told by where a test is: pytest-xdist's own mark adds them to names, 
 One after another tests need no groups.
 
 `--without-slow` skips the tests that are marked `slow`, and the last lines say how to run them. `make test` sets it.
+CI's time is limited: with `--slow-until`, a Unix time, a group's slow tests come last, and so do groups of slow tests,
+in random order, so that each has its day. Those that would begin later are skipped; `tools.tiers` names them.
 """
 
 import os
+import random
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +37,9 @@ WITHOUT_SLOW = "--without-slow"
 COMMAND = "`make test SLOW=1`"
 LEFT_OUT = f"slow: {COMMAND} runs it"
 """Why a test was skipped that `make test` leaves out; `tools.tiers` counts by it."""
+SLOW_UNTIL = "--slow-until"
+LATE = "late: no slow test begins after --slow-until"
+"""Why a slow test was skipped that would have begun too late; `tools.tiers` names it."""
 TRAIN = ("tests/training/", "tests/script/", "tests/search/")
 """How the names of tests begin that train for real."""
 BESIDE = (
@@ -74,6 +81,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=LEFT_OUT))
     if hasattr(config, "workerinput"):
         items.sort(key=_place)
+    if until := config.getoption(SLOW_UNTIL):
+        _put_slow_last(items, random.Random(until))  # noqa: S311 - the same order in each process
+
+
+def _put_slow_last(items: list[pytest.Item], shuffled: random.Random) -> None:
+    slow = {item: item.nodeid.split("::")[0] for item in items if item.get_closest_marker("slow")}
+    days = {file: shuffled.random() for file in sorted(set(slow.values()))}
+    items.sort(key=lambda item: days[slow[item]] if item in slow else -1)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a slow test that would begin too late."""
+    until = item.config.getoption(SLOW_UNTIL)
+    if until and time.time() > until and item.get_closest_marker("slow"):
+        pytest.skip(LATE)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -100,13 +122,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Load
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The flag that rewrites the golden files, and the one that leaves slow tests out."""
+    """The flag that rewrites the golden files, and those that leave slow tests out."""
     parser.addoption(FLAG, action="store_true", help="rewrite tests/golden with what the tests that pass print")
     parser.addoption(WITHOUT_SLOW, action="store_true", help="skip the tests that are marked `slow`")
+    parser.addoption(SLOW_UNTIL, type=float, metavar="TIME", help="put slow tests last, skip those that begin later")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compare, or rewrite, the golden files."""
+    """Compare, or rewrite, the golden files. What was said to this pytest is not said to those that tests start."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        os.environ.pop("PYTEST_ADDOPTS", None)
     config.pluginmanager.register(Golden(config, Path(__file__).with_name("golden")), "golden")
 
 

@@ -1,4 +1,7 @@
-"""Reads what `make test SLOW=1` ran. Fails when a tier of tests has none that passed, and when a test was left out."""
+"""Reads what `make test SLOW=1` ran. Fails when a tier of tests has none that passed, and when a test was left out.
+
+Slow tests for which CI had no time are named.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from tools.setup.project import ROOT, ToolError, run_main
 # whole cluster's programs. Their tests say what is absent.
 MAY_BE_SKIPPED = frozenset({"apiserver", "cluster", "image", "metrics", "platform"})
 LEFT_OUT = "slow: "  # how the reason begins of a test that `make test` leaves out: tests/conftest.py
+LATE = "late: "  # and of a slow one that would have begun after `--slow-until`
 MOST_WHY = 1000  # characters of why a test failed
 
 
@@ -22,25 +26,47 @@ def tiers_of(tests: Path) -> list[str]:
     return sorted(folder.name for folder in tests.iterdir() if folder.is_dir() and any(folder.glob("test_*.py")))
 
 
+def cases(report: Path) -> list[ElementTree.Element]:
+    """Return the tests of pytest's JUnit file."""
+    return list(ElementTree.parse(report).iter("testcase"))  # noqa: S314 - pytest wrote it just now
+
+
+def tier_of(case: ElementTree.Element) -> str:
+    """Return the folder of one test."""
+    path = case.get("classname", "").split(".")
+    return path[1] if path[0] == "tests" and len(path) > 1 else "other"
+
+
 def count(report: Path) -> dict[str, Counter[str]]:
     """Count the outcomes of each tier's tests, from pytest's JUnit file."""
     counts: dict[str, Counter[str]] = {}
-    for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - pytest wrote it just now
-        path = case.get("classname", "").split(".")
-        tier = path[1] if path[0] == "tests" and len(path) > 1 else "other"
-        counts.setdefault(tier, Counter())[outcome(case)] += 1
+    for case in cases(report):
+        counts.setdefault(tier_of(case), Counter())[outcome(case)] += 1
     return counts
+
+
+def seconds(report: Path) -> dict[str, float]:
+    """Sum the seconds of each tier's tests, of which several run at a time."""
+    sums: dict[str, float] = {}
+    for case in cases(report):
+        sums[tier_of(case)] = sums.get(tier_of(case), 0) + float(case.get("time", 0))
+    return sums
 
 
 def failed(report: Path) -> list[str]:
     """Return each failed test with the beginning of its message, for the end of a log of thousands of lines."""
     lines = []
-    for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - pytest wrote it just now
+    for case in cases(report):
         for kind in ("failure", "error"):
             for problem in case.findall(kind):
                 why = " ".join(problem.get("message", "").split())[:MOST_WHY]
                 lines.append(f"{kind}: {case.get('classname')}::{case.get('name')}: {why}")
     return lines
+
+
+def late(report: Path) -> list[str]:
+    """Return the names of the slow tests for which there was no time."""
+    return sorted(f"{case.get('classname')}::{case.get('name')}" for case in cases(report) if outcome(case) == "late")
 
 
 def outcome(case: ElementTree.Element) -> str:
@@ -50,15 +76,17 @@ def outcome(case: ElementTree.Element) -> str:
     skipped = case.find("skipped")
     if skipped is None:
         return "passed"
-    return "left out" if skipped.get("message", "").startswith(LEFT_OUT) else "skipped"
+    why = skipped.get("message", "")
+    return "left out" if why.startswith(LEFT_OUT) else "late" if why.startswith(LATE) else "skipped"
 
 
-def table(counts: dict[str, Counter[str]]) -> str:
+def table(counts: dict[str, Counter[str]], sums: dict[str, float]) -> str:
     """Return a line for each tier, for people."""
-    lines = [f"{'tier':<10}{'passed':>8}{'failed':>8}{'skipped':>9}{'left out':>10}"]
+    kinds = ("passed", "failed", "skipped", "late", "left out")
+    lines = ["".join([f"{'tier':<10}", *(f"{kind:>10}" for kind in (*kinds, "seconds"))])]
     for tier, outcomes in sorted(counts.items()):
-        numbers = f"{outcomes['passed']:>8}{outcomes['failed']:>8}{outcomes['skipped']:>9}{outcomes['left out']:>10}"
-        lines.append(f"{tier:<10}{numbers}")
+        numbers = "".join(f"{outcomes[kind]:>10}" for kind in kinds)
+        lines.append(f"{tier:<10}{numbers}{sums[tier]:>10.0f}")
     return "\n".join(lines)
 
 
@@ -75,7 +103,9 @@ def main() -> int:
     if not report.is_file():
         raise ToolError(f"{report} is not there: pytest did not get to its end")
     counts = count(report)
-    print("\n".join([table(counts), *failed(report)]))
+    print("\n".join([table(counts, seconds(report)), *failed(report)]))
+    if without_time := late(report):
+        print("\n  ".join(["slow tests for which there was no time:", *without_time]))
     sys.stdout.flush()
     missing = not_run(tiers_of(ROOT / "tests"), counts)
     if missing:

@@ -3,14 +3,16 @@
 Two trainings at once would measure each other.
 """
 
+import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import BESIDE, COMMAND, LEFT_OUT, TOGETHER, TRAIN, WITHOUT_SLOW, group_of
+from tests.conftest import BESIDE, COMMAND, LATE, LEFT_OUT, SLOW_UNTIL, TOGETHER, TRAIN, WITHOUT_SLOW, group_of
 from tools import tiers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,13 +24,14 @@ def test_what_is_named_is_there(name: str) -> None:
     assert (ROOT / name).exists()
 
 
-def run_pytest(folder: Path, *flags: str) -> str:
+def run_pytest(folder: Path, *flags: str, addopts: str = "") -> str:
     """What pytest prints of the tests in a folder, under the rules of tests/conftest.py."""
     for name in ("conftest.py", "golden.py"):
         (folder / "tests" / name).write_text((ROOT / "tests" / name).read_text(encoding="utf-8"))
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow: it is\n")
     command = [sys.executable, "-m", "pytest", *flags, "--import-mode=importlib", "tests"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    environment = os.environ | {"PYTEST_ADDOPTS": addopts}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def test_groups_stay_together(tmp_path: Path) -> None:
@@ -65,6 +68,25 @@ def test_slow_tests_are_left_out_by_name_where_that_is_asked_for(tmp_path: Path,
     assert re.search(rf"^1 slow .*{COMMAND}", without, re.MULTILINE)
 
 
+@pytest.mark.parametrize("processes", [(), ("-n", "2")], ids=["alone", "two processes"])
+@pytest.mark.parametrize("ahead", [60, -1], ids=["in time", "late"])
+def test_a_slow_test_comes_last_and_does_not_begin_late(tmp_path: Path, processes: tuple[str, ...], ahead: int) -> None:
+    """Nor do its fixtures. The time is in pytest's own variable, which is not passed to what tests start."""
+    (tmp_path / "tests/training").mkdir(parents=True)
+    text = (
+        "import os, pytest\n@pytest.fixture\ndef made(): open('made', 'w').close()\n"
+        "@pytest.mark.slow\ndef test_1(made): assert os.path.exists('ran')\n"
+        "def test_2(): open('ran', 'w').close()\ndef test_3(): assert 'PYTEST_ADDOPTS' not in os.environ\n"
+    )
+    (tmp_path / "tests/training/test_a.py").write_text(text)
+    shown = run_pytest(tmp_path, *processes, "-rs", addopts=f"{SLOW_UNTIL}={time.time() + ahead:.0f}")
+
+    assert ("3 passed" if ahead > 0 else "2 passed") in shown
+    assert (tmp_path / "made").exists() == (ahead > 0)
+    assert (LATE in shown) == (ahead < 0)
+
+
 def test_what_is_left_out_is_counted_by_its_reason() -> None:
     """`.ci/run` asks the report of a run whether anything was."""
     assert LEFT_OUT.startswith(tiers.LEFT_OUT)
+    assert LATE.startswith(tiers.LATE)

@@ -9,11 +9,12 @@ from tools import tiers
 
 REPORT = """
 <testsuites><testsuite>
-<testcase classname="tests.unit.test_a" name="a"/>
-<testcase classname="tests.unit.test_a" name="b"><failure message="m"/></testcase>
+<testcase classname="tests.unit.test_a" name="a" time="1.4"/>
+<testcase classname="tests.unit.test_a" name="b" time="2.2"><failure message="m"/></testcase>
 <testcase classname="tests.unit.test_a" name="c"><error message="m"/></testcase>
 <testcase classname="tests.training.test_b.TestX" name="d"><skipped message="m"/></testcase>
 <testcase classname="tests.training.test_c" name="e"><skipped message="slow: m"/></testcase>
+<testcase classname="tests.training.test_c" name="f"><skipped message="late: m"/></testcase>
 </testsuite></testsuites>
 """
 
@@ -24,12 +25,14 @@ def test_tests_are_counted_by_tier(tmp_path: Path) -> None:
     report.write_text(REPORT, encoding="utf-8")
     counts = tiers.count(report)
 
-    assert counts == {"unit": Counter(passed=1, failed=2), "training": Counter({"skipped": 1, "left out": 1})}
-    assert [line.split() for line in tiers.table(counts).splitlines()] == [
-        ["tier", "passed", "failed", "skipped", "left", "out"],
-        ["training", "0", "0", "1", "1"],
-        ["unit", "1", "2", "0", "0"],
+    training = Counter({"skipped": 1, "left out": 1, "late": 1})
+    assert counts == {"unit": Counter(passed=1, failed=2), "training": training}
+    assert [line.split() for line in tiers.table(counts, tiers.seconds(report)).splitlines()] == [
+        ["tier", "passed", "failed", "skipped", "late", "left", "out", "seconds"],
+        ["training", "0", "0", "1", "1", "1", "0"],
+        ["unit", "1", "2", "0", "0", "0", "4"],
     ]
+    assert tiers.late(report) == ["tests.training.test_c::f"]
 
 
 def test_each_failure_is_named_with_its_reason(tmp_path: Path) -> None:
