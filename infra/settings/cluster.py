@@ -251,7 +251,7 @@ class ClusterSettings:
     )
     queue: str | None = setting(
         "",
-        rules.label(),
+        rules.subdomain(63),
         "LocalQueue of the namespace, where the cluster has Kueue: the RayCluster and all runs wait there for quota",
         derived="none",
         example="training",

@@ -101,6 +101,14 @@ def label(longest: int = 63) -> Rule:
     )
 
 
+def subdomain(longest: int) -> Rule:
+    """Return the rule for the name of most objects of Kubernetes (RFC 1123), here not longer than a label's value."""
+    return matching(
+        rf"(?=.{{1,{longest}}}$){_LABEL}(?:\.{_LABEL})*",
+        f"at most {longest} small letters, digits, - and ., with a letter or digit at both ends",
+    )
+
+
 def is_label_key(text: str) -> bool:
     """Return whether Kubernetes accepts a label's name, or an annotation's, with or without a prefix."""
     return _LABEL_KEY.fullmatch(text) is not None
