@@ -34,7 +34,7 @@ UID_LABEL = "batch.kubernetes.io/controller-uid"
 LOG_SECONDS = 60.0
 """The time without a byte of a log: the kubelet of a busy node is slow."""
 PROVISIONED = "RayClusterProvisioned"
-"""KubeRay's condition that all pods were ready for the first time; it never changes afterwards."""
+"""KubeRay's condition that all pods were ready for the first time; it changes afterwards where that is suspended."""
 SUSPENDED = "RayClusterSuspended"
 """KubeRay's condition that a RayCluster is held back; it changes when that ends. One in no queue has it, too, since the
 operator first saw it."""
@@ -134,8 +134,8 @@ def _refuse_no_queue(props: dict[str, Any], job: Mapping[str, Any]) -> None:
         if names:
             raise ResultError(
                 f"this run does not count: Kueue never suspended what is in queue {props['queue']}"
-                f" ({', '.join(names)}), and it ran without quota. An administrator adds that to {kueue.INTEGRATIONS}"
-                " in Kueue's configuration; without the queue:  pulumi config rm queue"
+                f" ({', '.join(names)}), and it ran without quota. {kueue.TO_TAKE_KINDS}. Without the queue: "
+                " pulumi config rm queue"
             )
 
 

@@ -31,8 +31,7 @@ def problems(api: Any, settings: Settings) -> Iterator[Problem]:
         yield Problem(
             f"queue is {name}, and this cluster's Kueue is not told to take {' and '.join(left_out)}: what is made"
             " with the queue's label is not suspended (tried by a dry run), and would run beside others without quota."
-            f" An administrator adds that to {kueue.INTEGRATIONS} in Kueue's configuration, and restarts Kueue. Without"
-            " the queue",
+            f" {kueue.TO_TAKE_KINDS}. Without the queue",
             fixes=("pulumi config rm queue",),
         )
 

@@ -4,7 +4,6 @@ What others use now is no obstacle: it ends. What the measurement needs above th
 each other for ever, and Kueue would say so to nobody.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,12 +12,13 @@ from typing import Any
 from infra.places.cluster.api import kube, kueue
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.nodes import tolerates
-from infra.places.cluster.api.selectors import selects
+from infra.places.cluster.api.selectors import meets, selects
 from infra.places.cluster.fit import Measurement, Size, arms_to_leave_out, measurement_of, without_arms_line
 from infra.places.cluster.manifests import ray_cluster
 from infra.places.cluster.manifests.pods import pods_of
 from infra.places.kubernetes import cohorts
 from infra.places.kubernetes.cohorts import UNLIMITED, CohortCycleError, Cohorts, FlavorResource
+from infra.settings.pod_template import REQUIRED
 from infra.settings.problem import Problem, set_line
 from infra.settings.sections import ON
 from infra.settings.settings import Settings
@@ -48,6 +48,10 @@ class PodSet:
 
     amounts: Amounts
     trains: bool
+
+
+_Wanted = tuple[Sequence[Flavor], bool, Amounts]
+"""A group of resources, whether what is wanted of it is for pods that train, and how much."""
 
 
 def problems(api: Any, settings: Settings) -> Iterator[Problem]:
@@ -81,15 +85,19 @@ def _problems(api: Any, settings: Settings, name: str) -> Iterator[Problem]:
         yield Problem(f"namespace {namespace} has no LocalQueue {name}", fixes=(*ways, without))
         return
     of_cluster = str(queues[name]["spec"]["clusterQueue"])
-    cluster_queue = kube.find(api, f"/apis/{served}/clusterqueues/{of_cluster}")
+    inactive = list(_inactive("LocalQueue", queues[name]))
+    try:
+        cluster_queue = kube.find(api, f"/apis/{served}/clusterqueues/{of_cluster}")
+    except KubeError:
+        yield from inactive
+        raise
     if cluster_queue is None:
         yield Problem(f"LocalQueue {name} names a ClusterQueue that there is not: {of_cluster}", fixes=(without,))
         return
     # A LocalQueue of a ClusterQueue that is stopped says no more than that it is.
-    for kind, queue in (("ClusterQueue", cluster_queue), ("LocalQueue", queues[name])):
-        if why := kueue.why_inactive(queue):
-            yield Problem(f"{kind} {queue['metadata']['name']} admits nothing: {why}", fixes=(without,))
-            return
+    if stopped := list(_inactive("ClusterQueue", cluster_queue)) or inactive:
+        yield from stopped
+        return
     labels = (existing or {}).get("metadata", {}).get("labels", {})
     if selects(cluster_queue["spec"].get("namespaceSelector"), labels):
         yield from _too_little(api, settings, served, cluster_queue)
@@ -99,6 +107,11 @@ def _problems(api: Any, settings: Settings, name: str) -> Iterator[Problem]:
         " the namespace's labels",
         fixes=(f"kubectl get namespace {namespace} --show-labels", without),
     )
+
+
+def _inactive(kind: str, queue: Mapping[str, Any]) -> Iterator[Problem]:
+    if why := kueue.why_inactive(queue):
+        yield Problem(f"{kind} {queue['metadata']['name']} admits nothing: {why}", fixes=("pulumi config rm queue",))
 
 
 def _too_little(api: Any, settings: Settings, served: str, queue: Mapping[str, Any]) -> Iterator[Problem]:
@@ -120,7 +133,7 @@ def _too_little(api: Any, settings: Settings, served: str, queue: Mapping[str, A
 
 def closed_to(api: Any, path: str, settings: Settings) -> frozenset[bool]:
     """Return which pods Kueue does not put on a ResourceFlavor's nodes: it has a taint that they do not tolerate, or
-    another value of a label that they select. Raises KubeError."""
+    another value of a label that they select, or keep off. Raises KubeError."""
     flavor: Mapping[str, Any] = (kube.find(api, path) or {}).get("spec", {})
     spec = ray_cluster.spec(pods_of(settings).ray_cluster)
     templates = {False: spec["headGroupSpec"]["template"], True: spec["workerGroupSpecs"][0]["template"]}
@@ -132,8 +145,20 @@ def takes(flavor: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
     labels = flavor.get("nodeLabels", {})
     tolerations = [*pod.get("tolerations", ()), *flavor.get("tolerations", ())]
     taints = [taint for taint in flavor.get("nodeTaints", ()) if taint["effect"] != "PreferNoSchedule"]
-    return all(any(tolerates(each, taint) for each in tolerations) for taint in taints) and all(
-        labels[key] == value for key, value in pod.get("nodeSelector", {}).items() if key in labels
+    tolerated = all(any(tolerates(each, taint) for each in tolerations) for taint in taints)
+    selected = all(labels[key] == value for key, value in pod.get("nodeSelector", {}).items() if key in labels)
+    return tolerated and selected and _has_affinity(labels, pod)
+
+
+def _has_affinity(labels: Mapping[str, str], pod: Mapping[str, Any]) -> bool:
+    """Return whether a ResourceFlavor's labels match the required node affinity of a pod.
+
+    Kueue reads of it what is about these labels, and takes a term without any for one that matches. Source:
+    flavorSelector in https://github.com/kubernetes-sigs/kueue/blob/v0.19.0/pkg/scheduler/flavorassigner/flavorassigner.go.
+    """
+    terms = pod.get("affinity", {}).get("nodeAffinity", {}).get(REQUIRED, {}).get("nodeSelectorTerms", ())
+    return not terms or any(
+        all(meets(labels, each) for each in term.get("matchExpressions", ()) if each["key"] in labels) for term in terms
     )
 
 
@@ -156,12 +181,16 @@ def too_little(
     """Refuse what no quota holds: by resource what the RayCluster and the largest run need at once, and what there
     is. Liftable: Kueue may be told to ignore resources, or to count them otherwise, and that is in its own settings."""
 
-    def fits(smaller: Measurement) -> bool:
-        return all(holds(groups, pod_sets(smaller, arm, gpu_resource)) for arm in smaller.arms)
+    def short_arms(smaller: Measurement) -> list[str]:
+        of_arms = {arm: pod_sets(smaller, arm, gpu_resource) for arm in smaller.arms}
+        return [arm for arm, needed in of_arms.items() if not holds(groups, needed, in_order=_in_order(queue))]
 
-    if fits(measurement):
+    def fits(smaller: Measurement) -> bool:
+        return not short_arms(smaller)
+
+    short = short_arms(measurement)
+    if not short:
         return
-    short = [arm for arm in measurement.arms if not holds(groups, pod_sets(measurement, arm, gpu_resource))]
     needed = [pods.amounts for pods in pod_sets(measurement, short[0], gpu_resource)]
     names = [name for name in dict.fromkeys(name for amounts in needed for name in amounts) if _counts(groups, name)]
     totals = {name: sum(amounts.get(name, 0.0) for amounts in needed) for name in names}
@@ -176,7 +205,7 @@ def too_little(
         f"ClusterQueue {queue['metadata']['name']} never admits the Ray cluster of"
         f" {counted(measurement.workers, 'worker')} and {' or '.join(short)} at the same time, and the first is kept"
         f" while the others run: both would wait for ever. With {short[0]} they need {listed}{lent}",
-        fixes=(*ways, "pulumi config rm queue", set_line("allowOversubscription", ON)),
+        fixes=(*ways, *_look(groups), "pulumi config rm queue", set_line("allowOversubscription", ON)),
         liftable=True,
     )
 
@@ -217,35 +246,43 @@ def _amounts(pods: Sequence[Size], gpu_resource: str) -> dict[str, float]:
     return {name: amount for name, amount in total.items() if amount}
 
 
-def holds(groups: Sequence[Sequence[Flavor]], needed: Sequence[PodSet]) -> bool:
+def _in_order(queue: Mapping[str, Any]) -> bool:
+    """Return whether Kueue gives the first flavour that has room: it may be told to prefer one in which nothing has to
+    be borrowed."""
+    chosen = queue["spec"].get("flavorFungibility", {}).get("whenCanBorrow")
+    return chosen != "TryNextFlavor" or not cohorts.parent_of(queue)
+
+
+def holds(groups: Sequence[Sequence[Flavor]], needed: Sequence[PodSet], *, in_order: bool = True) -> bool:
     """Return whether each set of pods finds quota in every group of resources that it needs, all at once.
 
-    A set gets the first flavour that is open to it and has room, as Kueue gives it: what would fit in another order
-    waits.
+    `in_order`: a set gets the first flavour that is open to it and has room, as Kueue gives it, and what would fit in
+    another order waits. Otherwise any choice will do.
     """
-    used: dict[tuple[str, str], float] = defaultdict(float)
+    wanted = []
     for pods in needed:
         requests = {name: amount for name, amount in pods.amounts.items() if _counts(groups, name)}
         if not all(any(name in flavor.most for group in groups for flavor in group) for name in requests):
             return False
-        for group in groups:
-            of_group = {name: requests[name] for name in group[0].most if name in requests}
-            chosen = _first(group, pods.trains, of_group, used)
-            if chosen is None:
-                return False
-            for name, amount in of_group.items():
-                used[chosen.name, name] += amount
-    return True
+        of_groups = [(group, {name: requests[name] for name in group[0].most if name in requests}) for group in groups]
+        wanted += [(group, pods.trains, of_group) for group, of_group in of_groups if of_group]
+    return _hold(wanted, {}, in_order=in_order)
 
 
-def _first(
-    group: Sequence[Flavor], trains: bool, requests: Amounts, used: Mapping[tuple[str, str], float]
-) -> Flavor | None:
+def _hold(wanted: Sequence[_Wanted], used: Mapping[FlavorResource, float], *, in_order: bool) -> bool:
+    """Return whether what is wanted finds quota beside what is used."""
+    if not wanted:
+        return True
+    (group, trains, amounts), *rest = wanted
     for flavor in group:
-        room = all(used[flavor.name, name] + amount <= flavor.most[name] + 1e-9 for name, amount in requests.items())
-        if not requests or (room and trains not in flavor.closed_to):
-            return flavor
-    return None
+        taken = {(flavor.name, name): used.get((flavor.name, name), 0.0) + amount for name, amount in amounts.items()}
+        if trains in flavor.closed_to or any(total > flavor.most[name] + 1e-9 for (_, name), total in taken.items()):
+            continue
+        if _hold(rest, {**used, **taken}, in_order=in_order):
+            return True
+        if in_order:
+            return False
+    return False
 
 
 def _counts(groups: Sequence[Sequence[Flavor]], name: str) -> bool:
@@ -258,10 +295,25 @@ def _sum(groups: Sequence[Sequence[Flavor]], name: str) -> float:
 
 
 def _offered(groups: Sequence[Sequence[Flavor]], name: str) -> str:
-    offers = [(flavor.name, flavor.most[name]) for group in groups for flavor in group if name in flavor.most]
+    offers = [flavor for group in groups for flavor in group if name in flavor.most]
     if not offers:
         return "none"
-    return " and ".join(f"{shown(name, most)} in flavor {flavor}" for flavor, most in offers)
+    return " and ".join(f"{shown(name, each.most[name])} in flavor {each.name}{_closed(each)}" for each in offers)
+
+
+def _closed(flavor: Flavor) -> str:
+    """Return which pods a flavour's taints and labels keep off; empty for none."""
+    if not flavor.closed_to:
+        return ""
+    if len(flavor.closed_to) > 1:
+        return " (closed to all pods by its taints or labels)"
+    return f" (closed to pods that {'train' if True in flavor.closed_to else 'do not train'} by its taints or labels)"
+
+
+def _look(groups: Sequence[Sequence[Flavor]]) -> list[str]:
+    """Return the line that shows the flavours which are closed to pods."""
+    names = dict.fromkeys(flavor.name for group in groups for flavor in group if flavor.closed_to)
+    return [f"kubectl get resourceflavors {' '.join(names)} --output yaml"] if names else []
 
 
 def shown(name: str, amount: float) -> str:

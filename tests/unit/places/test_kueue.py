@@ -13,6 +13,7 @@ from infra.places.cluster.manifests import pod_parts, ray_cluster
 from infra.places.cluster.manifests.queue import QUEUE_LABEL
 from infra.places.kubernetes import inspection
 from infra.places.kubernetes.place import ExistingCluster
+from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, Api, node, serving, trust_without_certificate
 from tests.unit.kueue_objects import group
 from tests.unit.results import make_result
@@ -128,6 +129,29 @@ def test_what_kueue_did_to_the_project_is_told(cluster: tuple[Api, Any]) -> None
     assert said.endswith(waits["message"])
 
 
+@pytest.mark.parametrize(("state", "condition"), [("Ready", "Admitted"), ("Pending", "Finished")])
+def test_a_check_that_keeps_the_project_waiting_is_told(
+    cluster: tuple[Api, Any], wording: Wording, state: str, condition: str
+) -> None:
+    """An administrator may add checks to quota; not one that let it start, or after it ended."""
+    api, client = cluster
+    labels = pod_parts.labels("baseline", **{pod_parts.RUN_LABEL: "baseline-1"})
+    spec = {"queueName": "training", "podSets": [{"template": {"metadata": {"labels": labels}}}]}
+    check = {"name": "nodes", "state": "Pending", "message": "no capacity", "lastTransitionTime": "10:02"}
+    status = {"conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "10:01"}]}
+    metadata = {"name": "w", "uid": "w", "ownerReferences": [{"name": "baseline-1"}]}
+    found = {"metadata": metadata, "spec": spec, "status": {**status, "admissionChecks": [check]}}
+    api.put(f"/apis/{SERVED}", "workloads", found, NAMESPACE)
+    ((key, said),) = kueue.troubles(client, NAMESPACE).items()
+
+    assert "w 10:02" == key
+    wording("cluster", said)
+    check["state"] = state
+    status["conditions"].append({"type": condition, "status": "True", "lastTransitionTime": "10:03"})
+    api.put(f"/apis/{SERVED}", "workloads", found, NAMESPACE)
+    assert {} == kueue.troubles(client, NAMESPACE)
+
+
 def test_without_kueue_nothing_was_evicted(cluster: tuple[Api, Any]) -> None:
     """As after it was removed."""
     del cluster[0].objects["/apis/kueue.x-k8s.io"]
@@ -179,6 +203,37 @@ def test_what_is_missing_is_refused(cluster: tuple[Api, Any]) -> None:
 
     assert len(lost) == len(set(said))
     assert all("pulumi config rm queue" in each for each in said)
+
+
+def test_a_local_queue_that_is_stopped_is_refused_without_the_right_to_see_more(cluster: tuple[Api, Any]) -> None:
+    """Its own status says so; ClusterQueues are often the administrator's to read."""
+    api, _ = cluster
+    stopped = {"type": "Active", "status": "False", "message": "LocalQueue is stopped"}
+    api.forbidden.add(f"{CLUSTER_QUEUES}/team")
+    assert [] == problems(cluster)
+    api.objects[f"{QUEUES}/training"]["status"]["conditions"] = [stopped]
+
+    (said,) = problems(cluster)
+    assert str(stopped["message"]) in said
+
+
+def test_what_is_kept_off_the_nodes_with_gpus_takes_none_of_their_flavor(cluster: tuple[Api, Any]) -> None:
+    """Ray's head is by its affinity: the CPUs of that flavour are for the pods that train."""
+    api, _ = cluster
+    labels, gpu = {"accelerator": "h100"}, "nvidia.com/gpu"
+    with_gpus = node("gpu", "64", "256Gi")
+    with_gpus["metadata"]["labels"] = labels
+    with_gpus["status"]["allocatable"][gpu] = "8"
+    api.put("/api/v1", "nodes", with_gpus)
+    flavors = {"gpus": {"cpu": "4", "memory": "64Gi", gpu: "4"}, "cpus": {"cpu": "4", "memory": "64Gi", gpu: "0"}}
+    team = queue("team", resourceGroups=[group(flavors)], namespaceSelector={})
+    api.put(f"/apis/{SERVED}", "clusterqueues", team)
+    for name, of_flavor in {"gpus": labels, "cpus": {}}.items():
+        flavor = {"metadata": {"name": name}, "spec": {"nodeLabels": of_flavor}}
+        api.put(f"/apis/{SERVED}", "resourceflavors", flavor)
+    of_gpus = {"workload": "script", "script": "examples/torch_ddp.py", "workers": "2", "workerCpus": "1"}
+
+    assert [] == problems(cluster, **of_gpus, workerGpus="1", gpuNodeSelector="accelerator=h100")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from infra.places.cluster.fit import GIB, Measurement, Size
 from infra.places.cluster.manifests import queue
 from infra.places.kubernetes import quota
 from infra.places.kubernetes.cohorts import Cohorts
+from infra.settings.pod_template import REQUIRED
+from tests.golden import Wording
 from tests.unit.kueue_objects import group
 
 GPU = "nvidia.com/gpu"
@@ -28,9 +30,11 @@ def measurement(workers: int = 2, cpus: float = 1, gpus: int = 0) -> Measurement
     return Measurement(workers, Size(cpus, GIB, gpus), Size(1, 2 * GIB), ARMS)
 
 
-def problem(asked: Measurement, found: dict[str, Any], **closed: frozenset[bool]) -> str:
+def problem(
+    asked: Measurement, found: dict[str, Any], other: dict[str, Any] | None = None, **closed: frozenset[bool]
+) -> str:
     """What is said against it; "" for nothing. `closed`: flavours that are closed to pods, by name."""
-    most = partial(Cohorts([found], []).most, "team")
+    most = partial(Cohorts([found, *([other] if other else [])], []).most, "team")
     groups = quota.flavors(found, most, lambda name: closed.get(name.replace("-", "_"), frozenset()))
     return "".join(str(each) for each in quota.too_little(found, groups, asked, GPU))
 
@@ -69,6 +73,60 @@ def test_a_flavor_is_for_the_pods_that_it_takes() -> None:
     assert quota.takes(tainted | tolerates, {})
     assert quota.takes(labelled, {"nodeSelector": {"pool": "x"}})
     assert not quota.takes(labelled, {"nodeSelector": {"accelerator": "h100"}})
+
+
+def with_affinity(*terms: list[dict[str, Any]]) -> dict[str, Any]:
+    """The spec of a pod for the nodes that match one of these terms."""
+    required = {"nodeSelectorTerms": [{"matchExpressions": expressions} for expressions in terms]}
+    return {"affinity": {"nodeAffinity": {REQUIRED: required}}}
+
+
+@pytest.mark.parametrize(
+    ("terms", "takes"),
+    [
+        ([], True),
+        ([["In", "a100"]], True),
+        ([["In", "h100"]], False),
+        ([["NotIn", "a100"]], False),
+        ([["NotIn", "h100"]], True),
+        ([["In", "h100"], ["In", "a100"]], True),
+        ([["In", "h100"], ["NotIn", "a100"]], False),
+    ],
+)
+def test_a_flavor_is_for_the_pods_whose_affinity_it_has(terms: list[list[str]], *, takes: bool) -> None:
+    """Of its own labels alone: a term about others matches, also beside one that does not."""
+    flavor = {"nodeLabels": {"accelerator": "a100"}}
+    asked = [[{"key": "accelerator", "operator": operator, "values": [value]}] for operator, value in terms]
+    elsewhere = {"key": "zone", "operator": "In", "values": ["b"]}
+
+    assert takes == quota.takes(flavor, with_affinity(*asked))
+    assert takes == quota.takes(flavor, with_affinity(*([*term, elsewhere] for term in asked)))
+    assert quota.takes(flavor, with_affinity(*asked, [elsewhere]))
+
+
+@pytest.mark.parametrize(
+    ("first", "cohort", "choice", "fits"),
+    [
+        ("0", "all", "TryNextFlavor", True),
+        ("0", "all", "MayStopSearch", False),
+        ("4", "", "TryNextFlavor", False),
+    ],
+)
+def test_who_borrows_last_is_refused_what_no_choice_of_flavors_holds(
+    first: str, cohort: str, choice: str, *, fits: bool
+) -> None:
+    """The head gets its own flavour then, and not the first."""
+    more = {"cohortName": cohort, "flavorFungibility": {"whenCanBorrow": choice}}
+    team = cluster_queue({"cpu": first, "memory": "9Gi"}, {"cpu": "1", "memory": "9Gi"}, **more)
+    other = cluster_queue({"cpu": "4", "memory": "0"}, cohortName="all") | {"metadata": {"name": "other"}}
+
+    assert fits == (not problem(measurement(), team, other))
+
+
+@pytest.mark.parametrize("closed", [{True, False}, {True}, {False}], ids=["all", "those that train", "others"])
+def test_a_flavor_that_is_closed_is_shown_as_such(closed: set[bool], wording: Wording) -> None:
+    """Its numbers alone look as if there were room."""
+    wording("cluster", problem(measurement(), cluster_queue({"cpu": "9", "memory": "9Gi"}), flavor_0=frozenset(closed)))
 
 
 def test_namespaces_are_selected_by_their_labels() -> None:

@@ -12,11 +12,17 @@ GROUP = "kueue.x-k8s.io"
 UID_LABEL = f"{GROUP}/job-uid"
 """The label of a Workload with the uid of the object that it is for."""
 EVICTED, ACTIVE, RESERVED, FINISHED = "Evicted", "Active", "QuotaReserved", "Finished"
+READY = "Ready"
+"""The state of an admission check that lets a workload start."""
 
 OF_RAY, OF_JOBS = "ray.io/raycluster", "batch/job"
 """Kueue's names for its integrations with RayClusters and with Jobs."""
-INTEGRATIONS = "integrations.frameworks"
-"""Where Kueue's configuration lists them."""
+TO_TAKE_KINDS = (
+    "An administrator adds that to integrations.frameworks in Kueue's configuration, and restarts Kueue; or labels the"
+    " namespace, if managedJobsNamespaceSelector there leaves it out"
+)
+"""What makes Kueue hold back a kind: its configuration lists the integrations, and a Kueue from its Helm chart suspends
+nothing in namespaces that it does not select."""
 PODSET_LABEL = f"{GROUP}/podset"
 """The label that Kueue adds to the template of pods that it admits."""
 SUSPENDED = "Suspended"
@@ -147,6 +153,12 @@ def _trouble(workload: Object) -> tuple[Mapping[str, str], str]:
         return conditions[EVICTED], f"evicted by Kueue ({reason}){what}"
     if reserved["status"] == "False" and FINISHED not in conditions:
         return reserved, f"waits in queue {workload['spec']['queueName']}: {reserved['message']}"
+    checks = workload.get("status", {}).get("admissionChecks", ())
+    waits_for = [each for each in checks if reserved["status"] == "True" and each["state"] != READY]
+    if waits_for and FINISHED not in conditions:
+        check, queue = waits_for[0], workload["spec"]["queueName"]
+        state = f"{check['name']} is {check['state']}: {check.get('message', '')}".removesuffix(": ")
+        return check, f"waits in queue {queue} for an admission check: {state}"
     return reserved, ""
 
 
