@@ -7,8 +7,9 @@ Groups are told by where a test is: pytest-xdist's own mark adds them to names, 
 One after another tests need no groups.
 
 `--without-slow` skips the tests that are marked `slow`, and the last lines say how to run them. `make test` sets it.
-CI's time is limited: with `--slow-until`, a Unix time, a group's slow tests come last, and so do groups of slow tests,
-in random order, so that each has its day. Those that would begin later are skipped; `tools.tiers` names them.
+CI's time is limited: with `--begin-until`, a Unix time, unit tests all run, and come before what does not train. Other
+files come in random order, so that each has its day, and slow tests last. What would begin later is skipped, and
+`tools.tiers` names its files.
 """
 
 import os
@@ -37,9 +38,10 @@ WITHOUT_SLOW = "--without-slow"
 COMMAND = "`make test SLOW=1`"
 LEFT_OUT = f"slow: {COMMAND} runs it"
 """Why a test was skipped that `make test` leaves out; `tools.tiers` counts by it."""
-SLOW_UNTIL = "--slow-until"
-LATE = "late: no slow test begins after --slow-until"
-"""Why a slow test was skipped that would have begun too late; `tools.tiers` names it."""
+BEGIN_UNTIL = "--begin-until"
+LATE = f"late: it would have begun after {BEGIN_UNTIL}"
+"""Why a test was skipped for lack of time; `tools.tiers` names its file."""
+UNIT = "tests/unit/"
 TRAIN = ("tests/training/", "tests/script/", "tests/search/")
 """How the names of tests begin that train for real."""
 BESIDE = (
@@ -68,7 +70,7 @@ def group_of(name: str) -> str:
 def _place(item: pytest.Item) -> int:
     if item.nodeid.startswith(TRAIN):
         return 0
-    if not item.nodeid.startswith("tests/unit/"):
+    if not item.nodeid.startswith(UNIT):
         return 1
     return 2 if group_of(item.nodeid) == "unit" else 3
 
@@ -81,20 +83,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=LEFT_OUT))
     if hasattr(config, "workerinput"):
         items.sort(key=_place)
-    if until := config.getoption(SLOW_UNTIL):
-        _put_slow_last(items, random.Random(until))  # noqa: S311 - the same order in each process
+    if until := config.getoption(BEGIN_UNTIL):
+        _put_what_may_be_late_last(items, random.Random(until))  # noqa: S311 - the same order in each process
 
 
-def _put_slow_last(items: list[pytest.Item], shuffled: random.Random) -> None:
-    slow = {item: item.nodeid.split("::")[0] for item in items if item.get_closest_marker("slow")}
-    days = {file: shuffled.random() for file in sorted(set(slow.values()))}
-    items.sort(key=lambda item: days[slow[item]] if item in slow else -1)
+def _put_what_may_be_late_last(items: list[pytest.Item], shuffled: random.Random) -> None:
+    days = {file: shuffled.random() for file in sorted({item.nodeid.split("::")[0] for item in items})}
+
+    def key(item: pytest.Item) -> tuple[int, bool, float]:
+        if item.nodeid.startswith(UNIT):
+            return 1, False, 0
+        slow = item.get_closest_marker("slow") is not None
+        return 0 if group_of(item.nodeid) == "trains" else 2, slow, days[item.nodeid.split("::")[0]]
+
+    items.sort(key=key)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a slow test that would begin too late."""
-    until = item.config.getoption(SLOW_UNTIL)
-    if until and time.time() > until and item.get_closest_marker("slow"):
+    """Skip a test that would begin too late."""
+    until = item.config.getoption(BEGIN_UNTIL)
+    if until and time.time() > until and not item.nodeid.startswith(UNIT):
         pytest.skip(LATE)
 
 
@@ -122,10 +130,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Load
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The flag that rewrites the golden files, and those that leave slow tests out."""
+    """The flag that rewrites the golden files, and those that leave tests out."""
     parser.addoption(FLAG, action="store_true", help="rewrite tests/golden with what the tests that pass print")
     parser.addoption(WITHOUT_SLOW, action="store_true", help="skip the tests that are marked `slow`")
-    parser.addoption(SLOW_UNTIL, type=float, metavar="TIME", help="put slow tests last, skip those that begin later")
+    parser.addoption(BEGIN_UNTIL, type=float, metavar="TIME", help="skip what would begin later, but for unit tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:

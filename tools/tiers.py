@@ -1,6 +1,6 @@
 """Reads what `make test SLOW=1` ran. Fails when a tier of tests has none that passed, and when a test was left out.
 
-Slow tests for which CI had no time are named.
+The files of tests for which CI had no time are named.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tools.setup.project import ROOT, ToolError, run_main
 # whole cluster's programs. Their tests say what is absent.
 MAY_BE_SKIPPED = frozenset({"apiserver", "cluster", "image", "metrics", "platform"})
 LEFT_OUT = "slow: "  # how the reason begins of a test that `make test` leaves out: tests/conftest.py
-LATE = "late: "  # and of a slow one that would have begun after `--slow-until`
+LATE = "late: "  # and of one that would have begun after `--begin-until`
 MOST_WHY = 1000  # characters of why a test failed
 
 
@@ -65,8 +65,9 @@ def failed(report: Path) -> list[str]:
 
 
 def late(report: Path) -> list[str]:
-    """Return the names of the slow tests for which there was no time."""
-    return sorted(f"{case.get('classname')}::{case.get('name')}" for case in cases(report) if outcome(case) == "late")
+    """Return the files with tests for which there was no time, and how many of each."""
+    files = Counter(case.get("classname", "") for case in cases(report) if outcome(case) == "late")
+    return [f"{file}: {count}" for file, count in sorted(files.items())]
 
 
 def outcome(case: ElementTree.Element) -> str:
@@ -91,8 +92,9 @@ def table(counts: dict[str, Counter[str]], sums: dict[str, float]) -> str:
 
 
 def not_run(tiers: list[str], counts: dict[str, Counter[str]]) -> list[str]:
-    """The tiers of which nothing passed, though nothing excuses them."""
-    return [tier for tier in tiers if tier not in MAY_BE_SKIPPED and not counts.get(tier, Counter())["passed"]]
+    """The tiers of which nothing passed, though nothing excuses them: nor was there no time for them."""
+    ran = {tier for tier, outcomes in counts.items() if outcomes["passed"] or outcomes["late"]}
+    return [tier for tier in tiers if tier not in MAY_BE_SKIPPED | ran]
 
 
 def main() -> int:
@@ -105,7 +107,7 @@ def main() -> int:
     counts = count(report)
     print("\n".join([table(counts, seconds(report)), *failed(report)]))
     if without_time := late(report):
-        print("\n  ".join(["slow tests for which there was no time:", *without_time]))
+        print("\n  ".join(["tests for which there was no time:", *without_time]))
     sys.stdout.flush()
     missing = not_run(tiers_of(ROOT / "tests"), counts)
     if missing:

@@ -50,9 +50,9 @@ class Read(NamedTuple):
     """JSON texts by name, as the image's generator and the program give them."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
-    """Ray has done its work, and still runs: counters go on."""
+    """Ray has done its work, and still runs: counters go on. It takes a third of a CPU: not longer than is needed."""
     if find_library("nvidia-ml"):
         pytest.skip("panels of GPUs have data here: the table of docs/metrics.md is of a machine without one")
     if prometheus.program() is None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import BESIDE, COMMAND, LATE, LEFT_OUT, SLOW_UNTIL, TOGETHER, TRAIN, WITHOUT_SLOW, group_of
+from tests.conftest import BEGIN_UNTIL, BESIDE, COMMAND, LATE, LEFT_OUT, TOGETHER, TRAIN, WITHOUT_SLOW, group_of
 from tools import tiers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,18 +70,24 @@ def test_slow_tests_are_left_out_by_name_where_that_is_asked_for(tmp_path: Path,
 
 @pytest.mark.parametrize("processes", [(), ("-n", "2")], ids=["alone", "two processes"])
 @pytest.mark.parametrize("ahead", [60, -1], ids=["in time", "late"])
-def test_a_slow_test_comes_last_and_does_not_begin_late(tmp_path: Path, processes: tuple[str, ...], ahead: int) -> None:
-    """Nor do its fixtures. The time is in pytest's own variable, which is not passed to what tests start."""
+def test_what_may_be_late_comes_last_and_does_not_begin_late(
+    tmp_path: Path, processes: tuple[str, ...], ahead: int
+) -> None:
+    """Nor do its fixtures; unit tests always run. The time is in pytest's variable, which what tests start has not."""
     (tmp_path / "tests/training").mkdir(parents=True)
+    (tmp_path / "tests/unit").mkdir()
     text = (
         "import os, pytest\n@pytest.fixture\ndef made(): open('made', 'w').close()\n"
         "@pytest.mark.slow\ndef test_1(made): assert os.path.exists('ran')\n"
-        "def test_2(): open('ran', 'w').close()\ndef test_3(): assert 'PYTEST_ADDOPTS' not in os.environ\n"
+        "def test_2(): open('ran', 'w').close()\n"
     )
     (tmp_path / "tests/training/test_a.py").write_text(text)
-    shown = run_pytest(tmp_path, *processes, "-rs", addopts=f"{SLOW_UNTIL}={time.time() + ahead:.0f}")
+    (tmp_path / "tests/unit/test_b.py").write_text(
+        "import os\ndef test_3(): assert 'PYTEST_ADDOPTS' not in os.environ\n"
+    )
+    shown = run_pytest(tmp_path, *processes, "-rs", addopts=f"{BEGIN_UNTIL}={time.time() + ahead:.0f}")
 
-    assert ("3 passed" if ahead > 0 else "2 passed") in shown
+    assert ("3 passed" if ahead > 0 else "1 passed") in shown
     assert (tmp_path / "made").exists() == (ahead > 0)
     assert (LATE in shown) == (ahead < 0)
 
