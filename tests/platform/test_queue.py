@@ -17,9 +17,10 @@ from infra.places.cluster.manifests.jobs import job as job_of
 from infra.places.cluster.manifests.pods import pods_of
 from infra.places.cluster.manifests.queue import QUEUE_LABEL
 from infra.places.kubernetes import quota
+from infra.settings.settings import Settings
 from tests.apiserver import control_plane
 from tests.golden import Wording
-from tests.platform.cluster import Cluster, until
+from tests.platform.cluster import GPU, Cluster, until
 from tests.platform.queues import (
     API,
     HIGH,
@@ -119,6 +120,32 @@ def test_a_run_that_an_update_left_in_the_queue_can_be_ended(project: Project, c
     project.pulumi("cancel", "--yes")
     project.up()
     assert seconds_of(project)["queued"] < WAITS_SECONDS
+
+
+@pytest.mark.parametrize("is_admitted", [False, True])
+def test_an_update_that_was_stopped_in_the_queue_goes_on(
+    project: Project, cluster: Cluster, team: str, *, is_admitted: bool
+) -> None:
+    """While the RayCluster waits; once Kueue has admitted it, which it writes then, after a refresh."""
+    project.configure(workers="2")
+    give_result(cluster, 2)
+    give(cluster, team, {**ROOMY, "cpu": "1"})
+    with project.running_up() as started:
+        until(lambda: workloads(cluster, "RayCluster"), 90)
+        os.kill(started.pid, signal.SIGINT)
+        assert started.wait(120)
+    if is_admitted:
+        give(cluster, team, ROOMY)
+        until(lambda: 2 == cluster.ray_status().get("readyWorkerReplicas"))
+        assert 'conflict with "kueue"' in project.up(ok=False)
+        project.pulumi("refresh", "--yes", "--skip-preview")
+        project.up()
+    else:
+        with project.running_up() as started:
+            until(lambda: "ray-training-cluster updating" in project.shown(), 90)
+            give(cluster, team, ROOMY)
+            assert 0 == started.wait(120)
+    project.up("--expect-no-changes")
 
 
 @pytest.mark.slow
@@ -224,6 +251,49 @@ def test_the_check_gives_flavors_as_kueue_does(cluster: Cluster, team: str) -> N
         kube.create(cluster.api, cluster.path("batch/v1/jobs"), job)
         until(lambda: [False] == [reserved(each) for each in workloads(cluster, "Job")])
         cluster.remove()
+
+
+def test_the_head_takes_nothing_of_a_flavor_that_its_affinity_keeps_it_off(cluster: Cluster, team: str) -> None:
+    """Nor does the check count it there: the CPUs beside GPUs are for the pods that train."""
+    spec = {"nodeLabels": {"accelerator": "h100"}}
+    kube.apply(cluster.api, f"/apis/{API}/resourceflavors/gpus", of("ResourceFlavor", "gpus", spec))
+    flavors = {"gpus": {**ROOMY, "cpu": "4", GPU: "4"}, "default": {**ROOMY, "cpu": "4", GPU: "0"}}
+    give(cluster, team, {}, resourceGroups=[group(flavors)])
+    of_gpus = {"workload": "script", "script": "examples/torch_ddp.py", "workerGpus": "1", "workerCpus": "1"}
+    asked = stack(cluster, workers="2", nativeArm="true", gpuNodeSelector="accelerator=h100", **of_gpus)
+
+    assert [] == list(quota.problems(cluster.api, asked))
+    assert admitted_beside_ray(cluster, asked, "native")
+
+
+@pytest.mark.parametrize("choice", ["TryNextFlavor", "MayStopSearch"])
+def test_who_borrows_last_gets_another_flavor(cluster: Cluster, team: str, choice: str) -> None:
+    """The head has the second flavour's one CPU then, and the others all that the cohort lends of the first."""
+    small = of("ResourceFlavor", "small", {"nodeLabels": POOL})
+    kube.apply(cluster.api, f"/apis/{API}/resourceflavors/small", small)
+    lender = group({"small": {"cpu": "4", "memory": "99Gi"}})
+    give(cluster, "lender", {}, resourceGroups=[lender], cohortName="all")
+    own = group({"small": {"cpu": "0", "memory": "99Gi"}, "default": {"cpu": "1", "memory": "99Gi"}})
+    fungible = {"whenCanBorrow": choice}
+    give(cluster, team, {}, resourceGroups=[own], cohortName="all", flavorFungibility=fungible)
+    asked = stack(cluster, workers="2", nativeArm="true")
+    until(lambda: quota_of(cluster, "lender").get("status", {}).get("conditions"))
+
+    fits = not list(quota.problems(cluster.api, asked))
+    assert (choice == "TryNextFlavor") == fits == admitted_beside_ray(cluster, asked, "native")
+    kube.delete(cluster.api, f"/apis/{API}/clusterqueues/lender")
+
+
+def admitted_beside_ray(cluster: Cluster, asked: Settings, arm: str) -> bool:
+    """Make the RayCluster, which is admitted, and a run of an arm; return whether that is, too."""
+    pods, labels = pods_of(asked), {QUEUE_LABEL: QUEUE}
+    cluster.make_ray_cluster(ray_cluster.spec(pods.ray_cluster), labels)
+    until(lambda: [True] == [reserved(each) for each in workloads(cluster, "RayCluster")])
+    (plan,) = [plan for plan in plan_runs(asked) if plan.arm == arm]
+    job = {"metadata": {"name": arm, "labels": labels}, "spec": job_of(plan, pods.jobs)}
+    kube.create(cluster.api, cluster.path("batch/v1/jobs"), job)
+    (admitted,) = until(lambda: [each for each in map(reserved, workloads(cluster, "Job")) if each is not None])
+    return bool(admitted)
 
 
 def give_flavors(cluster: Cluster, name: str, cpus: dict[str, str]) -> None:
