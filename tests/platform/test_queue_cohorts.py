@@ -27,9 +27,11 @@ MAXIMUM = re.compile(r"maximum capacity \((\w+)\)")
 
 @pytest.fixture
 def tree(cluster: Cluster, team: str) -> Iterator[Callable[..., None]]:
-    """Makes the ClusterQueue of the team and another one, both in the cohort `inner`, and Cohorts with quotas."""
+    """Makes the ClusterQueue of the team and another one, both in the cohort `inner`, and Cohorts with quotas; those of
+    the test before are gone, which would lend theirs."""
 
     def make(own: str, other: str, name: str = "cpu", stop: str = "None", **cohorts: dict[str, Any]) -> None:
+        until(lambda: not any("deletionTimestamp" in each["metadata"] for each in kueue.cohorts(cluster.api, API)[0]))
         more = {} if name == "cpu" else {"cpu": "64"}
         for cohort, spec in cohorts.items():
             of_all = {key: value for key, value in spec.items() if key != "quota"}
