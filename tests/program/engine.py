@@ -59,7 +59,7 @@ def _compiled() -> Path:
 class Project:
     """One copy; `up` and its like are the CLI's commands, run to their end."""
 
-    def __init__(self, folder: Path, cli: Path, *, stub: bool, seconds: float = 240) -> None:
+    def __init__(self, folder: Path, cli: Path, *, stub: bool, seconds: float = 480) -> None:
         self._seconds = seconds
         self.folder = folder / "p"
         self.folder.mkdir()

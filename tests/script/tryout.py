@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.stacks import OWN_PYTHON
 from tools.tryout import request
 from tools.tryout.run_arm import Outcome, run
@@ -18,6 +20,8 @@ from training.workloads.script.recognise import recognise
 
 PROJECT = Path(__file__).resolve().parents[2]
 EXAMPLES = PROJECT / "examples"
+SECONDS = 600
+"""The time for one run, which may have to wait for another one's lock."""
 NO_ENVIRONMENT = f"there is no {OWN_PYTHON} (its line is in stacks/Pulumi.torch.yaml), and %s names no other with %s"
 NO_TREES = NO_ENVIRONMENT % ("TRY_TREES_PYTHON", "XGBoost, LightGBM and Ray")
 NO_RLLIB = NO_ENVIRONMENT % ("TRY_RLLIB_PYTHON", "RLlib and PyTorch")
@@ -108,9 +112,15 @@ def run_one(
 def measure_one(path: Path, arm: str, folder: Path, *flags: str, python: str = sys.executable) -> TrainingResult:
     """One run as an update makes it; its files are in `folder`."""
     command = [sys.executable, "-m", f"training.{arm}", "--workload=script", f"--result={folder / 'result.json'}"]
-    done = subprocess.run(
+    with subprocess.Popen(
         [*command, f"--script={path}", f"--python={python}", *flags],
-        cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert 0 == done.returncode, (done.stdout + done.stderr)[-3000:]
+        cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as run_of_arm:  # fmt: skip
+        try:
+            printed, _ = run_of_arm.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            run_of_arm.terminate()  # killed, it would leave its ranks and their Ray
+            printed, _ = run_of_arm.communicate(timeout=60)
+            pytest.fail(f"not within {SECONDS} s: {printed[-3000:]}")
+    assert 0 == run_of_arm.returncode, printed[-3000:]
     return result.read(folder / "result.json")
