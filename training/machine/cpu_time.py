@@ -111,15 +111,16 @@ class CpuTime:
         processes = {process.pid: process for process in read if process}
         if self._root not in processes:
             return
-        below = _below({pid: process for pid, process in processes.items() if pid not in self._run})
-        self._keep({pid: processes[pid] for known in self._run if known in processes for pid in _family(known, below)})
+        known = {pid for pid, process in self._run.items() if pid in processes and _is_same(process, processes[pid])}
+        below = _below({pid: process for pid, process in processes.items() if pid not in known})
+        self._keep({each: processes[each] for pid in known for each in _family(pid, below)})
         self._strangers = every - self._run.keys()
 
     def _keep(self, now: dict[int, Process]) -> None:
         """Processes of the run. What those that ended had is lost, as far as the next before them did not get it."""
         had: dict[int, int] = {}
         for pid, process in self._run.items():
-            if pid not in now or now[pid].started != process.started:
+            if pid not in now or not _is_same(process, now[pid]):
                 heir = process.parent
                 while heir not in now and heir in self._run:
                     heir = self._run[heir].parent
@@ -176,6 +177,11 @@ def most_of_others(before: Reading, now: Reading) -> list[tuple[str, float]]:
         taken[kind] = taken.get(kind, 0.0) + seconds - (earlier if earlier <= seconds else 0.0)
     cpus = [(name, seconds / (now.at - before.at)) for name, seconds in taken.items()]
     return sorted(cpus, key=lambda name_and_cpus: -name_and_cpus[1])
+
+
+def _is_same(before: Process, now: Process) -> bool:
+    """Return whether a number still is that of the same process: the system gives those of ended ones anew."""
+    return before.started == now.started
 
 
 def _below(processes: dict[int, Process]) -> dict[int, list[int]]:

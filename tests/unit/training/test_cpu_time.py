@@ -159,6 +159,30 @@ def test_a_number_that_is_given_anew_is_another_process(machine: Machine) -> Non
     assert 20 == round((times.read().run - before.run) / TICK)
 
 
+@pytest.mark.parametrize(("parent", "runs"), [(SPINNER, 500), (ARM, 570)], ids=["another program's", "the run's own"])
+def test_a_number_that_is_given_anew_between_whole_readings_is_whose_parent_s(
+    machine: Machine, parent: int, runs: int
+) -> None:
+    """A program that gets the number of the run's ended process computes for itself, and so do its children."""
+    times = reader(machine)
+    before, child = times.read(), 200
+    machine.take(RANK, 500)
+    machine.write()
+    times.follow()
+    machine.end(RANK, None)
+    machine.parents |= {RANK: parent, child: RANK}
+    machine.take(RANK, 60)
+    machine.take(child, 10)
+    for _ in range(2):
+        machine.write()
+        stat = machine.proc / str(RANK) / "stat"
+        stat.write_text(stat.read_text().replace(f" {10 * RANK} 0 0", " 99999 0 0"))
+        times.follow()
+    now = times.read()
+
+    assert runs == round((now.run - before.run) / TICK)
+
+
 @pytest.mark.parametrize("absent", ["stat", str(GUARD)])
 def test_a_system_that_does_not_say_it_is_an_error(machine: Machine, absent: str) -> None:
     """And nobody takes it for 0."""
