@@ -9,7 +9,7 @@ from compare.measurement import Measurement, Run
 from compare.value import Check
 from compare.words import enumerated
 from training.contract.arms import counted
-from training.contract.gpu_use import GpuUse
+from training.contract.gpu_use import NOTICEABLE_SHARE, GpuUse
 
 
 def as_asked(measurement: Measurement) -> dict[str, Check]:
@@ -49,17 +49,28 @@ def _unknown(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def throttled_in_some(measurement: Measurement) -> str:
-    """Return that GPUs were held back in some arms and not in others; "" if in none or in all of them."""
+    """Return that GPUs were held back in some arms, and in others were not or are not known to have been; "" if in none
+    or in all of them."""
     reasons = {arm: _held_back(measurement.by_arm[arm]) for arm in measurement.arms}
-    slowed, free = [arm for arm, why in reasons.items() if why], [arm for arm, why in reasons.items() if not why]
-    if not slowed or not free:
+    slowed = [arm for arm, why in reasons.items() if why]
+    unknown = [arm for arm, why in reasons.items() if not why and not _is_known(measurement.by_arm[arm])]
+    free = [arm for arm in reasons if arm not in (*slowed, *unknown)]
+    if not slowed or not (free or unknown):
         return ""
     why = ", ".join(sorted({reason for arm in slowed for reason in reasons[arm]}))
-    return f"GPUs of {enumerated(slowed)} were held back ({why}), and those of {enumerated(free)} were not"
+    least = f"{NOTICEABLE_SHARE:.0%}".replace("%", " %")
+    in_less = f", and those of {enumerated(free)} in less" if free else ""
+    not_known = f"; of {enumerated(unknown)} it is not known" if unknown else ""
+    return f"GPUs of {enumerated(slowed)} were held back in {least} of the samples or more ({why}){in_less}{not_known}"
 
 
 def _held_back(runs: Sequence[Run]) -> set[str]:
     return {why for run in runs for gpu in _gpus(run) for why in gpu.held_back}
+
+
+def _is_known(runs: Sequence[Run]) -> bool:
+    """Return whether it is known of every rank whether its GPU was held back."""
+    return all(worker.gpu and worker.gpu.throttled is not None for run in runs for worker in run.result.workers)
 
 
 def _gpus(run: Run) -> list[GpuUse]:

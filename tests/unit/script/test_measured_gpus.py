@@ -121,14 +121,23 @@ def test_gpus_of_which_nothing_is_known_are_not_refused(measured: Callable[..., 
 
 @pytest.mark.parametrize(
     ("shares", "is_said"),
-    [({"ray": 0.5}, True), ({"ray": 0.01}, False), ({"ray": 0.5, "native": 0.4, "baseline": 0.1}, False)],
-    ids=["one arm", "hardly", "all arms"],
+    [
+        ({"ray": 0.5}, True),
+        ({"ray": 0.01}, False),
+        ({"ray": 0.5, "native": 0.4, "baseline": 0.1}, False),
+        ({"ray": 0.5, "native": None}, True),
+        ({"ray": 0.5, "native": None, "baseline": None}, True),
+        ({"native": None}, False),
+    ],
+    ids=["one arm", "hardly", "all arms", "another is not known", "no other is known", "nobody's is known to be"],
 )
 def test_throttling_in_some_arms_alone_is_said(
-    measured: Callable[..., Comparison], shares: dict[str, float], is_said: bool, wording: Wording
+    measured: Callable[..., Comparison], shares: dict[str, float | None], is_said: bool, wording: Wording
 ) -> None:
-    """Throttled in all of them, what is compared is the same hardware in the same state."""
-    found = compared(measured, **{arm: {"throttled": {"power cap": share}} for arm, share in shares.items()})
+    """Throttled in all of them, what is compared is the same hardware in the same state. Of an arm of which the driver
+    said nothing, nothing is said."""
+    changes = {arm: {"throttled": share and {"power cap": share}} for arm, share in shares.items()}
+    found = compared(measured, **changes)
 
     assert is_said == ("verdict.gpuThrottling" in found.reasons)
     assert found.checks["gpusAsAsked"] is True
