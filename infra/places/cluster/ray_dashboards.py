@@ -9,6 +9,8 @@ import base64
 import binascii
 import json
 import zlib
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import pulumi
@@ -74,8 +76,7 @@ class RayDashboardsProvider(Provider):
     def delete(self, _id: str, props: dict[str, Any]) -> None:
         """Delete the ConfigMaps. Raises KubeError."""
         api = kube.connect(props["kubeconfig"])
-        for name in json.loads(props["digests"]):
-            kube.delete(api, f"{_path(props['namespace'])}/{name}")
+        _delete(api, props["namespace"], json.loads(props["digests"]))
 
 
 def pod_of(placement: Placement) -> Manifest:
@@ -96,17 +97,25 @@ def _unpacked(log: str) -> dict[str, str]:
 
 
 def _create(api: Any, namespace: str, texts: dict[str, str]) -> dict[str, str]:
-    """Create a ConfigMap for each dashboard; one that is there has the same contents, as its name says."""
-    digests = {}
+    """Create a ConfigMap for each dashboard; one that is there has the same contents, as its name says. If one is
+    refused, none stays: no state would have the names."""
+    digests: dict[str, str] = {}
     for name, text in texts.items():
         item = monitoring.dashboard_object(f"ray-{name}", text)
-        digests[item["metadata"]["name"]] = item["metadata"]["annotations"][monitoring.DIGEST_ANNOTATION]
         try:
             kube.create(api, _path(namespace), item)
         except KubeError as error:
             if error.status != 409:
+                with suppress(KubeError):  # of the two the first is told
+                    _delete(api, namespace, digests)
                 raise
+        digests[item["metadata"]["name"]] = item["metadata"]["annotations"][monitoring.DIGEST_ANNOTATION]
     return digests
+
+
+def _delete(api: Any, namespace: str, names: Iterable[str]) -> None:
+    for name in names:
+        kube.delete(api, f"{_path(namespace)}/{name}")
 
 
 def _path(namespace: str) -> str:

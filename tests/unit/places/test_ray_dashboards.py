@@ -73,6 +73,24 @@ def test_they_are_config_maps_until_it_is_deleted(tmp_path: Path, monkeypatch: p
         assert not [path for path in api.objects if "/configmaps/" in path]
 
 
+@pytest.mark.parametrize("answers", [True, False], ids=["a quota", "a server that is gone then"])
+def test_where_one_is_refused_none_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
+    """By a quota, say: no state has the names of those before, so nothing would ever delete them. What is told is the
+    refusal."""
+    prints(monkeypatch, f"{packed(TEXTS)}\n")
+    folder = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+    with serving(tmp_path) as (api, kubeconfig):
+
+        def refuse_more(made: dict[str, Any]) -> None:
+            api.forbidden |= {folder} | (set() if answers else {f"{folder}/{made['metadata']['name']}"})
+
+        api.on_create = refuse_more
+        with pytest.raises(NoDashboardsError, match=f"{folder} is forbidden"):
+            RayDashboardsProvider().create(props(kubeconfig))
+
+        assert answers == (not [path for path in api.objects if "/configmaps/" in path])
+
+
 def test_another_image_is_asked_again() -> None:
     """And nothing else."""
     old = props("one")
