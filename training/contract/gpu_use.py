@@ -23,7 +23,7 @@ class GpuUse:
     """Highest clock of its processors."""
     samples: list[list[float | None]] = field(default_factory=list)
     """[seconds since the first, percent of the time busy, watts, clock of its processors in MHz, bytes in use by all
-    processes], about once a second."""
+    processes], about once a second while steps are made: each when a step was just handed to it."""
     throttled: dict[str, float] | None = None
     """Share of the samples in which its clocks were held back, by reason; empty if they never were."""
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests import nvml
+from tests.unit.script.test_facts import rank
+from training.contract.gpu_use import UNKNOWN
 from training.workloads.script.observe import device_clock, gpu_use, state, torch_steps, torch_weights
 from training.workloads.script.observe.device_clock import FIRST_STEPS, DeviceClock
 from training.workloads.script.step_clock import FIRST_WAITED, SeenPass, StepClock, step_clock
@@ -15,15 +17,17 @@ from training.workloads.script.step_clock import FIRST_WAITED, SeenPass, StepClo
 class Machine:
     """A program that hands steps to a device, and the device, which computes them one after another."""
 
-    def __init__(self, host: float, device: float) -> None:
+    def __init__(self, host: float, device: float, hook: float = 0.0) -> None:
         self.now = self.free = 0.0
-        self.host, self.device = host, device
+        self.host, self.device, self.hook = host, device, hook
+        self.hook_seconds = 0.0
+        """What the observer took, which is in no clock."""
         self.waits = 0
         self.computed: list[float] = []
         """When each step was computed."""
         self.handed_over: list[float] = []
         """When the program had handed over each step."""
-        self.clock = DeviceClock(lambda: self.now)
+        self.clock = DeviceClock(lambda: self.now - self.hook_seconds, self)
         self.clock.begin(self.synchronise)
 
     def synchronise(self) -> None:
@@ -38,6 +42,8 @@ class Machine:
         self.computed.append(self.free)
         self.handed_over.append(self.now)
         self.clock.end_step(len(self.computed), last)
+        self.now += self.hook
+        self.hook_seconds += self.hook
 
     def validate(self, seconds: float) -> None:
         """A pass over the training data has ended, and the program does something else."""
@@ -81,6 +87,34 @@ def test_a_step_takes_what_the_device_takes(host: float, device: float) -> None:
     assert device <= sum(clock.timed) / len(clock.timed) <= (1 + MOST_COST) * device
     assert len(clock.timed) >= 600 - FIRST_STEPS - machine.clock.every
     assert clock.settled_after >= FIRST_STEPS - 1
+
+
+@pytest.mark.parametrize(("host", "device"), [(0.002, 0.100), (0.0001, 0.010), (0.003, 0.005)])
+def test_what_the_observer_does_while_the_device_computes_is_not_subtracted(host: float, device: float) -> None:
+    """It delays nobody: without it the program would wait longer. A run that is not observed takes the same time."""
+    observed, alone = Machine(host, device, hook=0.001), Machine(host, device)
+    for _ in range(600):
+        observed.step(last=600)
+        alone.step(last=600)
+    steps, expected = observed.clocked().timed, alone.clocked().timed
+
+    assert sum(expected) / len(expected) == pytest.approx(sum(steps) / len(steps), rel=0.002)
+    assert alone.now == pytest.approx(observed.now - observed.hook_seconds, rel=0.002)
+
+
+@pytest.mark.parametrize(("host", "device"), [(0.010, 0.001), (0.010, 0.0099), (0.010, 0.010)])
+def test_what_the_observer_does_while_the_device_waits_for_the_program_is_subtracted(
+    host: float, device: float
+) -> None:
+    """As on CPUs: a run that is not observed would be so much shorter."""
+    observed, alone = Machine(host, device, hook=0.001), Machine(host, device)
+    for _ in range(600):
+        observed.step(last=600)
+        alone.step(last=600)
+    steps, expected = observed.clocked().timed, alone.clocked().timed
+
+    assert sum(expected) / len(expected) == pytest.approx(sum(steps) / len(steps), rel=0.002)
+    assert pytest.approx(0.6) == observed.hook_seconds
 
 
 def test_a_device_that_waits_for_the_program_is_seldom_waited_for() -> None:
@@ -134,7 +168,7 @@ def test_ranks_that_choose_differently_wait_at_steps_of_each_other() -> None:
 
 def test_without_a_device_nothing_is_waited_for() -> None:
     """A training on CPUs has the clock that it had."""
-    clock = DeviceClock(lambda: 0.0)
+    clock = DeviceClock(lambda: 0.0, SimpleNamespace(hook_seconds=0.0))
     clock.end_step(1)
     clock.end_pass(1)
 
@@ -192,6 +226,17 @@ def test_the_gpu_of_a_rank_is_told_by_its_uuid(torch: Any, monkeypatch: pytest.M
         device["gpu"][key] for key in ("uuid", "name", "backend", "peakMemoryBytes")
     )
     assert 1 == len(device["gpu"]["samples"])
+
+
+def test_a_pytorch_that_does_not_say_which_gpu_it_is_is_the_reason(torch: Any) -> None:
+    """Before 2.4: that a GPU computes is known, and nothing else of it."""
+    torch.get_device_properties = lambda _: SimpleNamespace(name="Some 80GB")
+    torch_steps._after_step(optimizer_on("cuda"))
+    seen = rank(0, 1, device=state.current().device.to_dict())
+
+    assert UNKNOWN == seen.gpu
+    assert {"gpu"} == set(seen.gpu_reasons)
+    assert "uuid" in seen.gpu_reasons["gpu"]
 
 
 def test_a_graph_that_is_recorded_is_not_waited_for(torch: Any) -> None:

@@ -324,7 +324,7 @@ def parse(data: dict[str, Any]) -> Observation:
         device_marks=_marks(data),
         device_every=device.get("every"),
         gpu=_gpu(device),
-        gpu_reasons=(device.get("gpu") or {}).get("reasons", {}),
+        gpu_reasons=_gpu_reasons(device),
         parts=_parts(data),
         cpu_waits={name: CpuWait.of(read) for name, read in (data.get("cpuWaits") or {}).items()} or None,
         pod=RankPod(**{field.name: pod[camel(field.name)] for field in fields(RankPod)}) if pod else None,
@@ -336,6 +336,12 @@ def _gpu(device: dict[str, Any]) -> GpuUse | None:
         return None
     gpu = device["gpu"]
     return GpuUse(**{each.name: gpu[camel(each.name)] for each in fields(GpuUse)}) if gpu else UNKNOWN
+
+
+def _gpu_reasons(device: dict[str, Any]) -> dict[str, str]:
+    if gpu := device.get("gpu"):
+        return dict(gpu["reasons"])
+    return {"gpu": device["noGpu"]} if device.get("noGpu") else {}
 
 
 def _marks(data: dict[str, Any]) -> tuple[tuple[int, float], ...] | None:

@@ -4,6 +4,9 @@ The device is waited for at the window's edges (the first step, the end of a pas
 wanted step) and after every k steps. A wait costs at most what the program takes to hand over a step, because the
 device is idle until it has the next one. So k is chosen in the first steps for less than a hundredth of a step, as a
 power of two: ranks that choose differently wait at steps of each other.
+
+What the observer's hooks take while the device computes delays nobody: without them the program would wait longer. So
+it is none of the observer's time, and stays in the script's clock, as far as a wait is longer than after a single step.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from .gpu_use import GpuUse
 from .work import is_looked_at
@@ -23,19 +26,32 @@ FIRST_STEPS = 9
 """Steps after each of which the device is waited for: from their lengths k is chosen, and they are not timed."""
 
 
+class _Observer(Protocol):
+    hook_seconds: float
+    """What its hooks took, which is not in the script's clock."""
+
+
 class DeviceClock:
     """The steps after which the device was waited for, and when it had computed them."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], observer: _Observer) -> None:
         self.marks: list[tuple[int, float]] = []
         """(steps, seconds of the script's clock at which the device had computed them)."""
         self.every = 1
         """Steps from one wait to the next."""
         self.gpu: GpuUse | None = None
-        self._now = now
+        self.no_gpu = ""
+        """Reason why it is not known which GPU it is."""
+        self._now, self._observer = now, observer
         self._synchronise: Callable[[], Any] | None = None
         self._handed_over: list[float] = []
         """Seconds from the end of a wait until the program had handed over the next step."""
+        self._waits: list[float] = []
+        """Seconds of the wait for each mark."""
+        self._usual_wait = 0.0
+        """Seconds of a wait after a single step."""
+        self._busy_since = 0.0
+        """What the hooks had taken when the device got its first step after a wait."""
         self._is_after_edge = False
 
     @property
@@ -52,6 +68,8 @@ class DeviceClock:
         if self._synchronise is None:
             return
         since = steps - (self.marks[-1][0] if self.marks else 0)
+        if since == 1:
+            self._busy_since = self._observer.hook_seconds
         if self.marks and steps <= FIRST_STEPS:
             self._handed_over.append(self._now() - self.marks[-1][1])
         if steps <= FIRST_STEPS or since >= self.every or self._is_after_edge or steps == last or is_looked_at(steps):
@@ -70,8 +88,15 @@ class DeviceClock:
 
     def _wait(self, steps: int) -> None:
         assert self._synchronise is not None  # noqa: S101
+        began = self._now()
         self._synchronise()
+        waited = self._now() - began
+        if steps > FIRST_STEPS:
+            beside = self._observer.hook_seconds - self._busy_since
+            self._observer.hook_seconds -= min(beside, max(0.0, waited - self._usual_wait))
+        self._busy_since = self._observer.hook_seconds
         if not self.marks or steps > self.marks[-1][0]:
+            self._waits.append(waited)
             self.marks.append((steps, self._now()))
 
     def _choose(self) -> None:
@@ -79,6 +104,7 @@ class DeviceClock:
         later = self.marks[FIRST_STEPS // 2 :]
         waited_step = statistics.median(b[1] - a[1] for a, b in zip(later, later[1:]))  # noqa: B905, RUF007
         handed_over = statistics.median(self._handed_over[FIRST_STEPS // 2 :])
+        self._usual_wait = statistics.median(self._waits[FIRST_STEPS // 2 :])
         step = max(handed_over, waited_step - handed_over)  # without a wait one goes on beside the other
         while self.every * MOST_COST * step < handed_over:
             self.every *= 2
@@ -88,4 +114,5 @@ class DeviceClock:
         if not self.is_used:
             return None
         gpu = self.gpu.to_dict() if self.gpu else None
-        return {"every": self.every, "marks": [list(mark) for mark in self.marks], "gpu": gpu}
+        marks = [list(mark) for mark in self.marks]
+        return {"every": self.every, "marks": marks, "gpu": gpu, "noGpu": self.no_gpu}

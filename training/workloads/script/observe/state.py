@@ -84,7 +84,7 @@ class State:
         self.own_seconds = 0.0
         """What the observer took between two steps or after the last, beside the hooks."""
         self.parts = StepParts(self._script_seconds)
-        self.device = DeviceClock(self._script_seconds)
+        self.device = DeviceClock(self._script_seconds, self)
         self.input_wait = InputWait()
         self._looking_seconds = 0.0
         self.own_passes: list[Pass] = []

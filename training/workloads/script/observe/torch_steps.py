@@ -89,7 +89,7 @@ def _begin_device(now: state.State, optimizer: Any) -> None:
             peak = functools.partial(cuda.max_memory_reserved, on_cuda[0])
             now.device.gpu = GpuUse(uuid, _backend(), peak)
         except Exception as error:  # noqa: BLE001 (PyTorch before 2.4 has no uuid)
-            state.note(f"which GPU it is could not be observed: {error!r}")
+            now.device.no_gpu = f"PyTorch does not say which GPU it is; 2.4 and newer do: {error!r}"
 
 
 def _backend() -> str | None:
