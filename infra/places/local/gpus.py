@@ -1,5 +1,7 @@
 """Whether this machine has the GPUs that workers need."""
 
+import os
+
 from infra.settings.draft import Draft
 from infra.settings.problem import Problem, set_line
 from training.contract.arms import counted
@@ -8,12 +10,16 @@ from training.machine import gpus
 REMOVE = "pulumi config rm workerGpus"
 
 
-def too_few_here(draft: Draft) -> list[Problem]:
-    """Return that this machine has fewer GPUs than the workers need."""
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def unusable_here(draft: Draft) -> list[Problem]:
+    """Return that this machine has fewer GPUs than the workers need, or that this environment hides those that they
+    would take."""
     needed = draft.recipe.workers * draft.recipe.worker_gpus
     here, why = gpus.why_too_few(needed)
     if not why:
-        return []
+        return _hidden(draft, needed)
     fewer = [set_line("workers", here)] if here else []
     return [
         Problem(
@@ -22,3 +28,26 @@ def too_few_here(draft: Draft) -> list[Problem]:
             fixes=(*fewer, REMOVE),
         )
     ]
+
+
+def _hidden(draft: Draft, needed: int) -> list[Problem]:
+    """A run takes the first GPUs of the machine. Who shares it with others is given some of them by this variable."""
+    visible = os.environ.get(VISIBLE)
+    if visible is None:
+        return []
+    named = [each.strip() for each in visible.split(",")]
+    hidden = [uuid for number, uuid in enumerate(gpus.first(needed)) if not _names(named, number, uuid)]
+    if not hidden:
+        return []
+    return [
+        Problem(
+            f"{draft.shown('workerGpus')} takes the first {counted(needed, 'GPU')} of this machine, and {VISIBLE} is"
+            f" {visible!r}, so {', '.join(hidden)} may be somebody else's",
+            fixes=(f"unset {VISIBLE}", REMOVE),
+        )
+    ]
+
+
+def _names(named: list[str], number: int, uuid: str) -> bool:
+    """CUDA takes numbers, and UUIDs of which the end may be left out."""
+    return any(each == str(number) or (each.startswith("GPU-") and uuid.startswith(each)) for each in named)

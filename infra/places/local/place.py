@@ -12,7 +12,7 @@ import psutil
 import pulumi
 
 from infra.doctor import GIB, Finding
-from infra.places.local.gpus import too_few_here
+from infra.places.local.gpus import unusable_here
 from infra.places.local.measurement import ProcessMeasurement, common
 from infra.places.local.run import TrainingRun
 from infra.plan import RunPlan, Site, storage_of
@@ -59,8 +59,8 @@ class Local:
         Remark what workers share although each has CPUs of its own, and what the CPU lacks.
         """
         shared = _oversubscription(draft)
-        too_few = too_few_here(draft) if draft.recipe.worker_gpus else []
-        unfit = [*([Problem(shared, liftable=True)] if shared else []), *too_few, *_open_ports(draft)]
+        no_gpus = unusable_here(draft) if draft.recipe.worker_gpus else []
+        unfit = [*([Problem(shared, liftable=True)] if shared else []), *no_gpus, *_open_ports(draft)]
         return Judgement(unfit=unfit, remarks=[text for text in [_sharing(draft), _emulated(draft)] if text])
 
     def site(self, settings: Settings) -> Site:  # noqa: ARG002

@@ -125,6 +125,7 @@ def test_this_machine_has_gpus_for_all_workers(
     values = {key: value for key, value in asked(tmp_path).items() if key not in THERE} | {"workers": "3"}
     python = {"versions": {"python": "3.11.7", "torch": torch, "ray": "2.60.0"}, "modules": ["torch", "ray"]}
     monkeypatch.setattr(python_environment, "_probed", lambda _: python)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if "+cpu" in torch:
         assert "workerGpus" == only_problem(machine(64, 256), **values).key
         return
@@ -136,6 +137,30 @@ def test_this_machine_has_gpus_for_all_workers(
     assert "pulumi config set workers 2" in two.refused_at_up[0]
     wording("settings", two.refused_at_up[0], "two")
     wording("settings", nothing.refused_at_up[0], "none")
+
+
+@pytest.mark.parametrize(
+    ("visible", "hidden"),
+    [(None, []), ("0,1", []), ("1, 0", []), (f"{nvml.uuid(2)[:-1]},{nvml.uuid(1)}", []), ("0", [2]), ("7,1", [1]),
+     ("", [1, 2]), ("-1", [1, 2])],
+)  # fmt: skip
+def test_gpus_that_this_environment_hides_are_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording, visible: str | None, hidden: list[int]
+) -> None:
+    """On a machine that is shared they are somebody else's; an update is refused."""
+    values = {key: value for key, value in asked(tmp_path).items() if key not in THERE} | {"workers": "2"}
+    python = {"versions": {"python": "3.11.7", "torch": "2.9.1", "ray": "2.60.0"}, "modules": ["torch", "ray"]}
+    monkeypatch.setattr(python_environment, "_probed", lambda _: python)
+    monkeypatch.setattr(gpus, "LIBRARY", str(nvml.library()))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    refused = parse(values, machine(64, 256)).refused_at_up
+
+    assert hidden == [number for number in (1, 2) if any(nvml.uuid(number) in text for text in refused)]
+    assert len(refused) == bool(hidden)
+    if visible == "0":
+        wording("settings", refused[0])
 
 
 @pytest.mark.parametrize("key", ["gpuResource", "runtimeClass", "gpuNodeSelector", "gpuTolerations"])
