@@ -42,11 +42,12 @@ class MachineUse:
     stack_cpu_seconds: float
     """CPU time of Pulumi and of the processes that started the run."""
     other_cpu_seconds: float
-    """CPU time of all other programs; 0 if it is below the resolution."""
+    """CPU time of all other programs, and what is said of `resolution_seconds`."""
     stolen_seconds: float
     """CPU time that the host of this virtual machine gave to other guests."""
     resolution_seconds: float
-    """Largest error of these numbers: the system counts in ticks, each process in whole ones."""
+    """Largest error of these numbers: the system counts in ticks, each process in whole ones; and what a process of the
+    run that nobody waited for had after it was last read, less than a second before its end, counts as others'."""
 
     @property
     def other_cpus(self) -> float:

@@ -47,7 +47,8 @@ class Reading:
     stack: float
     """Time of the processes that started the run, and of Pulumi's other programs."""
     resolution: float
-    """Largest error of these numbers: a tick for each process that is counted separately."""
+    """Largest error of these numbers: a tick for each process that is counted separately, and what processes that
+    nobody waited for can have had since they were last read: it is in `programs` alone."""
     others: dict[int, tuple[str, float]]
     """Name and seconds, by process number."""
 
@@ -69,6 +70,9 @@ class CpuTime:
         """Numbers of all other processes."""
         self._lost = 0
         """Ticks of ended processes that no other process was credited with."""
+        self._unread = 0.0
+        """CPU seconds that these can have had after they were last read."""
+        self._kept_at = time.monotonic()
 
     def read(self) -> Reading:
         """Now. Raises OSError or ValueError where this system does not say it."""
@@ -94,7 +98,7 @@ class CpuTime:
             stolen=stolen * self._tick,
             run=(ran + self._lost) * self._tick,
             stack=stack * self._tick,
-            resolution=(len(known) + len(self._cpus)) * self._tick,
+            resolution=(len(known) + len(self._cpus)) * self._tick + self._unread,
             others={
                 pid: (process.name, process.own * self._tick) for pid, process in processes.items() if pid not in known
             },
@@ -126,10 +130,14 @@ class CpuTime:
                     heir = self._run[heir].parent
                 heir = heir if heir in now else self._root
                 had[heir] = had.get(heir, 0) + process.own + process.ended
+        kept_at, lost = time.monotonic(), 0
         for heir, ticks in had.items():
             got = now[heir].ended - (self._run[heir].ended if heir in self._run else 0)
-            self._lost += max(0, ticks - got)
-        self._run = now
+            lost += max(0, ticks - got)
+        if lost:
+            self._lost += lost
+            self._unread += (kept_at - self._kept_at) * len(self._cpus)
+        self._run, self._kept_at = now, kept_at
 
     def _of_cpus(self) -> tuple[int, int]:
         """Ticks of programs, and stolen ones."""

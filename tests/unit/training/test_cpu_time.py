@@ -159,6 +159,30 @@ def test_a_number_that_is_given_anew_is_another_process(machine: Machine) -> Non
     assert 20 == round((times.read().run - before.run) / TICK)
 
 
+@pytest.mark.parametrize(("heir", "unread"), [(None, 0.4 * 2), (ARM, 0.0)], ids=["nobody waits", "its parent waits"])
+def test_what_a_process_had_after_it_was_last_read_is_in_the_resolution(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, heir: int | None, unread: float
+) -> None:
+    """Where nobody waits for it, that counts as another program's: on each CPU as much as time has passed, at most."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    times = reader(machine)
+    before = times.read()
+    machine.take(RANK, 500)
+    machine.write()
+    now[0] = 10.0
+    times.follow()
+    machine.take(RANK, 40)
+    machine.end(RANK, heir)
+    machine.write()
+    now[0] = 10.4
+    after = times.read()
+
+    assert (540 if heir else 500) == round((after.run - before.run) / TICK)
+    assert 540 == round((after.programs - before.programs) / TICK)
+    assert unread - TICK == pytest.approx(after.resolution - before.resolution)  # there is one process less
+
+
 @pytest.mark.parametrize(("parent", "runs"), [(SPINNER, 500), (ARM, 570)], ids=["another program's", "the run's own"])
 def test_a_number_that_is_given_anew_between_whole_readings_is_whose_parent_s(
     machine: Machine, parent: int, runs: int
