@@ -75,9 +75,10 @@ class RayClusterSettings:
 
 
 def spec(settings: RayClusterSettings) -> Manifest:
-    """The spec of the RayCluster. Ray is told the number of GPUs: KubeRay knows NVIDIA's own resource alone."""
+    """The spec of the RayCluster. Ray is told the number of GPUs: KubeRay knows NVIDIA's own resource alone, and a head
+    beside GPUs would count those that NVIDIA's runtime shows to every container of an image with CUDA."""
     gpus = settings.placement.gpus
-    of_gpus = {"num-gpus": str(gpus.number)} if gpus else {}
+    of_gpus, of_head = ({"num-gpus": str(gpus.number)}, {"num-gpus": "0"}) if gpus else ({}, {})
     always = 0 if settings.per_run else settings.workers
     head = _template(settings, "ray-head", settings.head, ports=_head_ports())
     return {
@@ -85,7 +86,7 @@ def spec(settings: RayClusterSettings) -> Manifest:
         "authOptions": {"mode": "token"},
         "headGroupSpec": {
             "serviceType": "ClusterIP",
-            "rayStartParams": {"num-cpus": "0", "dashboard-host": ALL_ADDRESSES, **_store()},
+            "rayStartParams": {"num-cpus": "0", "dashboard-host": ALL_ADDRESSES, **of_head, **_store()},
             "template": head,
         },
         **(_autoscaled(head["spec"], settings.idle_seconds) if settings.idle_seconds is not None else {}),

@@ -40,7 +40,7 @@ TRAIN, DO_NOT = ("baseline", "native", "worker"), ("ray", "head")
 
 
 def test_pods_that_train_have_the_gpus_and_the_others_none() -> None:
-    """As limits, which are the requests; Ray counts them, too."""
+    """As limits, which are the requests; Ray counts them, and none that its head sees on Minikube's one node."""
     pods, made = specs(workerGpus="1", gpuResource="example.com/gpu", runtimeClass="nvidia")
     resources = {name: spec["containers"][0]["resources"] for name, spec in made.items()}
 
@@ -53,8 +53,9 @@ def test_pods_that_train_have_the_gpus_and_the_others_none() -> None:
     for name in DO_NOT:
         assert "example.com/gpu" not in resources[name]["limits"]
         assert "runtimeClassName" not in made[name]
-    (workers,) = ray_cluster.spec(pods.ray_cluster)["workerGroupSpecs"]
-    assert "1" == workers["rayStartParams"]["num-gpus"]
+    cluster = ray_cluster.spec(pods.ray_cluster)
+    groups = (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])
+    assert ["0", "1"] == [group["rayStartParams"]["num-gpus"] for group in groups]
 
 
 def test_only_pods_that_train_tolerate_the_taint_of_gpu_nodes() -> None:
@@ -100,6 +101,7 @@ def test_the_user_s_terms_stay_beside_the_label() -> None:
 @pytest.mark.parametrize("name", [*TRAIN, *DO_NOT])
 def test_without_gpus_no_pod_changes(name: str) -> None:
     """Nothing of this is in them: the golden manifests hold the rest."""
-    _, made = specs()
+    pods, made = specs()
 
     assert "gpu" not in str(made[name]).lower().replace("cuda", "")
+    assert "num-gpus" not in str(ray_cluster.spec(pods.ray_cluster))
