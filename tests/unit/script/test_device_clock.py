@@ -228,6 +228,28 @@ def test_the_gpu_of_a_rank_is_told_by_its_uuid(torch: Any, monkeypatch: pytest.M
     assert 1 == len(device["gpu"]["samples"])
 
 
+@pytest.mark.parametrize(
+    ("backend", "of_devices"),
+    [("nccl", "cuda:nccl"), ("undefined", "cpu:gloo,cuda:nccl"), ("cpu:gloo,cuda:nccl", "cpu:gloo,cuda:nccl")],
+)
+def test_the_backend_is_that_of_gpus(
+    torch: Any, monkeypatch: pytest.MonkeyPatch, backend: str, of_devices: str
+) -> None:
+    """As PyTorch 2.15 says them: of a group made without naming a backend its own is `undefined`."""
+    group = SimpleNamespace(get_backend=lambda: backend, get_backend_config=lambda: of_devices)
+    group.is_available = group.is_initialized = lambda: True
+    group.get_rank, group.get_world_size = lambda: 0, lambda: 2
+    monkeypatch.setitem(sys.modules, "torch.distributed", group)
+    monkeypatch.setattr(gpu_use, "LIBRARY", "/no/such.so")
+    torch.get_device_properties = lambda _: SimpleNamespace(uuid="1")
+    torch.max_memory_reserved = lambda _: 0
+    torch_steps._after_step(optimizer_on("cuda"))
+    device = state.current().device.to_dict()
+
+    assert device is not None
+    assert "nccl" == device["gpu"]["backend"]
+
+
 def test_a_pytorch_that_does_not_say_which_gpu_it_is_is_the_reason(torch: Any) -> None:
     """Before 2.4: that a GPU computes is known, and nothing else of it."""
     torch.get_device_properties = lambda _: SimpleNamespace(name="Some 80GB")

@@ -93,11 +93,15 @@ def _begin_device(now: state.State, optimizer: Any) -> None:
 
 
 def _backend() -> str | None:
-    """Return the library by which ranks exchange gradients; None for a rank alone."""
+    """Return the library by which ranks exchange a GPU's gradients; None for a rank alone.
+
+    A group that was made without naming one, or with one for each kind of device, has no such name itself.
+    """
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
-    return str(distributed.get_backend())
+    of_devices = dict(each.split(":", 1) for each in str(distributed.get_backend_config()).split(",") if ":" in each)
+    return of_devices.get("cuda", str(distributed.get_backend()))
 
 
 def _synchronise(cuda: Any, devices: list[Any]) -> None:
