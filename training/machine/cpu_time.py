@@ -123,17 +123,17 @@ class CpuTime:
     def _keep(self, now: dict[int, Process]) -> None:
         """Processes of the run. What those that ended had is lost, as far as the next before them did not get it."""
         had: dict[int, int] = {}
-        for pid, process in self._run.items():
-            if pid not in now or not _is_same(process, now[pid]):
-                heir = process.parent
-                while heir not in now and heir in self._run:
-                    heir = self._run[heir].parent
-                heir = heir if heir in now else self._root
-                had[heir] = had.get(heir, 0) + process.own + process.ended
+        going_on = {pid for pid, process in self._run.items() if pid in now and _is_same(process, now[pid])}
+        for pid in self._run.keys() - going_on:
+            process = self._run[pid]
+            heir = process.parent
+            while heir not in going_on and heir in self._run:
+                heir = self._run[heir].parent
+            heir = heir if heir in going_on else self._root
+            had[heir] = had.get(heir, 0) + process.own + process.ended
         kept_at, lost = time.monotonic(), 0
         for heir, ticks in had.items():
-            got = now[heir].ended - (self._run[heir].ended if heir in self._run else 0)
-            lost += max(0, ticks - got)
+            lost += max(0, ticks - (now[heir].ended - self._run[heir].ended))
         if lost:
             self._lost += lost
             self._unread += (kept_at - self._kept_at) * len(self._cpus)

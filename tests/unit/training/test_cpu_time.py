@@ -159,6 +159,25 @@ def test_a_number_that_is_given_anew_is_another_process(machine: Machine) -> Non
     assert 20 == round((times.read().run - before.run) / TICK)
 
 
+def test_a_parent_s_number_that_is_given_anew_inherits_nothing(machine: Machine) -> None:
+    """What the first one's children had before is not counted again."""
+    times = reader(machine)
+    for pid, ticks in {ARM: 10, RANK: 50}.items():
+        machine.take(pid, ticks)
+    machine.ended[ARM] = 100
+    machine.write()
+    before = times.read()
+    machine.end(RANK, None)
+    machine.end(ARM, None)
+    machine.parents[ARM] = GUARD
+    machine.take(ARM, 5)
+    machine.write()
+    stat = machine.proc / str(ARM) / "stat"
+    stat.write_text(stat.read_text().replace(f" {10 * ARM} 0 0", " 99999 0 0"))
+
+    assert 5 == round((times.read().run - before.run) / TICK)
+
+
 @pytest.mark.parametrize(("heir", "unread"), [(None, 0.4 * 2), (ARM, 0.0)], ids=["nobody waits", "its parent waits"])
 def test_what_a_process_had_after_it_was_last_read_is_in_the_resolution(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, heir: int | None, unread: float
