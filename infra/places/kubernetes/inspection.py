@@ -42,6 +42,7 @@ OPERATOR_SELECTOR = f"app.kubernetes.io/name={CHART}"
 CRD_NAMES = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io")
 ENDPOINTS = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 _WATCH = "--watch-namespace="
+_FIRST_PROMETHEUS = "kubectl get prometheus --all-namespaces --output=jsonpath='{.items[0].metadata.namespace}'"
 
 
 def problems(api: Any, settings: Settings) -> list[Problem]:
@@ -52,6 +53,7 @@ def problems(api: Any, settings: Settings) -> list[Problem]:
         *_operator(api, settings),
         *_priority_class(api, settings),
         *_pod_monitors(api, settings),
+        *_readers(api, settings),
         *integrations.problems(api, settings),
         *quota.problems(api, settings),
         *_fit(api, settings),
@@ -233,6 +235,25 @@ def _pod_monitors(api: Any, settings: Settings) -> Iterator[Problem]:
         f"monitoring is {EXISTING}, and this cluster has no PodMonitors ({POD_MONITOR_CRD}): no Prometheus Operator"
         " is installed",
         fixes=ways,
+    )
+
+
+def _readers(api: Any, settings: Settings) -> Iterator[Problem]:
+    """Find that nobody is where the Prometheus that exists should be. Somebody who may not read it is let through."""
+    cluster = settings.of_cluster
+    if cluster.monitoring != EXISTING:
+        return
+    try:
+        if kube.find(api, f"/api/v1/namespaces/{cluster.monitoring_namespace}"):
+            return
+    except KubeError as error:
+        if error.status != 403:
+            raise
+        return
+    yield Problem(
+        f"monitoringNamespace is {cluster.monitoring_namespace}, and this cluster has no such namespace: network"
+        " policies would open Ray's ports to nobody; it is the namespace of your Prometheus",
+        fixes=(f'pulumi config set monitoringNamespace "$({_FIRST_PROMETHEUS})"', set_line("monitoring", PROMETHEUS)),
     )
 
 

@@ -183,6 +183,7 @@ def test_pod_monitors_must_be_there(cluster: tuple[Api, Any], status: int, count
     """Without a Prometheus Operator nothing would read one; who may not read its CRDs is let through."""
     api, client = cluster
     crds = "/apis/apiextensions.k8s.io/v1"
+    api.put("/api/v1", "namespaces", {"metadata": {"name": "monitoring"}})
     if status == 200:
         api.put(crds, "customresourcedefinitions", {"metadata": {"name": POD_MONITOR_CRD}})
     if status == 403:
@@ -191,6 +192,27 @@ def test_pod_monitors_must_be_there(cluster: tuple[Api, Any], status: int, count
     problems = found(client, monitoring="existing")
 
     assert count == len(problems)
+    if problems:
+        wording("cluster", str(problems[0]))
+
+
+@pytest.mark.parametrize(("status", "count"), [(404, 1), (403, 0), (200, 0)])
+def test_the_namespace_of_the_prometheus_must_be_there(
+    cluster: tuple[Api, Any], status: int, count: int, wording: Wording
+) -> None:
+    """It would read nothing, and nobody would say why; one that may not be read is let through."""
+    api, client = cluster
+    crds = "/apis/apiextensions.k8s.io/v1"
+    api.put(crds, "customresourcedefinitions", {"metadata": {"name": POD_MONITOR_CRD}})
+    if status == 200:
+        api.put("/api/v1", "namespaces", {"metadata": {"name": "observing"}})
+    if status == 403:
+        api.forbidden.add("/api/v1/namespaces/observing")
+
+    problems = found(client, monitoring="existing", monitoringNamespace="observing")
+
+    assert count == len(problems)
+    assert "observing" not in str(found(client, monitoring="prometheus", monitoringNamespace="observing"))
     if problems:
         wording("cluster", str(problems[0]))
 
