@@ -260,7 +260,8 @@ def cluster(name: str, folder: Path) -> Iterator[tuple[dict[str, str], list[str]
     with kube_api.serving(folder, None if owned else certificate(folder)) as (api, path):
         for node in ("one", "two"):
             api.put("/api/v1", "nodes", kube_api.node(node, cpu="64", memory="256Gi"))
-        api.put("/api/v1", "namespaces", {"metadata": {"name": "shop"}})
+        for namespace in ("shop", "monitoring"):  # the second of a Prometheus
+            api.put("/api/v1", "namespaces", {"metadata": {"name": namespace}})
         pod_monitors = {"metadata": {"name": "podmonitors.monitoring.coreos.com"}}  # of a Prometheus Operator
         api.put("/apis/apiextensions.k8s.io/v1", "customresourcedefinitions", pod_monitors)
         if owned:
