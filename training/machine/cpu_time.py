@@ -131,9 +131,8 @@ class CpuTime:
                 heir = self._run[heir].parent
             heir = heir if heir in going_on else self._root
             had[heir] = had.get(heir, 0) + process.own + process.ended
-        kept_at, lost = time.monotonic(), 0
-        for heir, ticks in had.items():
-            lost += max(0, ticks - (now[heir].ended - self._run[heir].ended))
+        kept_at = time.monotonic()
+        lost = sum(max(0, ticks - (now[heir].ended - self._run[heir].ended)) for heir, ticks in had.items())
         if lost:
             self._lost += lost
             self._unread += (kept_at - self._kept_at) * len(self._cpus)

@@ -89,13 +89,18 @@ def test_a_step_takes_what_the_device_takes(host: float, device: float) -> None:
     assert clock.settled_after >= FIRST_STEPS - 1
 
 
+def trained(host: float, device: float, hook: float = 0.0) -> Machine:
+    """A machine that has made 600 steps."""
+    machine = Machine(host, device, hook)
+    for _ in range(600):
+        machine.step(last=600)
+    return machine
+
+
 @pytest.mark.parametrize(("host", "device"), [(0.002, 0.100), (0.0001, 0.010), (0.003, 0.005)])
 def test_what_the_observer_does_while_the_device_computes_is_not_subtracted(host: float, device: float) -> None:
     """It delays nobody: without it the program would wait longer. A run that is not observed takes the same time."""
-    observed, alone = Machine(host, device, hook=0.001), Machine(host, device)
-    for _ in range(600):
-        observed.step(last=600)
-        alone.step(last=600)
+    observed, alone = trained(host, device, hook=0.001), trained(host, device)
     steps, expected = observed.clocked().timed, alone.clocked().timed
 
     assert sum(expected) / len(expected) == pytest.approx(sum(steps) / len(steps), rel=0.002)
@@ -107,10 +112,7 @@ def test_what_the_observer_does_while_the_device_waits_for_the_program_is_subtra
     host: float, device: float
 ) -> None:
     """As on CPUs: a run that is not observed would be so much shorter."""
-    observed, alone = Machine(host, device, hook=0.001), Machine(host, device)
-    for _ in range(600):
-        observed.step(last=600)
-        alone.step(last=600)
+    observed, alone = trained(host, device, hook=0.001), trained(host, device)
     steps, expected = observed.clocked().timed, alone.clocked().timed
 
     assert sum(expected) / len(expected) == pytest.approx(sum(steps) / len(steps), rel=0.002)
