@@ -208,27 +208,26 @@ def _priority_class(api: Any, settings: Settings) -> Iterator[Problem]:
     Somebody who may not read it is let through.
     """
     name = settings.of_cluster.pod_template.spec.get("priorityClassName")
-    try:
-        if not name or kube.find(api, f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}"):
-            return
-    except KubeError as error:
-        if error.status != 403:
-            raise
+    if not name or not _is_absent(api, f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}"):
         return
     ways = ("kubectl get priorityclasses", "pulumi config rm podTemplate")
     yield Problem(f"the cluster has no PriorityClass {name}, which the file of podTemplate names", fixes=ways)
 
 
-def _pod_monitors(api: Any, settings: Settings) -> Iterator[Problem]:
-    """Find that the cluster has no PodMonitors. Somebody who may not read its CRDs is let through."""
-    if settings.of_cluster.monitoring != EXISTING:
-        return
+def _is_absent(api: Any, path: str) -> bool:
+    """Return whether the cluster lacks an object; False for somebody who may not read it. Raises KubeError."""
     try:
-        if kube.find(api, f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{POD_MONITOR_CRD}"):
-            return
+        return kube.find(api, path) is None
     except KubeError as error:
         if error.status != 403:
             raise
+        return False
+
+
+def _pod_monitors(api: Any, settings: Settings) -> Iterator[Problem]:
+    """Find that the cluster has no PodMonitors. Somebody who may not read its CRDs is let through."""
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{POD_MONITOR_CRD}"
+    if settings.of_cluster.monitoring != EXISTING or not _is_absent(api, path):
         return
     ways = (set_line("monitoring", PROMETHEUS), "pulumi config rm monitoring")
     yield Problem(
@@ -241,14 +240,7 @@ def _pod_monitors(api: Any, settings: Settings) -> Iterator[Problem]:
 def _readers(api: Any, settings: Settings) -> Iterator[Problem]:
     """Find that nobody is where the Prometheus that exists should be. Somebody who may not read it is let through."""
     cluster = settings.of_cluster
-    if cluster.monitoring != EXISTING:
-        return
-    try:
-        if kube.find(api, f"/api/v1/namespaces/{cluster.monitoring_namespace}"):
-            return
-    except KubeError as error:
-        if error.status != 403:
-            raise
+    if cluster.monitoring != EXISTING or not _is_absent(api, f"/api/v1/namespaces/{cluster.monitoring_namespace}"):
         return
     yield Problem(
         f"monitoringNamespace is {cluster.monitoring_namespace}, and this cluster has no such namespace: network"
