@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.docs.markdown import Command
+from tests.limits import LONGEST_SECONDS
 from tests.program.engine import ROOT, Project
 
 MORE = ("Makefile", "README.md", "docs", "policy", "report", "tools")
@@ -27,7 +28,6 @@ config:
 """
 """The stack `local` on a machine of as many CPUs as a reader may have, and with as few runs as there can be."""
 MARK = "::at "
-SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def run(project: Project, commands: Iterable[Command]) -> Ended:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=SECONDS,
+        timeout=LONGEST_SECONDS,
         check=False,
     )
     begun = [line.removeprefix(MARK) for line in done.stdout.splitlines() if line.startswith(MARK)]

@@ -30,9 +30,9 @@ def new_project(cli: Path) -> Iterator[NewProject]:
     """
     with ExitStack() as folders:
 
-        def make(*, stub: bool = True, seconds: float = 240) -> Project:
+        def make(*, stub: bool = True) -> Project:
             folder = folders.enter_context(tempfile.TemporaryDirectory(prefix="rwi", ignore_cleanup_errors=True))
-            return Project(Path(folder), cli, stub=stub, seconds=seconds)
+            return Project(Path(folder), cli, stub=stub)
 
         yield make
 

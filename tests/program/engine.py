@@ -19,6 +19,7 @@ from typing import Any
 
 import psutil
 
+from tests.limits import LONGEST_SECONDS
 from training.contract.arms import ARMS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,7 +60,7 @@ def _compiled() -> Path:
 class Project:
     """One copy; `up` and its like are the CLI's commands, run to their end."""
 
-    def __init__(self, folder: Path, cli: Path, *, stub: bool, seconds: float = 480) -> None:
+    def __init__(self, folder: Path, cli: Path, *, stub: bool, seconds: float = LONGEST_SECONDS) -> None:
         self._seconds = seconds
         self.folder = folder / "p"
         self.folder.mkdir()
@@ -219,7 +220,7 @@ def _module_of(command: list[str]) -> str:
     return command[command.index("-m") + 1] if "-m" in command[1:3] else ""
 
 
-def wait_for(promise: str, met: Callable[[], object], seconds: float = 60.0) -> None:
+def wait_for(promise: str, met: Callable[[], object], seconds: float = 240) -> None:
     """Poll until `met()` is true; fails with the promise's words."""
     deadline = time.monotonic() + seconds
     while not met():

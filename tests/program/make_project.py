@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import LONGEST_SECONDS
 from tests.program.engine import UNWRITTEN
 from training.machine import process_session
 
@@ -131,7 +132,13 @@ class Project:
     def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         """Run any command in the project's folder."""
         return subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=240, check=False
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_SECONDS,
+            check=False,
         )
 
     def shell(self, script: str) -> subprocess.CompletedProcess[str]:
@@ -140,7 +147,13 @@ class Project:
         command = ["bash", "-euc", script]
         environment = {**self.environment, "PATH": path}
         return subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=240, check=False
+            command,
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_SECONDS,
+            check=False,
         )
 
     def deployment(self) -> dict[str, object]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import LONGEST_SECONDS
 from tests.program.engine import ROOT, Project
 
 MADE_BEFORE = Path(__file__).with_name("earlier_stack.tar.gz")
@@ -70,7 +71,7 @@ def _make(project: Project, command: str) -> str:
     environment = {name: value for name, value in project.environment.items() if name not in outer}
     done = subprocess.run(
         ["make", "BOOTSTRAP=true", *shlex.split(command)],
-        cwd=project.folder, env=environment, capture_output=True, text=True, timeout=240, check=False,
+        cwd=project.folder, env=environment, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -59,7 +59,7 @@ def test_nothing_outlives_an_interrupted_run(project: Project, interrupt: Callab
     project.create_stack(repeats="1")
     project.control("native-1", "hang")
     with project.running_up() as up:
-        wait_for("the run has begun", lambda: len(project.processes("training.native")) == 1, 60)
+        wait_for("the run has begun", lambda: len(project.processes("training.native")) == 1)
         wait_for("its child has begun", lambda: any("SIG_IGN" in str(c) for c in project.survivors()))
 
         interrupt(project, up)
@@ -87,7 +87,7 @@ def test_the_first_signal_lets_the_run_finish(project: Project, number: signal.S
     project.create_stack(repeats="1")
     project.control("native-1", "wait")
     with project.running_up() as up:
-        wait_for("the run has begun", lambda: project.processes("training.native"), 60)
+        wait_for("the run has begun", lambda: project.processes("training.native"))
 
         os.killpg(up.pid, number)
         wait_for("pulumi has understood", lambda: UNDERSTOOD in project.shown())
@@ -110,7 +110,7 @@ def test_two_measurements_on_one_machine_do_not_overlap(new_project: NewProject)
     for each in (first, second):
         each.create_stack(repeats="1", nativeArm="false")
     with first.running_up() as one:
-        wait_for("the first run has begun", lambda: first.processes("training.baseline"), 60)
+        wait_for("the first run has begun", lambda: first.processes("training.baseline"))
         with second.running_up() as two:
             wait_for(
                 "the second says why it waits",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import LONGEST_SECONDS
 from tests.program.make_project import Project, processes_in, project, terminal, wait_for
 
 __all__ = ["project"]
@@ -42,7 +43,7 @@ def test_one_ctrl_c_lets_the_running_create_finish_and_keeps_it(project: Project
         wait_for(lambda: ACKNOWLEDGED in shown.output, AT_ONCE, "the press is acknowledged, with what is kept")
         time.sleep(A_SECOND_SIGNAL_WOULD_END_IT)
         project.end_sleep()
-        status = shown.process.wait(timeout=60)
+        status = shown.process.wait(timeout=LONGEST_SECONDS)
 
     assert status != 0
     assert "1 of 2" in shown.output
@@ -63,7 +64,7 @@ def test_two_ctrl_c_end_it_and_the_next_up_goes_on(project: Project) -> None:
         wait_for(lambda: ACKNOWLEDGED in shown.output, AT_ONCE, "the press is acknowledged")
         time.sleep(A_SECOND_SIGNAL_WOULD_END_IT)  # until pulumi has heard of it
         shown.press_ctrl_c()
-        shown.process.wait(timeout=60)
+        shown.process.wait(timeout=LONGEST_SECONDS)
         wait_for(lambda: not processes_in(project.folder), 10, "no process is left")
 
     assert "first-ended" not in project.marks()
@@ -90,7 +91,7 @@ def test_a_signal_to_make_alone_reaches_pulumi(project: Project, number: signal.
     wait_for(lambda: FIRST_TIME in shown.read_text(), 60, "pulumi waits for the create, and says so")
     time.sleep(A_SECOND_SIGNAL_WOULD_END_IT)
     project.end_sleep()
-    process.wait(timeout=60)
+    process.wait(timeout=LONGEST_SECONDS)
     wait_for(lambda: not processes_in(project.folder), 10, "no process is left")
 
     assert "1 of 2" in shown.read_text()
@@ -113,7 +114,7 @@ def test_nothing_is_left_of_pulumi_killed_and_the_next_up_goes_on(project: Proje
         (project.folder / "marks/first-began").unlink()
         _wait_until_first_runs(project)
         os.kill(_pulumi_pid(project), signal.SIGKILL)
-        shown.process.wait(timeout=60)
+        shown.process.wait(timeout=LONGEST_SECONDS)
 
     assert Path(f"{modes}.status").read_text().strip() != "0"
     assert Path(f"{modes}.after").read_text() == Path(f"{modes}.before").read_text()
@@ -140,7 +141,7 @@ def test_the_lock_of_a_running_update_is_left_alone(project: Project) -> None:
     second = project.make("up")
     outputs = project.make("outputs")
     project.end_sleep()
-    status = first.wait(timeout=60)
+    status = first.wait(timeout=LONGEST_SECONDS)
 
     assert second.returncode != 0
     assert {f"kill -INT {running}", "STACK=local make watch"} <= set(re.findall(r"kill.*\d|STACK=.*", second.stderr))

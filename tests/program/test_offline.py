@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.limits import LONGEST_SECONDS
 from tests.policy.plugins import OFFLINE, add_what_clusters_need
 from tests.program.conftest import NewProject
 from tests.program.engine import ROOT
@@ -45,7 +46,7 @@ def test_a_preview_needs_no_network_if_the_chart_is_there(new_project: NewProjec
         env=project.environment | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=LONGEST_SECONDS,
         check=False,
     )
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.docs import markdown
 from tests.docs.test_session import RUN_ELSEWHERE
+from tests.limits import LONGEST_SECONDS
 from tests.policy.plugins import OFFLINE, add_what_clusters_need
 from tests.program import plain
 from tests.program.engine import Project, wait_for
@@ -33,7 +34,7 @@ def test_no_sync_is_beside_a_run(project: Project, cli: Path, environment: Path)
         wait_for("a run", lambda: any(project.folder.glob("runs/local/*/progress.jsonl")))
         began = time.time()
         project.control("baseline-1", "")
-        up.wait(timeout=120)
+        up.wait(timeout=LONGEST_SECONDS)
     first = plain.calls(noted)
     project.up("--expect-no-changes")
     second = plain.calls(noted)[len(first) :]

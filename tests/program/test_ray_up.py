@@ -34,7 +34,7 @@ def head() -> Iterator[Head]:
 @pytest.fixture
 def project(new_project: NewProject, head: Head) -> Project:
     """A stack of that cluster; the example prints a password that it is given, in each of its processes."""
-    made = new_project(stub=False, seconds=900)
+    made = new_project(stub=False)
     script = made.folder.parent / "mine" / EXAMPLE
     script.parent.mkdir()
     first, rest = (ROOT / "examples" / EXAMPLE).read_text().split("\nimport ", 1)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import LONGEST_SECONDS
 from tests.program.engine import ROOT, Project, wait_for
 
 QUICK = "repeats=1 nativeArm=false epochs=1 allowOversubscription=true"
@@ -42,7 +43,7 @@ def sweep(project: Project, *axes: str, code: int = 0) -> str:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=240,
+        timeout=LONGEST_SECONDS,
         check=False,
     )
     assert code == done.returncode, done.stdout
@@ -97,10 +98,10 @@ def test_an_interrupted_sweep_goes_on(sweeping: Project) -> None:
             stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
     runs = sweeping.folder / "runs/sweep-local"
-    wait_for("the ray run waits", lambda: list(runs.glob("ray-1-*/progress.jsonl")), seconds=60)
+    wait_for("the ray run waits", lambda: list(runs.glob("ray-1-*/progress.jsonl")))
     os.kill(started.pid, signal.SIGINT)
     sweeping.control("ray-1", "")
-    code = started.wait(timeout=60)
+    code = started.wait(timeout=LONGEST_SECONDS)
     first = (sweeping.folder / "out.txt").read_text()
 
     assert 130 == code, first

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.limits import LONGEST_SECONDS
 from tests.ray_head import PYTHON, TOKEN, end, needed, running
 from tests.script.tryout import EXAMPLES, NO_TREES, PROJECT
 from tests.stacks import TREES
@@ -99,7 +100,7 @@ def test_each_pod_of_native_is_a_rank_and_the_first_has_the_result(name: str, ar
         (folder / "storage" / "mine.txt").write_text("kept")
         told = Rendezvous(addresses, rank).variable() | {FILES: str(files)}
         ranks.append(start("native", folder, name, arguments, told))
-    printed = [each.communicate(timeout=900)[0] for each in ranks]
+    printed = [each.communicate(timeout=LONGEST_SECONDS)[0] for each in ranks]
 
     assert [0, 0] == [each.returncode for each in ranks], printed[0][-3000:] + printed[1][-3000:]
     assert not (tmp_path / "pod-1" / "result.json").exists()
@@ -129,7 +130,7 @@ def test_pods_of_native_grow_the_same_trees(booster: str, tmp_path: Path) -> Non
         told = Rendezvous(addresses, rank).variable() | {FILES: str(files)}
         ranks.append(start("native", folder, "trees.py", arguments, told, python=TREES))
         time.sleep(2)
-    printed = [each.communicate(timeout=900)[0] for each in ranks]
+    printed = [each.communicate(timeout=LONGEST_SECONDS)[0] for each in ranks]
 
     assert [0, 0] == [each.returncode for each in ranks], printed[0][-3000:] + printed[1][-3000:]
     assert_two_ranks(result.read(tmp_path / "pod-0" / "result.json"))
@@ -200,7 +201,7 @@ def test_the_driver_of_a_ray_job_has_what_its_workers_did(name: str, arguments: 
         }
         driver = start("ray", folder, name, arguments, variables, "--address=auto", "--environment=COLOUR=red")
         try:
-            printed = driver.communicate(timeout=900)[0]
+            printed = driver.communicate(timeout=LONGEST_SECONDS)[0]
         finally:
             driver.kill()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import LONGEST_SECONDS
 from tests.stacks import OWN_PYTHON
 from tools.tryout import request
 from tools.tryout.run_arm import Outcome, run
@@ -20,8 +21,6 @@ from training.workloads.script.recognise import recognise
 
 PROJECT = Path(__file__).resolve().parents[2]
 EXAMPLES = PROJECT / "examples"
-SECONDS = 600
-"""The time for one run, which may have to wait for another one's lock."""
 NO_ENVIRONMENT = f"there is no {OWN_PYTHON} (its line is in stacks/Pulumi.torch.yaml), and %s names no other with %s"
 NO_TREES = NO_ENVIRONMENT % ("TRY_TREES_PYTHON", "XGBoost, LightGBM and Ray")
 NO_RLLIB = NO_ENVIRONMENT % ("TRY_RLLIB_PYTHON", "RLlib and PyTorch")
@@ -117,10 +116,10 @@ def measure_one(path: Path, arm: str, folder: Path, *flags: str, python: str = s
         cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     ) as run_of_arm:  # fmt: skip
         try:
-            printed, _ = run_of_arm.communicate(timeout=SECONDS)
+            printed, _ = run_of_arm.communicate(timeout=LONGEST_SECONDS)
         except subprocess.TimeoutExpired:
             run_of_arm.terminate()  # killed, it would leave its ranks and their Ray
-            printed, _ = run_of_arm.communicate(timeout=60)
-            pytest.fail(f"not within {SECONDS} s: {printed[-3000:]}")
+            printed, _ = run_of_arm.communicate(timeout=LONGEST_SECONDS)
+            pytest.fail(f"not within {LONGEST_SECONDS} s: {printed[-3000:]}")
     assert 0 == run_of_arm.returncode, printed[-3000:]
     return result.read(folder / "result.json")

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.limits import LONGEST_SECONDS
 from tests.unit.results import COMPARED
 from training.contract.provenance import PROJECT
 from training.contract.result import NAME, TrainingResult, read
@@ -118,7 +119,7 @@ def run(arm: str, folder: Path, arguments: str = "", recipe: SearchRecipe = RECI
     asked = f"--lr {{lr}} --width {{width}} --epochs {{epochs}} {arguments}".strip()
     flags = replace(recipe, script=str(script), script_arguments=asked).flags()
     command = [sys.executable, "-m", f"training.{arm}", "--result", str(home / NAME), *flags]
-    ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False)
+    ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False)
     return Run(ended.returncode, ended.stdout + ended.stderr, home)
 
 

@@ -264,7 +264,7 @@ def test_a_trial_whose_supervisor_is_killed_has_failed(tmp_path: Path) -> None:
     """The system kills the script with it, and its session is looked through."""
     plan = plain(tmp_path, "import subprocess\nsubprocess.Popen(['sleep', '60'])\n" + FOR_EVER)
     running = trial.start(plan, 0, {"lr": 0.1}, decides=False)
-    assert wait_until(lambda: [one for one in processes_of(plan) if one.cmdline()[:1] == ["sleep"]])  # not a fork alone
+    assert wait_until(lambda: any(one.cmdline()[:1] == ["sleep"] for one in processes_of(plan)))  # not a fork alone
     (script,) = (process for process in processes_of(plan) if "train.py" in process.cmdline())
     parent = script.parent()
     assert parent is not None

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.limits import LONGEST_SECONDS
 from tests.ray_head import TOKEN
 from tests.script.test_pods import ray_head
 from tests.search.test_arms import RECIPE, SCRIPT
@@ -97,10 +98,10 @@ def test_processes_of_optuna_s_in_two_pods_make_every_trial_once(tmp_path: Path,
     """The first pod serves the study and has the result; the other pod's trials are in it, and in no folder of its."""
     (tmp_path / "alone").mkdir()
     alone = start("baseline", tmp_path / "alone", {FILES: str(packed)})
-    of_alone = alone.communicate(timeout=120)[0]
+    of_alone = alone.communicate(timeout=LONGEST_SECONDS)[0]
     assert alone.returncode == 0, of_alone
     members = start_members(tmp_path, packed)
-    printed = [each.communicate(timeout=120)[0] for each in members]
+    printed = [each.communicate(timeout=LONGEST_SECONDS)[0] for each in members]
 
     assert [each.returncode for each in members] == [0, 0], printed
     assert not (tmp_path / "pod-1" / NAME).exists()
@@ -124,10 +125,10 @@ def test_a_pod_that_dies_leaves_no_result(tmp_path: Path, packed: Path) -> None:
     below = psutil.Process(members[1].pid).children(recursive=True)
     driver = next(each for each in below if "training.workloads.search.driver" in each.cmdline())
     driver.kill()
-    printed = members[1].communicate(timeout=60)[0]
+    printed = members[1].communicate(timeout=LONGEST_SECONDS)[0]
     of_first = psutil.Process(members[0].pid).children(recursive=True)
     members[0].send_signal(signal.SIGTERM)
-    members[0].communicate(timeout=60)
+    members[0].communicate(timeout=LONGEST_SECONDS)
 
     assert members[1].returncode == 1, printed
     assert "signal 9" in printed
@@ -141,7 +142,7 @@ def test_stopping_and_an_algorithm_work_through_the_served_study(tmp_path: Path,
     """The pods' members see each other's reports, and choose by them."""
     recipe = replace(RECIPE, epochs=20, search_scheduler="asha", search_reduction=2, search_algorithm="tpe")
     members = start_members(tmp_path, packed, recipe)
-    printed = [each.communicate(timeout=120)[0] for each in members]
+    printed = [each.communicate(timeout=LONGEST_SECONDS)[0] for each in members]
 
     assert [each.returncode for each in members] == [0, 0], printed
     search = read(tmp_path / "pod-0" / NAME).search
@@ -176,7 +177,7 @@ def test_tune_s_trials_come_back_through_ray_s_own_store(tmp_path: Path, packed:
         while not (actors := list(_actors_of(pod))):
             assert driver.poll() is None, driver.communicate()[0]
         actors[0].kill()
-        printed = driver.communicate(timeout=240)[0]
+        printed = driver.communicate(timeout=LONGEST_SECONDS)[0]
 
     assert driver.returncode == 0, printed[-4000:]
     assert PASSWORD not in printed
@@ -193,7 +194,7 @@ def test_trials_that_tune_has_stopped_come_back_too(tmp_path: Path, packed: Path
     """They end after Tune has their last report, and their numbers are taken in the store."""
     recipe = replace(RECIPE, epochs=20, search_scheduler="asha", search_reduction=2, search_algorithm="tpe")
     with on_ray(tmp_path, packed, recipe) as (driver, pod):
-        printed = driver.communicate(timeout=240)[0]
+        printed = driver.communicate(timeout=LONGEST_SECONDS)[0]
 
     assert driver.returncode == 0, printed[-4000:]
     search = read(pod / NAME).search

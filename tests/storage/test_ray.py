@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from infra.storage_role import assumed
+from tests.limits import LONGEST_SECONDS
 from tests.program.engine import ROOT
 from tests.storage.cloud import PREFIX, ROLE, Cloud
 from training.launch import environment
@@ -20,7 +21,9 @@ def test_ray_s_workers_and_its_controller_are_let_in(cloud: Cloud) -> None:
     variables = environment.let_in(os.environ, assumed(ROLE, 1, "ray-1").variables())
     command = [sys.executable, "-m", "tests.storage.ray_driver", f"{PREFIX}/of-ray"]
 
-    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
+    )
 
     assert 0 == done.returncode, done.stderr[-3000:]
     assert "['of-0', 'of-1']" in done.stdout
@@ -34,7 +37,9 @@ def test_a_torn_list_of_ray_train_s_is_removed_there(cloud: Cloud) -> None:
     variables = environment.let_in(os.environ, assumed(ROLE, 1, "ray-1").variables())
     command = [sys.executable, "-m", "tests.training.torn_list", f"{PREFIX}/of-list"]
 
-    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
+    )
 
     assert 0 == done.returncode, done.stderr[-3000:]
     assert ["whole: stays", *2 * ["torn: refused", "then: began without"]] == done.stdout.splitlines()

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import psutil
 
+from tests.limits import LONGEST_SECONDS
 from training.contract import provenance
 from training.contract.result import RAY_TOKEN
 from training.launch import environment
@@ -92,8 +93,8 @@ def command(arm: str, folder: Path, flags: list[str]) -> list[str]:
 def run_arm(arm: str, folder: Path, flags: list[str]) -> subprocess.CompletedProcess[str]:
     """An entry point as the program starts it."""
     return subprocess.run(
-        command(arm, folder, flags), cwd=PROJECT, env=ENVIRONMENT, capture_output=True, text=True, timeout=300,
-        check=False,
+        command(arm, folder, flags), cwd=PROJECT, env=ENVIRONMENT, capture_output=True, text=True,
+        timeout=LONGEST_SECONDS, check=False,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.limits import LONGEST_SECONDS
 from tests.training.conftest import Arms
 from tests.training.looked_at import FLAGS, FOREIGN, PROJECT, WORKER, run_arm
 from tests.unit.results import COMPARED
@@ -252,8 +253,8 @@ def test_saved_models_have_the_accuracy_of_their_results(
 
     judged = subprocess.run(
         [sys.executable, "-c", JUDGING, recipe, *map(str, paths)],
-        cwd=PROJECT, env=os.environ | {"TF_USE_LEGACY_KERAS": "1"}, capture_output=True, text=True, timeout=300,
-        check=True,
+        cwd=PROJECT, env=os.environ | {"TF_USE_LEGACY_KERAS": "1"}, capture_output=True, text=True,
+        timeout=LONGEST_SECONDS, check=True,
     )  # fmt: skip
 
     assert [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths] == [

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS
 from tests.training.looked_at import FLAGS, PROJECT, run_arm
 from training.contract.arms import ARMS
 from training.launch.environment import variables
@@ -66,7 +67,7 @@ def test_garbage_is_collected_while_training_and_not_before(tmp_path: Path) -> N
         env=os.environ | variables(WORKLOAD, 1),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=LONGEST_SECONDS,
         check=True,
     )
 

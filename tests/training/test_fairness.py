@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.limits import LONGEST_SECONDS
 from training.contract.recipe import batch_split
 from training.machine.ports import held_ports
 
@@ -61,7 +62,7 @@ def _run(world: int, folder: Path) -> list[Found] | str:
     cases = CASES | {"ids": CASES["ids"] | {"global_batch_size": world}}
     with held_ports(world) as ports:
         processes = [_peer(rank, ports, folder, cases) for rank in range(world)]
-        codes = [process.wait(timeout=240) for process in processes]
+        codes = [process.wait(timeout=LONGEST_SECONDS) for process in processes]
     logs = "\n".join((folder / f"{rank}.log").read_text()[-2000:] for rank in range(world))
     if any(codes):
         return f"ranks ended with {codes}:\n{logs}"

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS
 from tests.training import images
 from tests.training.looked_at import ENVIRONMENT, PROJECT, command
 from training.contract import result
@@ -240,7 +241,7 @@ def test_two_workers_train_on_every_image_together(folder: Path, tmp_path: Path)
 
     done = subprocess.run(
         command("native", tmp_path, [*flags, *more]), cwd=PROJECT, env=ENVIRONMENT, capture_output=True, text=True,
-        timeout=300, check=False,
+        timeout=LONGEST_SECONDS, check=False,
     )  # fmt: skip
 
     assert 0 == done.returncode, done.stderr[-3000:]

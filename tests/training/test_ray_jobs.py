@@ -15,6 +15,7 @@ import pytest
 from infra.places.cluster.api import kube, ray_api
 from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS, TOKEN_KEY, TOKEN_SECRET
 from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS
 from tests.ray_head import HERE, PYTHON, TOKEN, Head, needed, running, wait_for
 from tests.unit.kube_api import NAMESPACE, Api, pod, secret, serving
 from tools.jobs import __main__ as tool
@@ -170,7 +171,9 @@ def test_a_measurement_stops_its_own_and_no_other(head: Head, api: JobsApi, word
     address = f"http://{HERE}:{head.dashboard}"
     by_hand = [PYTHON, "-m", "ray.scripts.scripts", "job", "submit", f"--address={address}", "--no-wait",
                "--submission-id=theirs", "--", "sleep", "600"]  # fmt: skip
-    done = subprocess.run(by_hand, env=head.environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        by_hand, env=head.environment, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
+    )
     assert 0 == done.returncode, done.stderr
     wait_for(lambda: state(api, "theirs") == "RUNNING")
     begin(api, "left", mark("ci"))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS
 from tests.training.looked_at import ENVIRONMENT, PROJECT, command
 from training.contract import result
 from training.contract.provenance import allowed_cpus
@@ -33,7 +34,7 @@ def train(folder: Path, storage: Path) -> subprocess.CompletedProcess[str]:
     folder.mkdir(exist_ok=True)
     return subprocess.run(
         command("baseline", folder, [*FLAGS, f"--storage={storage}", "--no-bind-cpus"]), cwd=PROJECT, env=ENVIRONMENT,
-        capture_output=True, text=True, timeout=600, check=False,
+        capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False,
     )  # fmt: skip
 
 
@@ -126,7 +127,7 @@ def test_a_training_of_which_something_is_killed_ends_with_the_weights_of_one_th
 
     done = subprocess.run(
         [sys.executable, "-m", "tools.recovery"], cwd=PROJECT, env=os.environ | variables, capture_output=True,
-        text=True, timeout=1200, check=False,
+        text=True, timeout=LONGEST_SECONDS, check=False,
     )  # fmt: skip
 
     assert 0 == done.returncode, done.stdout + done.stderr[-3000:]
@@ -146,7 +147,7 @@ def test_a_list_of_ray_train_s_that_a_kill_tore_keeps_no_job_from_beginning(tmp_
     """Ray Train refuses it, and begins when it is gone; one that is whole stays."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.training.torn_list", str(tmp_path / "kept")], cwd=PROJECT, capture_output=True,
-        text=True, timeout=600, check=False,
+        text=True, timeout=LONGEST_SECONDS, check=False,
     )  # fmt: skip
 
     assert 0 == done.returncode, done.stderr[-3000:]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import LONGEST_SECONDS
+
 PROJECT = Path(__file__).resolve().parents[2]
 
 
@@ -33,7 +35,7 @@ def test_a_newcomers_data_set_and_model_train(snippets: list[str], tmp_path: Pat
     flags = ["--dataset=stripes", "--model=perceptron", "--epochs=2", "--result", str(tmp_path / "result.json")]
     command = [sys.executable, "-c", f"import runpy; runpy.run_path({str(program)!r}, run_name='__main__')", *flags]
 
-    ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False)
 
     assert ended.returncode == 0, ended.stderr[-2000:]
     assert '"testAccuracy": 1.0' in (tmp_path / "result.json").read_text()

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.limits import LONGEST_SECONDS
+
 PROJECT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import json, runpy, sys
@@ -17,7 +19,12 @@ print("read", json.dumps(sorted(sys.modules)))
 def test_warming_up_reads_what_the_arms_import() -> None:
     """TensorFlow with its Keras, and Ray with the trainer of the ray arm: nothing is left to one arm."""
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=PROJECT, capture_output=True, text=True, timeout=300, check=True
+        [sys.executable, "-c", PROGRAM],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_SECONDS,
+        check=True,
     )
 
     (line,) = [line for line in ended.stdout.splitlines() if line.startswith("read ")]
