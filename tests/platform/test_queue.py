@@ -41,6 +41,9 @@ from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 (f
 from tests.program.engine import Project
 from tests.unit.kueue_objects import group
 from tests.unit.settings_machine import plan_runs
+from tools.look import admitted
+from tools.stack import recovery
+from tools.stack.recovery import Recovery
 
 WAITS_SECONDS = 4
 STACK_FILE = "stacks/Pulumi.local.yaml"
@@ -124,9 +127,9 @@ def test_a_run_that_an_update_left_in_the_queue_can_be_ended(project: Project, c
 
 @pytest.mark.parametrize("is_admitted", [False, True])
 def test_an_update_that_was_stopped_in_the_queue_goes_on(
-    project: Project, cluster: Cluster, team: str, *, is_admitted: bool
+    project: Project, cluster: Cluster, team: str, monkeypatch: pytest.MonkeyPatch, *, is_admitted: bool
 ) -> None:
-    """While the RayCluster waits; once Kueue has admitted it, which it writes then, after a refresh."""
+    """While the RayCluster waits; once Kueue has admitted it, which it writes then, after what `make up` does."""
     project.configure(workers="2")
     give_result(cluster, 2)
     give(cluster, team, {**ROOMY, "cpu": "1"})
@@ -136,9 +139,13 @@ def test_an_update_that_was_stopped_in_the_queue_goes_on(
         assert started.wait(120)
     if is_admitted:
         give(cluster, team, ROOMY)
-        until(lambda: 2 == cluster.ray_status().get("readyWorkerReplicas"))
-        assert 'conflict with "kueue"' in project.up(ok=False)
-        project.pulumi("refresh", "--yes", "--skip-preview")
+        path = cluster.path("ray.io/v1/rayclusters", ray_cluster.NAME)
+        until(lambda: admitted.is_admitted(kube.get(cluster.api, path)))
+        said = project.up(ok=False)
+        monkeypatch.setattr(kube, "own_path", lambda _: cluster.kubeconfig)
+        monkeypatch.setattr(recovery, "ROOT", project.folder)
+        of_make = Recovery(stack="local", target="kubernetes", environment=project.environment, folder=project.folder)
+        assert of_make.refresh_admitted(project.folder / STACK_FILE, [said])
         project.up()
     else:
         with project.running_up() as started:
