@@ -158,7 +158,7 @@ def _idle_ray_cpus(measurement: Measurement) -> Summary[Spread]:
     elif len(rays) == 1:
         warning = ONE_RAY_RUN
     elif len(rates) < len(rays) - 1:
-        warning = "between two Ray runs more than the other arms ran, or the Ray pods were replaced"
+        warning = "between two Ray runs no other arm ran, or more than those, or the Ray pods were replaced"
     return Summary(spread(rates), warning) if rates else Summary(Missing(warning))
 
 

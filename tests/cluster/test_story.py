@@ -306,15 +306,20 @@ def test_no_other_pod_reads_rays_metrics(project: ClusterProject) -> None:
 
 
 def test_rays_autoscaler_gives_a_living_stack_its_workers(project: ClusterProject) -> None:
-    """Twice from none to two and back, where a patch of ours did so before; the head is all that is idle meanwhile."""
-    project.configure(rayWorkers="autoscaled", idleSeconds="20", headCpus="0.5", epochs="2")  # 0.5 for the autoscaler
+    """From none to two and back, where a patch of ours did so before; the head is all that is idle meanwhile.
+
+    Of three repeats: in two, of two arms, one Ray run follows the other at once.
+    """
+    project.configure(
+        rayWorkers="autoscaled", idleSeconds="20", headCpus="0.5", epochs="2", repeats="3"
+    )  # 0.5 for the autoscaler
     assert "replace" == project.steps()["ray-training-cluster"]
     project.up()
 
     assert [] == project.objects("pods", "--selector=ray.io/node-type=worker")
     runs = project.results()
-    assert {f"{arm}-{number}" for arm in ("baseline", "ray") for number in (1, 2)} == set(runs)
-    for name in ("ray-1", "ray-2"):
+    assert {f"{arm}-{number}" for arm in ("baseline", "ray") for number in (1, 2, 3)} == set(runs)
+    for name in ("ray-1", "ray-2", "ray-3"):
         assert 2 == len({worker["node"] for worker in runs[name]["workers"]})
     assert project.comparison()["idleRayCpus"]["median"] > 0
     assert "unchanged" in project.up()

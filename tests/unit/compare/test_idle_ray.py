@@ -81,6 +81,24 @@ def test_a_gap_that_gives_none_leaves_those_that_do() -> None:
     assert "idleRayCpus" in found.reasons
 
 
+def test_two_repeats_of_two_arms_may_have_none_between_but_three_have() -> None:
+    """The arms take turns at being first, so that one Ray run may follow the other at once."""
+    rays = [ray_run(1, 10.0), ray_run(2, 30.0), ray_run(3, 51.0)]
+    after_second = stamp("ray", 2, RAY_SECONDS + 1)
+
+    def of(repeats: int) -> Comparison:
+        others = [make_run(arm, number, started_at=after_second if number == 2 else stamp(arm, number))
+                  for number in range(1, repeats + 1) for arm in ("baseline", "native")]  # fmt: skip
+        return compare([*others, *rays[:repeats]], make_context(target="minikube", repeats=repeats))
+
+    two, three = of(2), of(3)
+
+    assert two.idle_ray_cpus is None
+    assert "no other arm ran" in two.reasons["idleRayCpus"]
+    assert three.idle_ray_cpus is not None
+    assert 1 == three.idle_ray_cpus.n
+
+
 def test_one_repeat_has_no_gap_and_the_table_says_nothing_of_it() -> None:
     """The verdict says already that one repeat has no range."""
     found = compared([ray_run(1, 10.0)])
