@@ -119,7 +119,11 @@ def measure_one(path: Path, arm: str, folder: Path, *flags: str, python: str = s
             printed, _ = run_of_arm.communicate(timeout=LONGEST_SECONDS)
         except subprocess.TimeoutExpired:
             run_of_arm.terminate()  # killed, it would leave its ranks and their Ray
-            printed, _ = run_of_arm.communicate(timeout=LONGEST_SECONDS)
+            try:
+                printed, _ = run_of_arm.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                run_of_arm.kill()
+                raise
             pytest.fail(f"not within {LONGEST_SECONDS} s: {printed[-3000:]}")
     assert 0 == run_of_arm.returncode, printed[-3000:]
     return result.read(folder / "result.json")
