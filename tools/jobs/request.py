@@ -11,7 +11,8 @@ from pathlib import Path
 
 from tools.setup.project import ROOT, ToolError
 from training.workloads.script import package, recipe
-from training.workloads.script.recognise import PLACEHOLDERS, ScriptError, parsed
+from training.workloads.script.commands import VARIABLES_OF
+from training.workloads.script.recognise import PLACEHOLDERS, ScriptError, kind_by_imports
 from training.workloads.script.source import SourceError, files_of
 
 USAGE = 'STACK=minikube make submit SCRIPT=../mine/train.py ARGS="--epochs 1 --num-workers {workers}"'
@@ -28,6 +29,7 @@ class Request:
     folder: Path
     """The folder that is sent: the job starts in a copy of it."""
     variables: Mapping[str, str]
+    """The variables of a measured script of this kind, and those of ENV, which win."""
     packages: tuple[str, ...]
     """The packages that pip installs first."""
 
@@ -47,7 +49,7 @@ def read(workers: int, environment: Mapping[str, str] = os.environ) -> Request:
         name=re.sub(r"[^A-Za-z0-9_-]+", "-", script.stem)[:LONGEST_NAME].strip("-") or "job",
         command=("python", script.relative_to(folder).as_posix(), *_arguments(environment, workers)),
         folder=folder,
-        variables=_variables(environment),
+        variables={**VARIABLES_OF.get(kind_by_imports(script), {}), **_variables(environment)},
         packages=_packages(environment),
     )
 
@@ -58,7 +60,7 @@ def _script(environment: Mapping[str, str]) -> Path:
         raise ToolError(f"SCRIPT is missing: the file that is to run, as in\n  {USAGE}")
     path = _path(text)
     try:
-        parsed(path)
+        kind_by_imports(path)
     except ScriptError as error:
         raise ToolError(f"SCRIPT={text}: {error}") from None
     return path

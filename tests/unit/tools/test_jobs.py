@@ -58,6 +58,14 @@ def test_a_script_is_started_in_its_folder(script: Path) -> None:
     assert ("python", "mine/train.py") == above.command
 
 
+def test_a_job_imports_the_keras_that_a_measurement_imports(script: Path) -> None:
+    """The image has no Keras 3; ENV still has the last word."""
+    script.write_text("from ray.train.tensorflow import TensorflowTrainer\n")
+
+    assert {"TF_USE_LEGACY_KERAS": "1"} == asked(SCRIPT=str(script)).variables
+    assert {"TF_USE_LEGACY_KERAS": "0", "A": "b"} == asked(SCRIPT=str(script), ENV="A=b TF_USE_LEGACY_KERAS=0").variables
+
+
 def test_packages_are_words_or_the_lines_of_a_file(script: Path) -> None:
     """Without what pip leaves out."""
     file = script.parent / "requirements.txt"

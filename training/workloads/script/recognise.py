@@ -118,8 +118,8 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto", takes:
         raise ScriptError("kind", f"no script is of kind {kind!r}: allowed are auto, {', '.join(KINDS)}")
     tree = parsed(path)
     files: set[Path] = {path}
-    modules, names = frozenset(_imports(path, tree, files)), _names(tree)
-    kind_of_it = _kind(modules, names, arguments, kind)
+    modules = frozenset(_imports(path, tree, files))
+    kind_of_it = _kind(modules, _names(tree), arguments, kind)
     if kind == "auto" and kind_of_it == "torchrun" and _starts_ranks(modules, files):
         kind_of_it = "spawn"
     script = Script(
@@ -132,6 +132,12 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto", takes:
     _check_text(script, tree, takes)
     _check_arguments(script, takes)
     return script
+
+
+def kind_by_imports(path: Path) -> Kind:
+    """Return the kind of a script that is run as it is, whether or not it could have arms. Raises ScriptError."""
+    tree = parsed(path)
+    return _kind(frozenset(_imports(path, tree, {path})), _names(tree), (), "auto")
 
 
 def parsed(path: Path) -> ast.Module:
