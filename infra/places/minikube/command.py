@@ -8,6 +8,7 @@ A file in the project's state folder says which profile is this stack's; a profi
 
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -99,19 +100,19 @@ def elsewhere(profile: str) -> str:
 
 def trouble(profile: str) -> str:
     """Explain why a created cluster cannot be used, and the fix; empty if it runs, or was not created yet."""
-    if not started(profile):
+    cluster = _recorded(profile)
+    if cluster is None or not started(profile):
         return ""
     if not _exists(profile):
         return lost(profile)
-    cluster = _recorded(profile)
-    if cluster and len(nodes(profile)) < cluster.nodes:
+    if len(nodes(profile)) < cluster.nodes:
         return (
             f"the Minikube cluster {profile} has {len(nodes(profile))} of {cluster.nodes} nodes; to add one:\n"
-            f"  MINIKUBE_MEMORY={cluster.memory_mib}mb minikube --profile {profile} node add"
+            f"  MINIKUBE_MEMORY={cluster.memory_mib}mb {_line(cluster, 'node add')}"
         )
     if _runs(profile):
         return ""
-    return f"the Minikube cluster {profile} is stopped (`make up` starts it):\n  minikube start --profile {profile}"
+    return f"the Minikube cluster {profile} is stopped (`make up` starts it):\n  {_line(cluster, 'start')}"
 
 
 def _wanted() -> Cluster:
@@ -136,7 +137,7 @@ def _start_again(cluster: Cluster) -> None:
             f"{failure}\n{cluster.profile} was complete and does not start. It is not deleted, because runs may have"
             " kept files in it.\n"
             "`make up` retries; or, if nobody needs what is in it:  "
-            f"minikube delete --profile {cluster.profile}"
+            f"{_line(cluster, 'delete')}"
         ) from failure
 
 
@@ -166,6 +167,13 @@ def _environment(cluster: Cluster) -> dict[str, str]:
     """Return the environment with a kubeconfig of the stack's own: the user's, and its current context, do not
     change."""
     return {**os.environ, "KUBECONFIG": str(PROJECT / cluster.kubeconfig)}
+
+
+def _line(cluster: Cluster, verb: str) -> str:
+    """Return a command line to type. Without the variable Minikube writes a context and a client key into the user's
+    own kubeconfig, and makes it the current one."""
+    kubeconfig = shlex.quote(str(PROJECT / cluster.kubeconfig))
+    return f"KUBECONFIG={kubeconfig} minikube --profile {cluster.profile} {verb}"
 
 
 def _delete(cluster: Cluster) -> None:

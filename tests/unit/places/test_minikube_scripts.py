@@ -1,6 +1,7 @@
 """What is done to a Minikube cluster, and what never: the programs are replaced by a record of their command lines."""
 
 import json
+import shlex
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
@@ -155,7 +156,7 @@ def test_a_cluster_that_was_whole_is_taken_up_and_never_deleted(machine: Machine
     """As when the stack's state was lost: a start that fails, or is killed, says nothing of what is kept in it."""
     minikube.create()
     machine.broken_starts = 1
-    with pytest.raises(ProgramError, match=f"minikube delete --profile {CLUSTER.profile}"):
+    with pytest.raises(ProgramError, match=f"KUBECONFIG=.* minikube --profile {CLUSTER.profile} delete"):
         minikube.create()
     assert minikube.started(CLUSTER.profile)
     minikube.create()
@@ -226,12 +227,15 @@ def test_a_cluster_deleted_by_other_means_is_named(machine: Machine) -> None:
 
 
 def test_a_stopped_cluster_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the line that starts it; one that was never made is no trouble."""
+    """With the line that starts it, which leaves the user's own kubeconfig alone; one that was never made is no
+    trouble."""
     assert "" == minikube.trouble(CLUSTER.profile)
     minikube.create()
     monkeypatch.setattr(minikube, "_runs", lambda _: False)
 
-    assert f"minikube start --profile {CLUSTER.profile}" in minikube.trouble(CLUSTER.profile)
+    line = minikube.trouble(CLUSTER.profile).splitlines()[-1]
+    own = minikube.PROJECT / CLUSTER.kubeconfig
+    assert ["env", f"KUBECONFIG={own}", "minikube", "--profile", CLUSTER.profile, "start"] == shlex.split(f"env {line}")
 
 
 def test_deleting_what_is_gone_is_no_error(machine: Machine, tmp_path: Path) -> None:
