@@ -63,7 +63,9 @@ def test_a_job_imports_the_keras_that_a_measurement_imports(script: Path) -> Non
     script.write_text("from ray.train.tensorflow import TensorflowTrainer\n")
 
     assert {"TF_USE_LEGACY_KERAS": "1"} == asked(SCRIPT=str(script)).variables
-    assert {"TF_USE_LEGACY_KERAS": "0", "A": "b"} == asked(SCRIPT=str(script), ENV="A=b TF_USE_LEGACY_KERAS=0").variables
+    assert {"TF_USE_LEGACY_KERAS": "0", "A": "b"} == asked(
+        SCRIPT=str(script), ENV="A=b TF_USE_LEGACY_KERAS=0"
+    ).variables
 
 
 def test_packages_are_words_or_the_lines_of_a_file(script: Path) -> None:
