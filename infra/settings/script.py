@@ -273,7 +273,10 @@ def _why_image_lacks(script: Script, installed: Mapping[str, str], draft: Script
             f"it imports {' or '.join(LEFT_OUT)}, which the image's Ray lacks: add a line "
             f"ray[rllib]=={installed['ray']}, or the same with ray[llm], to requirements; RLlib needs PyTorch, too"
         )
-    if lacking := python_environment.lacking(script, installed):
+    lacking = python_environment.lacking(script, installed)
+    if not draft.own.requirements:  # one of these may bring a module of another name
+        lacking |= python_environment.in_no_package(script, installed)
+    if lacking:
         return f"it imports {' and '.join(sorted(lacking))}, which the image lacks"
     if old := python_environment.too_old(script, installed):
         return f"the image would have {old[0]} {installed[old[0]]}, and {old[1]}"

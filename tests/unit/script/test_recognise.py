@@ -86,6 +86,24 @@ def test_what_it_can_not_do_without_is_what_it_imports_at_once(tmp_path: Path, t
 
 
 @pytest.mark.parametrize(
+    ("text", "imports"),
+    [
+        ("import torch.distributed as dist, numpy as np, os", {"torch", "numpy"}),
+        ("import torch.distributed\nfrom . import helpers\nimport keras", {"torch"}),
+        ("import torch.distributed\ntry:\n    import pandas\nexcept ImportError:\n    pass", {"torch"}),
+        ("import sys, torch.distributed, mine\nsys.path.insert(0, '..')", set()),
+    ],
+)
+def test_packages_are_what_is_imported_at_once_and_lies_nowhere_near(
+    tmp_path: Path, text: str, imports: set[str]
+) -> None:
+    """Where a script changes `sys.path`, nobody knows what it finds there."""
+    script(tmp_path, "", "keras.py")
+
+    assert imports == recognise(script(tmp_path, text), WORKERS).imports
+
+
+@pytest.mark.parametrize(
     ("text", "alone"),
     [
         ("dist.init_process_group('gloo')", False),

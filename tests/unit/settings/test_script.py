@@ -281,6 +281,17 @@ def test_what_the_image_lacks_is_named_before_there_is_a_pod(wording: Wording, s
     assert "pulumi config set requirements ../mine/requirements.txt" in problem.fixes
 
 
+def test_a_module_that_no_package_of_the_image_brings_is_named(script: Path) -> None:
+    """The image has NumPy and tf-keras, whose module has another name; with requirements, one of these may bring it."""
+    script.write_text("import numpy, tf_keras, tiktoken, torch.distributed\n")
+    (problem,) = problems(machine(stack="minikube"), **on_minikube(script))
+    file = script.with_name("requirements.txt")
+    file.write_text("torch==2.15.0\n")
+
+    assert {"tiktoken", "torch"} == {"numpy", "tf_keras", "tiktoken", "torch"} & set(re.findall(r"\w+", problem.why))
+    assert str(file) == parse(on_minikube(script, requirements=str(file)), machine(stack="minikube")).requirements
+
+
 def test_what_requirements_pin_is_in_the_image(script: Path) -> None:
     """And nothing is asked of this machine's environments."""
     script.write_text("import torch\nimport torch.distributed\n")

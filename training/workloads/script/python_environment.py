@@ -5,12 +5,14 @@ Also returns the command lines that install what is missing; nothing is installe
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +122,19 @@ def lacking(script: Script, installed: Mapping[str, str]) -> set[str]:
     """Modules that the script imports at once and an image with this installed has not."""
     names = {module: NAME_OF.get(module, module) for module in script.loads}
     return {module for module, name in names.items() if {name, f"{name}-cpu"}.isdisjoint(installed)}
+
+
+def in_no_package(script: Script, installed: Mapping[str, str]) -> set[str]:
+    """Return the modules that the script imports at once and that no package in `installed` brings.
+
+    A package has its module's name, or it is installed here, too, and says which modules it brings.
+    """
+    brought_by = packages_distributions()
+    return {
+        module
+        for module in script.imports
+        if not {re.sub(r"[-_.]+", "-", name).lower() for name in (module, *brought_by.get(module, ()))} & set(installed)
+    }
 
 
 def check(script: Script, installed: Mapping[str, str], python: str) -> None:

@@ -5,6 +5,7 @@ The script's own neighbours that it imports are read, too. What can't work is re
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -83,6 +84,8 @@ class Script:
     """It, and the modules beside it that it imports."""
     loads: frozenset[str] = frozenset()
     """Names in FRAMEWORKS that it imports as soon as it is started, so that it ends if they are missing."""
+    imports: frozenset[str] = frozenset()
+    """All such modules that are neither beside it nor of the standard library; empty if it changes `sys.path`."""
     asks_one_cpu: bool = False
     """True if it makes a ScalingConfig that leaves to Ray how many CPUs a worker has: one."""
     asks_no_gpu: bool = False
@@ -124,7 +127,7 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto", takes:
         kind_of_it = "spawn"
     script = Script(
         path=path, kind=kind_of_it, modules=modules, arguments=arguments, files=frozenset(files),
-        loads=_loads(path, tree),
+        loads=_loads(path, tree), imports=_packages(path, tree),
         asks_one_cpu=_lacks(tree, "resources_per_worker"), asks_no_gpu=_lacks(tree, "use_gpu"),
         most_cpus_asked=_most_cpus_asked(tree),
         trains_alone=kind_of_it != "torchrun" or _can_be_alone(modules, files),
@@ -355,12 +358,28 @@ def _imported(node: ast.AST, package: str = "") -> set[str]:
 
 
 def _loads(path: Path, tree: ast.Module) -> frozenset[str]:
-    """Frameworks that are imported whatever happens: not in a function, a condition or a `try`, and by no neighbour."""
-    names = {name for node in tree.body for name in _imported(node)}
-    first = {name.partition(".")[0] for name in names}
-    own = {name for name in first if (path.parent / name).is_dir() or (path.parent / f"{name}.py").is_file()}
+    """Return the frameworks that are imported whatever happens, by the script or by one of Ray's modules."""
+    names = _imported_at_once(tree)
     trained = {top for module in TRAINERS if any(_is_in(name, module) for name in names) for top in _loaded_by(module)}
-    return frozenset(first & set(FRAMEWORKS) - own | trained)
+    return frozenset(_not_beside(path, names) & set(FRAMEWORKS) | trained)
+
+
+def _packages(path: Path, tree: ast.Module) -> frozenset[str]:
+    """Return the modules that are imported whatever happens, unless the script may find them in folders of its own."""
+    if "sys.path" in _of_file(tree, ""):
+        return frozenset()
+    return frozenset(_not_beside(path, _imported_at_once(tree)) - sys.stdlib_module_names)
+
+
+def _imported_at_once(tree: ast.Module) -> set[str]:
+    """Return dotted names of imports that are not in a function, a condition or a `try`."""
+    return {name for node in tree.body for name in _imported(node)}
+
+
+def _not_beside(path: Path, names: set[str]) -> set[str]:
+    """Return the first parts of dotted names, without those of files and folders next to the script."""
+    first = {name.partition(".")[0] for name in names}
+    return {name for name in first if not ((path.parent / name).is_dir() or (path.parent / f"{name}.py").is_file())}
 
 
 def _loaded_by(trainer: str) -> tuple[str, ...]:
