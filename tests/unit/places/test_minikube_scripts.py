@@ -226,7 +226,7 @@ def test_a_cluster_deleted_by_other_means_is_named(machine: Machine) -> None:
         minikube.update()
 
 
-def test_a_stopped_cluster_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_cluster_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With the line that starts it, which leaves the user's own kubeconfig alone; one that was never made is no
     trouble."""
     assert "" == minikube.trouble(CLUSTER.profile)
@@ -234,7 +234,7 @@ def test_a_stopped_cluster_is_named(machine: Machine, monkeypatch: pytest.Monkey
     monkeypatch.setattr(minikube, "_runs", lambda _: False)
 
     line = minikube.trouble(CLUSTER.profile).splitlines()[-1]
-    own = minikube.PROJECT / CLUSTER.kubeconfig
+    own = tmp_path / CLUSTER.kubeconfig
     assert ["env", f"KUBECONFIG={own}", "minikube", "--profile", CLUSTER.profile, "start"] == shlex.split(f"env {line}")
 
 
