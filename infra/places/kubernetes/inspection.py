@@ -30,6 +30,7 @@ from infra.places.cluster.manifests.operator import RELEASE
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.place import storage_problems, why_namespace_stays
 from infra.places.kubernetes import gpu_nodes, integrations, quota
+from infra.settings.cluster import AUTOSCALED, PER_RUN
 from infra.settings.monitoring import EXISTING, PROMETHEUS
 from infra.settings.problem import Problem, set_line
 from infra.settings.rules import CHART
@@ -51,6 +52,7 @@ def problems(api: Any, settings: Settings) -> list[Problem]:
         *_namespace(api, settings),
         *_jobs(api, settings),
         *_operator(api, settings),
+        *_api_server(api, settings),
         *_priority_class(api, settings),
         *_pod_monitors(api, settings),
         *_readers(api, settings),
@@ -124,7 +126,6 @@ def _operator(api: Any, settings: Settings) -> Iterator[Problem]:
     wanted = settings.of_cluster.kuberay_version
     if settings.of_cluster.operator == "install":
         yield from _foreign_crds(api)
-        yield from _api_server(api)
         return
     deployments = kube.items(api, "/apis/apps/v1/deployments", labelSelector=OPERATOR_SELECTOR)
     namespace = settings.of_cluster.namespace
@@ -170,24 +171,33 @@ def _foreign_crds(api: Any) -> Iterator[Problem]:
         yield Problem(str(error))
 
 
-def _api_server(api: Any) -> Iterator[Problem]:
-    """Refuse an API server on other ports: the network policy of an operator that we install opens only the listed
-    ones."""
+def _api_server(api: Any, settings: Settings) -> Iterator[Problem]:
+    """Refuse an API server on other ports: the network policies of what calls it open only the listed ones."""
+    cluster = settings.of_cluster
+    ways_of_callers = {
+        "this stack's KubeRay operator": set_line("operator", "existing") if cluster.operator == "install" else "",
+        "Ray's autoscaler": set_line("rayWorkers", PER_RUN) if cluster.ray_workers == AUTOSCALED else "",
+    }
+    callers = [caller for caller, way in ways_of_callers.items() if way]
+    others = _other_api_server_ports(api) if callers else []
+    if others:
+        yield Problem(
+            f"this cluster's API server answers at port {', '.join(map(str, others))}, and the network policies of"
+            f" {' and '.join(callers)} open {', '.join(map(str, API_SERVER_PORTS))} alone; without them",
+            fixes=(" && ".join(ways_of_callers[caller] for caller in callers),),
+        )
+
+
+def _other_api_server_ports(api: Any) -> list[int]:
+    """Return the API server's ports that no network policy opens; none for somebody who may not read them."""
     try:
         slices = kube.items(api, ENDPOINTS, labelSelector="kubernetes.io/service-name=kubernetes")
     except KubeError as error:
         if error.status not in (403, 404):
             raise
-        return  # not everybody may read them; the ports are those of most clusters
+        return []  # the ports are those of most clusters
     ports = {int(port["port"]) for endpoint_slice in slices for port in endpoint_slice.get("ports") or []}
-    others = sorted(ports - set(API_SERVER_PORTS))
-    if others:
-        yield Problem(
-            f"this cluster's API server answers at port {', '.join(map(str, others))}, which the network policy of an"
-            f" operator that is installed here does not open ({', '.join(map(str, API_SERVER_PORTS))}); with a KubeRay"
-            " operator that you install elsewhere in the cluster",
-            fixes=(set_line("operator", "existing"),),
-        )
+    return sorted(ports - set(API_SERVER_PORTS))
 
 
 def operator_versions(deployments: Iterable[Mapping[str, Any]], namespace: str) -> list[str]:

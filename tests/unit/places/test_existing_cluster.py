@@ -365,20 +365,49 @@ def test_a_cluster_that_does_not_answer_is_said_at_once(tmp_path: Path) -> None:
     assert (0, 0) == (caught.value.status, client.configuration.retries)
 
 
-@pytest.mark.parametrize(("port", "refused"), [(6443, False), (16443, False), (31097, True)])
-def test_an_api_server_at_a_port_that_no_policy_opens_is_refused(
-    cluster: tuple[Api, Any], port: int, refused: bool
-) -> None:
-    """The operator would wait for it until Helm gives up; one that is installed elsewhere is not ours to hold back."""
-    api, client = cluster
+def answer_at(api: Api, port: int) -> None:
+    """Have the cluster's API server answer at this port."""
     labels = {"kubernetes.io/service-name": "kubernetes"}
     endpoints = {"metadata": {"name": "kubernetes", "labels": labels}, "ports": [{"name": "https", "port": port}]}
     api.put("/apis/discovery.k8s.io/v1", "endpointslices", endpoints, "default")
 
-    refusals = found(client)
 
-    assert refused == bool(refusals)
-    assert all(str(port) in found.what and "pulumi config set operator existing" in found.fixes for found in refusals)
+@pytest.mark.parametrize("port", [6443, 16443])
+def test_an_api_server_at_a_usual_port_is_fine(cluster: tuple[Api, Any], port: int) -> None:
+    """Network policies open it, to whatever calls it."""
+    api, client = cluster
+    answer_at(api, port)
+
+    assert [] == found(client, rayWorkers="autoscaled")
+
+
+@pytest.mark.parametrize(
+    ("values", "fixes"),
+    [
+        ({}, ["pulumi config set operator existing"]),
+        (
+            {"rayWorkers": "autoscaled"},
+            ["pulumi config set operator existing && pulumi config set rayWorkers per-run"],
+        ),
+        ({"operator": "existing", "rayWorkers": "autoscaled"}, ["pulumi config set rayWorkers per-run"]),
+        ({"operator": "existing"}, []),
+    ],
+    ids=["operator", "both", "autoscaler", "neither"],
+)
+def test_an_api_server_at_a_port_that_no_policy_opens_is_refused(
+    cluster: tuple[Api, Any], values: dict[str, str], fixes: list[str], wording: Wording
+) -> None:
+    """The operator would wait for it until Helm gives up, and the autoscaler for ever; an operator that is installed
+    elsewhere is not ours to hold back."""
+    api, client = cluster
+    api.put("/apis/apps/v1", "deployments", operator("quay.io/kuberay/operator:v1.6.2"), "elsewhere")
+    answer_at(api, 7443)
+
+    refusals = found(client, **values)
+
+    assert fixes == [fix for refusal in refusals for fix in refusal.fixes]
+    for refusal in refusals:
+        wording("cluster", str(refusal))
 
 
 def test_endpoints_that_nobody_may_read_stand_in_nobody_s_way(cluster: tuple[Api, Any]) -> None:
