@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from pathlib import Path
 from compare.intervals import ratio_interval
 from training.contract import provenance
 from training.launch import environment
-from training.machine import machine_lock, topology
+from training.machine import machine_lock, output, topology
 from training.workloads.script.commands import WITHOUT_GPU, threading
 from training.workloads.script.environment import observed_by
 from training.workloads.script.observations import read, settled_step_seconds
@@ -106,7 +105,7 @@ def _run(command: list[str], ticks: Path, observed_into: Path | None) -> None:
     )
     if observed_into:
         variables |= observed_by(observed_into, steps=0)
-    done = subprocess.run(command, env=variables, check=False, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    done = output.capture_text(command, seconds=TIMEOUT_SECONDS, env=variables)
     if done.returncode:
         sys.exit(f"error: {' '.join(command)} ended with exit code {done.returncode}:\n{done.stderr[-MOST_SHOWN:]}")
 

@@ -2,14 +2,17 @@
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from training.machine import output
 from training.machine.retries import retry
 
 ATTEMPTS = 3
+LAST_LINES = 15
+"""Lines of a program's output in the error that it failed."""
 
 
 class UserError(Exception):
@@ -34,45 +37,29 @@ def run(
 ) -> str:
     """Run the command and return its stdout; prints its output unless `quiet`. Raises ProgramError with the output's
     end."""
-    lines: list[str] = []
+    run_it = output.capture_text if quiet else _shown
     try:
-        if quiet:
-            done = subprocess.run(
-                command, cwd=cwd, env=environment, timeout=seconds, capture_output=True, text=True, check=False
-            )
-            code, output = done.returncode, done.stdout
-            lines = (done.stderr or done.stdout).splitlines()
-        else:
-            code, output = _shown(command, lines, seconds, cwd, environment), ""
+        done = run_it(command, seconds=seconds, cwd=cwd, env=environment)
     except FileNotFoundError:
         raise ProgramError(f"{command[0]} is not installed, or not on PATH") from None
     except subprocess.TimeoutExpired:
         raise ProgramError(f"`{' '.join(command[:4])} …` took longer than {seconds:.0f} s and was stopped") from None
-    if code != 0:
-        raise ProgramError(f"`{' '.join(command[:4])} …` ended with code {code}:\n" + "\n".join(lines[-15:]))
-    return output
+    except output.FloodError as error:
+        raise ProgramError(f"{error} and was stopped") from None
+    if done.returncode != 0:
+        last = "\n".join(output.last_lines(done.stderr or done.stdout, LAST_LINES))
+        raise ProgramError(f"`{' '.join(command[:4])} …` ended with code {done.returncode}:\n{last}")
+    return done.stdout
 
 
-def _shown(
-    command: tuple[str, ...],
-    lines: list[str],
-    seconds: float | None,
-    cwd: Path | None,
-    environment: Mapping[str, str] | None,
-) -> int:
-    """Run with the output line by line on stderr, and in `lines`; return the exit code."""
-    deadline = time.monotonic() + seconds if seconds else None
-    with subprocess.Popen(
-        command, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    ) as process:
-        assert process.stdout is not None  # noqa: S101 (it is a pipe)
-        for line in process.stdout:
-            lines.append(line.rstrip())
+def _shown(command: Sequence[str], *, seconds: float | None, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run with the output line by line on stderr; its last lines are the result's stderr."""
+    last = deque[str](maxlen=LAST_LINES)
+    with output.started(command, stderr=subprocess.STDOUT, **options) as process:
+        for line in output.texts(chunk for _, chunk in output.printed(process, seconds)):
+            last.append(line.rstrip())
             say(line.rstrip())
-            if deadline and time.monotonic() > deadline:
-                process.kill()
-                raise subprocess.TimeoutExpired(command, seconds or 0)
-    return process.returncode
+    return subprocess.CompletedProcess(command, process.returncode, "", "\n".join(last))
 
 
 def succeeds(*command: str) -> bool:

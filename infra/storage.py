@@ -15,6 +15,7 @@ from infra.settings.storage import Storage
 from infra.storage_role import assumed
 from training.contract.provenance import PROJECT
 from training.launch import environment
+from training.machine import output
 
 SECONDS = 90.0
 """The time limit of the whole check; the client asks a server several times before it gives up."""
@@ -42,9 +43,7 @@ def ask(storage: Storage, timeout_minutes: float, data: str = "") -> str:
     command += ["--data", data] if data else []
     variables = _variables(storage, timeout_minutes)
     try:
-        done = subprocess.run(
-            command, cwd=PROJECT, env=variables, timeout=SECONDS, capture_output=True, text=True, check=False
-        )
+        done = output.capture_text(command, seconds=SECONDS, cwd=PROJECT, env=variables)
     except subprocess.TimeoutExpired:
         raise ProgramError(
             f"storage {storage.address} did not answer within {SECONDS:.0f} s; to name another server:\n"

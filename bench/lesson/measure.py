@@ -19,6 +19,7 @@ from infra.plan import in_turn
 from tools.tryout.others import Others
 from training.contract.codec import decode, encode, write_whole
 from training.contract.provenance import PROJECT
+from training.machine import output
 
 NAME = "repeats.json"
 REPEATS = 5
@@ -78,7 +79,7 @@ def _block(way: str, cpus: int, pace: float) -> Block:
         with (folder / "log.txt").open("wb") as log:
             ended = subprocess.run(command, cwd=PROJECT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
         if ended.returncode:
-            lines = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").splitlines()[-MOST_LINES:]
+            lines = output.last_lines(output.end_of_file(folder / "log.txt"), MOST_LINES)
             sys.exit("\n".join([f"error: {way} ended with exit code {ended.returncode}; the end of its log:", *lines]))
         measured: Block = decode(Block, json.loads((folder / block.NAME).read_text(encoding="utf-8")), block.NAME)
         return measured

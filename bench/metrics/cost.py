@@ -10,7 +10,6 @@ import argparse
 import os
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ from compare.intervals import ratio_interval
 from infra.places.cluster.manifests import monitoring
 from training.contract import provenance, result
 from training.launch import environment
-from training.machine import machine_lock
+from training.machine import machine_lock, output
 
 PAIRS, EPOCHS, WORKERS = 8, 32, 2
 TIMEOUT_SECONDS = 1800
@@ -60,10 +59,7 @@ def _run(head: Head, python: str, epochs: int) -> float:
             *(python, "-m", "training.launch.pod.run", "ray", "--address=auto"),
             *("--dataset=synthetic", f"--epochs={epochs}", f"--workers={WORKERS}"),
         ]
-        done = subprocess.run(
-            command, cwd=provenance.PROJECT, env=variables, check=False, capture_output=True, text=True,
-            timeout=TIMEOUT_SECONDS,
-        )  # fmt: skip
+        done = output.capture_text(command, seconds=TIMEOUT_SECONDS, cwd=provenance.PROJECT, env=variables)
         if done.returncode:
             sys.exit(f"error: the run ended with exit code {done.returncode}:\n{done.stderr[-MOST_SHOWN:]}")
         return result.read(Path(folder, "result.json")).seconds.train or 0.0

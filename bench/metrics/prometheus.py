@@ -18,6 +18,7 @@ from urllib.request import urlopen
 import yaml
 
 from infra.places.cluster.manifests import monitoring
+from training.machine import output
 
 VARIABLE = "TRY_PROMETHEUS"
 """The environment variable with the path of Prometheus' program, where it is not on PATH."""
@@ -117,4 +118,4 @@ def _wait_until_ready(url: str, process: "subprocess.Popen[bytes]", log: Path) -
                 return
         except (URLError, OSError):
             time.sleep(0.2)
-    raise OSError(f"Prometheus does not answer: {log.read_text(encoding='utf-8')[-1000:]}")
+    raise OSError(f"Prometheus does not answer: {output.end_of_file(log, 1000)}")

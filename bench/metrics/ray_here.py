@@ -16,6 +16,7 @@ from socket import create_server
 import psutil
 
 from training.launch import environment
+from training.machine import output
 
 HERE, RAY_S = "127.0.0.1", "127.0.0.2"
 """Addresses of loopback; Ray replaces the first by the one that other machines reach."""
@@ -71,7 +72,7 @@ def _addresses(file: Path, process: "subprocess.Popen[bytes]", log: Path) -> lis
             if len(addresses) == 1 + len(PORTS):
                 return addresses
         time.sleep(0.5)
-    raise OSError(f"Ray's metrics are not there: {log.read_text(encoding='utf-8')[-1000:]}")
+    raise OSError(f"Ray's metrics are not there: {output.end_of_file(log, 1000)}")
 
 
 def _free_ports(number: int) -> list[int]:

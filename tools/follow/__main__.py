@@ -34,10 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _watch(options: argparse.Namespace) -> int:
-    from tools.follow.watch import source_of, watch
+    from tools.follow.watch import is_updating, source_of, watch
 
-    watch(source_of(options.target or _target_of(options.stack), options.project, options.stack), options.stack)
-    return 0
+    source = source_of(options.target or _target_of(options.stack), options.project, options.stack)
+    return watch(source, options.stack, is_updating=lambda: is_updating(options.stack))
 
 
 def _tensorboard(options: argparse.Namespace) -> int:
@@ -69,7 +69,10 @@ def _target_of(stack: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tools.follow", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    watching = commands.add_parser("watch", help="follow a running update until it is over")
+    watching = commands.add_parser(
+        "watch",
+        help="follow a running update until it is over; exit status 3: there is none to follow",
+    )
     watching.add_argument("--target", help="where its runs are; default: as the stack's settings say")
     watching.set_defaults(run=_watch)
     boards = commands.add_parser("tensorboard", help="write event files of a result's runs, and start TensorBoard")

@@ -3,9 +3,10 @@
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 from rich.live import Live
@@ -14,10 +15,17 @@ from report import terminal
 from report.errors import ShowError
 from tools.follow.source import LocalSource, News, Source
 from tools.follow.view import Board
-from tools.setup.project import CLUSTER_TARGETS
+from tools.setup.project import CLUSTER_TARGETS, project_name
 from tools.stack import config as stack_config
+from tools.stack import environment, state
 
 POLL_SECONDS = 1.0
+START_SECONDS = 20.0
+"""Time for an update to start: who watches may have typed that first."""
+BETWEEN_SECONDS = 600.0
+"""Time for the next run where the update is known to its backend alone: nodes or an image may be waited for."""
+NOTHING_TO_FOLLOW = 3
+"""Exit status where no run goes on, and no update."""
 
 
 def _cluster(project: Path, stack: str) -> Source:
@@ -43,24 +51,57 @@ def source_of(target: str, project: Path, stack: str) -> Source:
     return SOURCES[target](project, stack)
 
 
-def watch(source: Source, stack: str, console: Console | None = None) -> None:
-    """Show news until the measurement is over: a table on a terminal, else a line for each."""
+def watch(
+    source: Source,
+    stack: str,
+    console: Console | None = None,
+    is_updating: Callable[[], bool | None] = lambda: None,
+) -> int:
+    """Show news until the measurement is over: a table on a terminal, else a line for each.
+
+    Args:
+        source: The runs.
+        stack: Name of the stack.
+        console: Where they are shown; None: on stdout.
+        is_updating: Says whether an update of the stack goes on here; None where that is not known.
+
+    Returns:
+        The exit status: NOTHING_TO_FOLLOW where no run goes on, and no update that would start one.
+    """
     console = console or Console()
-    if console.is_terminal:
-        _draw(source, stack, console)
-    else:
-        _print(source, stack)
+    current = _Current(source, is_updating)
+    (_draw if console.is_terminal else _print)(current, source, stack, console)
+    return NOTHING_TO_FOLLOW if current.end == "idle" else 0
+
+
+def is_updating(stack: str) -> bool | None:
+    """Return whether pulumi works on the stack on this machine; None where only the backend knows."""
+    backend = environment.file_backend()
+    return None if backend is None else state.running(backend, project_name(), stack) is not None
 
 
 class _Current:
     """The news from the first run that goes on: what ended before is shown only with the measurement it belongs to."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, is_updating: Callable[[], bool | None]) -> None:
+        self._source, self._is_updating = source, is_updating
         self._ended: dict[str, News] | None = None
+        self._idle_since, self._has_run = time.monotonic(), False
+        self.end: Literal["", "over", "idle"] = ""
+        """How watching has ended: the measurement is over, or nothing is there to follow."""
 
-    def poll(self) -> tuple[list[News], bool]:
-        """Return the news, and whether the measurement is over."""
+    def polls(self) -> Iterator[list[News]]:
+        """Yield the news again and again, the last ones with `end` set."""
+        while True:
+            news, over = self._poll()
+            running = any(run.state == "running" for run in news)
+            self.end = "over" if over else "idle" if self._is_idle(running=running) else ""
+            yield news
+            if self.end:
+                return
+            time.sleep(POLL_SECONDS)
+
+    def _poll(self) -> tuple[list[News], bool]:
         news, over = self._source.poll(), self._source.is_over()
         is_first = self._ended is None
         if self._ended is None:
@@ -72,43 +113,57 @@ class _Current:
         self._ended = {}
         return news, over
 
+    def _is_idle(self, *, running: bool) -> bool:
+        """Return whether no run has gone on for long enough, and no update does that may start one."""
+        now = time.monotonic()
+        if running:
+            self._has_run, self._idle_since = True, now
+            return False
+        if now - self._idle_since < START_SECONDS:
+            return False
+        updating = self._is_updating()
+        if updating:
+            self._idle_since = now
+            return False
+        patience = BETWEEN_SECONDS if updating is None and self._has_run else START_SECONDS
+        return now - self._idle_since >= patience
+
 
 def _joined(earlier: News | None, later: News) -> News:
     return replace(later, events=[*earlier.events, *later.events]) if earlier else later
 
 
-def _draw(source: Source, stack: str, console: Console) -> None:
-    board, current = Board(), _Current(source)
+def _draw(current: _Current, source: Source, stack: str, console: Console) -> None:
+    board = Board()
     with Live(console=console, auto_refresh=False) as live:
-        while True:
-            news, over = current.poll()
+        for news in current.polls():
             board.take(news)
-            live.update(board.render(_status(board, source, stack, over=over)), refresh=True)
-            if over:
-                return
-            time.sleep(POLL_SECONDS)
+            live.update(board.render(_status(board, current, source, stack)), refresh=True)
 
 
-def _print(source: Source, stack: str) -> None:
-    board, current, printed_state = Board(), _Current(source), ("", True)
-    while True:
-        news, over = current.poll()
+def _print(current: _Current, source: Source, stack: str, _: Console) -> None:
+    board, printed_state = Board(), ("", True)
+    for news in current.polls():
         for line in board.take(news):
             terminal.write(line)
-        state = (source.trouble, board.is_running)
-        if over or (state != printed_state and (source.trouble or not board.is_running)):
-            terminal.write(_status(board, source, stack, over=over))
-        printed_state = state
+        state_now = (source.trouble, board.is_running)
+        if current.end or (state_now != printed_state and (source.trouble or not board.is_running)):
+            terminal.write(_status(board, current, source, stack))
+        printed_state = state_now
         sys.stdout.flush()
-        if over:
-            return
-        time.sleep(POLL_SECONDS)
 
 
-def _status(board: Board, source: Source, stack: str, *, over: bool) -> str:
-    if source.trouble and not over:
-        return f"stack {stack}: {source.trouble}\nIt is asked again and again (Ctrl-C ends watching, and nothing else)"
-    if over:
+def _status(board: Board, current: _Current, source: Source, stack: str) -> str:
+    if current.end == "over":
         return f"stack {stack}: this measurement is over. `STACK={stack} make outputs` shows the comparison"
+    if current.end == "idle":
+        why = f"\n{source.trouble}" if source.trouble else ""
+        return (
+            f"stack {stack}: there is nothing to follow: no run is going on, and no update that would start one.{why}\n"
+            f"  to start one, in another terminal:  STACK={stack} make up\n"
+            f"  to see what the last one measured:  STACK={stack} make outputs"
+        )
+    if source.trouble:
+        return f"stack {stack}: {source.trouble}\nIt is asked again and again (Ctrl-C ends watching, and nothing else)"
     going = "follows the runs" if board.is_running else "no run is going on; waiting for the next"
     return f"stack {stack}: {going} (Ctrl-C ends watching, and nothing else)"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,8 +19,7 @@ def update_or_run(ray_cluster: StackCluster | StackRay, api: Any) -> str:
 
     A run on a Ray cluster of others is a job of Ray's, see `ray_job`. Raises KubeError.
     """
-    variables = {**os.environ, **environment.state_variables(os.environ)}
-    backend = state.file_backend(variables.get("PULUMI_BACKEND_URL", ""))
+    backend = environment.file_backend()
     if backend and (process := state.running(backend, project_name(), ray_cluster.stack)):
         return (
             f"pulumi works on the stack, process {process}: wait for its end, which"

@@ -30,6 +30,7 @@ from training.launch.ray.jobs_api import JobsApi, SubmitError, patiently
 from training.launch.ray.other_jobs import is_unfinished, job_name, mark, refusal
 from training.launch.storage.checkpoint_store import manifests
 from training.launch.storage.run_storage import Storage
+from training.machine import output
 
 POLL_SECONDS = 1.0
 LOG_LINES = 15
@@ -204,7 +205,7 @@ def _ended(jobs: JobsApi, name: str, storage: str, events: list[Seen], killed_at
     try:
         result = log_result.find_result(log)
     except ResultError as error:
-        last = "\n".join(f"  | {line}" for line in log.splitlines()[-LOG_LINES:])
+        last = "\n".join(f"  | {line}" for line in output.last_lines(log, LOG_LINES))
         raise ToolError(f"{error}; the end of its log:\n{last}") from None
     kept = manifests(Storage.at(storage)).values()
     return Ended(

@@ -23,7 +23,7 @@ from training.contract.recipe import Recipe
 from training.launch import environment
 from training.launch.storage.checkpoint_store import Manifest, manifests
 from training.launch.storage.run_storage import Storage
-from training.machine import process_session
+from training.machine import output, process_session
 
 WORKER = "ray::RayTrainWorker"
 """Beginning of the command line of Ray Train's training processes."""
@@ -193,5 +193,5 @@ _KILLS = {Victim.WORKER: _kill_a_worker, Victim.HEAD: _kill_all}
 
 
 def _end_of_log(folder: Path) -> str:
-    lines = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
+    lines = output.last_lines(output.end_of_file(folder / "log.txt"), LOG_LINES)
     return "\n".join(f"  | {line}" for line in lines)

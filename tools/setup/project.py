@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, NoReturn, TypeVar
 
 from tools.setup import interrupt
-from training.machine import retries
+from training.machine import output, retries
 
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
@@ -71,15 +71,17 @@ def capture(
     environment: Mapping[str, str] | None = None,
     timeout_seconds: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end and keep what it says; the caller looks at its status."""
-    return subprocess.run(
-        command, cwd=folder, env=environment, timeout=timeout_seconds, capture_output=True, text=True, check=False
-    )
+    """Run a command to its end and keep what it says; the caller looks at its status. Raises TimeoutExpired, and
+    ToolError for one that prints too much."""
+    try:
+        return output.capture_text(command, seconds=timeout_seconds, cwd=folder, env=environment)
+    except output.FloodError as error:
+        raise ToolError(f"{error} and was stopped") from None
 
 
-def last_line(output: str) -> str:
+def last_line(text: str) -> str:
     """The last line of a program's output that holds something: where programs say why they failed."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "no message"
 
 

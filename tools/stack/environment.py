@@ -25,6 +25,7 @@ from tools.setup.project import (
     stack_text,
     target_of,
 )
+from tools.stack import state
 
 BACKEND = STATE / "backend"
 PASSPHRASE = STATE / "passphrase"
@@ -70,6 +71,11 @@ def path_additions() -> list[str]:
 def backend_url() -> str:
     """The project's own file backend."""
     return f"file://{BACKEND}"
+
+
+def file_backend() -> Path | None:
+    """Return the folder of the file backend in use; None for any other backend."""
+    return state.file_backend({**os.environ, **state_variables(os.environ)}.get("PULUMI_BACKEND_URL", ""))
 
 
 def is_ours(base: Mapping[str, str]) -> bool:

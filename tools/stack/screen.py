@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from tools.follow.view import Board
 from tools.setup.project import printable
 from tools.stack.remaining import Remaining, in_words
 from tools.stack.update import Event, Update, is_stop, plain
+from training.machine import output
 from training.machine.machine_lock import WAITS
 
 if TYPE_CHECKING:
@@ -222,13 +223,18 @@ class Tail:
 
     def __init__(self, path: Path, hand_on: Callable[[str], None]) -> None:
         self._path, self._hand_on, self._offset = path, hand_on, 0
+        self._lines = output.Lines()
 
     def read(self, *, last: bool = False) -> None:
         """Pass on the new complete lines; with `last` also the incomplete rest."""
         with self._path.open("rb") as file:
             file.seek(self._offset)
-            new = file.read()
-        whole = new if last else new[: new.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        for line in whole.decode(errors="replace").splitlines():
-            self._hand_on(line)
+            for chunk in output.chunks(file):
+                self._offset += len(chunk)
+                self._pass_on(self._lines.take(chunk))
+        if last:
+            self._pass_on(self._lines.rest())
+
+    def _pass_on(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            self._hand_on(line.decode(errors="replace").rstrip("\r\n"))

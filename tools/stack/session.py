@@ -42,7 +42,8 @@ def run(
     is called after each, with their number so far.
     """
     terminal = is_in_foreground()
-    stdin = None if not output and (terminal or not sys.stdin.isatty()) else subprocess.DEVNULL
+    is_given = sys.stdin is not None and not sys.stdin.isatty()  # it is None where nobody opened it: `make up <&-`
+    stdin = None if not output and (terminal or is_given) else subprocess.DEVNULL
     stdout, stderr = output or (None, None)
     with _terminal_kept() if terminal else nullcontext(), _Signals(pressed) as signals:
         process = subprocess.Popen(
@@ -105,7 +106,7 @@ class _Signals:
 def is_in_foreground() -> bool:
     """Return whether we run in the foreground; `make up &` leaves the terminal to the shell, or pulumi sets it raw."""
     try:
-        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+        return sys.stdin is not None and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except OSError:
         return False
 

@@ -5,11 +5,12 @@ By /proc, or ps(1) on systems that have none.
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+from training.machine import output
 
 GRACE_SECONDS = 2.0
 """The time from SIGTERM to SIGKILL. After a second Ctrl-C Pulumi takes 5 seconds to kill the provider: all is gone
@@ -75,4 +76,4 @@ def _is_dead(pid: int) -> bool:
 
 
 def _ps(*arguments: str) -> str:
-    return subprocess.run(["ps", *arguments], capture_output=True, text=True, check=False).stdout
+    return output.capture_text(["ps", *arguments]).stdout

@@ -28,6 +28,7 @@ from training.contract import result
 from training.contract.codec import ResultError
 from training.contract.provenance import PROJECT
 from training.launch.pod import log_result
+from training.machine import output
 
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 UID_LABEL = "batch.kubernetes.io/controller-uid"
@@ -165,7 +166,7 @@ def _read_log(props: dict[str, Any]) -> str:
             raise NoResultError(f"{props['name']} has ended, but its pod and its log are gone.\n{_again(props)}")
         name = pods[0].metadata.name
         answer = core.read_namespaced_pod_log(name, props["namespace"], _preload_content=False, **limits)
-        log = bytes(answer.data).decode(errors="replace")
+        log = output.end(answer.stream(output.CHUNK_BYTES), kube.MOST_LOG).decode(errors="replace")
     except ApiException as error:
         raise NoResultError(
             f"the log of {props['name']} can't be read: {error.reason} ({error.status}).\n{_again(props)}"

@@ -3,7 +3,6 @@
 import math
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -25,6 +24,7 @@ from training.contract.arms import counted
 from training.contract.provenance import PROJECT
 from training.contract.recipe import canonical
 from training.contract.workload import Installed, named
+from training.machine import output
 
 DISK_BYTES = 4 * 10**9
 """The free disk space needed for the environment, the CLI and their download; they measured 2.9 GB."""
@@ -254,7 +254,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
 def network() -> Finding:
     """Report whether a run's ports are isolated. Never a failure: a run works without, and says so."""
     command = [sys.executable, *NETWORK_PROBE]
-    tried = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    tried = output.capture_text(command, cwd=PROJECT)
     reason = tried.stdout.strip()
     reach = f"other machines reach a run's ports: {reason}" if reason else "a run's own: no other machine reaches it"
     return Finding("network", reach, "a run's own, or a firewall", True)

@@ -37,7 +37,7 @@ from training.contract.provenance import PROJECT
 from training.contract.workload import recipe_of
 from training.launch import environment
 from training.launch.environment import SECRET
-from training.machine import process_session
+from training.machine import output, process_session
 
 SHORTEST_REPORT_SECONDS = 2.0
 LONGEST_REPORT_SECONDS = 30.0
@@ -271,6 +271,6 @@ def _signal(number: int) -> str:
 
 
 def _failure(name: str, cause: str, log: Path) -> str:
-    lines = printable(log.read_text(encoding="utf-8", errors="replace")).splitlines()[-LOG_LINES:]
+    lines = output.last_lines(printable(output.end_of_file(log)), LOG_LINES)
     shown = "".join(f"\n  | {line}" for line in lines) or " (empty)"
     return f"{name} failed: {cause}\nThe end of its log, {log.relative_to(PROJECT)}:{shown}\nThe next `up` retries it."

@@ -26,6 +26,7 @@ from training.contract.recipe import canonical
 from training.launch.ray import node_packages, other_jobs, submit
 from training.launch.ray.jobs_api import JobsApi, SubmitError
 from training.launch.ray.other_jobs import mark
+from training.machine import output
 
 LOOK = PROJECT / "training" / "launch" / "ray" / "node_packages.py"
 SAID_LINES = 5
@@ -218,7 +219,7 @@ def _installed(api: JobsApi, settings: Settings, wanted: Mapping[str, str]) -> l
 def _log(api: JobsApi, name: str) -> str:
     """Return the end of a job's log; "" if it cannot be read."""
     try:
-        return "\n".join(f"  | {line}" for line in printable(api.log(name)).splitlines()[-SAID_LINES:])
+        return "\n".join(f"  | {line}" for line in output.last_lines(printable(api.log(name)), SAID_LINES))
     except OSError:
         return ""
 

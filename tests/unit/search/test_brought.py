@@ -16,6 +16,7 @@ from training.contract.result import Software
 from training.launch.environment import SECRET_NAMES
 from training.launch.foreign_command import End
 from training.launch.pod.log_result import MOST_BYTES
+from training.machine import output
 from training.workloads.search import brought, launch, site, summary, trial_environment
 from training.workloads.search.detail import LOG
 from training.workloads.search.plan import Plan
@@ -64,7 +65,7 @@ def test_a_failed_trial_brings_the_end_of_its_log(tmp_path: Path) -> None:
 
     assert "too wide" == one.lines[-1]
     assert brought.LOG_LINES == len(one.lines)
-    assert max(map(len, one.lines)) <= brought.LONGEST_LINE
+    assert max(map(len, one.lines)) <= output.LONGEST_SHOWN + len(" …")
 
 
 def test_a_thinned_curve_is_not_replayed() -> None:

@@ -5,11 +5,9 @@ ended: well, by a failure, or by SIGTERM. Nothing is kept of a container that is
 """
 
 import os
-import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,12 +15,10 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 
 from training.launch.storage.run_storage import Storage
+from training.machine import output
 
 FOLDER = "logs"
 """Folder of the logs, in a run's folder in storage."""
-_CHUNK = 65536
-_SILENCE_SECONDS = 1.0
-"""Time for which the run's leftover processes may hold its output open, without output, after the run's own end."""
 
 
 def run(command: Sequence[str], storage: str, name: str) -> int:
@@ -32,7 +28,9 @@ def run(command: Sequence[str], storage: str, name: str) -> int:
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         signal.signal(signal.SIGTERM, lambda number, _frame: _pass_on(child, number, _frame))
         with log.open("wb") as file:
-            _hand_on(child, file.fileno())
+            for _, chunk in output.printed(child):
+                for target in (sys.stdout.fileno(), file.fileno()):
+                    _write(target, chunk)
         code = child.wait()
         if refusal := _keep(log, storage):
             print(f"warning: the log is not kept in {storage}: {refusal}", file=sys.stderr, flush=True)
@@ -42,24 +40,6 @@ def run(command: Sequence[str], storage: str, name: str) -> int:
 def _pass_on(child: "subprocess.Popen[bytes]", number: int, _: FrameType | None) -> None:
     with suppress(ProcessLookupError):
         child.send_signal(number)
-
-
-def _hand_on(child: "subprocess.Popen[bytes]", file: int) -> None:
-    """Copy the output to this process's and into the file, until everything that holds it has ended, or is silent."""
-    assert child.stdout is not None  # noqa: S101 (it is a pipe)
-    source, ended_at = child.stdout.fileno(), None
-    while True:
-        if select.select([source], [], [], 0.1)[0]:
-            chunk = os.read(source, _CHUNK)
-            if not chunk:
-                return
-            for target in (sys.stdout.fileno(), file):
-                _write(target, chunk)
-            ended_at = None
-        elif child.poll() is not None:
-            ended_at = ended_at or time.monotonic()
-            if time.monotonic() - ended_at > _SILENCE_SECONDS:
-                return
 
 
 def _write(target: int, chunk: bytes) -> None:

@@ -31,6 +31,8 @@ PATIENCE_SECONDS = 60.0
 REQUEST_SECONDS = 30.0
 MOST_PACKAGE_BYTES = 100 * 2**20
 """Largest request that Ray's dashboard accepts (`DASHBOARD_CLIENT_MAX_SIZE`)."""
+MOST_ANSWER_BYTES = 256 * 2**20
+"""Longest answer that is read: more than the log of any run, whose script is ended when it prints too much."""
 MOST_NODES = 10_000
 """Most nodes that Ray lists in one answer."""
 
@@ -152,12 +154,18 @@ class JobsApi:
         return json.loads(self._send(method, f"/api/jobs/{path}", content) or b"null")
 
     def _send(self, method: str, path: str, content: bytes | None = None) -> bytes:
-        """Return the dashboard's answer. Raises urllib's HTTPError for a refusal, and OSError."""
+        """Return the dashboard's answer. Raises urllib's HTTPError for a refusal, OSError, and SubmitError for an
+        answer that is too long: Ray gives the log of a job whole."""
         request = urllib.request.Request(  # noqa: S310 (the address is the cluster's, given by the program)
             f"{self._address}{path}", method=method, data=content, headers=headers(self._token)
         )
         with self._opener.open(request, timeout=REQUEST_SECONDS) as answer:
-            return bytes(answer.read())
+            whole = bytes(answer.read(MOST_ANSWER_BYTES + 1))
+        if len(whole) > MOST_ANSWER_BYTES:
+            raise SubmitError(
+                f"Ray's answer to {path} is longer than {MOST_ANSWER_BYTES // 2**20} MiB, and was not read"
+            )
+        return whole
 
 
 def headers(token: str) -> dict[str, str]:

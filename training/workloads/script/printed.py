@@ -1,10 +1,11 @@
 """What a run of a user's program prints, passed on without secrets. Standard library only."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO
 
 from training.launch.foreign_command import MOST_PRINTED
+from training.machine import output
 
 
 class Secrets:
@@ -15,10 +16,15 @@ class Secrets:
         self._parts = sorted((part.encode() for part in parts), key=len, reverse=True)
 
     def hidden_in(self, line: bytes) -> bytes:
-        """Return the line without them."""
+        """Return the line without them; without what may be the beginning of one, where the line was cut."""
+        is_cut = line.endswith(output.CUT)
+        line = line.removesuffix(output.CUT) if is_cut else line
         for part in self._parts:
             line = line.replace(part, b"[secret]")
-        return line
+        if not is_cut:
+            return line
+        begun = (size for part in self._parts for size in range(1, len(part)) if line.endswith(part[:size]))
+        return line[: len(line) - max(begun, default=0)] + output.CUT
 
 
 class Printed:
@@ -30,10 +36,16 @@ class Printed:
 
     def pass_on(self, out: IO[bytes]) -> bool:
         """Copy output to this process's own, line by line; return False when it is too much."""
-        for line in out:
-            self.count += len(line)
-            if self.count > MOST_PRINTED:
-                return False
+        for line in output.lines(self._counted(output.chunks(out))):
             sys.stdout.buffer.write(self._secrets.hidden_in(line))
             sys.stdout.buffer.flush()
-        return True
+        return self.count <= MOST_PRINTED
+
+    def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the chunks until they are too much, whether lines end in them or not."""
+        for chunk in chunks:
+            room = max(0, MOST_PRINTED - self.count)
+            self.count += len(chunk)
+            yield chunk[:room]
+            if self.count > MOST_PRINTED:
+                return

@@ -18,6 +18,7 @@ from typing import Any
 
 from training.contract.provenance import PROJECT
 from training.launch import environment
+from training.machine import output
 from training.workloads.script.recognise import FRAMEWORKS, Script
 
 PACKAGES = (
@@ -90,15 +91,9 @@ def is_environment(python: str) -> bool:
 @cache
 def _probed(python: str) -> dict[str, Any]:
     try:
-        done = subprocess.run(
-            [python, "-c", PROBE % (PACKAGES, (*FRAMEWORKS, PIP))],
-            env=environment.allowed(os.environ),
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        probe = [python, "-c", PROBE % (PACKAGES, (*FRAMEWORKS, PIP))]
+        done = output.capture_text(probe, seconds=30, env=environment.allowed(os.environ))
+    except (OSError, subprocess.SubprocessError) as error:
         raise PythonError(
             f"{python} can't be run ({error}): name the interpreter of the script's environment, as "
             "../mine/.venv/bin/python"

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from training.machine import output
 from training.workloads.script.recognise import Script
 
 MOST_BYTES = 256 * 2**20
@@ -75,10 +76,8 @@ def _by_git(folder: Path) -> list[Path] | None:
     for a folder that git leaves out with a warning."""
     command = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
-        listing = subprocess.run(
-            command, capture_output=True, check=False, timeout=60, env=os.environ | {"LC_ALL": "C"}
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        listing = output.capture(command, seconds=60, env=os.environ | {"LC_ALL": "C"})
+    except (OSError, subprocess.SubprocessError):
         return None
     if listing.returncode:
         return None

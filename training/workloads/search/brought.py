@@ -13,7 +13,7 @@ from typing import Any, cast
 from training.contract import provenance
 from training.contract.codec import decode, encode, write_whole
 from training.contract.cpu_use import CpuWait
-from training.machine import cpu
+from training.machine import cpu, output
 from training.workloads.script import observations
 from training.workloads.script.observations import Observation
 from training.workloads.search import detail, population
@@ -24,8 +24,8 @@ NAME = "brought.json"
 """File of a trial that was brought from another pod, in its folder."""
 MOST_POINTS = 40_000
 """Points of all trials of a run in pods: some 1.6 MB of the 4 MiB that a pod's log may hold of a result."""
-LOG_LINES, LONGEST_LINE = 15, 300
-"""Lines of a log that say why a trial failed, and characters of each."""
+LOG_LINES = 15
+"""Lines of a log that say why a trial failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +104,7 @@ def of_trial(plan: Plan, number: int) -> Brought | None:
 
 def _last_lines(folder: Path) -> list[str]:
     log = folder / detail.LOG
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
-    return [line[:LONGEST_LINE] for line in lines[-LOG_LINES:]]
+    return output.last_lines(output.end_of_file(log), LOG_LINES) if log.is_file() else []
 
 
 def _thinned(trial: Trial, plan: Plan) -> tuple[Trial, int]:

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,13 +30,14 @@ from typing import IO, Any
 import psutil
 
 from training.launch.foreign_command import MOST_PRINTED, end_descendants
-from training.machine import orphans
+from training.machine import orphans, output
 from training.workloads.script.printed import Secrets
 
 END = b"end\n"
 """Line that asks for the trial's end."""
-LONGEST_LINE = 65536
-"""Bytes; longer lines are taken apart."""
+CHUNK_BYTES = 65536
+READ_SECONDS = 30.0
+"""Time for reading what is left in the pipe of a trial that has ended: a process of somebody else may hold it open."""
 RAYS_PREFIX = re.compile(r"^(?:\x1b\[\d+m)?\([^()]*pid=\d+[^()]*\)(?:\x1b\[0m)? ")
 """What Ray puts before each line of a worker."""
 NOT_STARTED = 127
@@ -103,7 +105,7 @@ def _first_line() -> tuple[bytes, bytes, bytes]:
     """Return the first line, its end, and what else was written already."""
     text = b""
     while b"\n" not in text:
-        part = os.read(0, LONGEST_LINE)
+        part = os.read(0, CHUNK_BYTES)
         if not part:
             raise SystemExit(1)  # who searches is gone
         text += part
@@ -144,7 +146,7 @@ def _run(task: Task, *, is_to_end: bool) -> End:
     code = trial.wait()  # before all others are waited for, of which it is one
     end_descendants()
     at = time.monotonic()
-    reader.join()
+    reader.join(READ_SECONDS)
     return End(code=code, at=at, printed=copy.count, error="", matches=copy.matches)
 
 
@@ -166,8 +168,8 @@ def _wait(trial: subprocess.Popen[bytes], ended: socket.socket) -> bool:
     while trial.poll() is None:
         readable, _, _ = select.select([0, ended.fileno()], [], [])
         if 0 not in readable:
-            ended.recv(LONGEST_LINE)
-        elif os.read(0, LONGEST_LINE):
+            ended.recv(CHUNK_BYTES)
+        elif os.read(0, CHUNK_BYTES):
             return True
         else:
             raise SystemExit(1)
@@ -196,15 +198,20 @@ class _Copy:
 
     def all_of(self, out: IO[bytes]) -> None:
         """Copy it to its end; end the trial where it prints too much."""
-        for line in iter(lambda: out.readline(LONGEST_LINE), b""):
+        for line in output.lines(self._counted(output.chunks(out))):
             at = time.monotonic()
-            self.count += len(line)
-            if self.count > MOST_PRINTED:
-                self._trial.kill()
-                continue  # else who is still there would wait for somebody to read
             shown = self._secrets.hidden_in(line)
             self._log.write(shown)
             self._tell_reports(shown.decode("utf-8", "replace"), at)
+
+    def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the chunks until they are too much, then read on: who is still there would wait for somebody to."""
+        for chunk in chunks:
+            self.count += len(chunk)
+            if self.count > MOST_PRINTED:
+                self._trial.kill()
+            else:
+                yield chunk
 
     def _tell_reports(self, line: str, at: float) -> None:
         for match in self._pattern.finditer(RAYS_PREFIX.sub("", line)) if self._pattern else ():

@@ -17,6 +17,8 @@ CONNECT_SECONDS = 4.0
 """Connect timeout: two TCP retransmissions, so an unreachable server is reported quickly."""
 SECONDS = 10.0
 """Timeout for each answer."""
+MOST_LOG = 64 * 2**20
+"""Bytes of a log that are read: a kubelet keeps 10 MiB of it, unless it is told otherwise."""
 MANAGER = "ray-worth-it"
 """The field manager of the fields that this project sets by itself."""
 
@@ -214,7 +216,8 @@ def metadata(api: Any, path: str) -> dict[str, Any]:
 
 
 def log(api: Any, namespace: str, pod: str, **query: str | int) -> str:
-    """Return the log of a pod's container. Raises KubeError."""
+    """Return the log of a pod's container, at most its first MOST_LOG bytes. Raises KubeError."""
+    query = {"limitBytes": MOST_LOG, **query}
     return read(api, f"/api/v1/namespaces/{namespace}/pods/{pod}/log", query).decode(errors="replace")
 
 

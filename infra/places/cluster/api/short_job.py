@@ -12,6 +12,7 @@ from typing import Any
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from infra.programs import UserError
+from training.machine import output
 
 POLL_SECONDS = 1.0
 PLACE_SECONDS = 60.0
@@ -97,7 +98,7 @@ def _log_of(api: Any, namespace: str, pod: Mapping[str, Any], ended: Mapping[str
     log = kube.log(api, namespace, pod["metadata"]["name"])
     if ended["exitCode"] == 0:
         return log
-    last = "\n".join(log.strip().splitlines()[-LAST_LINES:])
+    last = "\n".join(output.last_lines(log.strip(), LAST_LINES))
     if ended.get("reason") == "OOMKilled":
         raise ShortJobError("it needs more memory than its pod has (OOMKilled)", last)
     raise ShortJobError(f"it ended with exit code {ended['exitCode']}", last)
