@@ -57,6 +57,10 @@ class Api:
         self.on_create(item)
         return 201, json.dumps(item)
 
+    def _text(self, path: str, query: Mapping[str, list[str]]) -> tuple[int, str]:
+        limits = query.get("limitBytes", ())
+        return 200, self.texts[path][: int(limits[0]) if limits else None]
+
     def answer(self, method: str, path: str, query: Mapping[str, list[str]], change: Any = None) -> tuple[int, str]:
         """Status and body."""
         self.asked.append(f"{method} {path}")
@@ -73,7 +77,7 @@ class Api:
                 self.on_patch(self.objects[path])
             return 200, json.dumps(self.objects[path])
         if path in self.texts or method == "POST":
-            return (200, self.texts[path]) if path in self.texts else self._made(path, change, "dryRun" in query)
+            return self._text(path, query) if path in self.texts else self._made(path, change, "dryRun" in query)
         group, _, kind = path.rpartition("/")
         pattern = re.compile(rf"{group}(?:/namespaces/[^/]+)?/{kind}/[^/]+")
         items = [item for name, item in self.objects.items() if pattern.fullmatch(name)]

@@ -159,11 +159,11 @@ def _ready(pipes: selectors.BaseSelector, seconds: float) -> Iterator[tuple[IO[b
 
 def _left(pipes: selectors.BaseSelector) -> Iterator[tuple[IO[bytes], bytes]]:
     """Yield what was in the pipes when the process ended, and wait a moment for those that hold them open."""
-    until, size, found = time.monotonic() + LEFT_SECONDS, 0, True
-    while pipes.get_map() and (time.monotonic() < until or (found and size < _PIPE_BYTES)):
-        found = False
-        for pipe, chunk in _ready(pipes, _POLL_SECONDS):
-            found, size = True, size + len(chunk)
+    until, size, came = time.monotonic() + LEFT_SECONDS, 0, True
+    while pipes.get_map() and ((wait := until - time.monotonic()) > 0 or (came and size < _PIPE_BYTES)):
+        came = False
+        for pipe, chunk in _ready(pipes, max(0.0, wait)):
+            came, size = True, size + len(chunk)
             yield pipe, chunk
 
 

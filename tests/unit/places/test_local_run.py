@@ -15,6 +15,7 @@ from training.contract.progress import Progress
 from training.contract.provenance import PROJECT
 from training.contract.recipe import canonical
 from training.launch import entry
+from training.machine import output
 from training.workloads.cnn.recipe import CnnRecipe
 
 OLDS = {"ownKey": "a", "measurement": "m", "result": "{}", "timeoutMinutes": 30}
@@ -143,3 +144,14 @@ def test_how_to_stop_is_said_once_an_update(tmp_path: Path, monkeypatch: pytest.
         local_run._Reporter(name, tmp_path)
 
     assert [local_run.HOW_TO_STOP in line for line in printed] == [True, False]
+
+
+def test_a_log_without_a_newline_makes_a_short_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pulumi hands it on: a progress bar would else be all of it."""
+    monkeypatch.setattr(local_run, "PROJECT", tmp_path)
+    log = tmp_path / "log.txt"
+    log.write_bytes(b"y" * 2**20)
+
+    message = local_run._failure("ray-1", "it ended with exit code 3", log)
+
+    assert output.LONGEST_SHOWN < len(message) < 2 * output.LONGEST_SHOWN

@@ -56,6 +56,17 @@ def _is_alive(pid: int) -> bool:
     return pid in process_session.session_members(os.getsid(pid)) if Path(f"/proc/{pid}").exists() else False
 
 
+def test_a_command_needs_no_input() -> None:
+    """Of a job of cron's, nobody has opened it."""
+    done = subprocess.run(
+        [*("sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", RUN), *(sys.executable, "-c", "print(input())")],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+    assert 1 == done.returncode
+    assert "EOFError" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("code", "status"), [("raise SystemExit(0)", 0), ("raise SystemExit(7)", 7), ("import os; os.kill(0, 9)", 137)]
 )

@@ -25,8 +25,9 @@ from tools.stack import __main__ as stack_main
 from tools.stack import followed, session
 from tools.stack import screen as screen_module
 from tools.stack.lines import for_make
-from tools.stack.screen import HINT, Screen
+from tools.stack.screen import HINT, Screen, Tail
 from tools.stack.update import Update
+from training.machine import output
 from training.machine.machine_lock import WAITED, WAITS
 
 EPOCH = {
@@ -291,6 +292,20 @@ def test_with_a_screen_what_pulumi_prints_is_kept_and_its_errors_are_shown(comma
     assert "said on stderr" in out.getvalue()
     assert (followed.folder_of("local") / followed.PRINTED).read_text() == "printed\n"
     assert not (followed.folder_of("local") / followed.EVENTS).exists()
+
+
+def test_errors_are_shown_line_by_line(tmp_path: Path) -> None:
+    """Each once, also the last one without an end; one that is too long is cut."""
+    shown: list[str] = []
+    file = tmp_path / "errors.txt"
+    tail = Tail(file, shown.append)
+    for text in ("one\ntw", "o\n", "y" * 3 * output.LONGEST_LINE, "yy\nlast"):
+        with file.open("a") as out:
+            out.write(text)
+        tail.read()
+    tail.read(last=True)
+
+    assert ["one", "two", "y" * output.LONGEST_LINE + output.CUT.decode().rstrip(), "last"] == shown
 
 
 def test_a_screen_that_fails_ends_no_update(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from tools.follow.source import LocalSource, News, newest_measurement, started
 from tools.follow.view import Board
 from tools.follow.watch import source_of, watch
 from training.contract.progress import Progress
+from training.contract.provenance import PROJECT
 
 START: dict[str, Any] = {"event": "start", "arm": "ray", "workers": 2, "epochs": 3, "images": 1280, "stepsPerEpoch": 20}
 EPOCH: dict[str, Any] = {
@@ -203,6 +205,92 @@ def test_what_ended_before_is_not_shown_while_nothing_runs(
     assert ["stack local", "baseline-1", "baseline-1", "baseline-1", "stack local"] == names
     names = [line.partition(":")[0] for line in of_a_run_that_goes_on.splitlines()]
     assert ["baseline-1", "baseline-1", "baseline-1", "ray-1", "stack local"] == names
+
+
+class Idle:
+    """A source whose runs are given by the number of the poll, and which is never over by itself."""
+
+    trouble = ""
+
+    def __init__(self, *running: int, trouble: str = "") -> None:
+        self.count, self._running, self.trouble = 0, running, trouble
+
+    def poll(self) -> list[News]:
+        """A run goes on in these polls."""
+        self.count += 1
+        return [news("ray-1", "running")] if self.count in self._running else []
+
+    def is_over(self) -> bool:
+        """Never."""
+        return False
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock that counts polls as seconds."""
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _: now.__setitem__(0, now[0] + 1))
+    monkeypatch.setattr(watching, "time", clock)
+    return now
+
+
+@pytest.mark.parametrize(
+    ("running", "updating", "ends_after"),
+    [
+        ((), lambda _: False, watching.START_SECONDS),
+        ((), lambda _: None, watching.START_SECONDS),
+        ((), lambda now: now < 100, 100),
+        ((10, 11), lambda _: False, 10 + watching.START_SECONDS),
+        ((10, 11), lambda _: None, 10 + watching.BETWEEN_SECONDS),
+        ((10, 11), lambda now: now < 100, 100),
+    ],
+    ids=["nothing", "unknown backend", "update", "run", "run, unknown backend", "update without a run"],
+)
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_watching_ends_where_nothing_is_there_to_follow(
+    clock: list[float], running: tuple[int, ...], updating: Any, ends_after: float, is_terminal: bool
+) -> None:
+    """Soon after the end of the update, if that is known; after the last run else."""
+    console = Console(file=io.StringIO(), force_terminal=is_terminal)
+
+    status = watch(Idle(*running), "local", console, lambda: updating(clock[0]))
+
+    assert watching.NOTHING_TO_FOLLOW == status
+    assert ends_after <= clock[0] <= ends_after + watching.START_SECONDS
+
+
+@pytest.mark.usefixtures("clock")
+def test_an_end_without_anything_to_follow_says_what_to_do(
+    capsys: pytest.CaptureFixture[str], wording: Wording
+) -> None:
+    """And why a cluster could not be asked."""
+    plain = Console(force_terminal=False)
+    watch(Idle(), "ci", plain)
+    wording("follow", capsys.readouterr().out, "nothing")
+    watch(Idle(trouble="https://a is silent:\n  curl it"), "ci", plain)
+    wording("follow", capsys.readouterr().out, "silent")
+
+
+def test_the_end_of_a_measurement_is_success() -> None:
+    """Unlike that of watching nothing."""
+    assert 0 == watch(Told([news("ray-1", "finished")]), "local", Console(file=io.StringIO()))
+
+
+def test_watching_needs_no_input(tmp_path: Path) -> None:
+    """Of a job of cron's, nobody has opened it."""
+    code = (
+        "import sys\nfrom tools.follow import __main__, watch\nwatch.START_SECONDS = 0\n"
+        f"sys.exit(__main__.main(['watch', '--stack', 'local', '--project', {str(tmp_path)!r}]))"
+    )
+    backend = {"PULUMI_BACKEND_URL": f"file://{tmp_path}"}
+
+    done = subprocess.run(
+        [*("sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", code)], env=os.environ | backend, cwd=PROJECT,
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+    assert (watching.NOTHING_TO_FOLLOW, "") == (done.returncode, done.stderr)
+    assert "STACK=local make up" in done.stdout
 
 
 def shown(board: Board, width: int = 80) -> str:

@@ -65,6 +65,15 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Ap
         yield api, ClusterSource(tmp_path, "ci", {})
 
 
+def test_a_log_is_read_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server stops there: what a kubelet keeps is decided by its owner."""
+    monkeypatch.setattr(kube, "MOST_LOG", 10)
+    with serving(tmp_path) as (api, kubeconfig):
+        put(api, "ray-1", 1, "y" * 1000)
+
+        assert "y" * 10 == kube.log(kube.connect(kubeconfig), NAMESPACE, "ray-1-1-x")
+
+
 def put(api: Api, run: str, minute: int, log: str, phase: str = "Running", **labels: str) -> None:
     """A run's pod and its log."""
     name = f"{run}-{minute}-x" + labels.get("index", "")

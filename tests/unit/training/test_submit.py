@@ -83,6 +83,16 @@ def test_the_token_goes_to_no_host_that_an_answer_names(status: int) -> None:
     assert [] == told
 
 
+def test_an_answer_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
+    """Ray gives the log of a job whole, whatever that printed."""
+    monkeypatch.setattr(jobs_api, "MOST_ANSWER_BYTES", 0)
+
+    with serving(FakeRay()) as address, pytest.raises(SubmitError) as refused:
+        JobsApi(address, TOKEN).version()
+
+    wording("run", str(refused.value))
+
+
 def test_the_token_of_a_ray_of_this_machine_goes_to_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor that of the cluster that a pod is in, which is behind none; others may be reached by one alone."""
     ray = FakeRay()

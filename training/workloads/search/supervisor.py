@@ -214,7 +214,8 @@ class _Copy:
                 yield chunk
 
     def _tell_reports(self, line: str, at: float) -> None:
-        for match in self._pattern.finditer(RAYS_PREFIX.sub("", line)) if self._pattern else ():
+        line = RAYS_PREFIX.sub("", line).rstrip("\r\n") + "\n"  # before which `$` matches
+        for match in self._pattern.finditer(line) if self._pattern else ():
             self.matches += 1
             with suppress(ValueError, IndexError, TypeError):  # no number
                 _tell({"report": float(match[1]), "at": at})
