@@ -156,7 +156,7 @@ def _over_repeats(values: Sequence[Value], together: Callable[[Sequence[float]],
 def _arm(name: str, measurement: Measurement, values: Mapping[str, Sequence[Value]]) -> MeasuredArm:
     runs = measurement.by_arm[name]
     results = [run.result for run in runs]
-    first, step_parts = results[0], step_times(results)
+    first, step_parts = results[0], step_times(results, rule_of(measurement.context).confidence)
     spreads = {measure: _over_repeats(of_runs, spread).value for measure, of_runs in values.items()}
     missing = {measure: value for measure, value in spreads.items() if isinstance(value, Missing)}
     reasons = (entry for run in runs for entry in run.result.reasons.items())

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from compare import fairness, quiet
 from compare.entries import ZERO
-from compare.intervals import estimate, spread
+from compare.intervals import CONFIDENCE, corrected, estimate, ratio_interval, spread
 from compare.measurement import NO_PRICES, Context, Measurement, Run, of_repeats, workers_of
 from compare.run_numbers import clock_of, cost, cpu_hours, link, step_seconds, whole_seconds
 from compare.schema import CurvePoint, Estimate, Projection, Spread
@@ -44,7 +44,7 @@ def curve(measurement: Measurement, projection: Projection | Missing) -> Curve |
     numbers = sorted(repeats[0])
     before = [None, *numbers[:-1]]
     points = [_point(measurement, repeats, *each, projection) for each in zip(before, numbers, strict=True)]
-    return Curve(points, _stops_paying_at(points), _costs_more_from(points))
+    return Curve(points, _stops_paying_at(points), costs_more_from(points))
 
 
 def _complete(measurement: Measurement) -> list[Repeat]:
@@ -143,11 +143,16 @@ def _stops_paying_at(points: Sequence[CurvePoint]) -> int | Missing:
     return Missing("each number of workers is faster from start to result than the one before, with 95 % confidence")
 
 
-def _costs_more_from(points: Sequence[CurvePoint]) -> int | Missing:
-    """The first after which a run costs more, with 95 % confidence."""
+def costs_more_from(points: Sequence[CurvePoint]) -> int | Missing:
+    """The first after which a run costs more, with 95 % confidence: of several that may be, so corrected for them.
+
+    The first that does not pay needs no correction: only the first that fails of a fixed order is named.
+    """
+    confidence = corrected(CONFIDENCE, max(1, len(points) - 1))
     for before, point in pairwise(points):
         if point.cost_ratio is None or point.cost_ratio.lower is None:
             return Missing(ONE_REPEAT if point.cost_ratio else ZERO)
-        if point.cost_ratio.lower > 1:
+        interval = ratio_interval(point.cost_ratio.values, confidence)
+        if interval and interval.lower > 1:
             return before.workers
     return Missing("with no number of workers a run costs more than with the number before, with 95 % confidence")

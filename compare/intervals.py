@@ -72,6 +72,14 @@ class Interval:
         return Interval(function(self.lower), function(self.centre), function(self.upper))
 
 
+def corrected(confidence: float, claims: float) -> float:
+    """Return the confidence of each of several intervals that together err no more often than one of `confidence`.
+
+    Bonferroni's, so whatever they have in common: for the largest of several, and for what is selected after looking.
+    """
+    return 1 - (1 - confidence) / claims
+
+
 def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
     """The t interval of the mean of normal observations; None for fewer than two."""
     if len(values) < 2:

@@ -7,7 +7,7 @@ barrier and no common clock.
 import statistics
 from collections.abc import Sequence
 
-from compare.intervals import mean_interval
+from compare.intervals import corrected, mean_interval
 from compare.schema import StepTimes
 from compare.value import Missing
 from compare.words import enumerated
@@ -20,14 +20,14 @@ LEAST_TOLD = 0.05
 """Share of a step below which a wait is not told."""
 
 
-def step_times(results: Sequence[TrainingResult]) -> StepTimes | Missing:
-    """Compute it from the runs of an arm, all of which need to have parts."""
+def step_times(results: Sequence[TrainingResult], confidence: float) -> StepTimes | Missing:
+    """Compute it from the runs of an arm, all of which need to have parts; `confidence` is that of the slowest rank."""
     parts = [result.step_parts for result in results if result.step_parts]
     if len(parts) < len(results):
         reasons = (result.reasons.get("stepParts") for result in results)
         return Missing(next((why for why in reasons if why), NOT_CLOCKED))
     by_name = [_with_waiting(each) for each in parts]
-    slowest, slower = slowest_rank(parts)
+    slowest, slower = slowest_rank(parts, confidence)
     return StepTimes(
         parts={
             name: statistics.median(each[name] for each in by_name)
@@ -62,27 +62,29 @@ def _with_waiting(parts: StepParts) -> dict[str, float]:
     return {**parts.seconds, "exchange": parts.link, "waiting": waiting}
 
 
-def slowest_rank(parts: Sequence[StepParts]) -> tuple[int | None, float | None]:
-    """Return the rank whose own work is more than the others' median, with 95 % confidence, and by how many seconds."""
+def slowest_rank(parts: Sequence[StepParts], confidence: float) -> tuple[int | None, float | None]:
+    """Return the rank whose own work is more than the others' median with this confidence, and by how many seconds.
+
+    Each of `parts` is one observation: a run, since a rank is slow or fast for as long as it lives. Blocks within it
+    are not, so that nothing is known from one. The rank is the largest of several, and only *slower* is said of it:
+    one end of each rank's interval may err, and all of them together as often as one interval of `confidence`.
+    """
     ranks = min(len(each.own_work) for each in parts)
     if ranks < 2:
         return None, None
-    by_rank = [_excess(parts, rank) for rank in range(ranks)]
+    by_rank = [[_excess(each, rank) for each in parts] for rank in range(ranks)]
     slowest = max(range(ranks), key=lambda rank: statistics.fmean(by_rank[rank]))
-    interval = mean_interval(by_rank[slowest])
+    interval = mean_interval(by_rank[slowest], corrected(confidence, ranks / 2))
     step = statistics.fmean(sum(each.seconds.values()) for each in parts)
     if interval is None or interval.lower <= 0 or interval.centre < LEAST_SLOWER * step:
         return None, None
     return slowest, interval.centre
 
 
-def _excess(parts: Sequence[StepParts], rank: int) -> list[float]:
-    """Return what a rank's own work has more than the others' median, in each block of each repeat."""
-    return [
-        blocks[rank] - statistics.median(seconds for other, seconds in enumerate(blocks) if other != rank)
-        for each in parts
-        for blocks in zip(*each.own_work, strict=False)
-    ]
+def _excess(parts: StepParts, rank: int) -> float:
+    """Return what a rank's own work has more than the others' median."""
+    means = [statistics.fmean(blocks) for blocks in parts.own_work]
+    return means[rank] - statistics.median(means[:rank] + means[rank + 1 :])
 
 
 def _cpu_wait(results: Sequence[TrainingResult]) -> float | None:

@@ -2,7 +2,9 @@
 
 Each round tries every condition once. Its ratio is taken to the block of the same round in which nothing was changed,
 so that what changes slowly on the machine is in both. The interval is Student's t over the rounds, and Bonferroni's
-over the conditions: with 95 % confidence all of them hold the truth.
+over all that may be said of all arms: with 95 % confidence all of it is true, of these runs. A round is no run, so
+what differs between two runs is in no interval: a slow rank is that of a run, and arms are compared by what a
+condition changed within each. `python -m bench.causes` shows how often it errs.
 """
 
 import math
@@ -11,15 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from compare.intervals import CONFIDENCE, Interval, difference_interval, mean_interval, ratio_interval
+from compare.intervals import CONFIDENCE, Interval, corrected, difference_interval, mean_interval, ratio_interval
 from compare.step_parts import LEAST_TOLD, slowest_rank
 from compare.value import Missing
 from training.contract.result import StepParts
 
 AS_IS, INPUT_READY, NO_EXCHANGE, THREADS = "as is", "input ready", "no exchange", "threads "
 """Conditions of a block; the last is followed by a number."""
-OF_RANK = "rank "
-"""Name of a cause that is a slower rank, before its number."""
 LOOKS = (6, *(size for power in range(3, 13) for size in (2**power, 3 * 2 ** (power - 1))))
 """Rounds after which it is looked whether they are enough, 6, 8, 12, 16, 24 to 6144: fixed before, and by widths alone.
 Of steps below a millisecond ten rounds and more are made in a second."""
@@ -31,6 +31,13 @@ LEAST_GAIN = 0.02
 """Share of a step below which a gain is not told, however certain it is."""
 CLOCKED = ("between", "save", "report", "collective")
 """Parts of a step that are causes by the clock alone: without them their time is gained, at most."""
+MOST_CONDITIONS = 4
+"""Of an arm: input ready, no exchange, and two numbers of threads."""
+CLAIMS = MOST_CONDITIONS + 1 + len(CLOCKED) + 1
+"""Most intervals by which something is said of an arm: of its conditions and parts, and of its slowest rank. One more,
+because it ends when the intervals are narrow: of one condition that errs about twice as often, and of several less."""
+DISTRIBUTED = (INPUT_READY, NO_EXCHANGE)
+"""Conditions under which two arms are compared."""
 SLOWS_COMPUTING = 2.0
 """Times what the clock saw of a cause, from which on removing it must have gained elsewhere, too."""
 
@@ -73,10 +80,10 @@ class Effect:
     seconds: float
     lower: float
     upper: float
-    """Ends of its interval, which holds with those of the other conditions in 95 %."""
+    """Ends of its interval, which holds in 95 % together with all else that is said."""
     decision: Decision
-    least_gain: float
-    """Share of a step that would have been seen."""
+    most_gain: float
+    """Share of a step that it gains at most, by that interval."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,17 +91,12 @@ class Cause:
     """What makes a step longer, and the seconds of a step that removing it gains, at most."""
 
     name: str
-    """A condition, a part of the step, or `rank 1`."""
+    """A condition, or a part of the step."""
     seconds: float
     lower: float
     upper: float
     slows_computing: bool = False
     """Whether removing it gained more than twice what the clock saw of it."""
-
-    @property
-    def is_of_rank(self) -> bool:
-        """Return whether it is a slower rank, for which the others wait: what that would gain is not known."""
-        return self.name.startswith(OF_RANK)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +108,9 @@ class ArmWhy:
     parts: dict[str, float]
     """Seconds of a step by its part on rank 0, with `waiting` for slower ranks; empty where they are not known."""
     slowest_rank: int | None
+    """Of this run: whether it is that of others, too, one run does not show."""
     slower_seconds: float | None
-    """By how much its own work takes longer than that of the others."""
+    """By how much its own work took longer than that of the others."""
     effects: dict[str, Effect]
     absent: dict[str, str]
     causes: list[Cause]
@@ -115,6 +118,11 @@ class ArmWhy:
     rows: float | None
     threads: int
     loader_workers: int | None
+
+    @property
+    def has_slow_rank(self) -> bool:
+        """Return whether a rank worked so much longer than the others that it is told."""
+        return (self.slower_seconds or 0.0) >= LEAST_TOLD * self.step_seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +137,7 @@ class Distribution:
     changed: float
     lower: float
     upper: float
-    """Of the latter's interval."""
+    """Of the latter's interval, with the arms as they were in these runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,34 +163,37 @@ class Why:
     distribution: list[Distribution]
 
 
-def is_enough(tried: Tried) -> bool:
-    """Return whether it may be stopped: at a look, with every interval narrow."""
+def confidence(arms: int) -> float:
+    """Return the confidence of each interval where so many arms are tried: all that is said of them holds in 95 %."""
+    return corrected(CONFIDENCE, arms * CLAIMS + len(DISTRIBUTED))
+
+
+def is_enough(tried: Tried, arms: int) -> bool:
+    """Return whether one of so many arms may be stopped: at a look, with every interval narrow."""
     if len(tried.rounds) not in LOOKS:
         return False
-    return all(_half_width(interval) < HALF_WIDTH for interval in _intervals(tried).values())
+    return all(_half_width(interval) < HALF_WIDTH for interval in _intervals(tried, arms).values())
 
 
-def widest(tried: Tried) -> float | None:
+def widest(tried: Tried, arms: int) -> float | None:
     """Return the largest relative half-width of the intervals so far; None for too few rounds."""
-    return max(map(_half_width, _intervals(tried).values()), default=None) if len(tried.rounds) > 1 else None
+    return max(map(_half_width, _intervals(tried, arms).values()), default=None) if len(tried.rounds) > 1 else None
 
 
-def judge(tried: Tried) -> ArmWhy | Missing:
-    """Judge the rounds of an arm, of which there have to be a few."""
+def judge(tried: Tried, arms: int) -> ArmWhy | Missing:
+    """Judge the rounds of one of so many arms; there have to be a few rounds."""
     rounds = tried.rounds
     if len(rounds) < LEAST_ROUNDS:
         return Missing(f"{len(rounds)} rounds, and {LEAST_ROUNDS} are needed")
     step, usual = statistics.fmean([each.whole_step for each in rounds]), _as_is(tried)
     parts = [each.parts for each in rounds if each.parts]
     known = len(parts) >= LEAST_ROUNDS
-    slowest, slower = slowest_rank(parts) if known else (None, None)
-    effects = {name: _effect(interval, step, usual) for name, interval in _intervals(tried).items()}
+    slowest, slower = slowest_rank(parts, confidence(arms)) if known else (None, None)
+    effects = {name: _effect(interval, step, usual) for name, interval in _intervals(tried, arms).items()}
     means = _mean_parts(parts) if known else {}
     causes = [_by_experiment(name, effect, step, _seen(name, means, slowest)) for name, effect in effects.items()]
     waits = slower if slowest and slower else 0.0  # rank 0 waits for another
-    causes += [_by_clock(name, parts, step, waits) for name in CLOCKED if known and name in means]
-    if slowest is not None and slower is not None and slower >= LEAST_TOLD * step:
-        causes.append(_of_rank(slowest, parts))
+    causes += [_by_clock(name, parts, step, waits, arms) for name in CLOCKED if known and name in means]
     certain = sorted(filter(None, _best_threads(causes)), key=lambda cause: -cause.seconds)
     return ArmWhy(
         rounds=len(rounds),
@@ -199,44 +210,58 @@ def judge(tried: Tried) -> ArmWhy | Missing:
     )
 
 
-def distribution(above: Tried, below: Tried, condition: str, names: tuple[str, str]) -> Distribution | None:
+def distributions(tried: Mapping[str, Tried], known: Mapping[str, ArmWhy], arms: int) -> list[Distribution]:
+    """Compute what distribution would gain without a cause of one of both arms, taken away in both."""
+    if not {"native", "baseline"} <= known.keys():
+        return []
+    causes = {cause.name for arm in known.values() for cause in arm.causes}
+    both, names = (tried["native"], tried["baseline"]), ("native", "baseline")
+    gains = [distribution(*both, name, names, arms) for name in DISTRIBUTED if name in causes]
+    return [each for each in gains if each]
+
+
+def distribution(above: Tried, below: Tried, condition: str, names: tuple[str, str], arms: int) -> Distribution | None:
     """Compute what distribution gains with a cause taken away in both arms; None where that is not known.
 
-    An arm that exchanges no gradients has that taken away as it is.
+    An arm that exchanges no gradients has that taken away as it is. Each arm ran once, so how they compare as they are
+    has no interval; how much that changes has one, by what the condition changed within each run.
     """
     as_below = AS_IS if condition == NO_EXCHANGE and condition in below.absent else condition
     if not (above.rows and below.rows and condition in above.conditions and as_below in below.conditions):
         return None
     if min(len(above.rounds), len(below.rounds)) < LEAST_ROUNDS:
         return None
-    rows = above.rows / below.rows
-    logs_above = [math.log(each.seconds[condition]) for each in above.rounds]
-    logs_below = [math.log(each.seconds[as_below]) for each in below.rounds]
-    interval = difference_interval(logs_above, logs_below)
+    interval = difference_interval(_logs(above, condition), _logs(below, as_below), confidence(arms))
     if interval is None:
         return None
+    as_is = above.rows / below.rows * _as_is(below) / _as_is(above)
+    changed = interval.mapped(lambda log: as_is * math.exp(log))
     return Distribution(
         above=names[0],
         below=names[1],
         condition=condition,
-        as_is=rows * _as_is(below) / _as_is(above),
-        changed=rows * math.exp(interval.centre),
-        lower=rows * math.exp(interval.lower),
-        upper=rows * math.exp(interval.upper),
+        as_is=as_is,
+        changed=changed.centre,
+        lower=changed.lower,
+        upper=changed.upper,
     )
+
+
+def _logs(tried: Tried, condition: str) -> list[float]:
+    """Return the logarithm of what a condition makes of a step, by round."""
+    return [math.log(each.seconds[condition] / each.seconds[AS_IS]) for each in tried.rounds]
 
 
 def _as_is(tried: Tried) -> float:
     return statistics.geometric_mean([each.seconds[AS_IS] for each in tried.rounds])
 
 
-def _intervals(tried: Tried) -> dict[str, Interval]:
+def _intervals(tried: Tried, arms: int) -> dict[str, Interval]:
     """Return the interval of each condition's ratio to the block of its round in which nothing was changed."""
-    changed = [name for name in tried.conditions if name != AS_IS]
-    confidence = 1 - (1 - CONFIDENCE) / max(1, len(changed))
     intervals = {
-        name: ratio_interval([each.seconds[name] / each.seconds[AS_IS] for each in tried.rounds], confidence)
-        for name in changed
+        name: ratio_interval([each.seconds[name] / each.seconds[AS_IS] for each in tried.rounds], confidence(arms))
+        for name in tried.conditions
+        if name != AS_IS
     }
     return {name: interval for name, interval in intervals.items() if interval}
 
@@ -253,7 +278,7 @@ def _effect(interval: Interval, step: float, usual: float) -> Effect:
         lower=seconds.lower,
         upper=seconds.upper,
         decision=_decision(seconds, step, half),
-        least_gain=max(LEAST_GAIN, (1 - 1 / (1 + half)) * usual / step),
+        most_gain=max(0.0, 1 - seconds.lower / step),
     )
 
 
@@ -288,25 +313,13 @@ def _by_experiment(name: str, effect: Effect, step: float, seen: float | None) -
     )
 
 
-def _by_clock(name: str, parts: Sequence[StepParts], step: float, waits: float) -> Cause | None:
+def _by_clock(name: str, parts: Sequence[StepParts], step: float, waits: float, arms: int) -> Cause | None:
     """Return a part of the step as a cause; what rank 0 waits there for a slower rank is that rank's."""
     waits = waits if name in ("report", "collective") else 0.0
-    interval = mean_interval([max(0.0, each.seconds[name] - waits) for each in parts])
+    interval = mean_interval([max(0.0, each.seconds[name] - waits) for each in parts], confidence(arms))
     if interval is None or interval.centre < LEAST_TOLD * step or interval.lower <= 0:
         return None
     return Cause(name=name, seconds=interval.centre, lower=interval.lower, upper=min(interval.upper, step))
-
-
-def _of_rank(slowest: int, parts: Sequence[StepParts]) -> Cause | None:
-    excess = [
-        statistics.fmean(each.own_work[slowest])
-        - statistics.median(statistics.fmean(blocks) for rank, blocks in enumerate(each.own_work) if rank != slowest)
-        for each in parts
-    ]
-    interval = mean_interval(excess)
-    if interval is None:
-        return None
-    return Cause(name=f"{OF_RANK}{slowest}", seconds=interval.centre, lower=interval.lower, upper=interval.upper)
 
 
 def _best_threads(causes: Sequence[Cause | None]) -> list[Cause | None]:

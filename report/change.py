@@ -1,8 +1,8 @@
 """The changes from one comparison to another: values with their intervals, and what the two were made with. Pure.
 
 Many values are shown and three decide, because one of twenty equal values is told apart by chance: the interval of each
-of the three is one of 98.3 % (Bonferroni), so that all three together err as often as one of 95 %. Two measurements
-share no repeats, so their values are unpaired.
+of the three is one of 98.3 % (Bonferroni), so that all three together err as often as one of 95 %; with `repeats auto`,
+whose number of repeats follows from them, of 98.75 %. Two measurements share no repeats, so their values are unpaired.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from compare import measures
 from compare.entries import Measure, Ratio
-from compare.intervals import CONFIDENCE, MARGIN, Interval, difference_interval
+from compare.intervals import MARGIN, ONCE, WHENEVER, Interval, Rule, corrected, difference_interval
 from compare.schema import ArmSummary, Comparison, Spread
 from report import figures
 from training.contract.arms import ARMS, BASELINE, counted
@@ -32,6 +32,8 @@ class Change(NamedTuple):
     entry: Measure | Ratio
     before: Spread | None
     after: Spread | None
+    rule: Rule = ONCE
+    """How the repeats of both came to be: of the stricter one."""
 
     @property
     def title(self) -> str:
@@ -53,7 +55,7 @@ class Change(NamedTuple):
         """The interval of the value after divided by the value before, or of their difference in points."""
         if self.before is None or self.after is None:
             return None
-        confidence = 1 - (1 - CONFIDENCE) / len(DECIDING) if self.decides else CONFIDENCE
+        confidence = corrected(self.rule.confidence, len(DECIDING) if self.decides else 1)
         old, new = self.before.values, self.after.values
         if self.in_points:
             factor = 1.0 if isinstance(self.entry, Ratio) else self.entry.factor
@@ -92,10 +94,10 @@ def _words(entry: Measure | Ratio) -> tuple[str, str]:
 
 def changes(before: Comparison, after: Comparison) -> list[Change]:
     """Return every value that at least one of the two has; those that decide come first."""
-    both = before, after
+    both, rule = (before, after), _rule(before, after)
     ratios = [_of_ratio(each, *both) for each in measures.RATIOS if each.in_changes]
     of_arms = [
-        Change(arm, each, *(_of_arm(side.arms.get(arm), each) for side in both))
+        Change(arm, each, *(_of_arm(side.arms.get(arm), each) for side in both), rule)
         for each in measures.measures_of(after.workload)
         if each.in_changes
         for arm in ARMS
@@ -105,7 +107,11 @@ def changes(before: Comparison, after: Comparison) -> list[Change]:
 
 
 def _of_ratio(each: Ratio, before: Comparison, after: Comparison) -> Change:
-    return Change("", each, before.ratios.get(each.name), after.ratios.get(each.name))
+    return Change("", each, before.ratios.get(each.name), after.ratios.get(each.name), _rule(before, after))
+
+
+def _rule(before: Comparison, after: Comparison) -> Rule:
+    return WHENEVER if before.auto or after.auto else ONCE
 
 
 def _of_arm(summary: ArmSummary | None, each: Measure) -> Spread | None:

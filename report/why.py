@@ -1,5 +1,6 @@
 """What `make why` found, in words: where a step goes, what removing each cause would gain, and what to change. Pure."""
 
+import math
 from collections.abc import Sequence
 
 from compare.step_parts import LEAST_TOLD
@@ -23,6 +24,8 @@ NAMES = {
 SAVE_LESS = "save less often"
 OF_RANK_0 = ("between", "save")
 """Causes by the clock of rank 0, which the others may not have."""
+ONE_RUN = "One run does not show whether it does so in others: `make up` with several repeats does"
+"""Of a rank, which may be slow for as long as it lives without a cause in the script: by its CPU, for example."""
 CHANGES = {
     NO_EXCHANGE: "fewer exchanges (no_sync() in all but each second backward), fewer bytes (a hook such as "
     "fp16_compress_hook), or larger batches; for many small gradients another bucket_cap_mb",
@@ -65,6 +68,19 @@ def where(why: ArmWhy) -> str:
     return f"Of a step of {_ms(step)} ms, {enumerated(shown)}."
 
 
+def of_rank(why: ArmWhy) -> list[str]:
+    """Return what is said of a rank that was slow in this run, without a confidence: nothing where none was."""
+    if not why.has_slow_rank:
+        return []
+    clocked = [NAMES[each.name] for each in why.causes if each.name in OF_RANK_0 and why.slowest_rank == 0]
+    such = f", as {enumerated(clocked)}" if clocked else ""
+    return [
+        f"In this run rank {why.slowest_rank} worked {_ms(why.slower_seconds or 0.0)} ms of a step longer than the"
+        f" others, who waited for it. {ONE_RUN}. If it does, look for what it does beside the others{such}; a wait is"
+        " no gain, so what it would gain is not known."
+    ]
+
+
 def _is_long(seconds: float, step: float) -> bool:
     return seconds >= LEAST_TOLD * step
 
@@ -93,10 +109,15 @@ def _effect(name: str, effect: Effect, why: ArmWhy) -> str:
         return f"{begin} a step would take {times}: at most {gain} ms can be gained.{also}"
     if effect.decision == "slower":
         return f"{begin} a step takes {times}: longer than as it is."
-    least = f"a gain of {100 * effect.least_gain:.0f} % of a step would have been seen"
     if effect.decision == "nothing above noise":
-        return f"{begin} a step takes no less, as far as can be told: nothing above noise; {least}."
-    return f"{begin} a step would take {times}: not decided; {least}."
+        return f"{begin} a step takes no less, as far as can be told: nothing above noise; {at_most(effect)}."
+    return f"{begin} a step would take {times}: not decided; {at_most(effect)}."
+
+
+def at_most(*effects: Effect) -> str:
+    """Return what removing any of these gains at most."""
+    most = math.ceil(100 * max(effect.most_gain for effect in effects))
+    return f"at most {most} % of a step can be gained" if most else "nothing can be gained"
 
 
 def _condition(name: str, why: ArmWhy) -> str:
@@ -117,19 +138,16 @@ def causes(why: ArmWhy) -> list[str]:
 
 
 def nothing(why: ArmWhy) -> str:
-    """Return what is said where no cause is certain: what would have been seen."""
+    """Return what is said where no cause is certain: what can be gained at most."""
     if not why.effects:
         return "Nothing could be tried."
-    least = max(effect.least_gain for effect in why.effects.values())
     is_open = any(effect.decision == "not decided" for effect in why.effects.values())
     decision = "No cause is certain" if is_open else "Nothing above noise"
-    return f"{decision}; a gain of {100 * least:.0f} % of a step would have been seen."
+    return f"{decision}; {at_most(*why.effects.values())} by what was tried."
 
 
 def _cause(cause: Cause, why: ArmWhy) -> str:
     amount = f"{_ms(cause.seconds)} ms ({_ms(cause.lower)} to {_ms(cause.upper)})"
-    if cause.is_of_rank:
-        return f"{cause.name}, which takes {amount} longer than the others, who wait for it"
     if cause.name.startswith(THREADS):
         return f"{why.threads} compute threads a rank, {amount}"
     return f"{NAMES[cause.name]}, at most {amount}"
@@ -137,11 +155,6 @@ def _cause(cause: Cause, why: ArmWhy) -> str:
 
 def _change(cause: Cause, why: ArmWhy) -> str:
     """Return the line that one types or changes, and what of it was tried."""
-    if cause.is_of_rank:
-        clocked = [NAMES[each.name] for each in why.causes if each.name in OF_RANK_0 and cause.name == "rank 0"]
-        such = f", as {enumerated(clocked)}" if clocked else ""
-        what = f"look for what that rank does beside the others{such}"
-        return f"{what}; a wait is no gain, so what it would gain is not known"
     if cause.name.startswith(THREADS):
         number = cause.name.removeprefix(THREADS)
         return f'ENV="OMP_NUM_THREADS={number}"; tried by torch.set_num_threads({number})'
@@ -166,7 +179,7 @@ def distributions(gains: Sequence[Distribution]) -> list[str]:
     return [
         f"{CONDITIONS[each.condition]} in both, {each.above} would train"
         f" {each.changed:.2f} times as fast ({each.lower:.2f} to {each.upper:.2f}) as {each.below};"
-        f" as they are, {each.as_is:.2f} times."
+        f" as they were in these two runs, {each.as_is:.2f} times."
         for each in gains
     ]
 

@@ -47,6 +47,7 @@ class Section:
 
     arm: str
     where: str
+    of_rank: Sequence[str]
     causes: Sequence[str]
     nothing: str
     """Said instead where no cause is certain."""
@@ -78,7 +79,7 @@ def render(why: Why) -> str:
 
 def _section(arm: str, why: ArmWhy) -> Section:
     shown = [(_of_effect(name, effect, why), _row(name, effect, why)) for name, effect in why.effects.items()]
-    shown += [_of_clock(cause) for cause in why.causes if cause.name not in why.effects and not cause.is_of_rank]
+    shown += [_of_clock(cause) for cause in why.causes if cause.name not in why.effects]
     shown.sort(key=lambda each: -each[0].seconds)
     gains = [gain for gain, _ in shown]
     note = f"{AT_MOST}{ABOUT * any(name.startswith(THREADS) for name in why.effects)}."
@@ -86,13 +87,14 @@ def _section(arm: str, why: ArmWhy) -> Section:
     return Section(
         arm=arm,
         where=words.where(why),
+        of_rank=words.of_rank(why),
         causes=words.causes(why),
         nothing="" if why.causes else words.nothing(why),
         not_tried=words.not_tried(why),
         gains=drawn(f"What each change would gain of a step of {arm}", lambda: plots.gains(arm, gains), note)
         if gains
         else None,
-        rows=[as_is, *(row for _, row in shown), *(_row_of_rank(cause) for cause in why.causes if cause.is_of_rank)],
+        rows=[as_is, *(row for _, row in shown)],
     )
 
 
@@ -111,7 +113,7 @@ def _row(name: str, effect: Effect, why: ArmWhy) -> Row:
         gain=_signed(gain.seconds),
         gain_range=_range(gain.lower, gain.upper),
         says=effect.decision,
-        detail="" if gain.how == "certain" else f"a gain of {100 * effect.least_gain:.0f} % would have been seen",
+        detail="" if gain.how == "certain" else words.at_most(effect),
     )
 
 
@@ -119,12 +121,6 @@ def _of_clock(cause: Cause) -> tuple[Gain, Row]:
     gain = Gain(_label(cause.name), cause.seconds, cause.lower, cause.upper, "by the clock")
     times = {"gain": milliseconds(cause.seconds), "gain_range": _range(cause.lower, cause.upper)}
     return gain, Row(what=gain.what, says=gain.how, detail="not tried", **times)
-
-
-def _row_of_rank(cause: Cause) -> Row:
-    """What others wait for a slower rank is no gain."""
-    longer = f"works {milliseconds(cause.seconds)} ms longer ({_range(cause.lower, cause.upper)})"
-    return Row(f"{cause.name} as fast as others", gain="not known", says="by the clock", detail=longer)
 
 
 def _label(name: str) -> str:

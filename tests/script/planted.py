@@ -55,8 +55,13 @@ class Try:
 
     @property
     def first(self) -> str:
-        """The first cause; "" where none is certain."""
-        return self.found.causes[0].name if self.found and self.found.causes else ""
+        """The first cause, or the rank that was slow by more; "" where there is none."""
+        if self.found is None:
+            return ""
+        named = {cause.name: cause.seconds for cause in self.found.causes[:1]}
+        if self.found.has_slow_rank:
+            named[f"rank {self.found.slowest_rank}"] = self.found.slower_seconds or 0.0
+        return max(named, key=lambda name: named[name], default="")
 
 
 def once(plant: str, limit_seconds: int) -> Try:
@@ -71,7 +76,7 @@ def once(plant: str, limit_seconds: int) -> Try:
             changed = Changed(variables={experiment.WHY: "1"}, is_over=follower.is_to_be_ended)
             outcome = run(arm, asked, Path(folder), SCRIPT.parent, changed)
         rounds = blocks.tried(own)
-    judged = why.judge(rounds) if rounds else None
+    judged = why.judge(rounds, arms=1) if rounds else None
     return Try(plant, others.cpus(), judged if isinstance(judged, ArmWhy) else None, outcome.seconds)
 
 
@@ -92,6 +97,7 @@ def row(each: Try) -> tuple[str, ...]:
         return (each.plant, "", "", "nothing known", "", others, f"{each.seconds:.0f}")
     cause = each.found.causes[0] if each.found.causes else None
     gain = f"{1000 * cause.seconds:.1f} ({1000 * cause.lower:.1f} to {1000 * cause.upper:.1f})" if cause else ""
+    gain = f"{1000 * (each.found.slower_seconds or 0.0):.1f} longer" if each.first.startswith("rank") else gain
     step = f"{1000 * each.found.step_seconds:.1f}"
     return (each.plant, str(each.found.rounds), step, each.first or "none", gain, others, f"{each.seconds:.0f}")
 

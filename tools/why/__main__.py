@@ -12,7 +12,7 @@ from pathlib import Path
 
 from compare import why
 from compare.value import Missing
-from compare.why import ArmWhy, Distribution, Tried, Why
+from compare.why import ArmWhy, Tried, Why
 from report import terminal
 from report import why as words
 from tools.setup.project import ROOT, ToolError, run_main
@@ -56,9 +56,9 @@ def main() -> int:
         with Others() as others:
             tried = _try_all(arms, script, request, Path(folder))
     busy = others.in_words()
-    judged = {arm: why.judge(of_arm) for arm, of_arm in tried.items()}
+    judged = {arm: why.judge(of_arm, len(arms)) for arm, of_arm in tried.items()}
     known = {arm: of_arm for arm, of_arm in judged.items() if isinstance(of_arm, ArmWhy)}
-    gains = _distributions(tried, known)
+    gains = why.distributions(tried, known, len(arms))
     if busy:
         terminal.write(f"\n{words.warning(busy)}")
     for arm, of_arm in judged.items():
@@ -117,7 +117,7 @@ def _try_all(arms: list[commands.ArmCommand], script: Script, request: WhyReques
         limited = replace(request.of_try, steps=0, limit_seconds=int(seconds) + START_SECONDS)
         own = folder / arm.arm
         terminal.write(f"{arm.arm}: {arm}")
-        with Follower(own, seconds, terminal.write) as follower:
+        with Follower(own, seconds, terminal.write, len(arms)) as follower:
             changed = run_arm.Changed(variables={experiment.WHY: "1"}, is_over=follower.is_to_be_ended)
             outcome = run_arm.run(arm, limited, folder, commands.folder(script), changed)
         left -= min(seconds, outcome.seconds)
@@ -148,7 +148,7 @@ def _in_words(arm: str, judged: ArmWhy | Missing) -> str:
     causes = words.causes(judged) if judged.causes else [words.nothing(judged)]
     numbers = [f"{number}. " if judged.causes else "" for number in range(1, len(causes) + 1)]
     parts = [f"{arm}, {judged.rounds} rounds"]
-    parts += [_wrapped(text) for text in [words.where(judged), *words.effects(judged)]]
+    parts += [_wrapped(text) for text in [words.where(judged), *words.of_rank(judged), *words.effects(judged)]]
     parts += ["  what makes it long, the largest first" if judged.causes else "  what makes it long"]
     parts += [_wrapped(text, number) for text, number in zip(causes, numbers, strict=True)]
     return "\n".join(parts)
@@ -156,19 +156,6 @@ def _in_words(arm: str, judged: ArmWhy | Missing) -> str:
 
 def _wrapped(text: str, number: str = "") -> str:
     return textwrap.fill(f"{number}{text}", WIDTH, initial_indent="  ", subsequent_indent=f"  {' ' * len(number)}")
-
-
-def _distributions(tried: dict[str, Tried], known: dict[str, ArmWhy]) -> list[Distribution]:
-    """What distribution would gain without a cause that was found in one of both arms, and taken away in both."""
-    if not {"native", "baseline"} <= known.keys():
-        return []
-    causes = {cause.name for arm in known.values() for cause in arm.causes}
-    gains = [
-        why.distribution(tried["native"], tried["baseline"], name, ("native", "baseline"))
-        for name in words.CONDITIONS
-        if name in causes
-    ]
-    return [each for each in gains if each]
 
 
 if __name__ == "__main__":

@@ -26,11 +26,11 @@ OVERTIME_SECONDS = 20.0
 class Follower:
     """Looks at a run's blocks while it is entered."""
 
-    def __init__(self, folder: Path, seconds: float, say: Callable[[str], None]) -> None:
-        """`seconds`: how long the run may try, counted from its plan on."""
+    def __init__(self, folder: Path, seconds: float, say: Callable[[str], None], arms: int = 1) -> None:
+        """`seconds`: how long the run may try, counted from its plan on. `arms`: of how many something is said."""
         self.ended = ""
         """Why the run was told to end; "" if it was not."""
-        self._folder, self._seconds, self._say = folder, seconds, say
+        self._folder, self._seconds, self._say, self._arms = folder, seconds, say, arms
         self._looks = list(why.LOOKS)
         self._began: float | None = None
         self._told_at: float | None = None
@@ -77,11 +77,11 @@ class Follower:
         seen = tried
         while self._looks and len(tried.rounds) >= self._looks[0]:
             seen = replace(tried, rounds=tried.rounds[: self._looks.pop(0)])
-            if why.is_enough(seen):
+            if why.is_enough(seen, self._arms):
                 self._end(DECIDED)
                 break
         if seen is not tried:
-            self._say(f"  {len(seen.rounds)} rounds: ±{100 * (why.widest(seen) or 0.0):.0f} %")
+            self._say(f"  {len(seen.rounds)} rounds: ±{100 * (why.widest(seen, self._arms) or 0.0):.0f} %")
 
     def _end(self, reason: str) -> None:
         if not self.ended:

@@ -24,9 +24,9 @@ from infra.plan import in_turn
 PATHS = 300
 
 
-def at_most(share: float) -> float:
+def at_most(share: float, paths: int = PATHS) -> float:
     """The share that so few paths may show by chance: the bound, and its 95 % binomial interval."""
-    return share + 1.96 * math.sqrt(share * (1 - share) / PATHS)
+    return share + 1.96 * math.sqrt(share * (1 - share) / paths)
 
 
 def at_least(share: float) -> float:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from compare.comparison import compare
-from compare.curve import curve
+from compare.curve import costs_more_from, curve
+from compare.intervals import estimate
 from compare.measurement import CompareError, Prices, Reserved, Run, measure
 from compare.schema import Comparison, WorkersCurve
 from compare.value import Missing
@@ -91,6 +92,18 @@ def test_more_workers_that_save_less_than_they_cost_are_named() -> None:
     assert curve.points[1].cost_ratio is not None
     assert "dearer" == curve.points[1].cost_ratio.decision
     assert curve.points[1].cpu_hours.median == pytest.approx(2 * curve.points[1].wall_seconds.median / 3600)
+
+
+def test_the_first_that_costs_more_is_one_of_several() -> None:
+    """Its interval is corrected for how many were looked at: 0.98 of a ratio is enough for one, and not for three."""
+    ratios = estimate([1.03, 1.12, 1.06, 1.06])
+    first, second = (replace(point, cost_ratio=ratios) for point in curve_of(measured(noise=0.02)).points[:2])
+    even = replace(second, cost_ratio=estimate([0.9, 1.1, 1.0, 1.0]))
+
+    assert ratios.lower is not None
+    assert ratios.lower > 1
+    assert first.workers == costs_more_from([first, second])
+    assert isinstance(costs_more_from([first, even, even, second]), Missing)
 
 
 def test_a_fixed_cost_that_is_shared_makes_a_second_worker_cheaper() -> None:

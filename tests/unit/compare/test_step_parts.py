@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from compare.comparison import compare
+from compare.intervals import AUTO_CONFIDENCE, CONFIDENCE
 from compare.schema import Comparison, StepTimes
 from compare.step_parts import NOT_CLOCKED, step_times, waits
 from compare.value import Missing
@@ -36,7 +37,7 @@ def result(**changes: Any) -> TrainingResult:
 
 def test_the_wait_for_slower_ranks_is_told_from_the_link() -> None:
     """Together they are rank 0's exchange, so the parts still sum to the step."""
-    times = step_times([result(), result()])
+    times = step_times([result(), result()], CONFIDENCE)
 
     assert isinstance(times, StepTimes)
     assert pytest.approx(0.006) == times.parts["exchange"]
@@ -48,15 +49,15 @@ def test_the_wait_for_slower_ranks_is_told_from_the_link() -> None:
 def test_medians_are_over_the_repeats() -> None:
     """One odd run changes nothing."""
     odd = result(seconds=SECONDS | {"input": 5.0})
-    times = step_times([result(), odd, result()])
+    times = step_times([result(), odd, result()], CONFIDENCE)
 
     assert isinstance(times, StepTimes)
     assert SECONDS["input"] == times.parts["input"]
 
 
 def test_the_slowest_rank_has_a_name_and_how_much_it_is_slower() -> None:
-    """Over blocks of steps of all repeats, with 95 % confidence."""
-    times = step_times([result(), result()])
+    """Over the repeats, with 95 % confidence."""
+    times = step_times([result(), result()], CONFIDENCE)
 
     assert isinstance(times, StepTimes)
     assert 1 == times.slowest_rank
@@ -64,27 +65,60 @@ def test_the_slowest_rank_has_a_name_and_how_much_it_is_slower() -> None:
 
 
 @pytest.mark.parametrize(
-    "own_work",
+    "runs",
     [
-        [[0.050] * BLOCKS],
-        [[0.050] * BLOCKS, [0.0505] * BLOCKS],
-        [[0.050, 0.090] * 5, [0.090, 0.055] * 5],
+        [[[0.050] * BLOCKS]] * 3,
+        [[[0.050] * BLOCKS, [0.0505] * BLOCKS]] * 3,
+        [[[0.050] * BLOCKS, [0.090] * BLOCKS], [[0.090] * BLOCKS, [0.055] * BLOCKS]] * 2,
     ],
     ids=["one rank", "less than 2 % of a step", "as often one as the other"],
 )
-def test_no_rank_is_named_that_is_not_slower(own_work: list[list[float]]) -> None:
+def test_no_rank_is_named_that_is_not_slower(runs: list[list[list[float]]]) -> None:
     """Neither one alone, nor a difference that is small or uncertain."""
-    times = step_times([result(own_work=own_work)])
+    assert (None, None) == slowest(runs)
 
+
+def slowest(runs: Sequence[list[list[float]]], confidence: float = CONFIDENCE) -> tuple[int | None, float | None]:
+    """Which rank is named after runs in which each rank worked so long, block by block."""
+    times = step_times([result(own_work=own_work) for own_work in runs], confidence)
     assert isinstance(times, StepTimes)
-    assert times.slowest_rank is None
-    assert times.slower_seconds is None
+    return times.slowest_rank, times.slower_seconds
+
+
+def test_one_run_names_no_rank() -> None:
+    """However many blocks it has, and however certain they are: a rank may be slow for as long as it lives."""
+    assert (None, None) == slowest([[[0.050] * BLOCKS, [0.080] * BLOCKS]])
+
+
+def of_runs(*excesses: float, ranks: int = 2) -> list[list[list[float]]]:
+    """Runs of ranks that take equally long, but for rank 1, which takes so much longer in each."""
+    equal = [[[0.050] * BLOCKS for _ in range(ranks)] for _ in excesses]
+    return [
+        [[own + excess * (rank == 1) for own in blocks] for rank, blocks in enumerate(run)]
+        for run, excess in zip(equal, excesses, strict=True)
+    ]
+
+
+def test_a_rank_that_was_slow_in_one_run_of_several_is_not_named() -> None:
+    """The blocks of that run are all slow, and are one observation."""
+    assert (None, None) == slowest(of_runs(0.020, 0.0, 0.0, 0.0))
+    assert 1 == slowest(of_runs(0.020, 0.019, 0.021, 0.020))[0]
+
+
+def test_of_more_ranks_one_has_to_be_slower_by_more() -> None:
+    """It is the largest of them; and with `repeats auto`, of looks at them."""
+    excesses = (0.003, 0.007, 0.005, 0.004)
+
+    assert 1 == slowest(of_runs(*excesses, ranks=2))[0]
+    assert 1 == slowest(of_runs(*excesses, ranks=4))[0]
+    assert slowest(of_runs(*excesses, ranks=16))[0] is None
+    assert slowest(of_runs(*excesses, ranks=4), AUTO_CONFIDENCE)[0] is None
 
 
 def test_parts_that_one_run_lacks_are_not_known() -> None:
     """Of the others a median would be of something else."""
-    assert Missing(NOT_CLOCKED) == step_times([result(), make_result()])
-    times = step_times([result(), result(seconds={"compute": 0.08}, exchange=[], link=None)])
+    assert Missing(NOT_CLOCKED) == step_times([result(), make_result()], CONFIDENCE)
+    times = step_times([result(), result(seconds={"compute": 0.08}, exchange=[], link=None)], CONFIDENCE)
 
     assert isinstance(times, StepTimes)
     assert {"compute"} == times.parts.keys()
@@ -96,7 +130,7 @@ def test_a_wait_for_cpus_is_that_of_a_step() -> None:
     waited = CpuWait(seconds=10.0, cpu_seconds=8.0, waited_seconds=5.0)
     run = result()
     run = replace(run, workers=[replace(run.workers[0], training_wait=waited), *run.workers[1:]])
-    times = step_times([run])
+    times = step_times([run], CONFIDENCE)
 
     assert isinstance(times, StepTimes)
     assert run.steps.seconds is not None
@@ -105,10 +139,11 @@ def test_a_wait_for_cpus_is_that_of_a_step() -> None:
 
 def test_waits_are_told_from_a_twentieth_of_a_step_on(wording: Wording) -> None:
     """Input, gradients and the slowest rank, by its number if it has one."""
-    named = step_times([result(), result()])
-    unnamed = step_times([result(own_work=[[0.05] * BLOCKS])])
+    named = step_times([result(), result()], CONFIDENCE)
+    unnamed = step_times([result(own_work=[[0.05] * BLOCKS])], CONFIDENCE)
     none = step_times(
-        [result(seconds={"compute": 0.08, "input": 0.001, "exchange": 0.001}, exchange=[0.001], link=0.001)]
+        [result(seconds={"compute": 0.08, "input": 0.001, "exchange": 0.001}, exchange=[0.001], link=0.001)],
+        CONFIDENCE,
     )
     assert isinstance(named, StepTimes)
     assert isinstance(unnamed, StepTimes)

@@ -4,13 +4,14 @@ import json
 import math
 import random
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from compare.comparison import compare
-from compare.intervals import spread
+from compare.intervals import ONCE, WHENEVER, spread
 from compare.measures import measure, ratio
 from compare.schema import Comparison, Spread
 from report import source
@@ -88,6 +89,18 @@ def test_the_interval_is_corrected_for_the_three_that_decide() -> None:
     assert shown is not None
     assert corrected.lower < shown.lower < 1.2 < shown.upper < corrected.upper
     assert 3 == len(DECIDING)
+
+
+def test_a_number_of_repeats_that_follows_from_them_needs_wider_intervals() -> None:
+    """`repeats auto` ends when it is decided: where one of two measurements did, both sides are looked at so."""
+    assert {ONCE} == {change.rule for change in changes(WHOLE, WHOLE)}
+    assert {WHENEVER} == {change.rule for change in changes(WHOLE, replace(WHOLE, auto="decided"))}
+    values = spread([1.0, 1.1, 0.9, 1.0]), spread([1.2, 1.1, 1.3, 1.2])
+    once, whenever = (Change("", ratio("speedup"), *values, rule).interval for rule in (ONCE, WHENEVER))
+
+    assert once is not None
+    assert whenever is not None
+    assert whenever.lower < once.lower < once.upper < whenever.upper
 
 
 def test_one_of_three_equal_values_is_told_apart_in_at_most_6_percent() -> None:

@@ -34,7 +34,7 @@ def found(**changes: Any) -> Why:
         wobble=WIDE,
         absent={NO_EXCHANGE: "no gradients are exchanged", "threads 1": "it has no more"},
     )
-    gain = why.distribution(native, baseline, INPUT_READY, ("native", "baseline"))
+    gain = why.distribution(native, baseline, INPUT_READY, ("native", "baseline"), 2)
     whole = Why(
         schema_version=1,
         made_at="2026-11-05T09:07:11+00:00",
