@@ -229,9 +229,8 @@ def named(case: Case, repeats: Sequence[int], confidence: float, tries: int) -> 
 
 def ranks_table(tries: int) -> list[str]:
     """Return how often a measurement names a rank as the slowest, where all are equal, and where rank 1 is slower."""
-    rules = {str(number): ((number,), CONFIDENCE) for number in (1, FIRST_REPEATS, 8)}
-    auto = tuple(range(FIRST_REPEATS, WHENEVER.most_repeats + 1))
-    rules |= {"any of 4 to 12, `auto`": (auto, WHENEVER.confidence)}
+    rules = {str(number): (range(number, number + 1), CONFIDENCE) for number in (1, FIRST_REPEATS, 8)}
+    rules["any of 4 to 12, `auto`"] = range(FIRST_REPEATS, WHENEVER.most_repeats + 1), WHENEVER.confidence
     titles = ("ranks", "repeats", "equal, independent", "equal, run offset 5 %", "rank 1 20 % slower, run offset 5 %")
     lines = [f"| {' | '.join(titles)} |", "| --- " * len(titles) + "|"]
     for ranks in (2, 4, 8):

@@ -134,7 +134,7 @@ def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, C
     Where only the result is known to be the same, by the time until it was reached; where less is known, by the whole
     clocks as they are, which decide nothing.
     """
-    subject, contests, rule = measurement.subject, {}, rule_of(measurement.context)
+    subject, contests, rule = measurement.subject, {}, rule_of(measurement)
     passed, passing = measurement.workload.passed, measurement.workload.passing
     for name in measurement.alternatives if subject else ():
         runs = [(repeat[name].result, repeat[subject or ""].result) for repeat in measurement.repeats]

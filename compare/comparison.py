@@ -93,7 +93,8 @@ def known(value: T | Missing) -> T | None:
 
 def find(runs: Sequence[Run], context: Context) -> Findings:
     """Return all that is compared. After a failed check there is no ratio: unlike things can't be compared."""
-    measurement, rule = measure(runs, context), rule_of(context)
+    measurement = measure(runs, context)
+    rule = rule_of(measurement)
     others = quiet.observe(measurement)
     fair = fairness.verify(measurement, others.check)
     claim, lacks = claim_of(measurement, fair)
@@ -156,7 +157,7 @@ def _over_repeats(values: Sequence[Value], together: Callable[[Sequence[float]],
 def _arm(name: str, measurement: Measurement, values: Mapping[str, Sequence[Value]]) -> MeasuredArm:
     runs = measurement.by_arm[name]
     results = [run.result for run in runs]
-    first, step_parts = results[0], step_times(results, rule_of(measurement.context).confidence)
+    first, step_parts = results[0], step_times(results, rule_of(measurement).confidence)
     spreads = {measure: _over_repeats(of_runs, spread).value for measure, of_runs in values.items()}
     missing = {measure: value for measure, value in spreads.items() if isinstance(value, Missing)}
     reasons = (entry for run in runs for entry in run.result.reasons.items())

@@ -8,11 +8,11 @@ their logarithms are averaged, and Student's t gives the interval.
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from compare.measurement import Context
+from compare.measurement import Measurement
 from compare.schema import Estimate, Spread
 from training.contract.repeats import FIRST_REPEATS, MOST_AUTO_REPEATS, MOST_REPEATS
 
@@ -50,9 +50,19 @@ WHENEVER = Rule(AUTO_CONFIDENCE, MOST_AUTO_REPEATS)
 """`repeats auto`: the intervals are looked at after each repeat from `FIRST_REPEATS` on."""
 
 
-def rule_of(context: Context) -> Rule:
+def rule_of(measurement: Measurement) -> Rule:
     """Return how a measurement is decided."""
-    return WHENEVER if context.is_auto else ONCE
+    return rule(is_auto=measurement.context.is_auto, alternatives=len(measurement.alternatives))
+
+
+def rule(*, is_auto: bool, alternatives: int) -> Rule:
+    """Return how a measurement is decided in which Ray is compared with so many alternatives.
+
+    Ray loses if it loses to any of them: one end of each interval may err, which for two is as often as one interval.
+    A search has three.
+    """
+    of_two = WHENEVER if is_auto else ONCE
+    return replace(of_two, confidence=corrected(of_two.confidence, max(1.0, alternatives / 2)))
 
 
 Decision = Literal["above", "below", "no measurable difference", "not decided"]

@@ -44,7 +44,8 @@ class Estimate(Spread):
     lower: Annotated[
         float | None,
         "lower end of the 95 % t interval of the mean (of logarithms); with `repeats auto` its level is 98.75 %: it "
-        "holds with 95 % whenever the measurement ended; null: one repeat",
+        "holds with 95 % whenever the measurement ended; with three alternatives, as of a search, 96.67 % (`auto`: "
+        "99.17 %), since Ray may lose to any of them; null: one repeat",
     ]
     upper: Annotated[float | None, "its upper end"]
     decision: Annotated[
@@ -81,7 +82,9 @@ class StepTimes:
     ]
     waiting_seconds: Annotated[list[float], "`waiting` of each rank; empty where the exchange is not known"]
     slowest_rank: Annotated[
-        int | None, "whose own work takes longer than the others', with 95 % confidence; null: none's does"
+        int | None,
+        "whose own work takes longer than the others', with 95 % confidence over the repeats; null: none's does, or "
+        "one repeat",
     ]
     slower_seconds: Annotated[float | None, "by how much; null where there is no slowest rank"]
     cpu_wait_seconds: Annotated[

@@ -226,7 +226,7 @@ def break_even(pairs: Sequence[tuple[Line, Line]], rule: Rule) -> TrialBreakEven
 
 def _break_evens(measurement: Measurement) -> dict[str, TrialBreakEven | Missing]:
     """Return the break-even against each alternative that was measured, by its name."""
-    subject, rule = measurement.subject, rule_of(measurement.context)
+    subject, rule = measurement.subject, rule_of(measurement)
     by_arm: dict[str, TrialBreakEven | Missing] = {}
     for name in measurement.alternatives if subject else ():
         lines = [[_line(repeat[arm], repeat) for arm in (name, subject or "")] for repeat in measurement.repeats]

@@ -97,7 +97,7 @@ def changes(before: Comparison, after: Comparison) -> list[Change]:
     both, rule = (before, after), _rule(before, after)
     ratios = [_of_ratio(each, *both) for each in measures.RATIOS if each.in_changes]
     of_arms = [
-        Change(arm, each, *(_of_arm(side.arms.get(arm), each) for side in both), rule)
+        Change(arm, each, _of_arm(before.arms.get(arm), each), _of_arm(after.arms.get(arm), each), rule)
         for each in measures.measures_of(after.workload)
         if each.in_changes
         for arm in ARMS

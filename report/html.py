@@ -13,8 +13,8 @@ from markupsafe import Markup, escape
 
 from compare import measures
 from compare.entries import Measure
-from compare.in_short import RATIOS, in_short, machine_in_short
-from compare.intervals import ONCE, WHENEVER
+from compare.in_short import ALTERNATIVES, RATIOS, in_short, machine_in_short
+from compare.intervals import rule
 from compare.schema import Comparison
 from compare.words import compared
 from report import curve, gpus, ratios, search_page, step_parts, words
@@ -79,7 +79,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             accuracy_reached=_accuracy_reached(comparison),
             ratios=ratios.rows(comparison),
             footnotes=ratios.footnotes(comparison),
-            level=f"{100 * (WHENEVER if comparison.auto else ONCE).confidence:g} %",
+            level=_level(comparison),
             details=words.details(comparison),
             doubt=words.doubt(comparison),
             projected=words.projected,
@@ -96,6 +96,13 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             why=_command(comparison, stack, "why"),
         )
     )
+
+
+def _level(comparison: Comparison) -> str:
+    """`95 %`: of each interval that is shown."""
+    alternatives = [arm for arm in comparison.arms.values() if arm.role in ALTERNATIVES]
+    decided = rule(is_auto=bool(comparison.auto), alternatives=len(alternatives))
+    return f"{100 * decided.confidence:.4g} %"
 
 
 def templates() -> Environment:

@@ -7,12 +7,15 @@ from collections.abc import Callable
 import pytest
 
 from compare.intervals import (
+    AUTO_CONFIDENCE,
+    CONFIDENCE,
     Interval,
     decide,
     difference_interval,
     mean_interval,
     ratio_interval,
     repeats_to_decide,
+    rule,
     t_quantile,
 )
 from training.contract.repeats import FIRST_REPEATS
@@ -121,6 +124,28 @@ def test_equal_arms_are_told_apart_in_at_most_6_percent(repeats: int, noise: Cal
     decisions = [decide(ratio_interval(ratios(rng, noise, 1.0, repeats))) for _ in range(SIMULATIONS)]
 
     assert sum(decision in ("above", "below") for decision in decisions) <= MOST_FALSE * SIMULATIONS
+
+
+@pytest.mark.parametrize("repeats", [4, 8])
+def test_losing_to_any_of_three_errs_no_more_often_than_to_any_of_two(repeats: int) -> None:
+    """A search has three alternatives; with intervals that are as wide as those of two, 6 to 7 % of equal ones win."""
+    shares = {}
+    for confidence in (rule(is_auto=False, alternatives=3).confidence, CONFIDENCE):
+        rng, lost = seeded(f"three{repeats}"), 0
+        for _ in range(SIMULATIONS):
+            ray = [normal(rng) for _ in range(repeats)]
+            others = [[math.exp(normal(rng) - own) for own in ray] for _ in range(3)]
+            lost += any(decide(ratio_interval(each, confidence)) == "below" for each in others)
+        shares[confidence] = lost / SIMULATIONS
+
+    corrected, as_of_two = shares.values()
+    assert corrected <= 0.05 < 0.055 < as_of_two
+
+
+def test_fewer_than_three_alternatives_are_decided_as_ever() -> None:
+    """One end of each of two intervals errs as often as one interval; a measurement of Ray alone has none."""
+    for is_auto, confidence in ((False, CONFIDENCE), (True, AUTO_CONFIDENCE)):
+        assert [confidence] * 3 == [rule(is_auto=is_auto, alternatives=number).confidence for number in (0, 1, 2)]
 
 
 @pytest.mark.parametrize("noise", [normal, heavy])

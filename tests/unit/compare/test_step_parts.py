@@ -115,6 +115,17 @@ def test_of_more_ranks_one_has_to_be_slower_by_more() -> None:
     assert slowest(of_runs(*excesses, ranks=4), AUTO_CONFIDENCE)[0] is None
 
 
+@pytest.mark.parametrize(("is_auto", "rank"), [(False, 1), (True, None)])
+def test_a_measurement_that_is_looked_at_several_times_names_a_rank_later(is_auto: bool, rank: int | None) -> None:
+    """The rank is decided by the same rule as everything else of it."""
+    own_work = of_runs(0.005, 0.007, 0.009)
+    runs = [replaced(run, step_parts=parts(own_work=own_work[run.repeat - 1])) for run in make_runs()]
+    times = compare(runs, make_context(is_auto=is_auto)).arms["ray"].step_parts
+
+    assert times is not None
+    assert rank == times.slowest_rank
+
+
 def test_parts_that_one_run_lacks_are_not_known() -> None:
     """Of the others a median would be of something else."""
     assert Missing(NOT_CLOCKED) == step_times([result(), make_result()], CONFIDENCE)
