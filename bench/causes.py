@@ -134,7 +134,7 @@ class Tally:
     """By what it was said of, and of anything."""
     named: int = 0
     """How often a rank was."""
-    found: int = 0
+    planted_first: int = 0
     """How often what was planted came first."""
     rounds: list[int] = field(default_factory=list)
 
@@ -163,7 +163,7 @@ def tally(case: Case, tries: int) -> Tally:
         first = native.causes[0].name if native.causes else ""
         is_rank_1 = native.has_slow_rank and native.slowest_rank == 1
         seen.named += native.has_slow_rank
-        seen.found += is_rank_1 if case.rank_share else first == _planted(case)
+        seen.planted_first += is_rank_1 if case.rank_share else first == _planted(case)
         seen.rounds.append(native.rounds)
     return seen
 
@@ -172,16 +172,16 @@ def _planted(case: Case) -> str:
     return INPUT_READY if case.input_share else "between" if case.between_share > SHARES["between"] else ""
 
 
-def _wrong(found: ArmWhy, of: Run) -> list[str]:
+def _wrong(judged: ArmWhy, of: Run) -> list[str]:
     """Return of what something is said that is not true of this run."""
     usual = statistics.geometric_mean([each.seconds[AS_IS] for each in of.tried.rounds])
-    true = {name: found.step_seconds - usual * (1 - of.ratios[name]) for name in found.effects}
-    wrong = ["conditions" for name, each in found.effects.items() if not each.lower <= true[name] <= each.upper]
-    clocked = [each for each in found.causes if each.name in CLOCKED]
+    true = {name: judged.step_seconds - usual * (1 - of.ratios[name]) for name in judged.effects}
+    wrong = ["conditions" for name, each in judged.effects.items() if not each.lower <= true[name] <= each.upper]
+    clocked = [each for each in judged.causes if each.name in CLOCKED]
     wrong += ["clocks" for each in clocked if not each.lower <= of.seconds[each.name] <= each.upper]
-    if found.slowest_rank is not None:
-        others = [pace for rank, pace in enumerate(of.paces) if rank != found.slowest_rank]
-        wrong += ["rank"] * (of.paces[found.slowest_rank] <= statistics.median(others))
+    if judged.slowest_rank is not None:
+        others = [pace for rank, pace in enumerate(of.paces) if rank != judged.slowest_rank]
+        wrong += ["rank"] * (of.paces[judged.slowest_rank] <= statistics.median(others))
     return wrong
 
 
@@ -208,7 +208,7 @@ def whys_table(tries: int, cases: Sequence[Case] = CASES) -> list[str]:
         seen = tally(case, tries)
         cells = [seen.share(seen.wrong.get(kind, 0)) for kind in kinds]
         is_planted = case.rank_share or _planted(case)
-        cells += [seen.share(seen.named), seen.share(seen.found) if is_planted else ""]
+        cells += [seen.share(seen.named), seen.share(seen.planted_first) if is_planted else ""]
         lines.append(f"| {case.words()} | {' | '.join(cells)} | {statistics.median(seen.rounds):g} |")
     return lines
 
@@ -253,8 +253,8 @@ def stopped_wrong(spread: float, tries: int) -> int:
         while not why.is_enough(tried, 1):
             seconds = {AS_IS: STEP, INPUT_READY: STEP * math.exp(rng.gauss(0, spread))}
             tried = replace(tried, rounds=[*tried.rounds, Round(seconds=seconds, whole_step=STEP, parts=None)])
-        found = why.judge(tried, 1)
-        effect = found.effects[INPUT_READY] if isinstance(found, ArmWhy) else None
+        judged = why.judge(tried, 1)
+        effect = judged.effects[INPUT_READY] if isinstance(judged, ArmWhy) else None
         wrong += effect is not None and not effect.lower <= STEP <= effect.upper
     return wrong
 

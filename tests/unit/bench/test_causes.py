@@ -33,7 +33,7 @@ def test_intervals_of_95_percent_each_would_err_more_often(monkeypatch: pytest.M
 )
 def test_what_is_planted_comes_first(case: Case) -> None:
     """Corrected intervals find it all the same."""
-    assert tally(case, 20).found == 20
+    assert tally(case, 20).planted_first == 20
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
