@@ -100,8 +100,8 @@ def elsewhere(profile: str) -> str:
 
 def trouble(profile: str) -> str:
     """Explain why a created cluster cannot be used, and the fix; empty if it runs, or was not created yet."""
-    cluster = _recorded(profile)
-    if cluster is None or not started(profile):
+    cluster = _recorded(profile) if started(profile) else None
+    if cluster is None:
         return ""
     if not _exists(profile):
         return lost(profile)
