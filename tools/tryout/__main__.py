@@ -52,16 +52,18 @@ def _arms(script: Script, request: Request, folder: Path, has_ray: bool) -> list
 
 
 def _run_all(arms: list[commands.ArmCommand], script: Script, request: Request, folder: Path) -> dict[str, Outcome]:
-    """Run each arm; stop after one that hangs, prints too much or refuses its arguments, as the others would, too."""
+    """Run each arm; stop after one that hangs or prints too much, or a first one that fails by itself, as the others
+    would, too."""
     outcomes: dict[str, Outcome] = {}
     terminal.write(f"\nsome {request.steps} steps of each")
-    for arm in arms:
-        if arm.absent:
-            continue
+    present = [arm for arm in arms if not arm.absent]
+    for number, arm in enumerate(present, 1):
         outcome = outcomes[arm.arm] = run(arm, request, folder, commands.folder(script))
         problem = explain.problem(outcome, script, request.limit_seconds)
         terminal.write(f"  {arm.arm}: {problem}" if problem else f"  {arm.arm}: {outcome.seconds:.0f} s")
-        if outcome.hung or outcome.flooded or explain.died_of_arguments(outcome):
+        if outcome.hung or outcome.flooded or (number == 1 and explain.fails_in_every_arm(outcome)):
+            if left := [other.arm for other in present[number:]]:
+                terminal.write(f"  {', '.join(left)}: not tried: {arm.arm} failed")
             break
     return outcomes
 
@@ -84,8 +86,8 @@ def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Ou
     if "ray" not in wanted:
         terminal.write("\nno claim: without the arm `ray` there is nothing to compare it with")
         return _refused(request)
-    if failed := [name for name in wanted if name not in outcomes or outcomes[name].code]:
-        terminal.write(show.no_claim(failed, outcomes))
+    if failed := [name for name in wanted if name in outcomes and outcomes[name].code]:
+        terminal.write(show.no_claim(failed))
         return _refused(request)
     terminal.write(f"\n{show.claim(verdict)}")
     if same_work.share_rows({name: arm_facts.work for name, arm_facts in seen.items()}):

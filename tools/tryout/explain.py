@@ -18,6 +18,8 @@ class Cause:
 
     seen: re.Pattern[str]
     helps: str
+    in_every_arm: bool = True
+    """False if it may be the doing of the arm: of its number of ranks, of Ray or of what stands for Ray there."""
 
 
 CAUSES = (
@@ -39,6 +41,7 @@ CAUSES = (
     Cause(
         re.compile("Failed to find IP address"),
         "XGBoost before 3.0 can't start its tracker in a network of its own, which a run has: a newer one can",
+        in_every_arm=False,
     ),
     Cause(
         re.compile(
@@ -54,18 +57,22 @@ CAUSES = (
     Cause(
         re.compile("result.checkpoint|'NoneType' object has no attribute '(to_directory|as_directory|path)'"),
         "it reads result.checkpoint after fit(), and no checkpoint was reported: read it only where there is one",
+        in_every_arm=False,
     ),
     Cause(
         re.compile("PerReplica"),
         "Keras 3 fails under MultiWorkerMirroredStrategy: ENV=TF_USE_LEGACY_KERAS=1, with tf-keras",
+        in_every_arm=False,
     ),
     Cause(
         re.compile("KeyError: '?(RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|TF_CONFIG)"),
         "it can't train without other ranks: read the variable with a default (os.environ.get('WORLD_SIZE', '1'))",
+        in_every_arm=False,
     ),
     Cause(
         re.compile("environment variable RANK expected"),
         "it calls init_process_group alone, too: only where WORLD_SIZE > 1",
+        in_every_arm=False,
     ),
     Cause(
         re.compile("FileNotFoundError|No such file or directory"),
@@ -74,6 +81,7 @@ CAUSES = (
     Cause(
         re.compile("MemoryError|OutOfMemory|out of memory"),
         "the machine's memory is full: a smaller batch, or fewer WORKERS",
+        in_every_arm=False,
     ),
     Cause(
         re.compile("PermissionError|Permission denied"), "it writes where it may not: give it a folder with {storage}"
@@ -81,20 +89,48 @@ CAUSES = (
     Cause(
         re.compile("The current node timed out during startup"),
         "Ray gives its own processes 30 s to start, and they took longer: other programs keep this machine busy",
+        in_every_arm=False,
     ),
     Cause(
         re.compile("Connection closed by peer|Connection reset by peer"),
         "a rank ended before the others, which waited for it: all ranks must make equally many steps",
+        in_every_arm=False,
     ),
 )
 
 
-_OF_ARGUMENTS = next(cause for cause in CAUSES if "ARGS" in cause.helps)
+_OF_RANKS = re.compile(r"rank|world_?size|num_?(?:workers|processes|replicas)|process_?group|TF_CONFIG", re.IGNORECASE)
+_OF_LOCAL_MODE = re.compile(r"-packages/ray/|/workloads/script/")
+_SIGNALLED = 128
+"""An exit code from here on is of a process that a signal ended, as for want of memory."""
 
 
-def died_of_arguments(outcome: Outcome) -> bool:
-    """Return whether the script refused its arguments, as it would in every arm."""
-    return outcome.code != 0 and bool(_OF_ARGUMENTS.seen.search(outcome.printed))
+def fails_in_every_arm(outcome: Outcome) -> bool:
+    """Return whether the script failed by itself in this arm, which has one rank and no Ray, as it would in every arm.
+
+    It did if it ended before any step, and what it ended with is not the arm's doing: no cause that may be, nothing
+    about ranks, nothing that was raised in Ray or in what stands for it.
+    """
+    has_steps = any(rank.step_ends for rank in outcome.seen)
+    if outcome.hung or outcome.flooded or not 0 < outcome.code < _SIGNALLED or has_steps:
+        return False
+    lines = [line for line in last_lines(outcome.printed).splitlines() if line.strip(" ^~")]
+    said = "\n".join([line for line in lines if not _is_frame(line)][-2:])  # what raised, and its message
+    if known := _cause(said):
+        return known.in_every_arm
+    if _OF_RANKS.search(said) or _OF_LOCAL_MODE.search(next(filter(_is_frame, reversed(lines)), "")):
+        return False
+    earlier = _cause(outcome.printed)
+    return earlier is None or earlier.in_every_arm
+
+
+def _is_frame(line: str) -> bool:
+    """Return whether a line names the file of a frame of a traceback."""
+    return '  File "' in line
+
+
+def _cause(printed: str) -> Cause | None:
+    return next((cause for cause in CAUSES if cause.seen.search(printed)), None)
 
 
 def problem(outcome: Outcome, script: Script, limit_seconds: int) -> str:
@@ -142,7 +178,8 @@ def _without_step(outcome: Outcome, script: Script) -> str:
 
 def helps(printed: str) -> str:
     """Return what usually helps, by the script's output."""
-    return next((f"What usually helps: {cause.helps}." for cause in CAUSES if cause.seen.search(printed)), "")
+    cause = _cause(printed)
+    return f"What usually helps: {cause.helps}." if cause else ""
 
 
 def last_lines(printed: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from compare.answer import CLAIM_WORDS, strongest
 from compare.schema import Claim
-from compare.words import duration
+from compare.words import duration, enumerated
 from report.text_table import columns
 from tools.tryout.run_arm import Outcome
 from training.workloads.script import same_work
@@ -122,12 +122,9 @@ def claim(reached: Verdict) -> str:
     return f"{line}. {CLAIM_WORDS[reached.claim]}: no speedup and no verdict\nwhat keeps it from A: {raised}\n{needed}"
 
 
-def no_claim(failed: Sequence[str], outcomes: Mapping[str, Outcome]) -> str:
-    """Return which arms failed or were not run, so that `make up` would fail."""
-    ran = [name for name in failed if name in outcomes]
-    left_out = [name for name in failed if name not in outcomes]
-    text = f"\nno claim: {' and '.join(ran)} failed, as `make up` would. Change what is said above, and try again"
-    return f"{text}\nnot run, because it would fail likewise: {', '.join(left_out)}" if left_out else text
+def no_claim(failed: Sequence[str]) -> str:
+    """Return that arms failed, so that `make up` would fail."""
+    return f"\nno claim: {enumerated(failed)} failed, as `make up` would. Change what is said above, and try again"
 
 
 def next_step(command: str, stack: str) -> str:

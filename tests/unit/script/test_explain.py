@@ -7,6 +7,7 @@ import pytest
 
 from infra.places.local import guard
 from tests.golden import Wording
+from tests.unit.script.test_facts import rank
 from tools.tryout import explain
 from tools.tryout.run_arm import Outcome
 from training.launch.foreign_command import MOST_PRINTED
@@ -57,6 +58,48 @@ def test_a_failure_has_its_last_lines_and_what_usually_helps(printed: str, help_
     assert "exit code 1" in said
     assert help_ in said
     assert f"| {printed[:40]}" in said
+
+
+OF_RAY = (
+    'Traceback (most recent call last):\n  File "/x/site-packages/ray/train/v2/local.py", line 7, in f\n    raise\n'
+)
+LIBRARY = (
+    'Traceback (most recent call last):\n  File "/x/site-packages/torch/distributed/c10d.py", line 7, in f\n    do()\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("printed", "code", "expected"),
+    [
+        ("AssertionError: Torch not compiled with CUDA enabled", 1, True),
+        ("ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!", 1, True),
+        ("train.py: error: unrecognized arguments: --num-workers 0", 2, True),
+        ("ModuleNotFoundError: No module named 'mine'", 1, True),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'data.csv'", 1, True),
+        ("KeyError: 'x'", 1, True),
+        (f"{LIBRARY}KeyError: 'x'", 1, True),
+        ("    loader = make(args.rows)\n             ^^^^^^^^^^^^^^^\nValueError: no rows", 1, True),
+        # What has to do with one rank, with Ray, or with the machine as it is now
+        ("KeyError: 'WORLD_SIZE'", 1, False),
+        ("    assert dist.get_world_size() >= 2\n           ^^^^^^^^^^^^^^^^^^^^^^^^^^^\nAssertionError", 1, False),
+        ("AssertionError: at least two ranks are needed", 1, False),
+        ("no NVIDIA driver on your system\n    start(2)\nValueError: pipeline needs 2 ranks", 1, False),
+        ("ValueError: environment variable RANK expected, but not set", 1, False),
+        (f"{OF_RAY}RuntimeError: not in local mode", 1, False),
+        ("MemoryError", 1, False),
+        ("", 137, False),
+        ("KeyError: 'x'", 0, False),
+        ("KeyError: 'x'", guard.DEADLINE, False),
+    ],
+)
+def test_what_fails_in_every_arm(printed: str, code: int, expected: bool) -> None:
+    """A failure of the first arm that is not its own doing: the others are not tried."""
+    assert expected == explain.fails_in_every_arm(outcome(f"{printed}\n", code))
+
+
+def test_a_script_that_trained_first_may_train_elsewhere() -> None:
+    """It failed after a step, so another arm may say more."""
+    assert not explain.fails_in_every_arm(outcome("KeyError: 'x'", 1, seen=[rank(0, 1)]))
 
 
 def test_a_run_out_of_time_says_where_it_was(wording: Wording) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.golden import Wording
 from tests.unit.script.test_facts import outcome, rank
 from tools.setup import project
 from tools.setup.project import ROOT, ToolError
@@ -71,22 +73,53 @@ def test_arms_that_failed_have_no_claim(
     assert not (stacks / "Pulumi.train.yaml").exists()
 
 
-def test_the_first_arm_that_refuses_its_arguments_ends_the_try(stacks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every other arm would, too."""
-    ran = []
+@pytest.fixture
+def tries(stacks: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Outcome, Outcome], tuple[list[str], int]]:
+    """Tries a script whose first arm comes to one outcome, and every other to another: the arms that ran, and the
+    code."""
 
-    def run(arm: ArmCommand, *_: object) -> Outcome:
-        ran.append(arm.arm)
-        return replace(outcome(), code=2, printed=REFUSED)
+    def try_it(first: Outcome, others: Outcome) -> tuple[list[str], int]:
+        ran: list[str] = []
 
-    monkeypatch.setattr(tryout, "run", run)
-    asked = request.read({"SCRIPT": str(script_in(stacks))})
-    script = recognise(asked.script, ())
-    outcomes = tryout._run_all([ArmCommand(arm=name) for name in ARMS], script, asked, stacks)
+        def run(arm: ArmCommand, *_: object) -> Outcome:
+            ran.append(arm.arm)
+            return others if ran[1:] else first
 
-    assert ["baseline"] == ran
-    assert 1 == end(asked, outcomes)
-    assert not explain.died_of_arguments(replace(outcome(), code=1, printed="KeyError: 'x'"))
+        monkeypatch.setattr(tryout, "run", run)
+        asked = request.read({"SCRIPT": str(script_in(stacks))})
+        arms = [ArmCommand(arm=name) for name in ARMS]
+        return ran, end(asked, tryout._run_all(arms, recognise(asked.script, ()), asked, stacks))
+
+    return try_it
+
+
+@pytest.mark.parametrize(
+    ("printed", "tried"),
+    [
+        pytest.param(REFUSED, ARMS[:1], id="arguments"),
+        pytest.param("AssertionError: Torch not compiled with CUDA enabled\n", ARMS[:1], id="a GPU"),
+        pytest.param("AssertionError: two ranks are needed\n", ARMS, id="ranks"),
+    ],
+)
+def test_a_first_arm_that_fails_by_itself_ends_the_try(
+    tries: Callable[[Outcome, Outcome], tuple[list[str], int]],
+    printed: str,
+    tried: tuple[str, ...],
+    wording: Wording,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Every other arm would, too; that is said once. Where it may not, the others are tried."""
+    failed = replace(outcome(), code=1, printed=printed)
+
+    assert (list(tried), 1) == tries(failed, failed)
+    wording("try", capsys.readouterr().out)
+
+
+def test_an_arm_that_fails_after_the_first_says_nothing_of_the_others(
+    tries: Callable[[Outcome, Outcome], tuple[list[str], int]],
+) -> None:
+    """Alone the script trains, so what failed has to do with ranks, whatever it says."""
+    assert (list(ARMS), 1) == tries(well()["baseline"], replace(outcome(), code=1, printed="KeyError: 'x'\n"))
 
 
 def test_arms_that_differ_end_with_the_answer_of_make_up(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
