@@ -1,15 +1,17 @@
 """What a script is, from its text; and each that can't be measured is refused with what to do."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.golden import Wording
+from training.contract.provenance import PROJECT
 from training.workloads.script import commands
-from training.workloads.script.recognise import ScriptError, Takes, recognise
+from training.workloads.script.recognise import EXAMPLES, FRAMEWORKS, ScriptError, Takes, recognise
 
 WORKERS = ("--num-workers", "{workers}")
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+FOLDER = Path(__file__).resolve().parents[3] / "examples"
 
 
 def script(folder: Path, text: str, name: str = "train.py") -> Path:
@@ -60,7 +62,7 @@ def test_the_kind_is_that_of_what_is_imported(tmp_path: Path, text: str, kind: s
 )
 def test_the_examples_are_recognised(name: str, kind: str) -> None:
     """Each as what it says it is, and none knows of this project."""
-    path = EXAMPLES / name
+    path = FOLDER / name
 
     assert kind == recognise(path, WORKERS).kind
     assert not {"training", "tools", "compare"} & {name.partition(".")[0] for name in recognise(path, WORKERS).modules}
@@ -127,7 +129,7 @@ def test_whether_it_asks_for_other_ranks_decides_how_it_runs_alone(tmp_path: Pat
 
 def test_of_several_trainers_it_is_the_one_that_the_arguments_name() -> None:
     """One script may have several, by argument."""
-    path = EXAMPLES / "trees.py"
+    path = FOLDER / "trees.py"
 
     assert "ray-lightgbm" == recognise(path, (*WORKERS, "--booster", "lightgbm")).kind
     assert "ray-xgboost" == recognise(path, (*WORKERS, "--booster", "xgboost")).kind
@@ -190,6 +192,41 @@ def test_a_number_of_workers_that_reaches_nobody_is_refused(wording: Wording, tm
     wording("script", str(refused.value))
     for other in ("torchrun", "tf-config"):
         recognise(path, ("--epochs", "1"), other)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("import xgboost", "examples/trees.py"),
+        ("from lightgbm import train", "examples/trees.py"),
+        ("import torch, xgboost as xgb", "examples/trees.py"),
+        ("from keras.models import Sequential", "examples/keras_tf_config.py"),
+        ("from tensorflow.keras import layers", "examples/keras_tf_config.py"),
+        ("import tf_keras", "examples/keras_tf_config.py"),
+        ("import torch, gymnasium", "examples/torch_ddp.py"),
+        ("import gymnasium", "examples/reinforcement.py"),
+        ("from sklearn.linear_model import SGDClassifier", "docs/own-script.md"),
+        ("import numpy", "docs/own-script.md"),
+    ],
+)
+def test_a_script_of_one_process_is_shown_an_example_of_its_framework(tmp_path: Path, text: str, shown: str) -> None:
+    """A file that is there; where there is no such example, the page about scripts."""
+    with pytest.raises(ScriptError) as refused:
+        recognise(script(tmp_path, text), ())
+
+    assert [shown] == re.findall(r"\w+/[\w.-]+\.(?:py|md)", str(refused.value))
+    assert (PROJECT / shown).is_file()
+
+
+def test_every_framework_that_is_recognised_has_its_example() -> None:
+    """And each example is distributed in a way that is recognised, with that framework."""
+    without = {"sklearn", "ray"}
+
+    assert {name for name, _ in EXAMPLES} == set(FRAMEWORKS) - without
+    for framework, name in EXAMPLES:
+        example = recognise(FOLDER / name, WORKERS)
+        assert example.kind != "other"
+        assert framework in example.frameworks or "keras" in framework
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,17 @@ BY_TORCHRUN = ("torch.distributed", "torch.nn.parallel", "accelerate", "lightnin
 ASK_THEMSELVES = BY_TORCHRUN[2:]
 """Modules among them that find out whether there are other ranks."""
 FRAMEWORKS = ("torch", "tensorflow", "keras", "tf_keras", "xgboost", "lightgbm", "sklearn", "gymnasium", "ray")
+EXAMPLES = (
+    ("xgboost", "trees.py"),
+    ("lightgbm", "trees.py"),
+    ("tensorflow", "keras_tf_config.py"),
+    ("keras", "keras_tf_config.py"),
+    ("tf_keras", "keras_tf_config.py"),
+    ("torch", "torch_ddp.py"),
+    ("gymnasium", "reinforcement.py"),
+)
+"""By the framework that a script imports, the first of these, the distributed example of it. No other framework has
+one: those of `BY_TORCHRUN` are never without ranks, and scikit-learn trains in one process."""
 RLLIB_LOADS = ("gymnasium", "torch")
 PLACEHOLDERS = ("workers", "seed", "epochs", "storage")
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
@@ -232,7 +243,7 @@ def _check_arguments(script: Script, takes: Takes) -> None:
         raise ScriptError(
             "script",
             f"{script.path.name} trains in one process, as far as its imports tell: nothing in it is distributed yet. "
-            f"{_example(script)} shows what to add. If it starts its ranks itself, give it their number: … "
+            f"{_what_shows(script)}. If it starts its ranks itself, give it their number: … "
             "--num-workers {workers}",
         )
     else:
@@ -253,9 +264,10 @@ def _check_it_is_one(script: Script) -> None:
         )
 
 
-def _example(script: Script) -> str:
-    keras = {"tensorflow", "keras", "tf_keras"} & script.modules
-    return f"examples/{'keras_tf_config.py' if keras else 'torch_ddp.py'}"
+def _what_shows(script: Script) -> str:
+    """Return where to read how a script of its framework is distributed."""
+    example = next((name for framework, name in EXAMPLES if script.uses(framework)), "")
+    return f"examples/{example} shows what to add" if example else "docs/own-script.md says what can be measured"
 
 
 def _lacks(tree: ast.Module, word: str) -> bool:
