@@ -28,6 +28,9 @@ from compare.words import sides
 MOST_EPOCHS = 10_000
 """What the setting `epochs` allows: a break-even beyond it is none."""
 
+AN_EPOCH_ALONE = 0
+"""Stands for the limit of a ratio for ever more epochs."""
+
 NOT_SAID: dict[Claim | None, str] = {
     "same work": "the arms did the same work, so the speedup says it",
     "same result": "the claim is `same result`: the time to that is compared",
@@ -85,6 +88,9 @@ class Contest:
     per_epoch: Estimate | Missing
     """R of an epoch alone."""
     meets: BreakEven | Missing
+    pairs: Sequence[Pair] = ()
+    """Of each repeat its clock and Ray's."""
+    rule: Rule = ONCE
     passed: str = "epoch"
     """Word for an epoch."""
     passing: str = "one epoch of Ray"
@@ -109,14 +115,18 @@ class Contest:
             return Missing("one repeat has no interval")
         if self.per_epoch.lower > 1 and isinstance(self.meets, BreakEven) and self.meets.surely is not None:
             return self.meets.surely
-        text = f"without start-up, {self.passing} {sides([(self.per_epoch, self.against)])}"
-        if self.per_epoch.lower > 1:
-            why = f": too little to make up for its start within {MOST_EPOCHS:,} {self.passed}s, with 95 % confidence"
-        elif _upper(self.per_epoch) < 1:
-            why = f", so no number of {self.passed}s makes up for the start-up"
-        else:
-            why = f": it is not proven faster, so no number of {self.passed}s can be given"
-        return Missing(text + why)
+        return Missing(f"without start-up, {self.passing} {sides([(self.per_epoch, self.against)])}{self._why_none()}")
+
+    def _why_none(self) -> str:
+        """Return why no number of epochs is certain to be enough; `break_even` may still have a probable one."""
+        if _upper(self.per_epoch) < 1:
+            return f", so there is no number of {self.passed}s from which on Ray stays ahead"
+        if _lower(self.per_epoch) <= 1:
+            return f": it is not proven faster, so no number of {self.passed}s is certain to be enough"
+        start = f"to make up for its start within {MOST_EPOCHS:,} {self.passed}s"
+        if isinstance(self.meets, BreakEven) and self.meets.possibly is None:
+            return f": too little {start}, with 95 % confidence"
+        return f": it is not certain that this is enough {start}"
 
     @property
     def is_lost_for_good(self) -> bool:
@@ -126,6 +136,16 @@ class Contest:
         lost now and in an epoch alone stays lost.
         """
         return self.is_lost and _upper(self.per_epoch) < MARGIN
+
+    @property
+    def is_lost_later(self) -> bool:
+        """Whether an epoch alone takes Ray longer, with 95 % confidence: with enough of them a lead is lost."""
+        return _upper(self.per_epoch) < 1
+
+    def is_lost_at(self, epochs: int) -> bool:
+        """Whether Ray gains less than what would matter over so many epochs, with 95 % confidence."""
+        interval = ratio_interval(ratios_at(self.pairs, epochs), self.rule.confidence)
+        return interval is not None and interval.upper < MARGIN
 
 
 def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, Contest]:
@@ -143,7 +163,7 @@ def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, C
         contest = replace(contest, passed=passed, passing=passing)
         if claim != "same work":
             of_other_work = Missing(f"the claim is `{claim}`: {passed}s are compared of the same work alone")
-            contest = replace(contest, per_epoch=of_other_work, meets=of_other_work)
+            contest = replace(contest, per_epoch=of_other_work, meets=of_other_work, pairs=())
         if claim == "same result":
             times = [[seconds_to_target(result, measurement.target) or 0.0 for result in pair] for pair in runs]
             contest = replace(contest, now=estimate([above / below for above, below in times], rule=rule))
@@ -160,6 +180,8 @@ def contest_of(pairs: Sequence[Pair], epochs: int, against: str, rule: Rule = ON
         now=_estimated(ratios_at(pairs, epochs), "no time was measured", rule),
         per_epoch=_estimated(ratios_per_epoch(pairs), ONE_EPOCH, rule),
         meets=break_even(pairs, rule),
+        pairs=pairs,
+        rule=rule,
     )
 
 
@@ -184,13 +206,13 @@ def ratios_per_epoch(pairs: Sequence[Pair]) -> list[float]:
 
 
 def break_even(pairs: Sequence[Pair], rule: Rule = ONCE) -> BreakEven | Missing:
-    """Return from which epoch on the second clock stays below the first."""
-    if not ratios_per_epoch(pairs):
+    """Return from which epoch on the second clock stays below the first: up to `MOST_EPOCHS`, and in an epoch alone."""
+    if not (limits := ratios_per_epoch(pairs)):
         return Missing(ONE_EPOCH)
 
     @cache  # the three are looked for at mostly the same numbers of epochs
     def at(epochs: int) -> tuple[list[float], Interval | None]:
-        ratios = ratios_at(pairs, epochs)
+        ratios = ratios_at(pairs, epochs) if epochs else limits
         return ratios, ratio_interval(ratios, rule.confidence)
 
     def stays_from(end: Callable[[Interval], float]) -> int | None:
@@ -198,7 +220,7 @@ def break_even(pairs: Sequence[Pair], rule: Rule = ONCE) -> BreakEven | Missing:
             ratios, interval = at(epochs)
             return (end(interval) if interval else ratios[0] if end is _centre and ratios else 0.0) > 1
 
-        return first_that_stays(is_ahead, MOST_EPOCHS)
+        return first_that_stays(is_ahead, MOST_EPOCHS) if is_ahead(AN_EPOCH_ALONE) else None
 
     return BreakEven(
         probably=stays_from(_centre),

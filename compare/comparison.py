@@ -14,6 +14,7 @@ from compare.answer import NOT_SAID, answer, claim_of, compare_clocks, epochs_to
 from compare.curve import Curve, curve
 from compare.entries import Ratio
 from compare.intervals import Rule, difference, estimate, rule_of, spread
+from compare.longer import longer_run
 from compare.measurement import NO_REPEAT, Context, Measurement, Run, measure
 from compare.measures import numbers_of
 from compare.projection import project
@@ -74,6 +75,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         projection=known(findings.projection),
         workers_curve=None if isinstance(points, Missing) else _curve(points),
         search=None if isinstance(findings.search, Missing) else findings.search.summary(),
+        longer=known(findings.longer),
         passes=measurement.passed,
         measurement=context.key,
         auto=findings.ending or "",
@@ -116,6 +118,7 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
         ratios[GAIN] = with_data.gain(_ratio(gain, numbers.ratios[GAIN], gain.claims[0], rule))
     epochs = Missing(why_nothing) if why_nothing else epochs_to_win(list(contests.values()))
     words = "Not comparable" if fair.failed else answer(list(contests.values()), claim)
+    longer = longer_run(words, measurement, list(contests.values()))
     why_no_model = why_nothing or ("" if claim == "same work" else f"the claim is `{claim}`: {lacks}")
     projection = Missing(why_no_model) if why_no_model else project(measurement)
     estimates = {name: ratio.value for name, ratio in ratios.items() if isinstance(ratio.value, Estimate)}
@@ -135,7 +138,16 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
         qualifiers=qualifiers(measurement, estimates, others, fair.checks),
         arms={name: _arm(name, measurement, numbers.of_arms[name]) for name in numbers.of_arms},
         with_data=with_data,
-        ending=ending(words, list(contests.values()), claim, len(measurement.repeats)) if context.is_auto else None,
+        longer=longer,
+        ending=ending(
+            words,
+            list(contests.values()),
+            claim,
+            len(measurement.repeats),
+            is_final=words == "Not worth it here" and isinstance(longer, Missing),
+        )
+        if context.is_auto
+        else None,
     )
 
 
@@ -207,6 +219,7 @@ def _reasons(findings: Findings) -> dict[str, str]:
         "breakEvenEpochs": findings.break_even_epochs,
         "projection": findings.projection,
         "workersCurve": points,
+        "longer": findings.longer,
         **({"search": search} if isinstance(search, Missing) else search.missing()),
     }
     if not isinstance(points, Missing):

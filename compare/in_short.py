@@ -161,10 +161,15 @@ def _outlook(comparison: Comparison, ratio: Estimate | None) -> str:
     return ""
 
 
+def open_ratios(comparison: Comparison) -> list[Estimate]:
+    """Return the ratios of the answer that do not decide it; others may be open for long after."""
+    is_open, names = _about("Not decided"), RATIOS.get(_kind(comparison), {}).values()
+    return [ratio for name in names if (ratio := comparison.ratios.get(name)) and is_open(ratio)]
+
+
 def _repeats_to_decide(comparison: Comparison) -> int | None:
     """Return the repeats that would probably decide all that is open, as the verdict has it; None if too many would."""
-    is_open, names = _about("Not decided"), RATIOS.get(_kind(comparison), {}).values()
-    numbers = [ratio.repeats_to_decide for name in names if (ratio := comparison.ratios.get(name)) and is_open(ratio)]
+    numbers = [ratio.repeats_to_decide for ratio in open_ratios(comparison)]
     known = [number for number in numbers if number is not None]
     return max(known) if known and len(known) == len(numbers) else None
 

@@ -118,11 +118,31 @@ class ArmSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEven:
-    """The epoch from which on Ray's whole clock stays below an alternative's; null if there is none up to 10,000."""
+    """The epoch from which on Ray's whole clock stays below an alternative's, also in an epoch alone; null if there is
+    none up to 10,000."""
 
     probably: Annotated[int | None, "by the centre of the interval of the ratio of the clocks"]
     possibly: Annotated[int | None, "by its upper end"]
     surely: Annotated[int | None, "by its lower end, as the verdict decides"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongerRun:
+    """The least that might change *Not worth it here*."""
+
+    passes: Annotated[
+        int,
+        "the first number of epochs or trials, of those 2 % apart up to 10,000, at which these runs do not answer the "
+        "same: the interval of no alternative's clock by Ray's lies below 1.05",
+    ]
+    seconds: Annotated[
+        float | None, "what a measurement of so many takes, all arms and repeats, by the clocks of these runs"
+    ]
+    not_advised: Annotated[
+        str,
+        "why the setting is not advised: it does not decide or allow so many, or it takes longer than `budgetMinutes`, "
+        "else than a day; empty: it is",
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,6 +269,9 @@ class Comparison:
     projection: Annotated[Projection | None, "predicted speedup with more workers and on other networks"]
     workers_curve: Annotated[WorkersCurve | None, "measured with several numbers of workers; null: not asked for"]
     search: Annotated[Search | None, "what a search came to; null where nothing was searched"] = None
+    longer: Annotated[
+        LongerRun | None, "what might change *Not worth it here*; null: another answer, or nothing is known to"
+    ] = None
     passes: Annotated[str, "over what arms are compared: `4 epochs`, or `the whole run` of a script"] = ""
     measurement: Annotated[str, "identifies what was measured: the hash that all runs share"] = ""
     auto: Annotated[

@@ -164,7 +164,8 @@ def length_words(findings: SearchFindings) -> str:
     else:
         upper = f"to {shown_length(surely)}" if surely else "or more"
         interval = f"{shown_length(possibly)} {upper}, with 95 % confidence"
-    return f"Ray wins where a trial takes about {shown_length(probably)} or longer ({interval})"
+    wins = "wins" if surely else "probably wins"
+    return f"Ray {wins} where a trial takes about {shown_length(probably)} or longer ({interval})"
 
 
 def shown_length(seconds: float) -> str:

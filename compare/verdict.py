@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from compare.answer import CLAIM_WORDS, DECIDES, Contest, epochs_to_win, repeats_to_decide
 from compare.curve import Curve
@@ -15,11 +14,12 @@ from compare.intervals import ENOUGH_TO_ESTIMATE, MARGIN, auto_would_decide
 from compare.measurement import NO_REPEAT, Measurement
 from compare.qualifiers import ACCURACY_POINTS
 from compare.ray_data import DataPair
-from compare.schema import Answer, ArmSummary, Claim, Ending, Estimate, Projection, Spread
+from compare.schema import Answer, ArmSummary, Claim, Ending, Estimate, LongerRun, Projection, Spread
 from compare.search import SearchFindings, length_words, shown_length
 from compare.step_parts import waits
+from compare.stopping import next_up
 from compare.value import Missing, Summary
-from compare.words import factor, inverse, sides
+from compare.words import duration, factor, inverse, sides
 from training.contract.arms import ARMS, BASELINE, NATIVE, RAY, WIDE
 from training.contract.repeats import GOES_ON, MOST_AUTO_REPEATS, NOT_BESIDE_AUTO
 from training.contract.workload import Workload
@@ -28,10 +28,6 @@ DETAILS = (
     "epoch", "step", "native", "curve", "model", "accuracyGap", "wide", "order", "checks", "batchStatistics",
 )  # fmt: skip
 """What stands below the verdict and not in it, in this order; every other qualifier stands in it."""
-
-LONGER = 5
-"""Times as many epochs, where longer training may change the answer."""
-
 
 WORTH_SAYING = 1.1
 """A predicted speedup is said where it is so many times what the model gives for today's workers."""
@@ -62,6 +58,8 @@ class Findings:
     break_even_epochs: int | Missing
     arms: Mapping[str, MeasuredArm]
     ratios: Mapping[str, Summary[Estimate]]
+    longer: LongerRun | Missing
+    """What might change a no."""
     idle_ray_cpus: Summary[Spread]
     projection: Projection | Missing
     workers_curve: Curve | Missing
@@ -186,7 +184,7 @@ def _would_decide(findings: Findings) -> str:
         return f"not decided in {finished} repeats, and more are not made"
     if findings.ending == GOES_ON:
         would = f"{repeats} would probably decide" if repeats else f"{MOST_AUTO_REPEATS} would probably not decide"
-        return f"{would}, and the next `up` goes on"
+        return f"{would}, and {next_up(findings.measurement)}"
     if finished < ENOUGH_TO_ESTIMATE:
         return f"measure at least {repeats} repeats"
     if not repeats:
@@ -233,42 +231,79 @@ def _an_epoch(findings: Findings) -> str:
     known = [(each.per_epoch, each.against) for each in contests.values() if isinstance(each.per_epoch, Estimate)]
     if known:
         return f"Without start-up, {findings.measurement.workload.passing} {sides(known)}"
-    # What follows an epoch's steps was not seen.
-    steps = {"baseline": "speedup", "wide": "wideSpeedup"}
-    ratios = [(findings.ratio(steps.get(name, "")), contest.against) for name, contest in contests.items()]
-    known = [(ratio, against) for ratio, against in ratios if ratio]
+    known = _steps(findings)  # what follows an epoch's steps was not seen
     return f"Without start-up, a step of Ray {sides(known)}" if known else ""
 
 
+def _steps(findings: Findings) -> list[tuple[Estimate, str]]:
+    """Return the ratios of steps, where they are known, and what Ray is compared with."""
+    steps = {"baseline": "speedup", "wide": "wideSpeedup"}
+    ratios = [(findings.ratio(steps.get(name, "")), contest.against) for name, contest in findings.contests.items()]
+    return [(ratio, against) for ratio, against in ratios if ratio]
+
+
 def _whats_next(findings: Findings) -> str:
-    """Return whether longer training could change a no."""
+    """Return whether longer training could change the answer."""
+    if findings.claim != "same work":  # the time to a result is what it is
+        return ""
+    contests, trained = findings.contests.values(), findings.measurement.workload
+    if findings.answer == "Worth it":
+        return _longer("may change that", trained, [each for each in contests if each.is_lost_later])
     if findings.answer != "Not worth it here":
         return ""
-    lost = [each for each in findings.contests.values() if each.is_lost_for_good]
-    slower_epochs = [(each.per_epoch, each.against) for each in lost if isinstance(each.per_epoch, Estimate)]
+    if isinstance(findings.longer, Missing):
+        return _stays(findings, findings.longer)
+    if findings.ending != GOES_ON:
+        return f"{trained.longer} might change that{_tries(findings, findings.longer)}."
+    longer = trained.longer[0].lower() + trained.longer[1:]
+    return f"Whether {longer} changes that is not known yet: {next_up(findings.measurement)}."
+
+
+def _stays(findings: Findings, longer: Missing) -> str:
+    """Return why longer training does not change a no, or that this is not known."""
+    contests, trained = findings.contests.values(), findings.measurement.workload
+    lost = [each for each in contests if each.is_lost_for_good]
+    if slower := [each for each in lost if each.is_lost_later]:
+        return _longer("does not change that", trained, slower)
+    if lost:
+        return _longer("does not bring a gain of 5 %", trained, lost)
+    if any(isinstance(each.per_epoch, Missing) for each in contests):
+        return _by_steps(findings)
+    return f"{trained.longer} does not change that: {longer.reason}."
+
+
+def _longer(what: str, trained: Workload, because: Sequence[Contest]) -> str:
+    """Return what longer training does, by what an epoch of Ray takes; "" where it is compared with nothing."""
+    epochs = [(each.per_epoch, each.against) for each in because if isinstance(each.per_epoch, Estimate)]
+    return f"{trained.longer} {what}: without start-up, {trained.passing} {sides(epochs)}." if epochs else ""
+
+
+def _tries(findings: Findings, longer: LongerRun) -> str:
+    """Return what to try: the least setting, and more repeats where they could prove more of this length."""
+    # With `repeats auto` there are no more of them.
+    can_be_proven = all(_upper(each.per_epoch) > 1 for each in findings.contests.values()) and not findings.ending
+    if longer.not_advised or longer.seconds is None:
+        start = f", but only from {findings.measurement.passes(longer.passes)} on, and {longer.not_advised}"
+        return start + ". More repeats might, too" * can_be_proven
+    setting = f"{findings.measurement.workload.passes_key}={longer.passes}"
+    tries = f': try `SET="{setting}"`, the fewest that might (about {duration(longer.seconds)})'
+    return tries + ", or more repeats" * can_be_proven
+
+
+def _upper(value: Estimate | Missing) -> float:
+    return value.upper if isinstance(value, Estimate) and value.upper is not None else math.inf
+
+
+def _by_steps(findings: Findings) -> str:
+    """Return whether longer training could change a no, where what follows an epoch's steps was not seen."""
     trained = findings.measurement.workload
-    if slower_epochs:
-        return f"{trained.longer} does not change that: without start-up, {trained.passing} {sides(slower_epochs)}."
-    if findings.ending == GOES_ON:
-        longer = trained.longer[0].lower() + trained.longer[1:]
-        return f"Whether {longer} changes that is not known yet: the next `up` goes on."
-    might = f"{trained.longer} might change that: try "
+    slower = [(ratio, against) for ratio, against in _steps(findings) if ratio.upper is not None and ratio.upper < 1]
+    if slower:
+        return f"More steps do not change that: without start-up, a step of Ray {sides(slower)}."
     if not findings.measurement.has_whole_epochs:
-        return f"{might}more steps{' or more repeats' * (not findings.ending)}."
-    passes = longer_run(trained, findings.measurement.recipe.to_dict())
-    repeats = "" if findings.ending else "more repeats"  # with `repeats auto` there are no more
-    tries = [f'`SET="{trained.passes_key}={passes}"`' * bool(passes), repeats]
-    return f"{might}{', or '.join(filter(None, tries)) or 'more of them'}."
-
-
-def longer_run(trained: Workload, recipe: Mapping[str, Any]) -> int:
-    """Return a number of passes that may change an answer; 0 if a recipe has none, or may not have so many."""
-    passes = LONGER * int(recipe.get(trained.passes_key) or 0)
-    try:
-        trained.recipe.settings()[trained.passes_key].metadata["rule"].parse(str(passes))
-    except ValueError:
-        return 0
-    return passes
+        return "More steps might change that."
+    may_be_set = trained.has_key_for_passes(findings.measurement.recipe.to_dict())
+    return f"{trained.longer} might change that" + f': try `SET="{trained.passes_key}=2"`' * may_be_set + "."
 
 
 def _trial_length(findings: Findings) -> str:

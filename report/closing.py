@@ -3,22 +3,25 @@
 Everything else stands above them, or in the report.
 """
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from compare.in_short import RATIOS, in_short, machine_in_short
+from compare.in_short import in_short, machine_in_short, open_ratios
 from compare.intervals import auto_would_decide
 from compare.schema import Comparison
-from compare.verdict import longer_run
+from compare.stopping import BUDGET, lacks_time, repeat_seconds
+from compare.words import duration
 from report import step_parts
 from report.commands import settings_text
-from report.ratios import UNDECIDED
 from report.table import WIDTH, wrap
 from tools.setup.project import DEFAULT_STACK, ROOT
 from training.contract.repeats import AUTO, FIRST_REPEATS, GOES_ON, MOST_AUTO_REPEATS, MOST_REPEATS, NOT_BESIDE_AUTO
 from training.contract.workload import named
 
 QUIET = "machineQuiet"
+ROOM = 1.2
+"""A budget is advised with so much room for a repeat."""
 
 
 def render(comparison: Comparison, stack: str, page: Path | None, settings: Mapping[str, str]) -> str:
@@ -71,23 +74,27 @@ def next_step(comparison: Comparison, stack: str, settings: Mapping[str, str]) -
     if comparison.answer == "Not comparable":
         return f"{make(stack, 'report')}    # what differs, check by check"
     if comparison.auto == GOES_ON:  # also where the answer is a no that longer training might change
-        return f"{make(stack, 'up', settings)}    # goes on; runs that are there are kept"
+        return _to_go_on(comparison, stack, settings)
     if comparison.answer == "Not decided":
         return _to_decide(comparison, stack, settings)
-    if comparison.answer == "Not worth it here" and _may_change(comparison):
-        trained = named(comparison.workload)
-        passes = {trained.passes_key: str(longer_run(trained, comparison.recipe))}
-        longer = trained.longer[0].lower() + trained.longer[1:]
-        return f"{make(stack, 'up', {**settings, **passes})}    # {longer} might change it"
+    longer, trained = comparison.longer, named(comparison.workload)
+    if longer and not longer.not_advised:
+        line = make(stack, "up", {**settings, trained.passes_key: str(longer.passes)})
+        return f"{line}    # the fewest {trained.passed}s that might change it: about {duration(longer.seconds or 0.0)}"
     return f"{make(stack, 'report')}    # where the time goes"
+
+
+def _to_go_on(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
+    if not lacks_time(comparison):
+        return f"{make(stack, 'up', settings)}    # goes on; runs that are there are kept"
+    enough = {BUDGET: str(math.ceil(ROOM * repeat_seconds(comparison) / 60))}
+    return f"{make(stack, 'up', {**settings, **enough})}    # goes on: so long takes a repeat, and the budget is less"
 
 
 def _to_decide(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
     if comparison.claim in ("same script", "it finished"):
         return f"{make(stack, 'report')}    # what is not known of the runs"
-    names = {name for names in RATIOS.values() for name in names.values()}
-    ratios = [ratio for name in names if (ratio := comparison.ratios.get(name))]
-    still_open = [each for each in ratios if each.repeats_to_decide or each.decision == UNDECIDED]
+    still_open = open_ratios(comparison)
     repeats = max([FIRST_REPEATS, *(each.repeats_to_decide or MOST_REPEATS + 1 for each in still_open)])
     if not comparison.repeats < repeats <= MOST_REPEATS or comparison.auto:
         return f"{make(stack, 'report')}    # how far the runs lie apart"
@@ -98,13 +105,6 @@ def _to_decide(comparison: Comparison, stack: str, settings: Mapping[str, str]) 
         return f"{make(stack, 'up', {**settings, 'repeats': AUTO})}    # until it is decided; earlier runs are kept"
     anew = f"{make(stack, 'destroy')} && {make(stack, 'up', {**settings, 'repeats': str(repeats)})}"
     return f"{anew}    # anew: repeats that are added until it is decided err more often"
-
-
-def _may_change(comparison: Comparison) -> bool:
-    """Return whether a run may have more epochs or trials, and Ray would probably lead with enough of them."""
-    known = comparison.break_even.values()
-    may_be_longer = longer_run(named(comparison.workload), comparison.recipe)
-    return bool(may_be_longer and known) and all(meets and meets.possibly for meets in known)
 
 
 def make(stack: str, target: str, settings: Mapping[str, str] | None = None) -> str:

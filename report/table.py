@@ -172,8 +172,10 @@ def _is_news(name: str, comparison: Comparison) -> bool:
     why = comparison.reasons[name]
     if name in comparison.absent:
         return name in ARMS and ARMS[name].role(comparison.workload) != "variant"
-    if why in {NO_RAY_PODS, ONE_RAY_RUN, NOT_ASKED, *measures.NOT_ASKED, measures.NO_RAY_DATA} or name in OF_CURVE:
-        return False  # of the curve its table says it
+    if why in {NO_RAY_PODS, ONE_RAY_RUN, NOT_ASKED, *measures.NOT_ASKED, measures.NO_RAY_DATA}:
+        return False
+    if name in (*OF_CURVE, "longer"):  # of the curve its table says it, of longer training the verdict
+        return False
     if why in comparison.absent.values():
         return False
     columns = {each.name for each in measures.measures_of(comparison.workload) if each.column}

@@ -16,11 +16,17 @@ HARDLY = 1.05
 
 
 def break_even(comparison: Comparison) -> str:
-    """Return from when on Ray takes less than each alternative: a number of epochs, none, or not known."""
+    """Return from when on Ray takes less than each alternative: a number of epochs, a probable one, none, or not
+    known."""
     epochs = comparison.break_even_epochs
     if epochs is not None:
         return counted(epochs, comparison.passed)
-    return none(comparison.passed) if is_never(comparison) else NOT_KNOWN
+    if is_never(comparison):
+        return none(comparison.passed)
+    probable = [meets.probably if meets else None for meets in comparison.break_even.values()]
+    known = [number for number in probable if number is not None]
+    is_probable = known and len(known) == len(probable)
+    return f"probably {counted(max(known), comparison.passed)}, not certain" if is_probable else NOT_KNOWN
 
 
 def none(passed: str) -> str:

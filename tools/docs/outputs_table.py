@@ -48,6 +48,7 @@ _TITLES: tuple[tuple[str, type], ...] = (
     ("Spread", schema.Spread),
     ("Estimate", schema.Estimate),
     ("BreakEven", schema.BreakEven),
+    ("LongerRun", schema.LongerRun),
     ("ArmSummary", schema.ArmSummary),
     ("StepTimes", schema.StepTimes),
     ("RunLink", schema.RunLink),

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable
 
 from compare.schema import Comparison
-from compare.stopping import budget_seconds, open_words, repeat_seconds
+from compare.stopping import BUDGET, budget_seconds, open_words, repeat_seconds
 from compare.words import duration
 from tools.setup.project import say
 from training.contract.repeats import AT_A_TIME_VARIABLE, GOES_ON
 
 ONE_AT_A_TIME = {AT_A_TIME_VARIABLE: "1"}
 """Has the program add one repeat, where a plain `pulumi up` adds four: it is looked at after each."""
+LONGER_BUDGET = "A longer budget goes on: none of its repeats fits into this one"
 
 
 class Further:
@@ -45,8 +46,9 @@ class Further:
         budget, next_seconds = budget_seconds(comparison), max(self._longest, repeat_seconds(comparison))
         if budget is None or now - self._began + next_seconds <= budget:
             return True
+        fits = next_seconds <= budget
         say(
             f"{open_words(comparison.answer, comparison.repeats)}. Another takes about {duration(next_seconds)}: it"
-            f" would end later than budgetMinutes {comparison.settings['budgetMinutes']}. {self._then}"
+            f" would end later than {BUDGET} {comparison.settings[BUDGET]}. {self._then if fits else LONGER_BUDGET}"
         )
         return False

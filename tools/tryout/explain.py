@@ -115,10 +115,10 @@ def fails_in_every_arm(outcome: Outcome) -> bool:
     if outcome.hung or outcome.flooded or not 0 < outcome.code < _SIGNALLED or has_steps:
         return False
     lines = [line for line in last_lines(outcome.printed).splitlines() if line.strip(" ^~")]
-    said = "\n".join([line for line in lines if not _is_frame(line)][-2:])  # what raised, and its message
-    if known := _cause(said):
+    ending = "\n".join([line for line in lines if not _is_frame(line)][-2:])  # what raised, and its message
+    if known := _cause(ending):
         return known.in_every_arm
-    if _OF_RANKS.search(said) or _OF_LOCAL_MODE.search(next(filter(_is_frame, reversed(lines)), "")):
+    if _OF_RANKS.search(ending) or _OF_LOCAL_MODE.search(next(filter(_is_frame, reversed(lines)), "")):
         return False
     earlier = _cause(outcome.printed)
     return earlier is None or earlier.in_every_arm

@@ -95,8 +95,8 @@ def _steps_of(timed: Timed, recipe: Recipe) -> int | None:
 
 def _whole_steps(timed: Timed, recipe: Recipe) -> int | None:
     """Return the number of steps of a run that ends by itself; None if it is not known."""
-    key, wanted = named(recipe.workload).passes_key, recipe.to_dict()
-    decides = key != "epochs" or "{epochs}" in wanted.get("scriptArguments", "{epochs}")
+    workload, wanted = named(recipe.workload), recipe.to_dict()
+    key, decides = workload.passes_key, workload.has_key_for_passes(wanted)
     passes: int = wanted[key]
     if timed.is_whole and (passes == timed.recipe[key] or not decides):
         return timed.steps

@@ -183,6 +183,10 @@ class Workload:
     """Compares the results of a repeat, each a `TrainingResult`: for each item of the work, whether the arms have it in
     common, and its description. None if the arms' own descriptions have to be equal."""
 
+    def has_key_for_passes(self, recipe: Mapping[str, Any]) -> bool:
+        """Return whether `passes_key` decides how long a run of a recipe is: a script takes it from its arguments."""
+        return self.passes_key != "epochs" or "{epochs}" in recipe.get("scriptArguments", "{epochs}")
+
     def unit_in(self, recipe: Mapping[str, Any]) -> str:
         """Return the unit of work of a recipe, as a camelCase dict: its own key `unit`, if that is not of a trial."""
         return self.unit if self.searches else str(recipe.get("unit") or self.unit)

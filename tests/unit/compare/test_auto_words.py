@@ -98,6 +98,15 @@ def test_a_no_that_longer_training_might_change_says_what_is_next(
     wording("verdict", comparison.verdict.split(". ")[1], name)
 
 
+def test_a_budget_without_time_for_a_repeat_is_no_promise(wording: Wording) -> None:
+    """The next update would add none."""
+    no, undecided = (compared(*clocks, settings={"budgetMinutes": "4"}) for clocks in ((LOST, EPOCHS), (OPEN,)))
+
+    assert "goes on" == no.auto == undecided.auto
+    wording("verdict", no.verdict.split(". ")[1], "no")
+    wording("verdict", undecided.verdict.partition(". ")[0], "undecided")
+
+
 @pytest.mark.parametrize("is_auto", [False, True])
 def test_what_is_lost_to_one_now_and_to_another_later_may_be_won_between(is_auto: bool, wording: Wording) -> None:
     """One process starts fast, and one with all CPUs has fast epochs: at three times the epochs Ray beats both."""

@@ -12,7 +12,7 @@ from compare.comparison import OF_SEARCH, compare, scalar_names, scalars
 from compare.in_short import in_short
 from compare.intervals import ONCE
 from compare.run_numbers import whole_seconds
-from compare.schema import Comparison, TrialBreakEven
+from compare.schema import Comparison, LongerRun, TrialBreakEven
 from compare.search import (
     ONE_REPEAT,
     OWN_RULES,
@@ -25,12 +25,10 @@ from compare.search import (
 )
 from compare.search_entries import NO_SEARCH, SPLIT, prefixed
 from compare.value import Missing
-from compare.verdict import longer_run
 from report import closing
 from tests.golden import Wording
 from tests.unit.results import as_run, make_context, make_runs
 from tests.unit.searches import ALL, RECIPE, compared, make_search, make_searches
-from training.contract.workload import named
 
 FAST = {"ray": {"stretch": 0.6}}
 """Ray's trials take less than those of others; its start takes more."""
@@ -316,12 +314,11 @@ def test_below_and_above_it_the_other_one_wins() -> None:
 
 
 def test_more_trials_are_a_setting_of_its_own() -> None:
-    """The line to type has it; where so many are not allowed there is none."""
-    search = named("search")
-    comparison = replace(compared(make_searches(of_arms=FAST)), answer="Not worth it here")
+    """The line to type has it."""
+    longer = LongerRun(passes=40, seconds=600.0, not_advised="")
+    comparison = replace(compared(make_searches()), answer="Not worth it here", longer=longer)
 
     assert "searchTrials=40" in closing.next_step(comparison, "local", {})
-    assert (longer_run(search, {"searchTrials": 16}), longer_run(search, {"searchTrials": 201})) == (80, 0)
 
 
 NEVER = TrialBreakEven(probably=None, possibly=None, surely=None)

@@ -10,13 +10,14 @@ import pytest
 from compare.comparison import compare
 from compare.in_short import in_short
 from compare.intervals import estimate
-from compare.schema import BreakEven, Comparison
+from compare.schema import BreakEven, Comparison, LongerRun
 from report import closing
 from report.closing import make, next_step, render, smoke
 from tests.unit.results import make_context, make_recipe, make_runs
 
 NEVER = BreakEven(probably=None, possibly=None, surely=None)
 LATER = BreakEven(probably=30, possibly=20, surely=None)
+TWENTY = LongerRun(passes=20, seconds=1860.0, not_advised="")
 
 
 def compared(repeats: int = 3) -> Comparison:
@@ -79,10 +80,22 @@ def test_a_dollar_reaches_the_program() -> None:
     assert "$$HOME" in make("mine", "up", {"environment": "A=$HOME"})
 
 
-def answered(answer: str, meets: BreakEven, claim: str | None = "same work", repeats: int = 3) -> Comparison:
-    """A comparison with this answer, and where the clocks meet."""
-    made_up = compared(repeats)
-    return replace(made_up, answer=answer, break_even={"baseline": meets}, claim=claim, break_even_epochs=meets.surely)
+def answered(
+    answer: str,
+    meets: BreakEven,
+    claim: str | None = "same work",
+    repeats: int = 3,
+    longer: LongerRun | None = None,
+) -> Comparison:
+    """A comparison with this answer, where the clocks meet, and what might change it."""
+    return replace(
+        compared(repeats),
+        answer=answer,
+        break_even={"baseline": meets},
+        claim=claim,
+        break_even_epochs=meets.surely,
+        longer=longer,
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +104,8 @@ def answered(answer: str, meets: BreakEven, claim: str | None = "same work", rep
         (answered("Worth it", LATER), "STACK=mine make report"),
         (answered("Worth it from 40 epochs on", LATER), "STACK=mine make report"),
         (answered("Not worth it here", NEVER), "STACK=mine make report"),
-        (answered("Not worth it here", LATER), 'STACK=mine make up SET="workers=3 epochs=15"'),
+        (answered("Not worth it here", LATER, longer=TWENTY), 'STACK=mine make up SET="workers=3 epochs=20"'),
+        (answered("Not worth it here", LATER, longer=replace(TWENTY, not_advised="why")), "STACK=mine make report"),
         (answered("Not comparable", NEVER, None), "STACK=mine make report"),
         (answered("Not decided", NEVER, "it finished"), "STACK=mine make report"),
         (answered("Not decided", NEVER, repeats=1), 'STACK=mine make up SET="workers=3 repeats=4"'),
@@ -103,6 +117,13 @@ def test_the_next_step_fits_the_answer(comparison: Comparison, command: str) -> 
     assert next_step(comparison, "mine", {"workers": "3"}).partition("    # ")[0] == command
 
 
+def test_the_price_of_longer_training_stands_beside_it() -> None:
+    """In minutes of this machine."""
+    advice = next_step(answered("Not worth it here", LATER, longer=TWENTY), "local", {})
+
+    assert ["20", "31"] == re.findall(r"\d+", advice)
+
+
 @pytest.mark.parametrize(
     ("needed", "changes", "command"),
     [
@@ -111,7 +132,7 @@ def test_the_next_step_fits_the_answer(comparison: Comparison, command: str) -> 
         (11, {"settings": {"keepBaseline": "true"}}, 'make destroy && make up SET="repeats=11"'),
         (11, {"auto": "goes on"}, "make up"),
         (11, {"auto": "most repeats"}, "make report"),
-        (11, {"auto": "goes on", "answer": "Not worth it here", "break_even": {"baseline": LATER}}, "make up"),
+        (11, {"auto": "goes on", "answer": "Not worth it here", "longer": TWENTY}, "make up"),
     ],
 )
 def test_what_decides_without_erring_more_often_is_proposed(needed: int, changes: dict[str, Any], command: str) -> None:
@@ -123,6 +144,28 @@ def test_what_decides_without_erring_more_often_is_proposed(needed: int, changes
     undecided = replace(comparison, ratios={"endToEndSpeedup": open_ratio}, **changes)
 
     assert command == next_step(undecided, "local", {}).partition("    # ")[0]
+
+
+@pytest.mark.parametrize(("minutes", "command"), [("30", "make up"), ("1", 'make up SET="budgetMinutes=2"')])
+def test_what_goes_on_is_given_the_time_for_a_repeat(minutes: str, command: str) -> None:
+    """An update that has not would add none, as would the next one."""
+    settings = {"repeats": "auto", "budgetMinutes": minutes}
+    comparison = replace(answered("Not decided", NEVER), auto="goes on", settings=settings)
+
+    assert command == next_step(comparison, "local", {}).partition("    # ")[0]
+
+
+def test_only_what_the_answer_is_about_says_how_many_repeats() -> None:
+    """The time to a target may stay open for long after the answer."""
+    of_clocks, of_target = (replace(estimate((1.1, 1.28, 1.02, 1.2)), repeats_to_decide=n) for n in (8, 90))
+    comparison = replace(
+        answered("Not decided", NEVER),
+        ratios={"endToEndSpeedup": of_clocks, "timeToTargetSpeedup": of_target},
+        settings={"keepBaseline": "true"},
+    )
+
+    assert "repeats=8" in next_step(comparison, "local", {})
+    assert "8" in in_short(comparison).sentence.rpartition(". ")[2]
 
 
 @pytest.mark.parametrize(("values", "command"), [((1.25, 1.5, 0.98, 1.3), "destroy"), ((1.1, 1.28, 1.02, 1.2), "auto")])

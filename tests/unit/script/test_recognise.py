@@ -185,7 +185,7 @@ def test_the_user_has_the_last_word(wording: Wording, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["ray-torch", "ray-tensorflow", "ray-xgboost", "ray-lightgbm", "ray-rllib", "other"])
 def test_a_number_of_workers_that_reaches_nobody_is_refused(wording: Wording, tmp_path: Path, kind: str) -> None:
     """All arms would be the same; torchrun and TF_CONFIG tell the ranks themselves."""
-    path = script(tmp_path, "pass")
+    path = script(tmp_path, "import ray")
 
     with pytest.raises(ScriptError, match=r"\{workers\}") as refused:
         recognise(path, ("--epochs", "1"), kind)
@@ -216,6 +216,18 @@ def test_a_script_of_one_process_is_shown_an_example_of_its_framework(tmp_path: 
 
     assert [shown] == re.findall(r"\w+/[\w.-]+\.(?:py|md)", str(refused.value))
     assert (PROJECT / shown).is_file()
+
+
+def test_a_number_of_workers_is_asked_only_where_ray_could_take_it(wording: Wording, tmp_path: Path) -> None:
+    """Without Ray, torchrun and TF_CONFIG a script has no arm `ray`, whatever its arguments are."""
+    path = script(tmp_path, "import xgboost")
+
+    with pytest.raises(ScriptError) as refused:
+        recognise(path, ())
+    assert "{workers}" not in str(refused.value)
+    with_workers = commands.commands(recognise(path, WORKERS), "python", commands.Sizes(workers=2), {})
+    assert next(arm for arm in with_workers if arm.arm == "ray").absent
+    wording("script", str(refused.value))
 
 
 def test_every_framework_that_is_recognised_has_its_example() -> None:

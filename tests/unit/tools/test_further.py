@@ -55,6 +55,14 @@ def test_no_repeat_begins_that_would_end_beyond_the_budget(
     assert not further(0, 300).is_due(comparison(4, minutes="5"))
 
 
+def test_a_budget_that_is_shorter_than_a_repeat_goes_on_with_no_update(
+    wording: Wording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So nobody is told that the next one does."""
+    assert not further(0, 300).is_due(comparison(4, minutes="1"))
+    wording("stack", "".join(capsys.readouterr()))
+
+
 def test_it_ends_if_an_update_added_nothing() -> None:
     """The program saw no time for another: it would never end."""
     each = further(0, 300, 310)

@@ -243,8 +243,7 @@ def _check_arguments(script: Script, takes: Takes) -> None:
         raise ScriptError(
             "script",
             f"{script.path.name} trains in one process, as far as its imports tell: nothing in it is distributed yet. "
-            f"{_what_shows(script)}. If it starts its ranks itself, give it their number: … "
-            "--num-workers {workers}",
+            f"{_what_shows(script)}. {_or_is_it(script)}",
         )
     else:
         raise ScriptError(
@@ -268,6 +267,16 @@ def _what_shows(script: Script) -> str:
     """Return where to read how a script of its framework is distributed."""
     example = next((name for framework, name in EXAMPLES if script.uses(framework)), "")
     return f"examples/{example} shows what to add" if example else "docs/own-script.md says what can be measured"
+
+
+def _or_is_it(script: Script) -> str:
+    """Return what to do with a script that is distributed in a way that was not recognised."""
+    if script.needs_ray:
+        return "If it starts workers of Ray itself, give it their number: … --num-workers {workers}"
+    return (
+        "If it does take its ranks from torchrun's variables or from TF_CONFIG, name its kind, torchrun or tf-config, "
+        "with KIND or the key scriptKind"
+    )
 
 
 def _lacks(tree: ast.Module, word: str) -> bool:

@@ -1,0 +1,78 @@
+"""Whether longer training may change a no: the least setting at which it is not known beforehand to be in vain. Pure.
+
+At each number of epochs (of trials, in a search) every alternative's ratio of whole clocks has its interval, by the
+runs that there are. Where one lies below 1.05 these runs answer *Not worth it here* for that number, too. An advice to
+train longer is therefore the first number at which none does.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+
+from compare.answer import MOST_EPOCHS, Contest
+from compare.measurement import Measurement, Run
+from compare.run_numbers import clock_of
+from compare.schema import Answer, LongerRun
+from compare.stopping import BUDGET
+from compare.value import Missing
+
+MOST_SECONDS = 86_400
+"""A measurement that would take longer is not advised, unless `budgetMinutes` says otherwise."""
+ANOTHER_ANSWER = "the answer is not *Not worth it here*"
+STEP = 1.02
+"""By how much numbers are apart at which it is looked."""
+
+
+def longer_run(answer: Answer, measurement: Measurement, contests: Collection[Contest]) -> LongerRun | Missing:
+    """Return the shortest run that may change a no; `Missing` says why there is none."""
+    if answer != "Not worth it here":
+        return Missing(ANOTHER_ANSWER)
+    unknown = [each.per_epoch.reason for each in contests if isinstance(each.per_epoch, Missing)]
+    if unknown:
+        return Missing(unknown[0])
+    trained, passed = measurement.epochs_trained[0], measurement.workload.passed
+    passes = first_after(trained, lambda number: not any(each.is_lost_at(number) for each in contests))
+    if passes is None:
+        return Missing(f"at each number of {passed}s up to {MOST_EPOCHS:,} Ray gains less than 5 % against one of them")
+    seconds = _seconds([*measurement.of_curve, *(run for runs in measurement.by_arm.values() for run in runs)], passes)
+    return LongerRun(passes=passes, seconds=seconds, not_advised=_not_advised(measurement, passes, seconds))
+
+
+def first_after(number: int, is_open: Callable[[int], bool]) -> int | None:
+    """Return the first larger number that is open, looking every 2 % up to `MOST_EPOCHS`; None if none is."""
+    closed, looked = number, number + 1
+    while looked <= MOST_EPOCHS and not is_open(looked):
+        closed, looked = looked, max(looked + 1, int(looked * STEP))
+    if looked > MOST_EPOCHS:
+        return None
+    while looked - closed > 1:
+        middle = (closed + looked) // 2
+        closed, looked = (closed, middle) if is_open(middle) else (middle, looked)
+    return looked
+
+
+def _seconds(runs: Sequence[Run], passes: int) -> float | None:
+    """Return how long all these runs would take with so many passes, by their own clocks; None if one is unknown."""
+    seconds = 0.0
+    for run in runs:
+        clock = clock_of(run.result)
+        if clock.per_epoch is None:
+            return None
+        seconds += run.result.seconds.wall + (passes - clock.epochs) * clock.per_epoch
+    return seconds
+
+
+def _not_advised(measurement: Measurement, passes: int, seconds: float | None) -> str:
+    """Return why the setting is not advised; "" if it is."""
+    recipe, key = measurement.recipe.to_dict(), measurement.workload.passes_key
+    is_by_key = measurement.workload.has_key_for_passes(recipe) and not recipe.get("measureSteps")
+    if not is_by_key or list(measurement.epochs_trained) != [recipe.get(key)]:
+        return f"the setting {key} does not decide how many there are"
+    try:
+        measurement.recipe.settings()[key].metadata["rule"].parse(str(passes))
+    except ValueError:
+        return f"the setting {key} does not allow so many"
+    minutes = measurement.context.settings.get(BUDGET)
+    if seconds is None:
+        return "how long that takes is not known"
+    if seconds > (60 * float(minutes) if minutes else MOST_SECONDS):
+        return f"here that takes longer than {f'{BUDGET} {minutes}' if minutes else 'a day'}"
+    return ""
