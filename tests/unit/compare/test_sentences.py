@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pytest
 
 from compare.comparison import compare
-from compare.intervals import MARGIN, ONCE, WHENEVER, Interval, ratio_interval
+from compare.intervals import MARGIN, ONCE, WHENEVER, Interval, decide, ratio_interval, repeats_to_decide
 from compare.schema import Comparison
 from report import clocks, closing, ratios, words
 from tests.unit.results import make_context, make_recipe, make_run
@@ -40,14 +40,16 @@ class Drawn:
         """What one would use instead of Ray."""
         return [arm for arm in ("baseline", "wide") if arm in self.clocks]
 
-    def interval(self, arm: str, epochs: float) -> Interval:
-        """An arm's clock by Ray's over so many epochs; of an epoch alone with infinitely many."""
+    def ratios(self, arm: str, epochs: float) -> list[float]:
+        """An arm's clock by Ray's over so many epochs, of each repeat; of an epoch alone with infinitely many."""
         pairs = zip(self.clocks[arm], self.clocks["ray"], strict=True)
         if math.isinf(epochs):
-            quotients = [above[1] / below[1] for above, below in pairs]
-        else:
-            quotients = [(above[0] + epochs * above[1]) / (below[0] + epochs * below[1]) for above, below in pairs]
-        interval = ratio_interval(quotients, (WHENEVER if self.is_auto else ONCE).confidence)
+            return [above[1] / below[1] for above, below in pairs]
+        return [(above[0] + epochs * above[1]) / (below[0] + epochs * below[1]) for above, below in pairs]
+
+    def interval(self, arm: str, epochs: float) -> Interval:
+        """Its interval."""
+        interval = ratio_interval(self.ratios(arm, epochs), (WHENEVER if self.is_auto else ONCE).confidence)
         assert interval
         return interval
 
@@ -165,6 +167,16 @@ def advised(drawn: Drawn, text: str) -> bool:
     return is_no(drawn) and not is_lost_at(drawn, epochs) and all(is_lost_at(drawn, each) for each in before)
 
 
+def is_needed(drawn: Drawn, text: str) -> bool:
+    """Whether a text has no number of repeats, or the one that would probably decide everything that is open."""
+    rule = WHENEVER if drawn.is_auto else ONCE
+    said = re.search(r"(\d+) (?:repeats )?(?:probably )?would(?! probably not)|at least (\d+)|repeats=(\d+)", text)
+    quotients = [drawn.ratios(arm, drawn.epochs) for arm in drawn.alternatives]
+    open_ones = [each for each in quotients if decide(ratio_interval(each, rule.confidence)) == "not decided"]
+    needed = max(repeats_to_decide(each, rule) or math.inf for each in open_ones)
+    return not said or needed == int(said[1] or said[2] or said[3])
+
+
 def is_lost_for_good(drawn: Drawn) -> bool:
     """Whether no longer training is known not to be in vain."""
     return is_no(drawn) and all(is_lost_at(drawn, each) for each in drawn.numbers(drawn.epochs))
@@ -233,7 +245,9 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     rf"(?:Not w|W)orth it.*?: (over .*{SURE})(?:, as many as it took)?(;.*below 5 %: .*)?\.": (
         lambda drawn, text, _: is_as_said(drawn, text, drawn.epochs)
     ),
-    r"Not decided: (over .*, with 95 % confidence.*)\.": lambda drawn, text: is_as_said(drawn, text, drawn.epochs),
+    r"Not decided: (over .*, with 95 % confidence.*?)(?:; (.*))?\.": lambda drawn, text, what: (
+        is_open(drawn) and is_as_said(drawn, text, drawn.epochs) and is_needed(drawn, what or "")
+    ),
     f'{LONGER} might change that: try `SET="epochs={NUMBER}"`, the fewest that might \\(.*\\){PROVABLE}': (
         lambda drawn, first, more: advised(drawn, first) and (not more or drawn.all_over(math.inf, end="upper"))
     ),
@@ -260,7 +274,7 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     rf"From {NUMBER} epochs? on Ray takes less time, with 95 % confidence\.": lambda drawn, first: stays(
         drawn, "lower", number(first)
     ),
-    "That is too uncertain to decide.*": is_open,
+    "That is too uncertain to decide(.*)": lambda drawn, what: is_open(drawn) and is_needed(drawn, what),
     # Below the verdict
     r"Without start-up, (one epoch of Ray .*)\.": lambda drawn, text: is_as_said(drawn, text, math.inf),
     r"Without start-up, a step of Ray .* as TensorFlow's own distribution .*\.": always,
@@ -279,8 +293,9 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     "next: make report    # where the time goes": lambda drawn: not is_open(drawn),
     "next: make report    # how far the runs lie apart": is_open,
     "next: make up    # goes on; .*": lambda drawn: drawn.is_auto and not is_won(drawn),
-    'next: make up SET="repeats=.*': is_open,
-    'next: make destroy && make up SET="repeats=.*': is_open,
+    'next: (?:make destroy && )?make up SET="(repeats=(?:auto|\\d+))" .*': lambda drawn, what: (
+        is_open(drawn) and is_needed(drawn, what)
+    ),
 }
 """By the pattern of a sentence, what it says of the clocks; it is given the parts of the pattern in brackets."""
 
