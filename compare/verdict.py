@@ -285,9 +285,9 @@ def _tries(findings: Findings, longer: LongerRun) -> str:
     if longer.not_advised or longer.seconds is None:
         start = f", but only from {findings.measurement.passes(longer.passes)} on, and {longer.not_advised}"
         return start + ". More repeats might, too" * can_be_proven
-    setting = f"{findings.measurement.workload.passes_key}={longer.passes}"
-    tries = f': try `SET="{setting}"`, the fewest that might (about {duration(longer.seconds)})'
-    return tries + ", or more repeats" * can_be_proven
+    trained, of_all = findings.measurement.workload, " against one of them" if len(findings.contests) > 1 else ""
+    tries = f': try `SET="{trained.passes_key}={longer.passes}"` (about {duration(longer.seconds)})'
+    return f"{tries}{', or more repeats' * can_be_proven}. With fewer {trained.passed}s Ray gains less than 5 %{of_all}"
 
 
 def _upper(value: Estimate | Missing) -> float:

@@ -109,10 +109,7 @@ def reading(comparison: Comparison, shown: Clocks) -> str:
 
 def break_even_words(comparison: Comparison) -> str:
     """Where Ray's clock meets each alternative's; "" where no epochs were compared."""
-    against = [
-        f"{name}: {words.break_even_against(meets, comparison.repeats, comparison.passed)}"
-        for name, meets in comparison.break_even.items()
-    ]
+    against = [f"{name}: {words.break_even_with(comparison, name)}" for name in comparison.break_even]
     interval = " (95 % interval)" if comparison.repeats > 1 else ""
     return f"Break-even{interval} with {'; with '.join(against)}." if against else ""
 

@@ -86,7 +86,11 @@ def next_step(comparison: Comparison, stack: str, settings: Mapping[str, str]) -
 
 def _to_go_on(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
     if not lacks_time(comparison):
-        return f"{make(stack, 'up', settings)}    # goes on; runs that are there are kept"
+        is_open = comparison.answer == "Not decided"
+        is_hopeless = is_open and any(each.repeats_to_decide is None for each in open_ratios(comparison))
+        but = f"though {MOST_AUTO_REPEATS} repeats would probably not decide"
+        line = make(stack, "up", settings)
+        return f"{line}    # goes on; {but if is_hopeless else 'runs that are there are kept'}"
     enough = {BUDGET: str(math.ceil(ROOM * repeat_seconds(comparison) / 60))}
     return f"{make(stack, 'up', {**settings, **enough})}    # goes on: so long takes a repeat, and the budget is less"
 

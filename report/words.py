@@ -3,12 +3,14 @@
 import json
 
 from compare.answer import MOST_EPOCHS
+from compare.in_short import RATIOS
 from compare.schema import BreakEven, Comparison, Link
 from compare.verdict import DETAILS, doubt_of
 from training.contract.arms import counted
 
 NOT_KNOWN = "not known"
 OPEN_END = f"or more; the upper end is {NOT_KNOWN}"
+AHEAD_NOW = ", though Ray is ahead now"
 STATES = {"finished": "finished", "stopped": "were stopped", "failed": "failed"}
 """What became of trials, in words."""
 HARDLY = 1.05
@@ -21,8 +23,8 @@ def break_even(comparison: Comparison) -> str:
     epochs = comparison.break_even_epochs
     if epochs is not None:
         return counted(epochs, comparison.passed)
-    if is_never(comparison):
-        return none(comparison.passed)
+    if never := [name for name, meets in comparison.break_even.items() if _is_never(meets, comparison.repeats)]:
+        return none(comparison.passed) + AHEAD_NOW * all(_is_ahead_now(comparison, name) for name in never)
     probable = [meets.probably if meets else None for meets in comparison.break_even.values()]
     known = [number for number in probable if number is not None]
     is_probable = known and len(known) == len(probable)
@@ -35,9 +37,16 @@ def none(passed: str) -> str:
     return f"none up to {MOST_EPOCHS:,} {passed}s"
 
 
-def is_never(comparison: Comparison) -> bool:
-    """Return whether Ray stays behind an alternative, with 95 % confidence, for as many epochs as can be set."""
-    return any(_is_never(meets, comparison.repeats) for meets in comparison.break_even.values())
+def break_even_with(comparison: Comparison, name: str) -> str:
+    """Return the same against one alternative; where Ray is ahead now and does not stay so, that, too."""
+    text = break_even_against(comparison.break_even[name], comparison.repeats, comparison.passed)
+    return text + AHEAD_NOW * (text == none(comparison.passed) and _is_ahead_now(comparison, name))
+
+
+def _is_ahead_now(comparison: Comparison, name: str) -> bool:
+    """Return whether Ray takes less than an alternative over the epochs that were trained, with 95 % confidence."""
+    ratio = comparison.ratios.get(RATIOS["clocks"].get(name, ""))
+    return ratio is not None and ratio.lower is not None and ratio.lower > 1
 
 
 def break_even_against(meets: BreakEven | None, repeats: int, passed: str = "epoch") -> str:

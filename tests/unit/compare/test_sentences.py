@@ -185,7 +185,12 @@ def is_lost_for_good(drawn: Drawn) -> bool:
 def against(drawn: Drawn, arm: str, text: str) -> bool:
     """Where clocks meet, of one alternative."""
     patterns: dict[str, Callable[..., bool]] = {
-        rf"none up to {MOST:,} epochs": lambda: never(drawn, "upper", arm),
+        f"none up to {MOST:,} epochs": lambda: (
+            never(drawn, "upper", arm) and not drawn.all_over(drawn.epochs, arms=[arm])
+        ),
+        f"none up to {MOST:,} epochs, though Ray is ahead now": lambda: (
+            never(drawn, "upper", arm) and drawn.all_over(drawn.epochs, arms=[arm])
+        ),
         "from the first epoch on": lambda: stays(drawn, "lower", 1, [arm]),
         f"not known, {NUMBER} epochs or more": lambda first: (
             is_first(drawn, "upper", first, arm) and never(drawn, "centre", arm)
@@ -248,9 +253,10 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     r"Not decided: (over .*, with 95 % confidence.*?)(?:; (.*))?\.": lambda drawn, text, what: (
         is_open(drawn) and is_as_said(drawn, text, drawn.epochs) and is_needed(drawn, what or "")
     ),
-    f'{LONGER} might change that: try `SET="epochs={NUMBER}"`, the fewest that might \\(.*\\){PROVABLE}': (
+    f'{LONGER} might change that: try `SET="epochs={NUMBER}"` \\(.*\\){PROVABLE}': (
         lambda drawn, first, more: advised(drawn, first) and (not more or drawn.all_over(math.inf, end="upper"))
     ),
+    "With fewer epochs Ray gains less than 5 %(?: against one of them)?\\.": is_no,
     f"{LONGER} might change that, but only from {NUMBER} epochs on, and .*\\.": advised,
     "More repeats might, too\\.": lambda drawn: is_no(drawn) and drawn.all_over(math.inf, end="upper"),
     f"{LONGER} does not change that: {ALONE}": lambda drawn, text: (
@@ -280,7 +286,9 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     r"Without start-up, a step of Ray .* as TensorFlow's own distribution .*\.": always,
     r"Break-even \(95 % interval\) (with .*)": meet,
     f"row: {NUMBER} from there on Ray is ahead": lambda drawn, first: stays(drawn, "lower", number(first)),
-    f"row: – none up to {MOST:,} epochs": lambda drawn: any(never(drawn, "upper", arm) for arm in drawn.alternatives),
+    f"row: – none up to {MOST:,} epochs(?:, though Ray is ahead now)?": lambda drawn: any(
+        never(drawn, "upper", arm) for arm in drawn.alternatives
+    ),
     f"row: – probably {NUMBER} epochs?, not certain": lambda drawn, first: (
         stays(drawn, "centre", number(first)) and any(never(drawn, "lower", arm) for arm in drawn.alternatives)
     ),
@@ -292,7 +300,10 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     f'next: make up SET="epochs={NUMBER}" .*': advised,
     "next: make report    # where the time goes": lambda drawn: not is_open(drawn),
     "next: make report    # how far the runs lie apart": is_open,
-    "next: make up    # goes on; .*": lambda drawn: drawn.is_auto and not is_won(drawn),
+    "next: make up    # goes on; runs that are there are kept": lambda drawn: drawn.is_auto and not is_won(drawn),
+    "next: make up    # goes on; though 12 repeats would probably not decide": lambda drawn: (
+        drawn.is_auto and is_open(drawn)
+    ),
     'next: (?:make destroy && )?make up SET="(repeats=(?:auto|\\d+))" .*': lambda drawn, what: (
         is_open(drawn) and is_needed(drawn, what)
     ),
