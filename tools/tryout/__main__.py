@@ -38,7 +38,8 @@ def main() -> int:
             terminal.write(f"\nwithout a network of its own: {reason}")
         with Others() as others:
             outcomes = _run_all(arms, script, request, Path(folder))
-    if busy := others.in_words():
+    has_times = any(outcome.seen for outcome in outcomes.values())
+    if has_times and (busy := others.in_words()):
         terminal.write(f"\nthe machine was not quiet, and the times are not those of a quiet one: {busy}")
     return _say(script, arms, outcomes, request)
 
