@@ -31,7 +31,8 @@ def longer_run(answer: Answer, measurement: Measurement, contests: Collection[Co
     trained, passed = measurement.epochs_trained[0], measurement.workload.passed
     passes = first_after(trained, lambda number: not any(each.is_lost_at(number) for each in contests))
     if passes is None:
-        return Missing(f"at each number of {passed}s up to {MOST_EPOCHS:,} Ray gains less than 5 % against one of them")
+        against = " against one of them" if len(contests) > 1 else ""
+        return Missing(f"at each number of {passed}s up to {MOST_EPOCHS:,} Ray gains less than 5 %{against}")
     seconds = _seconds([*measurement.of_curve, *(run for runs in measurement.by_arm.values() for run in runs)], passes)
     return LongerRun(passes=passes, seconds=seconds, not_advised=_not_advised(measurement, passes, seconds))
 

@@ -265,7 +265,9 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     f"{LONGER} does not bring a gain of 5 %: {ALONE}": lambda drawn, text: (
         is_lost_for_good(drawn) and is_as_said(drawn, text, math.inf)
     ),
-    f"{LONGER} does not change that: at each number of epochs .*": is_lost_for_good,
+    f"{LONGER} does not change that: at each number of epochs up to {MOST:,} .*": lambda drawn: (
+        is_no(drawn) and all(is_lost_at(drawn, each) for each in drawn.numbers(drawn.epochs) if each <= MOST)
+    ),
     "Whether longer training changes that is not known yet: the next `up` goes on\\.": lambda drawn: (
         drawn.is_auto and is_no(drawn) and not is_lost_for_good(drawn)
     ),
