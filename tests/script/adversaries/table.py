@@ -52,6 +52,18 @@ WRONG = (
     wrong("split_per_rank", "a split with seed + rank", "rowsDisjoint", "rows"),
     wrong("same_half_behind_a_look", "the same half on all ranks, another one looked at", "rowsDisjoint", quick=True),
     wrong("same_half_later", "the same half on all ranks from the second epoch on", "rowsDisjoint"),
+    wrong("same_half_in_the_end", "the same half on all ranks in the last of six epochs", "rowsDisjoint", quick=True),
+    wrong(
+        "new_optimizer_each_epoch_same_rows", "the same, and a new optimizer for each epoch", "rowsDisjoint", quick=True
+    ),
+    wrong("new_optimizer_each_epoch_other_decay", "the third epoch's optimizer has another decay", "hyperparameters"),
+    wrong("third_model_alone", "the third of five models exchanges no gradients", "weights", quick=True),
+    wrong("fourth_model_cut", "half of each batch is dropped, of the fourth of five models", "input"),
+    wrong(
+        "folds_share_rows", "the third of five folds has the same half on all ranks", "rowsDisjoint", "rows",
+        outcomes=NOT_SAME,
+        why="each fold is a data set of its own; rows of one data set are told apart",
+    ),
     wrong("same_half_then_accuracy", "the same half on all ranks later, then a look at all", "rowsDisjoint"),
     wrong("same_half_of_each_step", "of two batches a step one is the same on all ranks", "rowsDisjoint", "rows"),
     wrong(
@@ -174,6 +186,11 @@ RIGHT = (
     right("zero_redundancy", "optimizers inside an optimizer"),
     right("gan", "two optimizers"),
     right("two_phases", "the head first, then all"),
+    right("new_optimizer_each_epoch", "a new optimizer for each epoch", quick=True),
+    right("models_one_after_another", "five models, each with its optimizer"),
+    right("ensemble", "three models train in turns, an epoch each"),
+    right("other_optimizer_amid_an_epoch", "Adam for 20 steps, then SGD"),
+    unknown("folds", "a model and an optimizer for each fold", "rows", "rowsDisjoint"),
     right("frozen_backbone", "a head on a backbone in eval mode"),
     right("averaged_copy", "an average of the weights beside them"),
     right("recomputed", "activation checkpointing"),

@@ -9,7 +9,7 @@ import pytest
 from tests import nvml
 from tests.unit.script.test_facts import rank
 from training.contract.gpu_use import UNKNOWN
-from training.workloads.script.observe import device_clock, gpu_use, state, torch_steps, torch_weights
+from training.workloads.script.observe import device_clock, gpu_use, state, torch_steps
 from training.workloads.script.observe.device_clock import FIRST_STEPS, DeviceClock
 from training.workloads.script.step_clock import FIRST_WAITED, SeenPass, StepClock, step_clock
 
@@ -184,7 +184,6 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     cuda = SimpleNamespace(synchronize=counted.append, is_current_stream_capturing=lambda: False, counted=counted)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, get_num_threads=lambda: 1))
     monkeypatch.setattr(state, "_states", [state.State()])
-    monkeypatch.setattr(torch_weights, "optimizers", [])
     monkeypatch.setattr(state, "_write_at_end", lambda: None)
     return cuda
 
@@ -195,10 +194,14 @@ class Device(NamedTuple):
     type: str
 
 
+class Thing(SimpleNamespace):
+    """One that weak references may be made of."""
+
+
 def optimizer_on(kind: str) -> Any:
     """One whose only parameter is on a device of this kind."""
-    parameter = SimpleNamespace(device=Device(kind), requires_grad=True, grad=None)
-    return SimpleNamespace(param_groups=[{"params": [parameter], "lr": 0.1}])
+    parameter = Thing(device=Device(kind), requires_grad=True, grad=None)
+    return Thing(param_groups=[{"params": [parameter], "lr": 0.1}])
 
 
 @pytest.mark.parametrize(("kind", "synchronised"), [("cuda", FIRST_STEPS), ("cpu", 0)])

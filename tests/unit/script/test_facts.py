@@ -27,7 +27,7 @@ ROWS = 256
 
 def one_optimizer(**more: Any) -> dict[str, Any]:
     """As a rank writes it."""
-    return {"settings": ["momentum=0.9"], "steps": 4, "mostBetween": 1, "rates": [[1e-3, 1e-3]]} | more
+    return {"settings": ["momentum=0.9"], "steps": 4, "mostBetween": 1, "rounds": 4, "rates": [[1e-3, 1e-3]]} | more
 
 
 def entered(numbers: int, **more: Any) -> dict[str, Any]:
@@ -265,6 +265,28 @@ def test_rows_of_some_steps_are_not_the_runs() -> None:
 
     assert {"rows", "rowsDisjoint"} == unknown(baseline=BASELINE, native=native(**several, endedEarly=False))
     assert {"rows", "rowsDisjoint"} == unknown(baseline=BASELINE, native=native(**several))
+
+
+def test_steps_of_an_optimizer_that_are_not_known_are_not_equal() -> None:
+    """They are as many in all arms, and lie where the clock sees none of them."""
+    did = {"optimizers": [one_optimizer(), one_optimizer(steps=40, mostBetween=40, rounds=1)]}
+    arms = {"baseline": arm(rank(0, 1, batch=64, did=did), name="baseline", expected=1), "native": native(did=did)}
+    more = {name: native(did={"moreOptimizers": 3}) for name in ("native", "ray")}
+
+    assert {"optimizers"} == unknown(**arms)
+    assert {"optimizers"} == unknown(**more)
+    assert set() == unknown(
+        native=native(did={"optimizers": [one_optimizer(), one_optimizer(steps=20, mostBetween=5)]})
+    )
+
+
+@pytest.mark.parametrize("item", [each.name for each in same_work.ITEMS])
+def test_what_is_not_known_of_an_item_wins(item: str) -> None:
+    """Whatever text an arm has of it besides: two that are equal where nobody could look are not known to be."""
+    alone, several = (replace(one, items={item: "1", **one.items}) for one in (BASELINE.work, GOOD.work))
+    arms = {"baseline": alone, "native": replace(several, unknown={item: "nobody could look"})}
+
+    assert same_work.compare(arms)[item][0] is None
 
 
 def test_one_worker_is_no_distribution() -> None:

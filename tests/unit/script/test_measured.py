@@ -245,7 +245,9 @@ def other(**work: Any) -> Seen:
         (changed("ray", step_rows=tuple(31 * step for step in range(1, STEPS + 1))), "rowsPerStep"),
         (other(parameters="50 float32"), "parameters"),
         (
-            other(optimizers=(Optimizer(steps=STEPS, most_between=1, rates=((2e-3, 1e-3),), settings=()),)),
+            other(
+                optimizers=(Optimizer(steps=STEPS, most_between=1, rounds=STEPS, rates=((2e-3, 1e-3),), settings=()),)
+            ),
             "learningRate",
         ),
         (

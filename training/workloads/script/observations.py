@@ -47,7 +47,9 @@ class Optimizer:
 
     steps: int
     most_between: int
-    """The most of its steps between two of the first optimizer's."""
+    """The most of its steps between two that count."""
+    rounds: int
+    """Steps that count, from its first to its last."""
     rates: tuple[tuple[float, float], ...]
     """Highest and mean learning rate of each of its groups."""
     settings: tuple[str, ...]
@@ -88,6 +90,8 @@ class RankWork:
     """The work of a rank besides its steps and rows."""
 
     optimizers: tuple[Optimizer, ...]
+    more_optimizers: int
+    """Others that stepped, of which nothing is known."""
     digests: dict[int, str]
     """Digests of the weights, by the number of steps before them."""
     parameters: str | None
@@ -381,11 +385,13 @@ def _work(data: dict[str, Any]) -> RankWork:
             Optimizer(
                 steps=optimizer["steps"],
                 most_between=optimizer["mostBetween"],
+                rounds=optimizer["rounds"],
                 rates=tuple((highest, mean) for highest, mean in optimizer["rates"]),
                 settings=tuple(optimizer["settings"]),
             )
             for optimizer in data["optimizers"]
         ),
+        more_optimizers=data.get("moreOptimizers", 0),
         digests={int(steps): digest for steps, digest in data["digests"].items()},
         parameters=data["parameters"],
         trained=tuple(data["trained"]),

@@ -2,14 +2,14 @@
 
 import itertools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from training.workloads.script.observations import BOOSTERS, RLLIB, MarkedPass, Observation
 from training.workloads.script.same_work import EQUAL, ArmWork
 
 APART = 1.0
-"""Times as many steps of another optimizer lie between two of the first one's as on average, and one more: else it goes
-its own way."""
+"""Times as many steps of another optimizer lie between two that count as on average, and one more: else it goes its own
+way."""
 DRAWN_AGAIN = 0.02
 """Part of the rows of a pass that come twice where rows are drawn with replacement: a sampler pads with fewer."""
 
@@ -44,17 +44,27 @@ def _steps(seen: Sequence[Observation]) -> Part:
         items["stepOfAllRows"] = "yes"
     if first.framework != "torch":
         return items, {}
-    items["optimizers"] = " + ".join(str(observation.steps) for observation in first.work.optimizers)
-    return items, {"optimizers": why} if (why := _apart(first)) else {}
+    if why := _apart(first):
+        return items, {"optimizers": why}
+    items["optimizers"] = _and_so_on(" + ", (str(observation.steps) for observation in first.work.optimizers))
+    return items, {}
 
 
 def _apart(observation: Observation) -> str:
-    """Return a note if another optimizer steps while the first does not: the clock does not see that time."""
-    clock, *others = observation.work.optimizers
-    for number, other in enumerate(others, 2):
-        if other.most_between > APART + 2 * max(1.0, other.steps / clock.steps):
-            return f"optimizer {number} made {other.most_between} steps between two of the first one"
+    """Return a note if an optimizer steps while none of its steps counts: the clock does not see that time."""
+    if observation.work.more_optimizers:
+        return f"{observation.work.more_optimizers} optimizers more than are told apart made steps"
+    for number, each in enumerate(observation.work.optimizers, 1):
+        usual = (each.steps - each.most_between) / max(1, each.rounds - 1)
+        if each.most_between > APART + 2 * max(1.0, usual):
+            return f"optimizer {number} made {each.most_between} steps between two that count"
     return ""
+
+
+def _and_so_on(separator: str, texts: Iterable[str]) -> str:
+    """Join texts; equal ones that follow each other are one with their number."""
+    groups = [(text, len(list(equal))) for text, equal in itertools.groupby(texts)]
+    return separator.join(f"{text} ({count} times)" if count > 1 else text for text, count in groups)
 
 
 def _rows(seen: Sequence[Observation]) -> Part:
@@ -165,7 +175,7 @@ def _learning(seen: Sequence[Observation]) -> Part:
     if seen[0].framework == "torch":
         items["hyperparameters"] = " and ".join(
             dict.fromkeys(
-                " | ".join(", then ".join(each.settings) for each in observation.work.optimizers)
+                _and_so_on(" | ", (", then ".join(each.settings) for each in observation.work.optimizers))
                 for observation in seen
             )
         )
@@ -176,9 +186,12 @@ def _learning(seen: Sequence[Observation]) -> Part:
 
 def _rates(observation: Observation) -> str:
     groups = [rate for each in observation.work.optimizers for rate in each.rates]
-    return ", ".join(
-        f"{highest:.6g}" if f"{highest:.6g}" == f"{mean:.6g}" else f"{highest:.6g} (mean {mean:.6g})"
-        for highest, mean in groups
+    return _and_so_on(
+        ", ",
+        (
+            f"{highest:.6g}" if f"{highest:.6g}" == f"{mean:.6g}" else f"{highest:.6g} (mean {mean:.6g})"
+            for highest, mean in groups
+        ),
     )
 
 

@@ -206,7 +206,8 @@ def _compared(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known:
     across = {"rowsDisjoint": _rows_disjoint, "rows": _rows, "weights": _weights}
     if item.name in across:
         return across[item.name](item, arms)
-    why = {name: arm.unknown.get(item.name, "not observed") for name, arm in arms.items() if item.name not in arm.items}
+    why = {name: arm.unknown[item.name] for name, arm in arms.items() if item.name in arm.unknown}
+    why |= {name: "not observed" for name, arm in arms.items() if item.name not in {*arm.items, *arm.unknown}}
     if why:
         return None, f"{item.title}: not known in {' and '.join(why)} ({next(iter(why.values()))})"
     by_the_batch = {"steps": _steps, "rowsPerStep": _rows_per_step}

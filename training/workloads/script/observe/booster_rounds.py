@@ -16,7 +16,6 @@ from typing import Any
 
 from . import state
 from .loaders import Loader
-from .work import Optimizer
 
 OF_A_PLACE = (
     "nthread", "n_jobs", "num_threads", "num_thread", "verbosity", "verbose", "device", "machines", "num_machines",
@@ -99,14 +98,14 @@ def _round(model: Any, rows: int, begin: Callable[[], None], logs: Iterable[tupl
         try:
             if not now.step_ends:
                 begin()
-            loader = now.loaders.setdefault(id(model), Loader(None, rows, None))
+            seen = now.work.of(model)
+            loader = now.loaders.setdefault(id(seen), Loader(None, rows, None))
             loader.deliver(rows)
             now.deliver(loader)
             for name, value in logs:
                 now.reports.measured(name, float(value), "booster")
-            optimizer = now.work.optimizers.setdefault(id(model), Optimizer())
-            optimizer.step([float(now.model.rate() or 0.0)])
-            now.step(id(model))
+            seen.step([float(now.model.rate() or 0.0)], len(now.step_ends))
+            now.step(seen)
         except Exception as error:  # noqa: BLE001 (the script's round is done, and goes on)
             state.note(f"a round could not be observed: {error!r}")
     return now.is_enough()

@@ -11,7 +11,9 @@ import inspect
 import math
 import os
 import sys
+import weakref
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from . import state
@@ -87,6 +89,11 @@ def _callback_class(base: Any) -> Any:
             if _end_epoch(logs or {}):
                 raise state.Enough(0)
 
+        def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
+            """The training is over, and the model may be gone soon."""
+            with state.current().hook():
+                _keep(self.model)
+
         def on_test_begin(self, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
             """Count a validation."""
             state.current().other_validations += 1
@@ -101,20 +108,42 @@ def _count(module: str, model: Any, params: dict[str, Any], rows: int | None) ->
         if not now.step_ends:
             now.framework, now.rows_per_step = module.partition(".")[0], rows
             now.threads = _threads(module)
-            _begin(now, model, params)
-        now.work.optimizers.setdefault(id(model), Optimizer()).step([_learning_rate(model)])
-        counted = now.step(id(model))
+            now.epoch_steps, now.epochs = params.get("steps"), params.get("epochs")
+            now.work.rounds = now.epochs
+            now.rank, _ = state.rank_of_environment()
+        seen = now.work.of(model)
+        if now.clock_of is not seen:
+            _take_clock(now, seen, model)
+        seen.step([_learning_rate(model)], len(now.step_ends))
+        counted = now.step(seen)
     return counted and now.is_enough()
 
 
-def _begin(now: state.State, model: Any, params: dict[str, Any]) -> None:
-    now.epoch_steps, now.epochs = params.get("steps"), params.get("epochs")
-    now.work.rounds = now.epochs
-    now.rank, _ = state.rank_of_environment()
+def _take_clock(now: state.State, seen: Optimizer, model: Any) -> None:
+    """Count the steps of this model: one is fitted after another. Nothing here keeps it alive."""
+    if now.clock_of is None or isinstance(now.clock_of, Optimizer):
+        now.work.succeed(seen)
+        now.clock_of = None
+        now.take_clock(seen)
     now.world = _replicas(model)
-    now.model.digest = now.model.quick_digest = functools.partial(_digest, model)
-    now.work.parameters, trained = _parameters(model)
+    now.model.digest = now.model.quick_digest = functools.partial(_digest_of, now, weakref.ref(model))
+    parameters, trained = _parameters(model)
+    now.work.note_parameters(parameters)
     now.work.trained.note(trained)
+
+
+def _keep(model: Any) -> None:
+    """Keep the digest of a model that was trained."""
+    now = state.current()
+    try:
+        now.work.last = now.take_time(lambda: _digest(model)), None
+    except Exception as error:  # noqa: BLE001 (the script's training is over, and it goes on)
+        state.note(f"the weights could not be observed: {error!r}")
+
+
+def _digest_of(now: state.State, reference: Callable[[], Any]) -> str | None:
+    model = reference()
+    return _digest(model) if model is not None else now.work.last[0] if now.work.last else None
 
 
 def _end_epoch(logs: dict[str, Any]) -> bool:

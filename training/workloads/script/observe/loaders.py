@@ -11,6 +11,7 @@ from typing import Any
 
 from .work import is_looked_at
 
+Below = Callable[[Any], Any]
 MOST_ROWS = 50_000_000
 """Largest data set whose rows are marked one by one, a byte each while the process lives."""
 MOST_PASSES = 100_000
@@ -41,12 +42,14 @@ class Pass:
 class Marks:
     """The rows of a data set that one pass delivered."""
 
-    def __init__(self, of: Pass, dataset_rows: int) -> None:
+    def __init__(self, of: Pass) -> None:
         self.of = of
         self.drawn = 0
         """Rows, each as often as it was delivered."""
-        self.rows = bytearray(dataset_rows)
+        self.rows = bytearray()
+        """A byte a row of the data set, once any is marked."""
         self.waiting: list[Any] = []
+        """What was drawn since."""
 
 
 class Loader:
@@ -76,9 +79,13 @@ class Loader:
         """Batches that were seen to enter the model in each mode."""
         self.numbered = dataset_rows is not None and dataset_rows <= MOST_ROWS
         self.marks: list[Marks] = []
-        """Of the first pass, of the last of the passes 2, 4, 8, … of which a step was made, and of what came after."""
-        self.below: Callable[[Any], Any] = lambda numbers: numbers
-        """From numbers in this data set to those in the one below."""
+        """Of the first pass, of the last of the passes 2, 4, 8, … of which a step was made, of the last of all of which
+        one was, and of what came after."""
+        self.below: Callable[[], Below] = lambda: _same
+        """Gives what turns numbers in this data set into those in the one below; LookupError if the data set is
+        gone."""
+        self._below: Below | None = None
+        """Kept while rows wait to be marked, and with it what the data set is made of."""
         self.waiting = 0
         self._latest: Pass | None = None
         """Of those that something can be learned from; and the one before it."""
@@ -88,6 +95,16 @@ class Loader:
     def validates(self) -> bool:
         """Return whether its batches were seen in evaluation, and in no training."""
         return self.in_evaluation > 0 and not self.in_training
+
+    def is_over(self, steps: int) -> bool:
+        """Return whether the pass that the last of so many steps was made of is over: finished, or left for another.
+
+        A pass of a single step that is left is none: a script makes an iterator for each step.
+        """
+        latest, before = self._latest, self._before
+        if latest is None or latest.finished or latest.start != steps:
+            return latest is None or latest.finished
+        return before is None or before.finished or steps - before.start > 1
 
     def begin(self, steps: int, learning: bool, entered: int = 0) -> Pass:
         """The first batch of a pass is there, after so many steps. `learning`: gradients are on.
@@ -105,18 +122,16 @@ class Loader:
         self._before, self._latest = before, started
         if len(self.passes) < MOST_PASSES:
             self.passes.append(started)
-        if self.numbered and is_looked_at(number):
+        if self.numbered:
             self._begin_marks(started)
         return started
 
     def _begin_marks(self, started: Pass) -> None:
-        """Keep those of the first pass, of the last that a step was made of, and of those since."""
-        self.mark()
-        kept = _first_and_last(self.marks, started.start)
+        """Keep those of the passes that are told, and of those since the last step: any may be the last."""
         since = [marks for marks in self.marks if marks.of.start == started.start]
         self.numbered = len(since) < MOST_TOGETHER
-        started.marks = Marks(started, self.dataset_rows or 0)
-        self.marks = [*kept, *since, started.marks]
+        started.marks = Marks(started)
+        self.marks = [*_told(self.marks, started.start), *since, started.marks]
 
     def go_on(self, passed: Pass, steps: int, entered: int = 0) -> None:
         """Note another batch of `passed`: passes begun since, of which no step was made, were only looked at."""
@@ -153,6 +168,7 @@ class Loader:
             if of.is_forgotten:  # it goes on: it was more than looked at
                 self.marks.append(of.marks)
                 of.is_forgotten = False
+            self._below = self._below or self.below()
             of.marks.waiting.append(index)
             of.marks.drawn += rows
             self.waiting += rows
@@ -160,13 +176,14 @@ class Loader:
 
     def mark(self) -> None:
         """Mark the rows that wait, each by its number in the data set below."""
-        self.waiting = 0
+        self.waiting, below, self._below = 0, self._below or _same, None
         try:
             for marks in self.marks if self.numbered else ():
                 waiting, marks.waiting = marks.waiting, []
+                marks.rows = marks.rows or bytearray(self.dataset_rows or 0)
                 for index in waiting:
                     drawn = array("q", index if isinstance(index, (list, tuple)) else [index])
-                    _mark(marks.rows, self.below(drawn))
+                    _mark(marks.rows, below(drawn))
         except (TypeError, OverflowError, IndexError, ValueError):  # a sampler that draws something else
             self.numbered = False
 
@@ -182,16 +199,21 @@ class Loader:
             return None
         return [
             [marks.of.start, marks.drawn, base64.b64encode(zlib.compress(bytes(marks.rows), 1)).decode()]
-            for marks in _first_and_last(self.marks, steps)
+            for marks in _told(self.marks, steps)
         ]
 
 
-def _first_and_last(marks: list[Marks], steps: int) -> list[Marks]:
-    """Return the first and the last of the passes that began before `steps`; several if they began before the same
-    one."""
+def _told(marks: list[Marks], steps: int) -> list[Marks]:
+    """Return the first of the passes that began before `steps`, one amid them, and the last; several if they began
+    before the same one."""
     stepped = {each: each.of.number for each in marks if each.of.start < steps}
-    ends = {min(stepped.values()), max(stepped.values())} if stepped else set()
-    return [each for each, number in stepped.items() if number in ends]
+    told = {min(stepped.values()), max(stepped.values())} if stepped else set()
+    told |= {max(filter(is_looked_at, stepped.values()), default=0)}
+    return [each for each, number in stepped.items() if number in told]
+
+
+def _same(numbers: Any) -> Any:
+    return numbers
 
 
 def pairs(passes: Iterable[Pass]) -> list[list[Any]]:

@@ -60,11 +60,11 @@ class State:
         self.usage = Usage()
         self.live = Live()
         self.loaders: dict[int, Loader] = {}
-        self.read: list[Loader] = []
-        self.read_for_next = True
+        self.read, self.read_before = list[Loader](), list[Loader]()  # for the next step, and for the last
+        self.read_for_next = True  # no batch was delivered since the last
         self._where: tuple[dict[int, Place], dict[int, Place]] = ({}, {})
         """Whose batches are where: those that were delivered since the last step, and before."""
-        self.clock_of: int | None = None
+        self.clock_of: Any = None
         self.thread: int | None = None
         """In which the steps are made."""
         self.rank, self.world = rank_of_environment()
@@ -145,7 +145,7 @@ class State:
         """
         loader.is_ahead = loader.is_ahead or not self.is_in_step_thread()
         if self.read_for_next:
-            self.read, self.read_for_next = [], False
+            self.read_before, self.read, self.read_for_next = self.read, [], False
         if loader not in self.read:
             self.read.append(loader)
         for address, freed in where.items():
@@ -153,7 +153,10 @@ class State:
 
     def add(self, number: int, loader: Loader) -> None:
         """Another data set is read. Of many, as one for each step, the oldest of the fewest steps is forgotten: none of
-        these is that of the training."""
+        these is that of the training. What waits to be marked of the others keeps them in memory: it is marked."""
+        for other in self.loaders.values():
+            if other.waiting:
+                self.take_time(other.mark)
         if len(self.loaders) >= MOST_LOADERS:
             fewest = min(self.loaders, key=lambda each: len(self.loaders[each].rows_at_step))
             self.other_validations += self.loaders.pop(fewest).validations
@@ -169,14 +172,23 @@ class State:
         else:
             loader.in_evaluation += 1
 
-    def take_clock(self, clock: int) -> None:
+    def begins_pass(self) -> bool:
+        """Return whether a pass that the last step was made of is over: the batches of this step are of another."""
+        return not self.read_for_next and (
+            not self.read_before or any(loader.is_over(len(self.step_ends)) for loader in self.read_before)
+        )
+
+    def take_clock(self, clock: Any) -> None:
         """Steps of the optimizer (or model, or algorithm) `clock` are those that count, unless others do already."""
         if self.clock_of is None:
             self.clock_of = clock
             _write_at_end()
 
-    def step(self, clock: int) -> bool:
-        """Count a step of `clock`, where that is the one that counts or the first of all; true if it was counted."""
+    def step(self, clock: Any, *, look: bool = False) -> bool:
+        """Count a step of `clock`, where that is the one that counts or the first of all; true if it was counted.
+
+        `look`: look at the weights after it.
+        """
         self.take_clock(clock)
         if clock != self.clock_of:
             return False
@@ -189,10 +201,9 @@ class State:
             loader.rows_at_step.append(loader.rows)
         self.read_for_next = True
         self._where = ({}, self._where[0])
-        self.work.end_step()
         try:
             self.usage.step(now)
-            if is_looked_at(len(self.step_ends)):
+            if look or is_looked_at(len(self.step_ends)):
                 self.look_at_weights()
             if self.rank == 0 and self.live.is_due(now, len(self.step_ends)):
                 self._tell(now)
@@ -209,12 +220,16 @@ class State:
         steps, own = len(self.step_ends), self.own_seconds
         if self.world == 1 or not steps or steps in self.work.digests:
             return
-        if steps > FIRST_STEPS and self._looking_seconds > MOST_LOOKING * (self.step_ends[-1] - self.step_ends[0]):
+        if steps > FIRST_STEPS and not self.may_look():
             return
         digest = self.take_time(self.model.quick_digest)
         if digest is not None:
             self.work.digests[steps] = digest
         self._looking_seconds += self.own_seconds - own
+
+    def may_look(self) -> bool:
+        """Return whether looking at the weights has taken little of the time so far."""
+        return self._looking_seconds <= MOST_LOOKING * (self.step_ends[-1] - self.step_ends[0])
 
     def training(self) -> Loader | None:
         """Return the data set that is trained on: of those that do not validate, the one with the most steps; None if

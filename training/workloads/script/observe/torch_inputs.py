@@ -18,10 +18,22 @@ COMPILED = "OptimizedModule"
 """Type of what torch.compile makes of a module: it is called as it is, and those inside are not."""
 MOST_TRIES = 8
 """Steps in which a module that is called is looked for."""
+MOST_MODELS = 64
+"""Models one after another whose modules are looked for: that takes time."""
 _handles: dict[int, Any] = {}
 _first: list[int] = []
 """Id of the first module that was called since the last step."""
 _tries = [0]
+_models = [1]
+
+
+def begin_again() -> None:
+    """Another model is trained from now on."""
+    _models[0] += 1
+    if _models[0] <= MOST_MODELS:
+        _unhook_all()
+        _first.clear()
+        _tries[0] = 0
 
 
 def look() -> None:

@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import state
-from .loaders import Loader, Pass
+from .loaders import Below, Loader, Pass
 from .state import NO_PART
 from .step_parts import BETWEEN, INPUT
+from .work import is_looked_at
 
 MOST_WAITING = 2**18
 """Rows that may wait to be marked within a pass."""
@@ -135,7 +136,8 @@ def _end(iterator: Any) -> None:
         return
     now, loader = state.current(), _loader_of(iterator)
     loader.end(ended, len(now.step_ends))
-    now.take_time(loader.mark)
+    if is_looked_at(ended.number):  # another one is told if it is the last, and marked then
+        now.take_time(loader.mark)
     if loader is now.training() and now.is_in_step_thread():
         now.look_at_weights()
 
@@ -155,27 +157,37 @@ def _loader_of(iterator: Any) -> Loader:
 
 
 def _new_loader(iterator: Any) -> Loader:
-    base, below = _base(iterator._dataset)
+    base, levels = _base(iterator._dataset)
     sampler = iterator._index_sampler
     loader = Loader(length_of(base), _rows_of_pass(iterator, sampler), length_of(sampler))
-    loader.below, loader.own_rows = below, length_of(iterator._dataset)
+    loader.own_rows = length_of(iterator._dataset)
+    if levels:
+        loader.below = functools.partial(_below, weakref.ref(iterator._dataset))
     loader.identity = _identity(base)
     return loader
 
 
-def _base(dataset: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """The data set below every Subset, and how numbers in this one become numbers in that."""
+def _base(dataset: Any) -> tuple[Any, list[Any]]:
+    """The data set below every Subset, and the numbers that each Subset has of the one below it."""
     levels = []
     while type(dataset).__name__ == "Subset" and hasattr(dataset, "indices") and hasattr(dataset, "dataset"):
         levels.append(dataset.indices)
         dataset = dataset.dataset
+    return dataset, levels
+
+
+def _below(reference: Callable[[], Any]) -> Below:
+    """Return how numbers in a data set become numbers in the one below every Subset."""
+    if (dataset := reference()) is None:
+        raise LookupError("the data set is gone")
+    levels = _base(dataset)[1]
 
     def below(numbers: Any) -> Any:
         for indices in levels:
             numbers = [int(indices[number]) for number in numbers]
         return numbers
 
-    return dataset, below
+    return below
 
 
 def _rows_of_pass(iterator: Any, sampler: Any) -> int | None:

@@ -1,17 +1,19 @@
 """Steps of PyTorch's optimizers.
 
-The clock is the first optimizer that steps: `register_optimizer_step_post_hook` (torch 2.1 and newer). One that steps
-inside another's step (of what shards its state, or wraps it) is that other's own affair.
+They are seen by `register_optimizer_step_post_hook` (torch 2.1 and newer); `torch_clock` says whose count. One that
+steps inside another's step (of what shards its state, or wraps it) is that other's own affair.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
-from . import state, torch_inputs, torch_probe, torch_weights
+from . import state, torch_clock, torch_inputs, torch_probe, torch_weights
 from .gpu_use import GpuUse
 from .step_parts import OPTIMIZER
 from .work import Optimizer, is_looked_at
@@ -63,18 +65,27 @@ def _after_step(optimizer: Any, *_: Any) -> None:
         return
     if (parts := state.current().parts_here()) is not None:
         parts.leave()
-    now, counted = state.current(), False
+    now, counts, counted = state.current(), False, False
+    with now.hook(), _noted():
+        seen = _see(now, optimizer)
+        counts = torch_clock.takes(now, seen)
     if not now.step_ends and not now.device.is_used:
         _begin_device(now, optimizer)
-    if now.device.is_used and id(optimizer) == (now.clock_of or id(optimizer)):
+    if counts and now.device.is_used:
         now.device.end_step(len(now.step_ends) + 1, now.all_steps)  # in the script's time, as its own wait would be
-    with now.hook():
-        try:
-            counted = _count(now, optimizer)
-        except Exception as error:  # noqa: BLE001 (the script's step is done, and goes on)
-            state.note(f"a step could not be observed: {error!r}")
+    with now.hook(), _noted():
+        counted = _count(now, now.work.of(optimizer), counts=counts)
     if counted and now.is_enough():
         raise state.Enough(0)
+
+
+@contextlib.contextmanager
+def _noted() -> Iterator[None]:
+    """Note what goes wrong: the script's step is done, and it goes on."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 (whatever it is)
+        state.note(f"a step could not be observed: {error!r}")
 
 
 def _begin_device(now: state.State, optimizer: Any) -> None:
@@ -110,21 +121,40 @@ def _synchronise(cuda: Any, devices: list[Any]) -> None:
             cuda.synchronize(device)
 
 
-def _count(now: state.State, optimizer: Any) -> bool:
-    if not now.step_ends:
-        _begin(now)
-    if id(optimizer) not in now.work.optimizers:
-        torch_weights.optimizers.append(optimizer)
-        now.work.optimizers[id(optimizer)] = Optimizer()
-    seen = now.work.optimizers[id(optimizer)]
-    seen.step([float(group["lr"]) for group in optimizer.param_groups if "lr" in group])
+def _see(now: state.State, optimizer: Any) -> Optimizer:
+    """Note a step of any optimizer, and return what is known of it."""
+    seen = now.work.of(optimizer)
+    torch_weights.see(seen, optimizer)
+    seen.step([float(group["lr"]) for group in optimizer.param_groups if "lr" in group], len(now.step_ends))
     now.work.varies = now.work.varies or type(optimizer).__name__ == "LBFGS"
     if is_looked_at(seen.steps):
         seen.settings.note(_settings(optimizer))
-    counted = now.step(id(optimizer))
+    return seen
+
+
+def _count(now: state.State, seen: Optimizer, *, counts: bool) -> bool:
+    """Count the step, if it counts."""
+    if counts and now.clock_of is not seen:
+        _take_clock(now, seen)
+    now.work.present[seen] = None
+    if not now.step_ends:
+        _begin(now)
+    counted = counts and now.step(seen, look=is_looked_at(seen.steps))
     if counted:
         now.take_time(torch_inputs.look)
     return counted
+
+
+def _take_clock(now: state.State, seen: Optimizer) -> None:
+    """Another model is looked at as the one before it was; the weights of that one are looked at for the last time."""
+    before, seen.had_clock = now.clock_of, True
+    if before is None:
+        return
+    if not torch_clock.shares(seen, before):
+        now.look_at_weights()
+        torch_inputs.begin_again()
+    now.work.succeed(seen)
+    now.clock_of = seen
 
 
 def _begin(now: state.State) -> None:

@@ -5,23 +5,60 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
+import weakref
 from collections import Counter
 from typing import Any
 
 from . import state
+from .work import Optimizer
 
 INTEGERS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 """Integer types as which numbers are read, by their size in bytes."""
 PARTS_OF_RANKS = ("DTensor", "FlatParameter")
 """Types of weights of which each rank holds a part."""
-optimizers: list[Any] = []
-"""Optimizers that stepped, in this order, without those inside others."""
+FREE_DIGESTS = 16
+"""Optimizers after whose end the weights are digested however long that takes; later as long as it takes little."""
+
+
+def see(seen: Optimizer, optimizer: Any) -> None:
+    """Note what an optimizer trains, before its step is counted. Nothing here keeps that alive."""
+    groups = optimizer.param_groups
+    state.current().work.last = None
+    if len(seen.weights) != sum(len(group["params"]) for group in groups):
+        seen.weights = [weakref.ref(each) for group in groups for each in group["params"]]
+    if not seen.steps:
+        weakref.finalize(optimizer, _keep, seen).atexit = False
+
+
+def _keep(seen: Optimizer) -> None:
+    """Keep a digest of the present weights when an optimizer of theirs is gone: they may be gone next."""
+    now = state.current()
+    work = now.work
+    if now.written or work.last or seen not in work.present or not now.is_in_step_thread() or not is_complete():
+        return
+    work.gone += 1
+    try:
+        if (work.gone <= FREE_DIGESTS or now.may_look()) and not _is_captured():
+            work.last = now.take_time(digest), gradient_bytes()
+    except Exception as error:  # noqa: BLE001 (the script frees an optimizer, and goes on)
+        state.note(f"the weights could not be observed: {error!r}")
+
+
+def _is_captured() -> bool:
+    """Return whether a CUDA graph is recorded: what is computed meanwhile would become a part of it."""
+    on_cuda = any(each.device.type == "cuda" for each in parameters())
+    return on_cuda and bool(sys.modules["torch"].cuda.is_current_stream_capturing())
 
 
 def digest() -> str | None:
-    """SHA-256 of all parameters of all optimizers that stepped; None where a rank holds a part of them alone."""
+    """SHA-256 of all parameters of the present optimizers; None where a rank holds a part of them alone."""
     torch = sys.modules["torch"]
     total = hashlib.sha256()
+    if not is_complete():
+        last: str | None = (state.current().work.last or (None,))[0]
+        if last is None:
+            state.note("the weights were freed before the end: no digest says whether they are equal")
+        return last
     if _are_sharded():
         state.note("weights are sharded over the ranks: no digest says whether they are equal")
         return None
@@ -34,7 +71,7 @@ def digest() -> str | None:
 def quick_digest() -> str | None:
     """Return a hash of the sums of each parameter's numbers, read as integers; None as for `digest`."""
     torch = sys.modules["torch"]
-    if _are_sharded():
+    if not is_complete() or _are_sharded():
         return None
     sums = []
     for parameter in parameters():
@@ -48,26 +85,36 @@ def quick_digest() -> str | None:
 def note_trained() -> None:
     """Note the number of parameters by type, and how many of them have a gradient now."""
     work = state.current().work
-    if _are_sharded():
+    if not is_complete() or _are_sharded():
         return
     counts = Counter[str]()
     for parameter in parameters():
         counts[str(parameter.dtype).rpartition(".")[2]] += parameter.numel()
-    work.parameters = " + ".join(f"{number} {kind}" for kind, number in sorted(counts.items()))
+    work.note_parameters(" + ".join(f"{number} {kind}" for kind, number in sorted(counts.items())))
     work.trained.note(sum(each.numel() for each in parameters() if each.grad is not None))
 
 
 def gradient_bytes() -> int | None:
     """Return the bytes of these parameters' gradients, each once; None if a rank holds only a part of them."""
+    if not is_complete():
+        return (state.current().work.last or (None, None))[1]
     if _are_sharded():
         return None
     return sum(int(each.numel() * each.element_size()) for each in parameters() if each.requires_grad)
 
 
 def parameters() -> list[Any]:
-    """Return the parameters of all optimizers, each once."""
-    every = [each for optimizer in optimizers for group in optimizer.param_groups for each in group["params"]]
-    return list({id(each): each for each in every}.values())
+    """Return the parameters of the present optimizers, each once."""
+    return list({id(each): each for each in _weights() if each is not None}.values())
+
+
+def is_complete() -> bool:
+    """Return whether none of them was freed: each rank frees them at a time of its own."""
+    return all(each is not None for each in _weights())
+
+
+def _weights() -> list[Any]:
+    return [reference() for optimizer in state.current().work.present for reference in optimizer.weights]
 
 
 def _are_sharded() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,8 @@ FIXED_SIZES = 2
 """Number of batch sizes that may occur: batches are all alike but the last of an epoch."""
 MOST_KINDS = 64
 """Values that are told apart."""
+MOST_OPTIMIZERS = 1024
+"""Optimizers that are told apart: a script may make one for each parameter, or for each step."""
 
 
 def is_looked_at(count: int) -> bool:
@@ -49,15 +52,22 @@ class Optimizer:
     def __init__(self) -> None:
         self.settings = Course()
         self.steps = self.between = self.most_between = 0
-        """In all, since the last step of the clock's, and the most between two of these."""
+        """In all, since the last step that counts, and the most between two of these."""
         self.rates: list[list[float]] = []
         """[highest, sum] of each of its groups."""
+        self.weights: list[Callable[[], Any]] = []
+        """Weak references to what it trains."""
+        self.had_clock = False
+        """Whether its steps were those that count."""
+        self._first = self._last = -1
+        """Steps that counted before its first and its last."""
 
-    def step(self, rates: list[float]) -> None:
-        """Count a step with these rates of its groups."""
+    def step(self, rates: list[float], counted: int) -> None:
+        """Count a step with these rates of its groups, after so many steps that count."""
         self.steps += 1
-        self.between += 1
+        self.between = self.between + 1 if counted == self._last else 1
         self.most_between = max(self.most_between, self.between)
+        self._first, self._last = counted if self._first < 0 else self._first, counted
         for number, rate in enumerate(rates):
             if number == len(self.rates):  # a group that was added
                 self.rates.append([0.0, 0.0])
@@ -70,6 +80,7 @@ class Optimizer:
             "settings": self.settings.values,
             "steps": self.steps,
             "mostBetween": self.most_between,
+            "rounds": self._last - self._first + 1,
             "rates": [[highest, total / self.steps] for highest, total in self.rates],
         }
 
@@ -106,11 +117,24 @@ class Work:
     """The work of one rank."""
 
     def __init__(self) -> None:
-        self.optimizers: dict[int, Optimizer] = {}
-        """By id, in the order of their first steps: the first is the clock's."""
+        self.optimizers: list[Optimizer] = []
+        """In the order of their first steps."""
+        self._by_id: dict[int, tuple[Callable[[], Any], Optimizer]] = {}
+        """Each with a weak reference: an id is given again when what had it is gone."""
+        self.present: dict[Optimizer, None] = {}
+        """Those that stepped since another one took the clock: what is looked at is theirs."""
+        self.last: tuple[str | None, int | None] | None = None
+        """Digest of the present weights, and bytes of their gradients, when an optimizer was gone after the last
+        step."""
+        self.gone = 0
+        """Optimizers for which it was taken."""
+        self.forgotten = 0
+        """Optimizers beyond MOST_OPTIMIZERS."""
         self.digests: dict[int, str] = {}
         """Digests of the weights, by the number of steps before them."""
-        self.parameters: str | None = None
+        self._parameters: dict[int, str] = {}
+        """By how often another optimizer had taken the clock."""
+        self._successions = 0
         self.trained = Course()
         """Numbers of the weights that had a gradient."""
         self.training, self.evaluation = Inputs(), Inputs()
@@ -122,10 +146,37 @@ class Work:
         self.rounds: int | None = None
         """That it was told to make."""
 
-    def end_step(self) -> None:
-        """A step of the clock is over."""
-        for optimizer in self.optimizers.values():
-            optimizer.between = 0
+    def of(self, thing: Any) -> Optimizer:
+        """Return what is known of an optimizer, or of a model that makes its own steps. Nothing here keeps it alive."""
+        known, optimizer = self._by_id.get(id(thing), (None, None))
+        if known is None or optimizer is None or known() is not thing:
+            optimizer = Optimizer()
+            self._by_id[id(thing)] = weakref.ref(thing), optimizer
+            if len(self.optimizers) < MOST_OPTIMIZERS:
+                self.optimizers.append(optimizer)
+            else:
+                self.forgotten += 1
+        return optimizer
+
+    def succeed(self, optimizer: Optimizer) -> None:
+        """This one takes the clock: what is looked at from now on is what it and those after it train."""
+        for other in self.present:
+            other.weights = other.weights if other is optimizer else []
+        self.present.clear()
+        self._successions += 1
+
+    def note_parameters(self, counted: str) -> None:
+        """Note the parameters of the present optimizers, which become more as these step for the first time."""
+        if self._successions in self._parameters or len(self._parameters) < MOST_KINDS:
+            self._parameters[self._successions] = counted
+
+    @property
+    def parameters(self) -> str | None:
+        """Return how many parameters there are, of which type; one after another if that changed."""
+        course = Course()
+        for counted in self._parameters.values():
+            course.note(counted)
+        return ", then ".join(course.values) or None
 
     def inputs(self) -> Inputs | None:
         """Return the input in training; for a script with its model always in evaluation, the input in that."""
@@ -136,7 +187,8 @@ class Work:
         """Return this as plain data."""
         inputs = self.inputs()
         return {
-            "optimizers": [optimizer.to_dict() for optimizer in self.optimizers.values()],
+            "optimizers": [optimizer.to_dict() for optimizer in self.optimizers],
+            "moreOptimizers": self.forgotten,
             "digests": {str(steps): digest for steps, digest in self.digests.items()},
             "parameters": self.parameters,
             "trained": self.trained.values,

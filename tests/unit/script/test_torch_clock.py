@@ -1,0 +1,287 @@
+"""Whose steps count, where a script has several optimizers: one after another, or in turns."""
+
+import sys
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from training.workloads.script.observe import state, torch_clock, torch_inputs, torch_steps, torch_weights
+from training.workloads.script.observe.loaders import Loader, Pass
+from training.workloads.script.observe.work import MOST_OPTIMIZERS
+
+BATCHES = 4
+"""Of a pass."""
+
+
+class Device(NamedTuple):
+    """As PyTorch has them."""
+
+    type: str
+
+
+class Thing(SimpleNamespace):
+    """An optimizer or a parameter."""
+
+
+class Training:
+    """A script that reads batches, each a letter that names its data set, and steps."""
+
+    def __init__(self) -> None:
+        self.passes: dict[str, Pass] = {}
+
+    def read(self, name: str) -> None:
+        """Have a batch of the present pass over that data set, or of a new one."""
+        now = state.current()
+        loader = now.loaders.setdefault(ord(name), Loader(None, None, None))
+        if name not in self.passes:
+            self.passes[name] = loader.begin(len(now.step_ends), learning=True)
+        loader.deliver(1, None, self.passes[name])
+        now.deliver(loader)
+
+    def end(self, name: str) -> None:
+        """Come to the end of that data set."""
+        now = state.current()
+        now.loaders[ord(name)].end(self.passes.pop(name), len(now.step_ends))
+
+    def leave(self, name: str) -> None:
+        """Have another iterator next time."""
+        del self.passes[name]
+
+    def epoch(self, *optimizers: Any, data: str = "a", batches: int = BATCHES) -> None:
+        """Step with each of these after every batch."""
+        for _ in range(batches):
+            self.read(data)
+            step(*optimizers)
+        self.end(data)
+
+
+@pytest.fixture
+def training(monkeypatch: pytest.MonkeyPatch) -> Training:
+    """One in a process that is observed, with as much of PyTorch as steps need."""
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(get_num_threads=lambda: 1))
+    monkeypatch.setattr(state, "_states", [state.State()])
+    monkeypatch.setattr(state, "_write_at_end", lambda: None)
+    monkeypatch.setattr(torch_inputs, "look", lambda: None)
+    monkeypatch.setattr(torch_weights, "digest", lambda: "digest")
+    return Training()
+
+
+def weight() -> Any:
+    """One on a CPU."""
+    return Thing(device=Device("cpu"), requires_grad=True, grad=None, dtype="f", numel=lambda: 1, element_size=int)
+
+
+def optimizer(*weights: Any) -> Any:
+    """One of these, or of a weight of its own."""
+    return Thing(param_groups=[{"params": list(weights) or [weight()], "lr": 0.1}])
+
+
+def step(*optimizers: Any) -> None:
+    """Step with each."""
+    for each in optimizers:
+        torch_steps._after_step(each)
+
+
+def counted() -> int:
+    """Steps that count."""
+    assert [] == state.current().notes
+    return len(state.current().step_ends)
+
+
+def steps_of_each() -> list[int]:
+    """Of each optimizer."""
+    return [each.steps for each in state.current().work.optimizers]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("data", ["aaaa", "abcd"])
+def test_an_optimizer_of_each_epoch_goes_on_with_the_steps(training: Training, data: str, shared: bool) -> None:
+    """Of the same model or of another, over one data set or one for each fold; those before it live on."""
+    model, kept = weight(), []
+    for name in data:
+        kept.append(optimizer(*[model] * shared))
+        training.epoch(kept[-1], data=name)
+
+    assert 4 * BATCHES == counted()
+    assert [BATCHES] * 4 == steps_of_each()
+
+
+def test_a_reader_that_is_a_batch_ahead_ends_its_pass_before_the_last_step(training: Training) -> None:
+    """As Accelerate's: the first step of the next fold is made of a batch of the next pass all the same."""
+    for _ in range(3):
+        present = optimizer()
+        for number in range(BATCHES):
+            if number == 0:
+                training.read("a")
+            training.read("a") if number + 1 < BATCHES else training.end("a")
+            step(present)
+
+    assert 3 * BATCHES == counted()
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_optimizers_that_step_in_turns_make_one_step_of_a_batch(training: Training, first: int) -> None:
+    """A generator and a discriminator, a head and a backbone; also where one of them trains alone at first."""
+    one, two = optimizer(), optimizer()
+    for _ in range(first):
+        training.epoch(one)
+    for _ in range(3):
+        training.epoch(two, one)
+
+    assert (3 + first) * BATCHES == counted()
+
+
+@pytest.mark.parametrize("order", ["seldom first", "seldom last"])
+def test_an_optimizer_that_steps_seldom_makes_no_step_more(training: Training, order: str) -> None:
+    """A generator after every second batch of its discriminator, or a backbone that learns slowly."""
+    often, seldom = optimizer(), optimizer()
+    for _ in range(3):
+        for number in range(BATCHES):
+            training.read("a")
+            now = [often, seldom] if number % 2 else [often]
+            step(*(now if order == "seldom last" else reversed(now)))
+        training.end("a")
+
+    assert 3 * BATCHES == counted()
+
+
+def test_optimizers_with_batches_of_their_own_make_one_step_of_both(training: Training) -> None:
+    """Two tasks in turns, of which each has a data set."""
+    one, two = optimizer(), optimizer()
+    for _ in range(2):
+        for _ in range(BATCHES):
+            training.read("a")
+            step(one)
+            training.read("b")
+            step(two)
+        training.end("a")
+        training.end("b")
+
+    assert 2 * BATCHES == counted()
+
+
+def test_an_iterator_for_each_step_begins_no_epoch(training: Training) -> None:
+    """Generator and discriminator, each with a batch of its own, as `next(iter(loader))` gives it."""
+    one, two = optimizer(), optimizer()
+    for _ in range(6):
+        for each in (one, two):
+            training.read("a")
+            step(each)
+            training.leave("a")
+
+    assert 6 == counted()
+
+
+def test_models_that_train_in_turns_by_epochs_all_count(training: Training) -> None:
+    """An ensemble: one that had the clock takes it again with a pass."""
+    models = [optimizer() for _ in range(3)]
+    for _ in range(2):
+        for each in models:
+            training.epoch(each)
+
+    assert 6 * BATCHES == counted()
+    assert [2 * BATCHES] * 3 == steps_of_each()
+
+
+def test_an_optimizer_of_the_same_weights_takes_the_clock_amid_an_epoch(training: Training) -> None:
+    """One that warms up, then another."""
+    model = weight()
+    one, two = optimizer(model), optimizer(model, weight())
+    for number in range(3 * BATCHES):
+        training.read("a")
+        step(one if number < 6 else two)
+
+    assert 3 * BATCHES == counted()
+
+
+def test_two_losses_of_the_same_weights_make_one_step(training: Training) -> None:
+    """Each with an optimizer of its own, of one batch."""
+    model = weight()
+    one, two = optimizer(model), optimizer(model)
+    training.epoch(one, two, batches=6)
+
+    assert 6 == counted()
+
+
+def test_an_optimizer_that_goes_its_own_way_takes_the_clock_late(training: Training) -> None:
+    """Nothing says that it goes on where the other one was: what it did so far is not known, and that is."""
+    one, two = optimizer(), optimizer()
+    for each, steps in ((one, 3), (two, 2 * torch_clock.LATE)):
+        for _ in range(steps):
+            training.read("a")
+            step(each)
+
+    assert 3 + torch_clock.LATE + 1 == counted()
+    assert torch_clock.LATE == max(each.most_between for each in state.current().work.optimizers)
+
+
+def test_no_optimizer_of_another_framework_counts(training: Training) -> None:
+    """RLlib's iterations are steps: what its learners' optimizers do is a part of one."""
+    state.current().take_clock(-1)
+    training.epoch(optimizer())
+
+    assert 0 == counted()
+
+
+def test_an_id_that_is_given_again_is_of_another_optimizer() -> None:
+    """One that is gone is not continued by what lies where it lay."""
+    work = state.State().work
+    ids, seen = set(), []
+    for _ in range(20):
+        made = optimizer()
+        ids.add(id(made))
+        seen.append(work.of(made))
+        assert work.of(made) is seen[-1]
+        del made
+
+    assert len(ids) < 20
+    assert seen == work.optimizers
+
+
+def test_the_observer_keeps_no_optimizer_and_no_weight(training: Training) -> None:
+    """The script has the only references: what it frees is freed at once."""
+    freed: list[str] = []
+
+    class Told(Thing):
+        """One that says when it is freed."""
+
+        def __del__(self) -> None:
+            freed.append(self.name)
+
+    model = Told(name="weight", **vars(weight()))
+    made = Told(name="optimizer", param_groups=[{"params": [model], "lr": 0.1}])
+    training.epoch(made)
+    del model, made
+
+    assert ["optimizer", "weight"] == freed
+
+
+def test_more_optimizers_than_are_told_apart_are_counted(training: Training) -> None:
+    """A script that makes one for each step has no list of them in its result."""
+    model = weight()
+    for _ in range(MOST_OPTIMIZERS + 5):
+        training.read("a")
+        step(optimizer(model))
+    told = state.current().work.to_dict()
+
+    assert MOST_OPTIMIZERS + 5 == counted()
+    assert (MOST_OPTIMIZERS, 5) == (len(told["optimizers"]), told["moreOptimizers"])
+
+
+def parameters(sizes: Iterable[tuple[int, bool]]) -> str | None:
+    """What is told of those of a run, each with whether another optimizer took the clock before it."""
+    work = state.State().work
+    for size, succeeds in sizes:
+        if succeeds:
+            work.succeed(work.of(optimizer()))
+        work.note_parameters(f"{size} float32")
+    return work.parameters
+
+
+def test_parameters_are_those_of_one_model_after_another() -> None:
+    """A model that is smaller in one fold is another; those of a generator come after its discriminator's first."""
+    assert "9 float32" == parameters([(4, False), (9, False)])
+    assert "9 float32" == parameters([(9, False), (4, True), (9, False)])
+    assert "9 float32, then 4 float32, then 9 float32" == parameters([(9, False), (4, True), (9, True)])
