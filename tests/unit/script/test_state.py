@@ -4,6 +4,7 @@ import base64
 import json
 import threading
 import time
+import weakref
 import zlib
 from itertools import pairwise
 from pathlib import Path
@@ -477,6 +478,29 @@ def test_a_step_counts_where_progress_cannot_be_written(lines: Path, monkeypatch
 
     assert [True] * 3 == [observed.step(0) for _ in range(3)]
     assert 3 == len(json.loads(json.dumps(observed.to_dict()))["stepEnds"])
+
+
+def test_a_data_set_is_kept_no_longer_than_rows_wait_to_be_marked() -> None:
+    """A part of another holds its numbers: they go with it, and what waits is marked before another one is read."""
+
+    class Part:
+        """Has the rows from 4 on."""
+
+        def below(self, numbers: Any) -> list[int]:
+            """Their numbers in the whole."""
+            return [4 + number for number in numbers]
+
+    observed, loader, part = State(), Loader(8, 4, 2), Part()
+    reference = weakref.ref(part)
+    loader.below = lambda: reference().below  # type: ignore[union-attr]
+    observed.add(0, loader)
+    read(observed, loader, [[0, 1], [2]])
+    del part
+    while_waiting = reference() is not None
+    observed.add(1, Loader(8, 4, 2))
+
+    assert (True, None) == (while_waiting, reference())
+    assert [(0, 3, [4, 5, 6])] == marked(observed)
 
 
 def test_many_data_sets_are_not_all_remembered() -> None:

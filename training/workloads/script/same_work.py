@@ -41,14 +41,15 @@ ITEMS = (
     Item(
         name="steps",
         title="steps of the run",
-        torch="of the first optimizer that steps; one that another optimizer steps does not count",
+        torch="of the first optimizer that steps, and of those that take its place with an epoch, a fold or a phase; "
+        "of several that step in turns the steps of one count",
         keras="batches of `fit`",
         boosters="rounds",
     ),
     Item(
         name="optimizers",
         title="steps of every optimizer",
-        torch="of each; unknown if another one steps while the first one does not",
+        torch="of each; unknown if one steps while none of its steps counts",
     ),
     Item(
         name="rowsPerStep",
@@ -66,9 +67,9 @@ ITEMS = (
     Item(
         name="rowsDisjoint",
         title="no row on two ranks",
-        torch="row numbers in the first pass and in the latest of the passes 2, 4, 8, …, also through `Subset`, if all "
-        "ranks read the same data set. That is recognised by its attributes (arrays, lists, tables, numbers), or by "
-        "its own fingerprint",
+        torch="row numbers in the first pass, in the latest of the passes 2, 4, 8, … and in the last one, also through "
+        "`Subset`, if all ranks read the same data set. That is recognised by its attributes (arrays, lists, tables, "
+        "numbers), or by its own fingerprint",
         facts=("sharedRows", "sameDataSet", "drawnAgain"),
     ),
     Item(
@@ -82,19 +83,19 @@ ITEMS = (
     Item(
         name="parameters",
         title="parameters: how many, of which type",
-        torch="of all optimizers",
+        torch="of all optimizers, one model after another",
         keras="of the model",
     ),
     Item(
         name="trained",
         title="parameters that get a gradient",
-        torch="after steps 1, 2, 4, 8, …",
+        torch="after steps 1, 2, 4, 8, … of the run and of each optimizer",
         keras="trainable ones",
     ),
     Item(
         name="weights",
         title="weights equal on all ranks",
-        torch="after steps 1, 2, 4, 8, …, at the end of each epoch and at the end",
+        torch="after steps 1, 2, 4, 8, … of the run and of each optimizer, at the end of each epoch and at the end",
         keras="likewise",
         boosters="the trees, at the end",
     ),

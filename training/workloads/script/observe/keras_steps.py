@@ -91,8 +91,7 @@ def _callback_class(base: Any) -> Any:
 
         def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
             """The training is over, and the model may be gone soon."""
-            with state.current().hook():
-                _keep(self.model)
+            _keep()
 
         def on_test_begin(self, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
             """Count a validation."""
@@ -132,11 +131,9 @@ def _take_clock(now: state.State, seen: Optimizer, model: Any) -> None:
     now.work.trained.note(trained)
 
 
-def _keep(model: Any) -> None:
-    """Keep the digest of a model that was trained."""
-    now = state.current()
+def _keep() -> None:
     try:
-        now.work.last = now.take_time(lambda: _digest(model)), None
+        state.current().keep_weights()
     except Exception as error:  # noqa: BLE001 (the script's training is over, and it goes on)
         state.note(f"the weights could not be observed: {error!r}")
 

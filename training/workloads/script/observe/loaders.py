@@ -131,7 +131,7 @@ class Loader:
         since = [marks for marks in self.marks if marks.of.start == started.start]
         self.numbered = len(since) < MOST_TOGETHER
         started.marks = Marks(started)
-        self.marks = [*_told(self.marks, started.start), *since, started.marks]
+        self.marks = [*_of_told_passes(self.marks, started.start), *since, started.marks]
 
     def go_on(self, passed: Pass, steps: int, entered: int = 0) -> None:
         """Note another batch of `passed`: passes begun since, of which no step was made, were only looked at."""
@@ -199,17 +199,17 @@ class Loader:
             return None
         return [
             [marks.of.start, marks.drawn, base64.b64encode(zlib.compress(bytes(marks.rows), 1)).decode()]
-            for marks in _told(self.marks, steps)
+            for marks in _of_told_passes(self.marks, steps)
         ]
 
 
-def _told(marks: list[Marks], steps: int) -> list[Marks]:
+def _of_told_passes(marks: list[Marks], steps: int) -> list[Marks]:
     """Return the first of the passes that began before `steps`, one amid them, and the last; several if they began
     before the same one."""
     stepped = {each: each.of.number for each in marks if each.of.start < steps}
-    told = {min(stepped.values()), max(stepped.values())} if stepped else set()
-    told |= {max(filter(is_looked_at, stepped.values()), default=0)}
-    return [each for each, number in stepped.items() if number in told]
+    ends = {min(stepped.values()), max(stepped.values())} if stepped else set()
+    amid = max(filter(is_looked_at, stepped.values()), default=0)
+    return [each for each, number in stepped.items() if number in {*ends, amid}]
 
 
 def _same(numbers: Any) -> Any:

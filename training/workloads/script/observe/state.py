@@ -227,6 +227,15 @@ class State:
             self.work.digests[steps] = digest
         self._looking_seconds += self.own_seconds - own
 
+    def keep_weights(self) -> None:
+        """Keep a digest of weights that may be gone before the end: some times, and then as long as that takes little
+        time."""
+        self.work.times_kept += 1
+        if self.work.times_kept <= FIRST_STEPS or self.may_look():
+            own = self.own_seconds
+            self.work.last = self.take_time(self.model.digest), self.model.gradient_bytes()
+            self._looking_seconds += self.own_seconds - own
+
     def may_look(self) -> bool:
         """Return whether looking at the weights has taken little of the time so far."""
         return self._looking_seconds <= MOST_LOOKING * (self.step_ends[-1] - self.step_ends[0])

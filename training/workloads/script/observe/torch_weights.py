@@ -16,8 +16,6 @@ INTEGERS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 """Integer types as which numbers are read, by their size in bytes."""
 PARTS_OF_RANKS = ("DTensor", "FlatParameter")
 """Types of weights of which each rank holds a part."""
-FREE_DIGESTS = 16
-"""Optimizers after whose end the weights are digested however long that takes; later as long as it takes little."""
 
 
 def see(seen: Optimizer, optimizer: Any) -> None:
@@ -33,13 +31,11 @@ def see(seen: Optimizer, optimizer: Any) -> None:
 def _keep(seen: Optimizer) -> None:
     """Keep a digest of the present weights when an optimizer of theirs is gone: they may be gone next."""
     now = state.current()
-    work = now.work
-    if now.written or work.last or seen not in work.present or not now.is_in_step_thread() or not is_complete():
+    if now.written or now.work.last or seen not in now.work.present or not now.is_in_step_thread():
         return
-    work.gone += 1
     try:
-        if (work.gone <= FREE_DIGESTS or now.may_look()) and not _is_captured():
-            work.last = now.take_time(digest), gradient_bytes()
+        if is_complete() and not _is_captured():
+            now.keep_weights()
     except Exception as error:  # noqa: BLE001 (the script frees an optimizer, and goes on)
         state.note(f"the weights could not be observed: {error!r}")
 

@@ -124,10 +124,8 @@ class Work:
         self.present: dict[Optimizer, None] = {}
         """Those that stepped since another one took the clock: what is looked at is theirs."""
         self.last: tuple[str | None, int | None] | None = None
-        """Digest of the present weights, and bytes of their gradients, when an optimizer was gone after the last
-        step."""
-        self.gone = 0
-        """Optimizers for which it was taken."""
+        """Digest of the present weights, and bytes of their gradients, as they were kept after the last step."""
+        self.times_kept = 0
         self.forgotten = 0
         """Optimizers beyond MOST_OPTIMIZERS."""
         self.digests: dict[int, str] = {}
