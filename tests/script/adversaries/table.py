@@ -58,6 +58,7 @@ WRONG = (
     ),
     wrong("new_optimizer_each_epoch_other_decay", "the third epoch's optimizer has another decay", "hyperparameters"),
     wrong("third_model_alone", "the third of five models exchanges no gradients", "weights", quick=True),
+    wrong("third_model_same_half", "the third of five models has the same half on all ranks", "rowsDisjoint"),
     wrong("fourth_model_cut", "half of each batch is dropped, of the fourth of five models", "input"),
     wrong(
         "folds_share_rows", "the third of five folds has the same half on all ranks", "rowsDisjoint", "rows",

@@ -249,6 +249,20 @@ def test_rows_that_are_shared_later_are_shared() -> None:
     assert {"rowsDisjoint"} == differs(baseline=BASELINE, native=found)
 
 
+def test_ranks_that_had_the_same_rows_in_any_pass_share_them() -> None:
+    """The third of five folds, say: all passes are told by sums. One that only one rank made is compared with none."""
+    own = [[0, 128, 8128], [4, 128, 900], [8, 128, 77]], [[0, 128, 24512], [4, 128, 900], [8, 128, 78]]
+    twice = [[0, 128, 8128], [4, 128, 900], [4, 128, 901]], [[0, 128, 24512], [4, 128, 900], [8, 128, 78]]
+    same, apart, alone = (
+        arm(*(rank(number, 2, passSums=sums) for number, sums in enumerate(each)))
+        for each in (own, (own[0], own[1][:1] + own[1][2:]), twice)
+    )
+
+    assert {"rowsDisjoint"} == differs(baseline=BASELINE, native=same)
+    assert set() == differs(baseline=BASELINE, native=apart)
+    assert set() == differs(baseline=BASELINE, native=alone)
+
+
 def test_passes_of_one_rank_alone_are_compared_with_none() -> None:
     """Rows of one pass and those of another say nothing of each other, whatever their numbers in the order are."""
     first = [0, 128, packed(range(128))], [0, 128, packed(range(128, ROWS))]

@@ -152,7 +152,10 @@ class Observation:
     dataset_identity: str | None
     """Equal for equal content; None where that can't be told."""
     marked: tuple[MarkedPass, ...] | None
-    """The first pass, and a later one; None where rows have no numbers."""
+    """The first pass, one amid them, and the last; None where rows have no numbers."""
+    pass_sums: tuple[tuple[int, ...], ...]
+    """Of each pass: steps before it, rows, and sums by which ranks know that they had the same; none where those say
+    nothing."""
     rows_ahead: bool
     """True if another thread than that of the steps read them."""
     work: RankWork
@@ -304,6 +307,7 @@ def parse(data: dict[str, Any]) -> Observation:
         dataset_rows=data["datasetRows"],
         dataset_identity=data["datasetIdentity"],
         marked=_marked(data),
+        pass_sums=tuple(map(tuple, data.get("passSums") or ())),
         rows_ahead=data["rowsAhead"],
         work=_work(data["work"]),
         weights=data["weights"],

@@ -2,6 +2,7 @@
 
 import itertools
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from training.workloads.script.observations import BOOSTERS, RLLIB, MarkedPass, Observation
@@ -109,7 +110,8 @@ def _which_rows(seen: Sequence[Observation]) -> Part:
         max(observation.dataset_rows or 0 for observation in seen),
         sum(observation.rows_per_step or 0 for observation in seen),
     )
-    items["sharedRows"] = str(max(_shared_of_pass(ranks, dataset_rows, batch) for ranks in together))
+    in_marked = max(_shared_of_pass(ranks, dataset_rows, batch) for ranks in together)
+    items["sharedRows"] = str(max(in_marked, _same_rows([observation.pass_sums for observation in seen])))
     if any(each.drawn - each.delivered > DRAWN_AGAIN * each.drawn for ranks in together for each in ranks):
         items["drawnAgain"] = "yes"
     return items, {}
@@ -123,6 +125,20 @@ def _shared_of_pass(ranks: Sequence[MarkedPass], dataset_rows: int, batch: float
     shared, padding = _shared([each.rows for each in ranks]), sum(each.drawn for each in ranks) - dataset_rows
     least = min(each.delivered for each in ranks)
     return 0 if shared <= max(0, padding) and shared < batch and 2 * shared < least else shared
+
+
+def _same_rows(of_ranks: Sequence[Sequence[tuple[int, ...]]]) -> int:
+    """Return how many rows two ranks had in a pass in which both had the same ones; the most of any pass, or 0.
+
+    Compared are passes that began before a step before which no other did, on either rank.
+    """
+    counts = [Counter(start for start, *_ in passes) for passes in of_ranks]
+    alone = [
+        {each for each in passes if each[1] and count[each[0]] == 1}
+        for passes, count in zip(of_ranks, counts, strict=True)
+    ]
+    same = [each[1] for first, second in itertools.combinations(alone, 2) for each in first & second]
+    return max(same, default=0)
 
 
 def _shared(marks: Sequence[bytes]) -> int:

@@ -68,8 +68,8 @@ ITEMS = (
         name="rowsDisjoint",
         title="no row on two ranks",
         torch="row numbers in the first pass, in the latest of the passes 2, 4, 8, … and in the last one, also through "
-        "`Subset`, if all ranks read the same data set. That is recognised by its attributes (arrays, lists, tables, "
-        "numbers), or by its own fingerprint",
+        "`Subset`; in every other one whether ranks had all the same; if all ranks read the same data set. That is "
+        "recognised by its attributes (arrays, lists, tables, numbers), or by its own fingerprint",
         facts=("sharedRows", "sameDataSet", "drawnAgain"),
     ),
     Item(

@@ -16,6 +16,10 @@ MOST_ROWS = 50_000_000
 """Largest data set whose rows are marked one by one, a byte each while the process lives."""
 MOST_PASSES = 100_000
 """Most passes that are remembered one by one: a script that makes an iterator a step has no epochs to report."""
+MOST_SUMS = 4096
+"""Most passes of which sums of the row numbers are told."""
+MOST_SQUARED = 1024
+"""Rows of the largest batch whose numbers are squared: sums of more numbers are alike by no chance."""
 MOST_TOGETHER = 8
 """Passes over a data set between two steps whose rows are told apart."""
 
@@ -37,6 +41,9 @@ class Pass:
         self.marks: Marks | None = None
         self.is_forgotten = False
         """It was taken for one that is only looked at."""
+        self.sums = [0, 0, 0]
+        """Rows that it delivered, and sums of their numbers and of these squared: ranks that had the same rows have the
+        same sums, in whatever order."""
 
 
 class Marks:
@@ -86,6 +93,8 @@ class Loader:
         gone."""
         self._below: Below | None = None
         """Kept while rows wait to be marked, and with it what the data set is made of."""
+        self.is_part = False
+        """Whether it is a part of the one below: then equal numbers are other rows."""
         self.waiting = 0
         self._latest: Pass | None = None
         """Of those that something can be learned from; and the one before it."""
@@ -172,7 +181,17 @@ class Loader:
             of.marks.waiting.append(index)
             of.marks.drawn += rows
             self.waiting += rows
+            self._sum(of, index)
         return self.waiting
+
+    def _sum(self, of: Pass, index: Any) -> None:
+        numbers = index if isinstance(index, (list, tuple)) else [index]
+        try:
+            of.sums[0] += len(numbers)
+            of.sums[1] += int(sum(numbers))
+            of.sums[2] += int(sum(number * number for number in numbers)) if len(numbers) <= MOST_SQUARED else 0
+        except (TypeError, ValueError):  # a sampler that draws something else
+            self.numbered = False
 
     def mark(self) -> None:
         """Mark the rows that wait, each by its number in the data set below."""
@@ -190,6 +209,13 @@ class Loader:
     def pass_pairs(self) -> list[list[Any]] | None:
         """Return the passes that were begun; None if they are too many, or begin before the step that they are for."""
         return pairs(self.passes) if len(self.passes) < MOST_PASSES and not self.is_ahead else None
+
+    def sums(self, steps: int) -> list[list[int]] | None:
+        """[steps before it, rows, sums of their numbers and of these squared] of each pass that had a step, of so many
+        in all; None where equal numbers are not known to be the same rows."""
+        if not self.numbered or self.is_part:
+            return None
+        return [[each.start, *each.sums] for each in self.passes[:MOST_SUMS] if each.start < steps]
 
     def packed(self, steps: int) -> list[list[Any]] | None:
         """[steps before it, rows that it delivered, which these are] of each pass that was marked and had a step, of so

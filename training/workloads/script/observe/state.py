@@ -332,6 +332,7 @@ class State:
             "epochRows": loader.epoch_rows if loader else None,
             "epochBatches": loader.epoch_batches if loader else self.epoch_steps,
             "markedPasses": loader.packed(len(self.step_ends)) if loader else None,
+            "passSums": loader.sums(len(self.step_ends)) if loader else None,
             "rowsAhead": bool(loader and loader.is_ahead),
             "datasetRows": loader.own_rows if loader else None,
             "datasetIdentity": loader.identity if loader else None,

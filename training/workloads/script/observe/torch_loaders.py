@@ -162,6 +162,7 @@ def _new_loader(iterator: Any) -> Loader:
     loader = Loader(length_of(base), _rows_of_pass(iterator, sampler), length_of(sampler))
     loader.own_rows = length_of(iterator._dataset)
     if levels:
+        loader.is_part = True
         loader.below = functools.partial(_below, weakref.ref(iterator._dataset))
     loader.identity = _identity(base)
     return loader
