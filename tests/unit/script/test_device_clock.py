@@ -216,6 +216,7 @@ def test_optimizers_on_a_gpu_are_waited_for(torch: Any, kind: str, synchronised:
     assert FIRST_STEPS == len(state.current().step_ends)
     device = state.current().device.to_dict()
     assert (device is None) == (kind == "cpu")
+    assert bool(state.current().parts.no_parts) == (kind == "cuda")  # no clock of the program sees what it computes
 
 
 def test_the_gpu_of_a_rank_is_told_by_its_uuid(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
