@@ -163,6 +163,11 @@ def test_optuna_has_the_same_bounds() -> None:
         '{"a": {"choice": []}}',
         '{"a": {"choice": [1, 1]}}',
         '{"a": {"choice": [1, 1.0]}}',
+        '{"a": {"choice": [1, "1"]}}',
+        '{"a": {"choice": ["1.0", 2, 1, "1"]}}',
+        '{"a": {"choice": [0.1, "1e-1"]}}',
+        '{"a": {"choice": ["adam", "adam "]}}',
+        '{"a": {"choice": ["", " "]}}',
         '{"a": {"choice": [true]}}',
         '{"a": {"choice": [null]}}',
         '{"a": {"choice": [[1]]}}',
@@ -194,6 +199,7 @@ def test_what_is_no_space_is_refused(text: str, wording: Wording) -> None:
         ('{"a": {"int": [1.5, 2]}}', '{"a": {"float": [1.5, 2]}}'),
         ('{"a": {"log": [0, 1]}}', '{"a": {"float": [0, 1]}}'),
         ('{"a": {"int": [3, 3]}}', '{"a": {"choice": [3]}}'),
+        ('{"a": {"choice": [1, "1", 2, "2.0", 1]}}', '{"a": {"choice": [1, 2]}}'),
     ],
 )
 def test_what_was_probably_meant_is_offered(text: str, instead: str) -> None:
@@ -202,6 +208,21 @@ def test_what_was_probably_meant_is_offered(text: str, instead: str) -> None:
         Space.parse(text)
 
     assert instead == refused.value.instead
+
+
+def test_texts_that_a_script_can_tell_apart_are_choices() -> None:
+    """Versions, or names: only a number is the text that says it."""
+    space = Space.parse('{"a": {"choice": ["1.1", "1.10", "true", "True", "nan", "", 2, "adam w"]}}')
+
+    assert 8 == space.count == len({replaced(["{a}"], each)[0] for each in space.draw(1, 8)})
+
+
+def test_no_two_numbers_that_are_drawn_are_one_argument() -> None:
+    """Not -0.0 and 0.0, to which others are rounded."""
+    (values,) = Space.parse('{"a": {"float": [-1, 1]}}').ranges.values()
+
+    assert ["0.0", "0.0"] == [words({"a": values.at(share)})["a"] for share in (0.5 - 1e-9, 0.5 + 1e-9)]
+    assert "0.0" == words({"a": values.within(-1e-9)})["a"]
 
 
 def test_a_name_is_one_that_nothing_else_has() -> None:

@@ -8,8 +8,9 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from random import Random
 from typing import Any, Literal, Self, get_args
 
@@ -138,7 +139,7 @@ class Numbers:
 
     def _rounded(self, value: float, *scales: float) -> float:
         digits = max(_DIGITS - Decimal(scale).adjusted() for scale in scales)
-        return min(max(round(value, digits), self.low), self.high)
+        return min(max(round(value, digits), self.low), self.high) + 0.0  # which makes 0 of -0
 
     def distribution(self) -> Any:
         """Return Optuna's form of it."""
@@ -178,7 +179,7 @@ class Space:
         drawn: dict[str, dict[str, Value]] = {}
         while len(drawn) < trials:
             configuration = {name: each.at(random.random()) for name, each in self.ranges.items()}
-            drawn.setdefault(canonical(configuration), configuration)
+            drawn.setdefault(canonical(words(configuration)), configuration)
         return [*drawn.values()]
 
     def within(self, configuration: Mapping[str, Value]) -> dict[str, Value]:
@@ -267,18 +268,51 @@ def _parsed(name: str, space: Mapping[str, Any]) -> Range:
         raise SpaceError(f"{name} has {_shown(wanted)}: allowed is one of {', '.join(KINDS)}, with a list")
     if not isinstance(wanted[kind], list):
         raise SpaceError(f"{name} has {kind} {_shown(wanted[kind])}: allowed is a list, in []")
-    return _choice(name, wanted[kind]) if kind == "choice" else _between(name, kind, space)
+    return _choice(name, space) if kind == "choice" else _between(name, kind, space)
 
 
-def _choice(name: str, values: list[Any]) -> Choice:
+def _choice(name: str, space: Mapping[str, Any]) -> Choice:
+    values = space[name]["choice"]
     if not 0 < len(values) <= _MOST_VALUES:
         raise SpaceError(f"{name} has a choice of {len(values)} values: from 1 to {_MOST_VALUES} are allowed")
     for value in values:
         if not _is_number(value) and not _is_word(value):
             raise SpaceError(f'{name} has the choice {_shown(value)}: allowed are numbers, and texts as "true"')
-        if values.count(value) > 1:
-            raise SpaceError(f"{name} has the choice {_shown(value)} twice")
+    distinct, twins = _distinct(values)
+    if twins:
+        raise SpaceError(
+            f"{name} has the choices {' and '.join(map(_shown, twins))}: for a script they are one, so trials "
+            "would be the same",
+            _with(space, name, {"choice": distinct}),
+        )
     return Choice(values=tuple(values))
+
+
+def _distinct(values: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+    """Return the values without those that are another one to a script, and the first two of which one is.
+
+    Two texts are one where they differ in blanks around them; a number is a text that says it.
+    """
+    alike, distinct, twins = dict[str | Decimal, list[Value]](), list[Value](), list[Value]()
+    for value in values:
+        word = _word(value).strip()
+        group = alike.setdefault(_read(word), [])
+        for each in group:
+            if _word(each).strip() == word or not (isinstance(value, str) and isinstance(each, str)):
+                twins = twins or [each, value]
+                break
+        else:
+            group.append(value)
+            distinct.append(value)
+    return distinct, twins
+
+
+def _read(word: str) -> str | Decimal:
+    """Return the number that a text says; of any other the text."""
+    with suppress(InvalidOperation):
+        number = Decimal(word)
+        return number if number.is_finite() else word
+    return word
 
 
 def _between(name: str, kind: Kind, space: Mapping[str, Any]) -> Range:
