@@ -19,6 +19,7 @@ from infra.settings.table import OfWorkload
 from training.contract.rules import text
 from training.contract.workload import Installed, OfOtherImage, OfRayCluster
 from training.workloads.script import commands, package, python_environment, resolve, source
+from training.workloads.script.printed import LEAST_SECRET, hidden_parts
 from training.workloads.script.recipe import environment_rule, variables
 from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError
 
@@ -44,7 +45,7 @@ class ScriptSettings:
         environment_rule(),
         "secret environment variables of the script, set with --secret; they are in no log, result or plain state",
         derived="none",
-        example="HF_TOKEN=hf_x",
+        example="HF_TOKEN=hf_abcdef",
         unset="",
         secret=True,
     )
@@ -214,6 +215,19 @@ def secrets_are_secret(draft: ScriptDraft) -> Iterator[Problem]:
         )
 
 
+def secrets_can_be_hidden(draft: ScriptDraft) -> Iterator[Problem]:
+    """Refuse a secret that is so short that its text stands in a log by chance; the message has its name alone."""
+    for name, value in variables(draft.own.secret_environment).items():
+        if not hidden_parts(value):
+            yield Problem(
+                f"secretEnvironment has {name} with a value that is too short",
+                f"values with a line of {LEAST_SECRET} or more characters; what is no secret stands in environment",
+                (secret_line("secretEnvironment"),),
+                why="a log has [secret] wherever the text of a secret stands, and one so short stands there by chance: "
+                "what is hidden would tell it",
+            )
+
+
 def each_variable_once(draft: ScriptDraft) -> Iterator[Problem]:
     """Refuse a variable that is set twice: either value would be a guess."""
     twice = set(variables(draft.recipe.environment)) & set(variables(draft.own.secret_environment))
@@ -356,6 +370,7 @@ OWN = OfWorkload(
         metric_is_named,
         artifacts_have_a_place,
         secrets_are_secret,
+        secrets_can_be_hidden,
         each_variable_once,
         gpus.script_uses_them,
         gpus.arms_use_them,

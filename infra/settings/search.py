@@ -326,6 +326,7 @@ OWN = OfWorkload(
         script_has_workers,
         script.folder_is_small,
         script.secrets_are_secret,
+        script.secrets_can_be_hidden,
         script.each_variable_once,
     ),
     checks_where=checks_where,

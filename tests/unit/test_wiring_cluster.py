@@ -102,7 +102,7 @@ OF_SCRIPT = (
     "workload=script",
     "script=examples/torch_ddp.py",
     "image=registry.example.com/ml/train:7",
-    "secretEnvironment=COLOUR=red",
+    "secretEnvironment=COLOUR=crimson",
 )
 
 

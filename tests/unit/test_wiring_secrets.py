@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.test_wiring import record
 
-SCRIPT = ("workload=script", "script=examples/keras_tf_config.py", "secretEnvironment=COLOUR=red")
+SCRIPT = ("workload=script", "script=examples/keras_tf_config.py", "secretEnvironment=COLOUR=crimson")
 KEYS = ("storage=s3://bucket/x", "storageCredentials=AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b")
 
 

@@ -113,10 +113,10 @@ def test_a_token_in_clear_is_refused(wording: Wording) -> None:
     ("at", "token", "secret", "is_said"),
     [
         ("http://head:8265", TOKEN, "", True),
-        ("http://head:8265", "", "A=b", True),
+        ("http://head:8265", "", "A=b34567", True),
         ("http://head:8265", "", "", False),
-        ("https://head:8265", TOKEN, "A=b", False),
-        ("http://localhost:8265", TOKEN, "A=b", False),
+        ("https://head:8265", TOKEN, "A=b34567", False),
+        ("http://localhost:8265", TOKEN, "A=b34567", False),
         ("http://127.0.0.1:8265", TOKEN, "", False),
         ("http://127.0.0.1.example.com:8265", TOKEN, "", True),
         ("http://head:99999", TOKEN, "", True),

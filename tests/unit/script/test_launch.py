@@ -25,9 +25,9 @@ def end(code: int = 0, processes: int = 3) -> End:
 
 def test_a_secret_is_in_no_line(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """The longer one first, of which the shorter is a part; empty ones are none."""
-    printed = Printed({"A": "token", "B": "token-of-mine", "C": ""})
+    printed = Printed({"A": "a-token", "B": "a-token-of-mine", "C": ""})
 
-    assert printed.pass_on(io.BytesIO(b"with token-of-mine and token\nnothing\nlast token"))
+    assert printed.pass_on(io.BytesIO(b"with a-token-of-mine and a-token\nnothing\nlast a-token"))
     assert b"with [secret] and [secret]\nnothing\nlast [secret]" == capfdbinary.readouterr().out
 
 
@@ -37,6 +37,14 @@ def test_a_secret_of_several_lines_is_in_none(capfdbinary: pytest.CaptureFixture
 
     assert printed.pass_on(io.BytesIO(b"-----BEGIN\nabcdef\n-----END\nlast"))
     assert b"[secret]\n[secret]\n[secret]\nlast" == capfdbinary.readouterr().out
+
+
+def test_what_others_have_too_is_not_hidden(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """A line of a key in JSON that is a brace alone stands in every other JSON."""
+    printed = Printed({"KEY": '{\n"key": "abcdef"\n}'})
+
+    assert printed.pass_on(io.BytesIO(b'{"loss": 1}\n"key": "abcdef"\n'))
+    assert b'{"loss": 1}\n[secret]\n' == capfdbinary.readouterr().out
 
 
 def test_a_flood_is_ended(

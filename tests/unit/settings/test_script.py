@@ -440,28 +440,46 @@ def test_an_interpreter_of_this_machine_is_removed_for_pods(script: Path) -> Non
 
 def test_a_secret_that_is_none_is_refused(script: Path) -> None:
     """And its value is in no message."""
-    (problem,) = problems(**keys(script, secretEnvironment="TOKEN=xyzzy"))
+    (problem,) = problems(**keys(script, secretEnvironment="TOKEN=xyzzyx"))
 
     assert ("pulumi config set --secret secretEnvironment",) == problem.fixes
     assert "xyzzy" not in str(problem)
 
 
+@pytest.mark.parametrize("value", ["1", "xyzzy", "", "'ab\nxyzzy\n}'"], ids=["1", "five", "none", "lines"])
+def test_a_secret_that_stands_everywhere_by_chance_is_refused(script: Path, wording: Wording, value: str) -> None:
+    """The message names the variable alone."""
+    given = keys(script, secretEnvironment=f"TOKEN=xyzzyx PIN={value}")
+    (problem,) = problems(machine(secret=SECRET), **given)
+
+    assert "xyzzy" not in str(problem)
+    wording("settings", str(problem))
+
+
+def test_a_secret_of_several_lines_may_have_short_ones(script: Path) -> None:
+    """As a key in JSON has."""
+    given = keys(script, secretEnvironment='KEY=\'{\n"key": "xyzzy"\n}\'')
+
+    assert ["{", '"key": "xyzzy"', "}"] == parse(given, machine(secret=SECRET)).secret_environment["KEY"].splitlines()
+
+
 def test_a_secret_decides_and_is_nowhere(script: Path) -> None:
     """Another value is another measurement; neither is in the settings' text, and two stacks have nothing in common."""
     plain = parse(keys(script), machine())
-    one = parse(keys(script, secretEnvironment="TOKEN=xyzzy"), machine(secret=SECRET))
-    other = parse(keys(script, secretEnvironment="TOKEN=xyzzz"), machine(secret=SECRET))
-    elsewhere = parse(keys(script, secretEnvironment="TOKEN=xyzzy"), machine(stack="b", secret=SECRET))
+    one = parse(keys(script, secretEnvironment="TOKEN=xyzzyx"), machine(secret=SECRET))
+    other = parse(keys(script, secretEnvironment="TOKEN=xyzzyz"), machine(secret=SECRET))
+    elsewhere = parse(keys(script, secretEnvironment="TOKEN=xyzzyx"), machine(stack="b", secret=SECRET))
 
     assert 4 == len({plan_runs(each)[0].measurement for each in (plain, one, other, elsewhere)})
     assert "xyzzy" not in repr(one)
     assert "xyzzy" not in repr(plan_runs(one))
-    assert {"TOKEN": "xyzzy"} == one.secret_environment
+    assert {"TOKEN": "xyzzyx"} == one.secret_environment
 
 
 def test_a_variable_stands_once(script: Path) -> None:
     """Which of two values holds would be a guess."""
-    (problem,) = problems(machine(secret=SECRET), **keys(script, environment="A=1 B='2 3'", secretEnvironment="A=2"))
+    both = keys(script, environment="A=1 B='2 3'", secretEnvironment="A=234567")
+    (problem,) = problems(machine(secret=SECRET), **both)
 
     assert [shlex.join(["pulumi", "config", "set", "environment", "'B=2 3'"])] == list(problem.fixes)
 

@@ -7,12 +7,16 @@ from typing import IO
 from training.launch.foreign_command import MOST_PRINTED
 from training.machine import output
 
+LEAST_SECRET = 6
+"""Characters of a secret, or of its longest line. A shorter text stands in a log by chance: what is hidden would tell
+it."""
+
 
 class Secrets:
     """Texts that stand in no log."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        parts = {part for text in texts for part in text.splitlines() if part}
+        parts = {part for text in texts for part in hidden_parts(text)}
         self._parts = sorted((part.encode() for part in parts), key=len, reverse=True)
 
     def hidden_in(self, line: bytes) -> bytes:
@@ -25,6 +29,12 @@ class Secrets:
             return line
         begun = (size for part in self._parts for size in range(1, len(part)) if line.endswith(part[:size]))
         return line[: len(line) - max(begun, default=0)] + output.CUT
+
+
+def hidden_parts(secret: str) -> list[str]:
+    """Return the lines of a secret that are hidden: of a key in several, not the `{` that others have too; none where
+    all are shorter than LEAST_SECRET."""
+    return [line for line in secret.splitlines() if len(line) >= LEAST_SECRET]
 
 
 class Printed:
