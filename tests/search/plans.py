@@ -8,6 +8,7 @@ from typing import Any
 
 import psutil
 
+from tests.limits import LONGEST_SECONDS
 from training.workloads.script.commands import WITHOUT_GPU, threading
 from training.workloads.search.detail import LOG
 from training.workloads.search.plan import Plan
@@ -63,7 +64,7 @@ def processes_of(plan: Plan) -> list[psutil.Process]:
     return found
 
 
-def wait_until(is_so: Callable[[], bool], seconds: float = 30.0) -> bool:
+def wait_until(is_so: Callable[[], bool], seconds: float = LONGEST_SECONDS) -> bool:
     """Wait until it is so, at most so long; return whether it is."""
     deadline = time.monotonic() + seconds
     while not is_so() and time.monotonic() < deadline:

@@ -121,6 +121,25 @@ def test_keras_3_is_stopped_too(tmp_path: Path) -> None:
     assert ["begins"] * 3 + ["at last"] == [line for line in log_of(plan).splitlines() if line in ("begins", "at last")]
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        "finally:\n    os._exit(3)",
+        pytest.param("except SystemExit:\n    raise ValueError('stopped')", marks=pytest.mark.slow),
+        pytest.param("finally:\n    import atexit\n    atexit.register(os._exit, 4)", marks=pytest.mark.slow),
+    ],
+    ids=["finally", "except", "atexit"],
+)
+def test_a_trial_that_was_stopped_may_end_as_it_likes(tmp_path: Path, end: str) -> None:
+    """It was stopped all the same."""
+    (tmp_path / "train.py").write_text(KERAS_3.replace('finally:\n    print("at last")', end), encoding="utf-8")
+    plan = plan_of(tmp_path, [sys.executable, "train.py"])
+    record = trial.run_trial(plan, 0, {"lr": 0.1}, until(1))
+
+    assert ("stopped", 1, "") == (record.state, record.epochs, record.why)
+    assert record.exit_code in (1, 3, 4)
+
+
 @pytest.mark.skipif(not TORCH, reason=NO_TORCH)
 @pytest.mark.parametrize(
     "launcher", [(), ("-m", "torch.distributed.run", "--nproc-per-node", "1")], ids=["", "torchrun"]

@@ -47,6 +47,20 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
         rank.close()
 
 
+def test_a_rank_that_is_dead_is_not_told_to_stop(asked: Asked) -> None:
+    """It has ended before it could be."""
+    dead, living = asked.connect(), asked.connect()
+    ask(dead, 0, 1, 0.5)
+    assert asked.next() is not None
+    dead.close()
+    asked.questions.answer(1, goes_on=False)
+    before = asked.questions.has_told_to_stop
+    ask(living, 1, 1, 0.5)
+    asked.next()
+
+    assert (False, True) == (before, asked.questions.has_told_to_stop)
+
+
 def ask(connection: socket.socket, rank: int, report: int, value: float) -> None:
     """A rank asks."""
     connection.sendall(json.dumps({"rank": rank, "report": report, "value": value}).encode() + b"\n")

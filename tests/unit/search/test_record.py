@@ -110,19 +110,33 @@ def test_what_is_no_number_is_no_point() -> None:
     assert ("stopped", [[1.0, 0.9]], 2, None) == (found.state, found.points, found.epochs, found.metric)
 
 
+@pytest.mark.parametrize("code", [1, 3, -6, -9])
+def test_a_trial_that_was_told_to_stop_was_stopped_however_it_ends(code: int) -> None:
+    """A `finally` that raises, an `atexit` that exits: the search asked for that end."""
+    found = record.of(replace(ENDED, code=code, ended_by_search=True))
+
+    assert ("stopped", code, "") == (found.state, found.exit_code, found.why)
+
+
+def test_what_was_counted_of_its_training_is_recorded() -> None:
+    """By the items of a training's work that do not depend on chance."""
+    assert {"steps": "8", "rows": "256", "parameters": "100 float32"} == record.of(ENDED).counted
+    assert {} == record.of(replace(ENDED, seen=[])).counted
+
+
 @pytest.mark.parametrize(
     "changes",
     [
-        {"code": 1, "ended_by_search": True},
+        {"code": 1},
         {"code": -9, "memory_kills": 1},
         {"code": -50},
         {"seen": [rank(0, 1)]},
         {"seen": []},
     ],
-    ids=["its end raises", "memory", "a signal without name", "no report", "unobserved"],
+    ids=["exit code", "memory", "a signal without name", "no report", "unobserved"],
 )
 def test_why_a_trial_failed(changes: dict[str, Any], wording: Wording) -> None:
-    """Also one that was stopped, and ended badly by itself."""
+    """Also by a signal that has no name."""
     found = record.of(replace(ENDED, reports=[], **changes))
 
     assert "failed" == found.state

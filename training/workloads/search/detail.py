@@ -11,6 +11,8 @@ RECORD = "trial.json"
 """File of a trial that has ended, in its folder."""
 LOG = "log.txt"
 """File of what a trial printed, there."""
+COUNTED = ("steps", "rows", "parameters")
+"""What is counted of a training, and does not depend on chance: as `training.workloads.script.same_work` has it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,8 @@ class Trial:
     """Reason why it failed."""
     steps: int | None = None
     """Optimizer steps; null where none was seen."""
+    counted: dict[str, str] = field(default_factory=dict)
+    """Of COUNTED what is known of its training."""
     threads: int | None = None
     """Compute threads as its framework had them; null where that is not known."""
     peak_memory_bytes: int | None = None

@@ -48,6 +48,8 @@ class Questions:
         self._returned = self._answered = 0
         """Numbers of the last report that `next` returned, and of the last that was answered."""
         self._stopped = False
+        self.has_told_to_stop = False
+        """True once a rank was told to stop; one that is dead by then is not."""
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(path))
         self._listener.listen()
@@ -120,6 +122,7 @@ class Questions:
             return
         with suppress(OSError):  # the rank has ended
             question.asker.sendall(STOP if self._stopped else GO)
+            self.has_told_to_stop = self._stopped
 
 
 def _question(line: bytes, asker: socket.socket) -> _Question:

@@ -8,8 +8,8 @@ from typing import Any
 
 from training.launch.foreign_command import MOST_PRINTED
 from training.workloads.script.observations import Observation
-from training.workloads.script.ranks_work import weights_equal
-from training.workloads.search.detail import Trial
+from training.workloads.script.ranks_work import together, weights_equal
+from training.workloads.search.detail import COUNTED, Trial
 from training.workloads.search.questions import Report
 
 
@@ -34,7 +34,7 @@ class EndedTrial:
     code: int
     """Exit code; negative if a signal ended it."""
     ended_by_search: bool
-    """True if it was stopped, or ended with a signal, by who searches."""
+    """True if who searches told it to stop, or ended it with a signal, while it ran."""
     signalled: bool
     """True if that was with a signal."""
     printed: int
@@ -92,10 +92,16 @@ def of(ended: EndedTrial) -> Trial:
         exit_code=ended.code,
         why=why,
         steps=len(observed.step_ends) if observed else None,
+        counted=_counted(ended.seen),
         threads=observed.threads if observed else None,
         peak_memory_bytes=max((rank.peak_memory_bytes for rank in ended.seen if rank.peak_memory_bytes), default=None),
         waited_seconds=max((rank.waited_seconds for rank in ended.seen), default=0.0),
     )
+
+
+def _counted(seen: Sequence[Observation]) -> dict[str, str]:
+    items = together(seen).items if seen else {}
+    return {name: items[name] for name in COUNTED if name in items}
 
 
 def _why(ended: EndedTrial) -> str:
@@ -104,7 +110,7 @@ def _why(ended: EndedTrial) -> str:
         return f"it could not be started: {ended.error}"
     if ended.printed > MOST_PRINTED:
         return f"it printed more than {MOST_PRINTED // 2**20} MiB and was ended"
-    if ended.code and not ended.signalled:
+    if ended.code and not ended.ended_by_search:  # else it is how the script takes its stop: a `finally` that raises
         return _how(ended)
     if ended.signalled:
         return ""  # its workers were at different steps then

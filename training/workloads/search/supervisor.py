@@ -78,27 +78,39 @@ class End:
     """Reason why it could not be started."""
     matches: int = 0
     """Times that the pattern was found in what it printed, also where that was no number."""
+    ended_on_request: bool = False
+    """True if it ran until somebody asked for its end; false if it had ended by itself by then."""
 
 
 def main() -> int:
     """Run the task on stdin, in a child: Ray kills the children of a worker that it ends, and who ends the trial must
     not be among them."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started this may ignore it
+    _take_usual_signals()
     if child := os.fork():
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     orphans.adopt()
     head, _, more = _first_line()
     task = Task(**json.loads(head))
-    signal.signal(signal.SIGTERM, _terminated)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _terminated)
     try:
         end = _run(task, is_to_end=bool(more))
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
         end_descendants()
         for folder in task.temporary:
             shutil.rmtree(folder, ignore_errors=True)
     _tell(asdict(end))
     return 0
+
+
+def _take_usual_signals() -> None:
+    """Give this process, and so the trial, the signals of one that was started at a terminal, in every arm: a job in
+    the background ignores some, and Ray's workers block SIGINT."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _first_line() -> tuple[bytes, bytes, bytes]:
@@ -112,8 +124,8 @@ def _first_line() -> tuple[bytes, bytes, bytes]:
     return text.partition(b"\n")
 
 
-def _terminated(*_: Any) -> None:
-    raise SystemExit(128 + signal.SIGTERM)
+def _terminated(number: int, _: Any) -> None:
+    raise SystemExit(128 + number)
 
 
 def _tell(what: dict[str, Any]) -> None:
@@ -141,13 +153,13 @@ def _run(task: Task, *, is_to_end: bool) -> End:
     copy = _Copy(task, log, trial)
     reader = threading.Thread(target=copy.all_of, args=(trial.stdout,), daemon=True)
     reader.start()
-    if is_to_end or _wait(trial, ended):
+    if ended_on_request := (is_to_end or _wait(trial, ended)) and trial.poll() is None:
         _end(trial, task.grace_seconds)
     code = trial.wait()  # before all others are waited for, of which it is one
     end_descendants()
     at = time.monotonic()
     reader.join(READ_SECONDS)
-    return End(code=code, at=at, printed=copy.count, error="", matches=copy.matches)
+    return End(code=code, at=at, printed=copy.count, error="", matches=copy.matches, ended_on_request=ended_on_request)
 
 
 def _readable_at_child_end() -> socket.socket:
@@ -200,9 +212,8 @@ class _Copy:
         """Copy it to its end; end the trial where it prints too much."""
         for line in output.lines(self._counted(output.chunks(out))):
             at = time.monotonic()
-            shown = self._secrets.hidden_in(line)
-            self._log.write(shown)
-            self._tell_reports(shown.decode("utf-8", "replace"), at)
+            self._log.write(self._secrets.hidden_in(line))
+            self._tell_reports(line, at)
 
     def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the chunks until they are too much, then read on: who is still there would wait for somebody to."""
@@ -213,9 +224,12 @@ class _Copy:
             else:
                 yield chunk
 
-    def _tell_reports(self, line: str, at: float) -> None:
-        line = RAYS_PREFIX.sub("", line).rstrip("\r\n") + "\n"  # before which `$` matches
-        for match in self._pattern.finditer(line) if self._pattern else ():
+    def _tell_reports(self, line: bytes, at: float) -> None:
+        is_cut, text = line.endswith(output.CUT), line.removesuffix(output.CUT).decode("utf-8", "replace")
+        text = RAYS_PREFIX.sub("", text).rstrip("\r\n")
+        for match in self._pattern.finditer(f"{text}\n") if self._pattern else ():  # `$` matches before a newline
+            if is_cut and match.end() >= len(text):
+                continue  # the rest of the number is left out
             self.matches += 1
             with suppress(ValueError, IndexError, TypeError):  # no number
                 _tell({"report": float(match[1]), "at": at})

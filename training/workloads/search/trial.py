@@ -110,7 +110,7 @@ class RunningTrial:
         self._read = 0
         """Reports that `next_report` has looked at."""
         self._undecided: Report | None = None
-        self._ended_by_search = self._signalled = False
+        self._signalled = False
         self._lines = b""
         self._has_ended = False
         self._end: End | None = None
@@ -187,10 +187,8 @@ class RunningTrial:
             return
         if self._questions:
             self._questions.answer(report.number, goes_on=goes_on)
-        if not goes_on and not self._has_ended_by_now():
-            self._ended_by_search = True
-            if not self._questions:  # it does not ask, and has trained on meanwhile
-                self._signal()
+        elif not goes_on and not self._has_ended_by_now():  # it does not ask, and has trained on meanwhile
+            self._signal()
 
     def end(self) -> Trial:
         """End the trial if it has not ended, write its record, and return that.
@@ -214,12 +212,15 @@ class RunningTrial:
 
     def _end_processes(self) -> None:
         self.answer(goes_on=False)
-        if self._ended_by_search and not self._signalled:
+        if self._is_told_to_stop:
             self._await(GRACE_SECONDS)
         if not self._has_ended_by_now():
-            self._ended_by_search = True
             self._signal()
             self._await(GRACE_SECONDS + GIVE_UP_SECONDS)
+
+    @property
+    def _is_told_to_stop(self) -> bool:
+        return self._questions is not None and self._questions.has_told_to_stop
 
     def _signal(self) -> None:
         """Have the supervisor end the trial by SIGTERM, then SIGKILL."""
@@ -276,8 +277,9 @@ class RunningTrial:
 
     def _ended(self) -> EndedTrial:
         """Return what is known of the trial at its end."""
-        killed = End(code=-9, at=time.monotonic(), printed=0, error="")  # the supervisor: its trial was, then, too
-        end = self._end or killed
+        # Of a supervisor that was killed: its trial was, then, too
+        end = self._end or End(code=-9, at=time.monotonic(), printed=0, error="", ended_on_request=True)
+        signalled = self._signalled and end.ended_on_request
         return EndedTrial(
             number=self._number,
             workers=self._recipe.trial_workers,
@@ -289,8 +291,8 @@ class RunningTrial:
             clock_began=self._clock_began,
             clock_ended=end.at,
             code=end.code,
-            ended_by_search=self._ended_by_search,
-            signalled=self._signalled,
+            ended_by_search=self._is_told_to_stop or signalled,
+            signalled=signalled,
             printed=end.printed,
             matches=end.matches,
             memory_kills=cgroup.memory_kills() - self._kills,
