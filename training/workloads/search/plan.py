@@ -15,6 +15,9 @@ TRIALS = "trials"
 PORT = "{port}"
 """Placeholder of a port at which the ranks of a trial meet, or its one rank meets itself."""
 
+STORES = "ray-worth-it/search-"
+"""Beginning of the keys of every search in Ray's own store."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:

@@ -6,7 +6,7 @@ import time
 from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_list, _internal_kv_put
 
 from training.workloads.search import brought
-from training.workloads.search.plan import Plan
+from training.workloads.search.plan import STORES, Plan
 
 WAIT_SECONDS = 60.0
 """Time for trials that were stopped to end, longer than they have until SIGKILL."""
@@ -27,7 +27,7 @@ def put(plan: Plan, number: int) -> int:
 
 
 def fetch(plan: Plan, least: int) -> None:
-    """Write what all workers have brought into the driver's folder of the run, and delete it from the store.
+    """Write what all workers have brought into the driver's folder of the run.
 
     `least`: trials that did not fail for Tune, which bring a record; one that it has stopped ends after that.
     """
@@ -36,5 +36,9 @@ def fetch(plan: Plan, least: int) -> None:
         time.sleep(POLL_SECONDS)
     for key in _internal_kv_list(f"{plan.store}/trial/"):
         brought.parse(json.loads(_internal_kv_get(key))).write(plan)
-    for key in _internal_kv_list(f"{plan.store}/"):
-        _internal_kv_del(key)
+
+
+def clear() -> None:
+    """Delete what this search has in the store, and what earlier ones left whose driver was killed: a Ray that outlives
+    them has one search at a time."""
+    _internal_kv_del(STORES, del_by_prefix=True)

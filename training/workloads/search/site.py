@@ -28,7 +28,7 @@ from training.workloads.script.environment import own_ray, variables_of
 from training.workloads.script.execution_site import JOB_CONFIG, HeadPod, Pod, RankPod
 from training.workloads.search import brought
 from training.workloads.search.brought import Brought
-from training.workloads.search.plan import Plan
+from training.workloads.search.plan import STORES, Plan
 from training.workloads.search.recipe import SearchRecipe
 
 PACKAGE, SCRIPT, HOME = "script.zip", "script", "home"
@@ -179,7 +179,7 @@ class OnHead(OnePod):
     def planned(self, plan: Plan) -> Plan:
         """Add the way of the script to the workers, and of the records back."""
         plan = super().planned(plan)
-        return replace(plan, store=f"ray-worth-it/{self._folder.name}", package=str(self._folder / PACKAGE))
+        return replace(plan, store=f"{STORES}{uuid.uuid4().hex}", package=str(self._folder / PACKAGE))
 
     def variables(self) -> Mapping[str, str]:
         """Return the environment of Tune's driver, whose workers find this project's modules as this process does.

@@ -7,7 +7,8 @@ has `cleanup` for them.
 import itertools
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +83,39 @@ def search(plan: Plan, flags: Sequence[str]) -> None:
     folder, is_population = request.result.parent, plan.settings.is_population
     own = driver.start_ray(request, plan.arm, more_cpus=DRIVER_CPUS * plan.slots if shares else 0)
     try:
-        results = (with_population.tuner if is_population else tuner)(plan, Path(plan.folder)).fit()
-        if plan.store:
-            ray_store.fetch(plan, plan.settings.search_trials - results.num_errors)
+        with _own_store(plan):
+            results = (with_population.tuner if is_population else tuner)(plan, Path(plan.folder)).fit()
+            if plan.store:
+                ray_store.fetch(plan, plan.settings.search_trials - results.num_errors)
     finally:
         driver.shut_down(own)
-    records = map(detail.read, map(plan.trial_folder, range(plan.settings.search_trials)))
-    failed = sum(record is None or record.state == "failed" for record in records)
-    if results.num_errors != failed:
-        raise TuneError(f"{failed} trials failed, and for Tune {results.num_errors}: what it says is above")
+    _refuse_other_failures(plan, results.num_errors)
     if is_population:
         with_population.check(plan, folder)
+
+
+@contextmanager
+def _own_store(plan: Plan) -> Iterator[None]:
+    """Clear the store of what killed searches left in it, and at the end, however that comes, of what this one has."""
+    if not plan.store:
+        yield
+        return
+    ray_store.clear()
+    try:
+        yield
+    finally:
+        ray_store.clear()
+
+
+def _refuse_other_failures(plan: Plan, by_tune: int) -> None:
+    """Refuse a search in which Tune counts other failures than there are in the records. Raises TuneError.
+
+    Only a trial that failed by itself just before Tune stopped it has failed and is none of those that Tune counts.
+    """
+    records = map(detail.read, map(plan.trial_folder, range(plan.settings.search_trials)))
+    failed = sum(record is None or record.state == "failed" for record in records)
+    if failed < by_tune or (failed > by_tune and plan.settings.search_scheduler != "asha"):
+        raise TuneError(f"{failed} trials failed, and for Tune {by_tune}: what it says is above")
 
 
 def tuner(plan: Plan, folder: Path) -> tune.Tuner:

@@ -93,10 +93,12 @@ def end_driver_with_workers(module: Any) -> None:
 
     @functools.wraps(fit)
     def fit_observed(self: Any, *args: Any, **more: Any) -> Any:
-        result = fit(self, *args, **more)
-        if not self.running_in_local_mode:
-            in_pod.fetch(Path(os.environ[state.FOLDER]))
-        elif state.current().world > 1 and in_pod.NODE not in os.environ:
+        try:
+            result = fit(self, *args, **more)
+        finally:  # the store of a cluster outlives a `fit` that fails, too
+            if not self.running_in_local_mode:
+                in_pod.fetch(Path(os.environ[state.FOLDER]))
+        if self.running_in_local_mode and state.current().world > 1 and in_pod.NODE not in os.environ:
             _share_checkpoint(result, Path(os.environ[state.FOLDER], f"fit-{next(fits)}"))
         for path in Path(os.environ[state.FOLDER]).glob("rank-*.json"):
             if json.loads(path.read_text(encoding="utf-8"))["endedEarly"]:
