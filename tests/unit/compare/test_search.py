@@ -204,6 +204,22 @@ def test_trials_of_a_population_fail_by_no_number(failed: dict[str, tuple[int, .
     assert comparison.claim != "same work"
 
 
+def test_a_script_without_a_seed_is_compared_as_the_same_script(wording: Wording) -> None:
+    """Its weights are other ones in each arm and repeat, and nobody did other work."""
+    runs = make_searches()
+    by_chance = {run.name: " ".join(f"{run.name}-{number}" for number in range(RECIPE.search_trials)) for run in runs}
+    comparison = compared(
+        [
+            replace(run, result=replace(run.result, did=run.result.did | {"weights": by_chance[run.name]}))
+            for run in runs
+        ]
+    )
+
+    assert comparison.claim == "same script"
+    assert comparison.checks["sameWork"] is None
+    wording("verdict", comparison.verdict)
+
+
 def test_stopping_splits_the_ratio_of_whole_times(wording: Wording) -> None:
     """Epochs trained by seconds an epoch is the ratio of the clocks, repeat by repeat; only the second is Ray's."""
     runs = make_searches(of_arms=STOPPED, recipe=STOPPING)

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from tests.golden import Wording
 from tests.unit.search.made import ALONE, RECIPE, TOGETHER, failed, result, trial
 from training.workloads.search.same_work import of_results
 
 ALL = ("baseline", "wide", "native", "ray")
+ARMS = ("baseline", "native", "ray")
 
 
 def test_equal_trials_are_the_same_work() -> None:
@@ -43,6 +45,48 @@ def test_weights_that_nobody_saw_are_not_known() -> None:
     unseen = [replace(each, weights=None) for each in TOGETHER]
 
     assert of_results([result("native", unseen), result("ray", unseen)])["weights"][0] is None
+
+
+def test_weights_that_chance_made_are_not_known_to_be_equal(wording: Wording) -> None:
+    """Without a seed each arm has its own, and the script is right: no arm did other work that anybody could prove."""
+    others = [replace(each, weights=f"{each.number:a<64}") for each in TOGETHER]
+    again = [replace(each, weights=f"{each.number:b<64}") for each in TOGETHER]
+
+    value, why = of_results([result("baseline", ALONE), result("native", others), result("ray", again)])["weights"]
+
+    assert value is None
+    wording("search", why)
+    assert of_results([result("baseline", ALONE), result("ray", again)])["weights"][0] is None
+
+
+@pytest.mark.parametrize("reason", ["two threads", "few trials", "another processor", "one trial apart"])
+def test_equal_weights_by_chance_prove_nothing(reason: str) -> None:
+    """Where sums may be in another order, or chance has few outcomes: an arm that differs may be right."""
+    recipe = replace(RECIPE, worker_cpus=2) if reason == "two threads" else RECIPE
+    some = slice(0, 3) if reason == "few trials" else slice(0, 4)
+    apart = [replace(TOGETHER[0], weights="e" * 64), *TOGETHER[1:]] if reason == "one trial apart" else TOGETHER
+    changed = [*TOGETHER[:2], replace(TOGETHER[2], weights="f" * 64), TOGETHER[3]]
+    results = [result(arm, trials[some], recipe) for arm, trials in zip(ARMS, (ALONE, apart, changed), strict=True)]
+    if reason == "another processor":
+        of_ray = [replace(worker, cpu_model="another CPU") for worker in results[2].workers]
+        results[2] = replace(results[2], workers=of_ray)
+
+    assert of_results(results)["weights"][0] is None
+
+
+@pytest.mark.parametrize("item", ["steps", "rows", "parameters"])
+def test_what_was_counted_differently_is_other_work(item: str) -> None:
+    """Whatever chance did to the weights; and what was not counted in one arm is none."""
+    counted = {"steps": "128", "rows": "4096", "parameters": "17154 float32"}
+    alone = [replace(each, counted=counted) for each in ALONE]
+    chance = [replace(each, counted=counted, weights="f" * 64) for each in TOGETHER]
+    other = [*chance[:3], replace(chance[3], counted=counted | {item: "7 float32" if item == "parameters" else "64"})]
+    unseen = [replace(each, counted={}) for each in chance]
+
+    known = [of_results([result("baseline", alone), result("ray", each)]) for each in (other, chance, unseen)]
+
+    assert [False, True, None] == [each.get(item, (None,))[0] for each in known]
+    assert "trial 3" in known[0][item][1]
 
 
 def test_other_threads_give_other_weights_and_nearly_the_same_metric() -> None:

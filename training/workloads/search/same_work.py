@@ -1,10 +1,11 @@
 """Whether the arms of a search did the same: their trials, one by one. Pure."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from training.contract.arms import ARMS
 from training.contract.result import FAILED, TrainingResult
+from training.workloads.search.detail import COUNTED
 from training.workloads.search.recipe import SearchRecipe
 from training.workloads.search.summary import CONFIGURATIONS, EPOCHS, METRICS, UNKNOWN, WEIGHTS
 
@@ -12,11 +13,15 @@ TOLERANCE = 0.01
 """Part of a metric by which it may differ where trials have other numbers of threads, and no tolerance is set: other
 threads add in another order."""
 Known = tuple[bool | None, str]
+REPRODUCED = 4
+"""Trials in which two arms have equal weights, if training is known to have the same end every time. Chance that has a
+few outcomes, such as the order of a set, makes some of them equal."""
 _WORDS = {
     CONFIGURATIONS: "the same configurations, trial by trial",
     EPOCHS: "as many epochs in each trial",
     WEIGHTS: "equal weights at the end of each trial",
     METRICS: "the same metric at the end of each trial",
+    **{name: f"as many {name} in each trial" for name in COUNTED},
 }
 
 
@@ -62,14 +67,49 @@ def _different_failures(results: Sequence[TrainingResult]) -> str:
 
 
 def _same_training(results: Sequence[TrainingResult], recipe: SearchRecipe) -> dict[str, Known]:
-    """Weights are compared among arms of equal threads a trial; an arm with others by the metric."""
+    """Weights are compared among arms of equal threads a trial; an arm with others by the metric.
+
+    What was counted is proof of other work, whatever chance does; what could not be counted is none of equal work.
+    """
+    counted = {name: _equal(results, name, f"another number of {name}") for name in COUNTED}
     alike: dict[int, list[TrainingResult]] = {}
     for result in results:
         alike.setdefault(ARMS[result.arm].compute_threads(recipe), []).append(result)
     groups = list(alike.values())
-    weights = [_equal(group, WEIGHTS, "other weights") for group in groups if len(group) > 1]
+    weights = [_weights(group, recipe) for group in groups if len(group) > 1]
     worst = min(weights, key=lambda known: {False: 0, None: 1, True: 2}[known[0]], default=(True, _WORDS[WEIGHTS]))
-    return {WEIGHTS: worst, METRICS: _near([group[0] for group in groups], recipe)}
+    return {
+        **{name: known for name, known in counted.items() if known[0] is not None},
+        WEIGHTS: worst,
+        METRICS: _near([group[0] for group in groups], recipe),
+    }
+
+
+def _weights(alike: Sequence[TrainingResult], recipe: SearchRecipe) -> Known:
+    """Compare weights of arms that compute alike: other ones are other work if training is known to have the same end
+    every time. Else they may be chance: no seed, or sums that several threads add in any order."""
+    equal, words = _equal(alike, WEIGHTS, "other weights")
+    if equal is not False:
+        return equal, words
+    if _has_one_order(alike, recipe):
+        for first, other in combinations(alike, 2):
+            if _reproduces(first, other):
+                return False, f"{words}, and in all trials the same in {first.arm} as in {other.arm}"
+    return None, (
+        f"{words}, by chance or by other work: a seed, as `--seed {{seed}}` in scriptArguments, and one CPU a trial "
+        "would tell"
+    )
+
+
+def _has_one_order(alike: Sequence[TrainingResult], recipe: SearchRecipe) -> bool:
+    """Return whether sums are always in one order: with more threads, workers or kinds of CPU they need not be."""
+    processors = {worker.cpu_model for result in alike for worker in result.workers}
+    return ARMS[alike[0].arm].compute_threads(recipe) == 1 and recipe.trial_workers <= 2 and len(processors) == 1
+
+
+def _reproduces(first: TrainingResult, other: TrainingResult) -> bool:
+    weights = _words(first, WEIGHTS)
+    return weights == _words(other, WEIGHTS) and len(weights) - weights.count(FAILED) >= REPRODUCED
 
 
 def _near(results: Sequence[TrainingResult], recipe: SearchRecipe) -> Known:
@@ -103,4 +143,5 @@ def _equal(results: Sequence[TrainingResult], item: str, what: str) -> Known:
 
 
 def _words(result: TrainingResult, item: str) -> list[str]:
-    return result.did[item].split(" ")
+    """Return a word a trial; of what nobody looked for as of what nobody saw."""
+    return result.did[item].split(" ") if item in result.did else [UNKNOWN] * len(_words(result, METRICS))

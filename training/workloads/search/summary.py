@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from typing import TypeVar
 
@@ -35,7 +35,7 @@ from training.machine import topology
 from training.workloads.script.recipe import variables
 from training.workloads.script.resolve import ResolvedScript
 from training.workloads.search.brought import Brought, Seen
-from training.workloads.search.detail import SearchDetail, Segment, Trial
+from training.workloads.search.detail import COUNTED, SearchDetail, Segment, Trial
 from training.workloads.search.plan import Plan
 from training.workloads.search.recipe import SearchRecipe
 
@@ -215,7 +215,12 @@ def did(trials: Sequence[Trial]) -> dict[str, str]:
         EPOCHS: " ".join(map(_epochs, trials)),
         WEIGHTS: _words(trials, lambda trial: trial.weights and trial.weights[:DIGITS]),
         METRICS: _words(trials, lambda trial: trial.metric),
+        **{name: _words(trials, partial(_counted, name)) for name in COUNTED},
     }
+
+
+def _counted(name: str, trial: Trial) -> str | None:
+    return trial.counted[name].replace(" ", "_") if name in trial.counted else None
 
 
 def _words(trials: Sequence[Trial], read: Callable[[Trial], object]) -> str:
