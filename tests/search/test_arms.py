@@ -29,7 +29,14 @@ parser.add_argument("--lr", type=float)
 parser.add_argument("--width", type=int)
 parser.add_argument("--epochs", type=int)
 parser.add_argument("--broken", default="")
+parser.add_argument("--meet", default="")
+parser.add_argument("--together", type=int, default=1)
 options = parser.parse_args()
+if options.meet:  # nobody trains before so many trials run at a time: this one goes on running until they do
+    os.makedirs(options.meet, exist_ok=True)
+    open(os.path.join(options.meet, str(os.getpid())), "w").close()
+    while len(os.listdir(options.meet)) < options.together:
+        time.sleep(0.05)
 for epoch in range(options.epochs):
     time.sleep(0.05)
     if options.width % 3 == 0 and options.broken == "raises":
@@ -75,11 +82,32 @@ state.parent.mkdir(exist_ok=True)
 state.write_text(json.dumps((epoch, loss)))
 """
 """A script that goes on from its folder; with the best rate that is drawn it fails there."""
+OF_KERAS = """
+import argparse, os, sys
+os.environ["KERAS_BACKEND"] = "tensorflow"
+import keras, numpy
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--width", type=int)
+parser.add_argument("--epochs", type=int)
+parser.add_argument("--end", type=int, default=0)
+options = parser.parse_args()
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(options.width), keras.layers.Dense(1)])
+model.compile(keras.optimizers.SGD(options.lr), "mse")
+try:
+    model.fit(numpy.ones((64, 4)), numpy.ones((64, 1)), batch_size=8, epochs=options.epochs, verbose=0)
+finally:
+    sys.exit(options.end if sys.exc_info()[0] else 0)
+"""
+"""A script without a seed, which ends with a code of its own where it is stopped."""
+SLOTS = {"baseline": 1, "wide": 1, "native": 2, "ray": 2}
+"""Trials at a time."""
 RAY = pytest.param("ray", marks=pytest.mark.slow)
+"""The arm that starts a second Ray, beside that of the fixture."""
 PRINTED = "printed.txt"
 FAILED = re.compile(r"^trial \d failed: .+", re.MULTILINE)
 """The line of a trial in a run's log."""
-"""The arm that starts a second Ray, beside that of the fixture."""
 RECIPE = SearchRecipe(
     search_space='{"lr": {"log": [0.0001, 0.1]}, "width": {"int": [1, 30]}}',
     search_trials=6,
@@ -125,9 +153,9 @@ def run(arm: str, folder: Path, arguments: str = "", recipe: SearchRecipe = RECI
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
-    """Every arm, over the same trials."""
+    """Every arm, over the same trials, of which the first waits until as many run at a time as the arm has slots."""
     folder = tmp_path_factory.mktemp("search")
-    return {arm: run(arm, folder) for arm in COMPARED}
+    return {arm: run(arm, folder, f"--meet {folder}/{arm}-trials --together {SLOTS[arm]}") for arm in COMPARED}
 
 
 @pytest.mark.parametrize("arm", COMPARED)
@@ -149,9 +177,9 @@ def test_all_arms_have_the_same_configurations_in_the_same_order(ended: dict[str
     assert known["weights"][0] is None
 
 
-@pytest.mark.parametrize(("arm", "most"), [("baseline", 1), ("wide", 1), ("native", 2), ("ray", 2)])
+@pytest.mark.parametrize(("arm", "most"), SLOTS.items())
 def test_as_many_trials_run_at_a_time_as_the_arm_has_slots(ended: dict[str, Run], arm: str, most: int) -> None:
-    """And never more."""
+    """And never more. An arm with fewer would wait for ever."""
     trials = ended[arm].trials
     at_a_time = [sum(other.began <= each.began < other.ended for other in trials) for each in trials]
 
@@ -246,6 +274,34 @@ def test_stopping_trains_less_and_keeps_the_same_configurations(
     assert made.result.search.failed == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("arm", ["baseline", "ray"])
+def test_a_trial_that_was_stopped_has_not_failed_whatever_it_ends_with(tmp_path: Path, arm: str) -> None:
+    """Out of a `finally`: the search asked for that end, and goes on."""
+    recipe = replace(RECIPE, epochs=3, search_trials=4, search_scheduler="asha", metric_pattern="")
+    made = run(arm, tmp_path, "--end 3", recipe, OF_KERAS)
+
+    assert made.code == 0, made.printed
+    stopped = [trial for trial in made.trials if trial.state == "stopped"]
+    assert stopped
+    assert {trial.exit_code for trial in stopped} == {3}
+    assert {trial.state for trial in made.trials} == {"stopped", "finished"}
+
+
+@pytest.mark.slow
+def test_a_script_without_a_seed_did_no_other_work(tmp_path: Path) -> None:
+    """Its arms have other weights, by chance, and as many steps and parameters."""
+    recipe = replace(RECIPE, epochs=1, search_trials=2, metric_pattern="")
+    made = [run(arm, tmp_path, recipe=recipe, text=OF_KERAS) for arm in ("baseline", "native")]
+
+    assert [each.code for each in made] == [0, 0], made
+    known = of_results([each.result for each in made])
+    assert {"configurations": True, "epochs": True, "steps": True, "parameters": True} == {
+        item: value for item, (value, _) in known.items() if value is not None and item != "metric"
+    }
+    assert known["weights"][0] is None
+
+
 @pytest.mark.parametrize("arm", ["baseline", "native", RAY])
 def test_an_algorithm_chooses_its_own_configurations(tmp_path: Path, arm: str) -> None:
     """Optuna's TPE, in Tune by OptunaSearch."""
@@ -301,8 +357,8 @@ def test_a_killed_actor_is_a_trial_that_failed(tmp_path: Path) -> None:
         actor = below(running, "ray::ResourceTrainable")[0]
         script = [each for each in below(running, "train.py --lr") if each.pid != running.pid]
         actor.kill()
-        psutil.wait_procs(script, timeout=10)
-        assert running.wait(240) == 0
+        psutil.wait_procs(script, timeout=LONGEST_SECONDS)
+        assert running.wait(LONGEST_SECONDS) == 0
     finally:
         running.kill()
     search = read(tmp_path / "ray" / NAME).search
@@ -317,10 +373,10 @@ def test_a_killed_process_of_optuna_s_ends_the_run(tmp_path: Path) -> None:
     try:
         children = psutil.Process(running.pid).children(recursive=True)
         below(running, "--member 1")[0].kill()
-        assert running.wait(240) == 1
+        assert running.wait(LONGEST_SECONDS) == 1
     finally:
         running.kill()
-    _, alive = psutil.wait_procs(children, timeout=15)
+    _, alive = psutil.wait_procs(children, timeout=LONGEST_SECONDS)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
     assert not (tmp_path / "native" / NAME).exists()
 
@@ -332,9 +388,9 @@ def test_nothing_is_left_of_a_search_that_is_ended(tmp_path: Path, arm: str) -> 
     try:
         children = psutil.Process(running.pid).children(recursive=True)
         running.terminate()
-        running.wait(240)
+        running.wait(LONGEST_SECONDS)
     finally:
         running.kill()
-    _, alive = psutil.wait_procs(children, timeout=15)
+    _, alive = psutil.wait_procs(children, timeout=LONGEST_SECONDS)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
     assert not (tmp_path / arm / NAME).exists()

@@ -56,11 +56,12 @@ def start(
     *flags: str,
     recipe: SearchRecipe = RECIPE,
     inside: Path | None = None,
+    arguments: str = ARGUMENTS,
 ) -> subprocess.Popen[str]:
     """An arm's process in a pod of its own, whose files are in `folder`; it is started there, or inside another."""
     folder.mkdir(exist_ok=True)
     own = {entry.POD: "1", progress.ECHO: "1", "TRAINING_NODE": f"node-of-{folder.name}", "PYTHONPATH": str(PROJECT)}
-    recipe = replace(recipe, script="train.py", script_arguments=ARGUMENTS)
+    recipe = replace(recipe, script="train.py", script_arguments=arguments)
     command = [
         *(sys.executable, "-P", "-m", f"training.{arm}", "--no-bind-cpus", f"--result={folder / NAME}"),
         *recipe.flags(), *flags,
@@ -80,12 +81,11 @@ def addresses() -> list[str]:
 
 
 def start_members(folder: Path, packed: Path, recipe: SearchRecipe = RECIPE) -> list[subprocess.Popen[str]]:
-    """Two pods of Optuna's processes."""
+    """Two pods of Optuna's processes. No trial trains before each pod has one."""
+    together = f"{ARGUMENTS} --meet {folder}/trials --together 2"
     meeting, files = addresses(), {FILES: str(packed)}
-    return [
-        start("native", folder / f"pod-{rank}", {**Rendezvous(meeting, rank).variable(), **files}, recipe=recipe)
-        for rank in range(2)
-    ]
+    pods = {folder / f"pod-{rank}": {**Rendezvous(meeting, rank).variable(), **files} for rank in range(2)}
+    return [start("native", pod, variables, recipe=recipe, arguments=together) for pod, variables in pods.items()]
 
 
 def detail_of(result: TrainingResult) -> SearchDetail:
@@ -134,7 +134,7 @@ def test_a_pod_that_dies_leaves_no_result(tmp_path: Path, packed: Path) -> None:
     assert "signal 9" in printed
     assert members[0].returncode not in (0, None)
     assert not list(tmp_path.glob(f"*/{NAME}"))
-    _, alive = psutil.wait_procs([*below, *of_first], timeout=15)
+    _, alive = psutil.wait_procs([*below, *of_first], timeout=LONGEST_SECONDS)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
 
 
@@ -151,9 +151,33 @@ def test_stopping_and_an_algorithm_work_through_the_served_study(tmp_path: Path,
     assert search.finished + search.stopped == 6
 
 
+KEYS = """
+import sys, ray
+from ray.experimental.internal_kv import _internal_kv_list, _internal_kv_put
+ray.init(log_to_driver=False)
+for key in sys.argv[1:]:
+    _internal_kv_put(key, b"left")
+print(b" ".join(_internal_kv_list("ray-worth-it")).decode())
+"""
+"""Puts keys into the store of a Ray, and prints those that it then has of ours."""
+
+
+def keys(address: str, *more: str) -> list[str]:
+    """Ours in the store of a Ray, with those that are put there before."""
+    variables = {"RAY_ADDRESS": address, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+    command = [sys.executable, "-c", KEYS, *more]
+    done = subprocess.run(
+        command, env=os.environ | variables, stdout=subprocess.PIPE, text=True, check=True, timeout=LONGEST_SECONDS
+    )
+    return done.stdout.split()
+
+
 @contextmanager
-def on_ray(folder: Path, packed: Path, recipe: SearchRecipe = RECIPE) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """The driver of the arm ray on a head that is there before it, as a job of it; and the folder of its pod."""
+def on_ray(
+    folder: Path, packed: Path, recipe: SearchRecipe = RECIPE, left: str = ""
+) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """The driver of the arm ray on a head that is there before it, as a job of it; and the folder of its pod. `left`: a
+    key that an earlier search left in the head's store. In the end none of its keys is left."""
     pod, job = folder / "head", folder / "job"
     pod.mkdir()
     package.unpack(packed.read_bytes(), job)
@@ -163,11 +187,36 @@ def on_ray(folder: Path, packed: Path, recipe: SearchRecipe = RECIPE) -> Iterato
             execution_site.JOB_CONFIG: json.dumps({"runtime_env": {"working_dir": str(job)}}),
             SECRET_NAMES: "PASSWORD", "PASSWORD": PASSWORD,
         }  # fmt: skip
+        if left:
+            assert [left] == keys(address, left)
         driver = start("ray", pod, variables, "--address=auto", recipe=recipe, inside=job)
         try:
             yield driver, pod
         finally:
             driver.kill()
+        assert [] == keys(address)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_search_that_is_ended_leaves_nothing_in_ray_s_store(
+    tmp_path: Path, packed: Path, number: signal.Signals
+) -> None:
+    """Nor what one before left there whose driver was killed; Ray's pods outlive both."""
+    recipe = replace(RECIPE, epochs=2000, search_algorithm="tpe")
+    with on_ray(tmp_path, packed, recipe, left="ray-worth-it/search-before/number/0") as (driver, pod):
+        while not list(_actors_of(pod)):
+            assert driver.poll() is None, driver.communicate()[0]
+        (of_tune,) = (
+            each
+            for each in psutil.Process(driver.pid).children(recursive=True)
+            if "training.workloads.search.driver" in each.cmdline()
+        )
+        of_tune.send_signal(number)
+        printed = driver.communicate(timeout=LONGEST_SECONDS)[0]
+
+    assert driver.returncode == 1, printed[-4000:]
+    assert not list(pod.glob(NAME))
 
 
 @pytest.mark.slow
