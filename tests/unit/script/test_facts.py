@@ -21,18 +21,29 @@ from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.observations import Observation, parse
 from training.workloads.script.recognise import recognise
+from training.workloads.script.work_items import ITEMS, Known
 
 ROWS = 256
 
 
 def one_optimizer(**more: Any) -> dict[str, Any]:
     """As a rank writes it."""
-    return {"settings": ["momentum=0.9"], "steps": 4, "mostBetween": 1, "rounds": 4, "rates": [[1e-3, 1e-3]]} | more
+    return {
+        "settings": ["momentum=0.9"], "steps": 4, "mostBetween": 1, "rounds": 4, "rates": [[1e-3, 1e-3, 1e-3]],
+    } | more  # fmt: skip
 
 
 def entered(numbers: int, **more: Any) -> dict[str, Any]:
     """What entered the first module of a rank."""
-    return {"types": ["float32"], "numbers": numbers, "autocast": ["off"]} | more
+    return {"types": ["float32"], "numbers": numbers, "sizes": [], "autocast": ["off"]} | more
+
+
+def trained(always: int, **more: Any) -> dict[str, Any]:
+    """Numbers of a rank's parameters that had gradients."""
+    return {
+        "always": always, "atFirst": 0, "later": 0, "atTimes": 0, "seldom": 0, "phaseShare": 0.0, "share": 1.0,
+        "shareError": 0.0,
+    } | more  # fmt: skip
 
 
 def packed(rows: Iterable[int]) -> str:
@@ -59,7 +70,8 @@ def rank(
     """
     taken = rows if rows is not None else range(number, ROWS, world)
     work: dict[str, Any] = {
-        "optimizers": [one_optimizer(steps=steps)], "digests": {}, "parameters": "100 float32", "trained": ["100"],
+        "optimizers": [one_optimizer(steps=steps)], "digests": {}, "joins": [], "parameters": "100 float32",
+        "trained": trained(100), "schedules": [], "ratesByHand": False,
         "inputs": entered(10 * batch * steps), "varies": False, "evaluates": False, "noInput": "",
         "boosterParameters": None, "rounds": None,
     }  # fmt: skip
@@ -96,7 +108,7 @@ GOOD = arm(rank(0, 2), rank(1, 2))
 BASELINE = arm(rank(0, 1, batch=64), name="baseline", expected=1)
 
 
-def items(**arms: ArmFacts) -> dict[str, same_work.Known]:
+def items(**arms: ArmFacts) -> dict[str, Known]:
     """What these arms have in common, item by item."""
     return same_work.compare({name: one.work for name, one in arms.items()})
 
@@ -133,7 +145,7 @@ def test_every_item_of_the_list_is_looked_at() -> None:
     """Of PyTorch; what boosters alone have is not."""
     of_boosters = {"rounds", "boosterParameters"}
 
-    assert {item.name for item in same_work.ITEMS} - of_boosters == items(baseline=BASELINE, native=GOOD).keys()
+    assert {item.name for item in ITEMS} - of_boosters == items(baseline=BASELINE, native=GOOD).keys()
 
 
 @pytest.mark.parametrize(
@@ -148,13 +160,11 @@ def test_every_item_of_the_list_is_looked_at() -> None:
         ("input", {"did": {"evaluates": True}}),
         ("autocast", {"did": {"inputs": entered(1280, autocast=["bfloat16"])}}),
         ("parameters", {"did": {"parameters": "50 float32"}}),
-        ("trained", {"did": {"trained": ["50"]}}),
-        ("trained", {"did": {"trained": ["100", "50"]}}),
+        ("trained", {"did": {"trained": trained(50)}}),
         ("hyperparameters", {"did": {"optimizers": [one_optimizer(settings=["momentum=0.5"])]}}),
-        ("hyperparameters", {"did": {"optimizers": [one_optimizer(settings=["momentum=0.9", "momentum=0.5"])]}}),
-        ("learningRate", {"did": {"optimizers": [one_optimizer(rates=[[2e-3, 2e-3]])]}}),
-        ("learningRate", {"did": {"optimizers": [one_optimizer(rates=[[1e-3, 5e-4]])]}}),
-        ("learningRate", {"did": {"optimizers": [one_optimizer(rates=[[1e-3, 1e-3], [1e-4, 1e-4]])]}}),
+        ("learningRate", {"did": {"optimizers": [one_optimizer(rates=[[2e-3, 2e-3, 2e-3]])]}}),
+        ("learningRate", {"did": {"optimizers": [one_optimizer(rates=[[1e-3, 1e-3, 5e-4]])]}}),
+        ("learningRate", {"did": {"optimizers": [one_optimizer(rates=[[1e-3, 1e-3, 1e-3], [1e-4, 1e-4, 1e-4]])]}}),
         ("optimizers", {"did": {"optimizers": [one_optimizer(steps=2)]}}),
         ("validation", {"validations": 1}),
     ],
@@ -294,7 +304,7 @@ def test_steps_of_an_optimizer_that_are_not_known_are_not_equal() -> None:
     )
 
 
-@pytest.mark.parametrize("item", [each.name for each in same_work.ITEMS])
+@pytest.mark.parametrize("item", [each.name for each in ITEMS])
 def test_what_is_not_known_of_an_item_wins(item: str) -> None:
     """Whatever text an arm has of it besides: two that are equal where nobody could look are not known to be."""
     alone, several = (replace(one, items={item: "1", **one.items}) for one in (BASELINE.work, GOOD.work))
@@ -330,7 +340,7 @@ def test_reports_that_take_the_time_of_the_steps_are_named() -> None:
 def test_another_argument_on_one_rank() -> None:
     """Its batch, its learning rate, or its seed: rows a step, the rate of one rank, shared rows."""
     batch = arm(rank(0, 2), rank(1, 2, batch=16))
-    rate = arm(rank(0, 2), rank(1, 2, did={"optimizers": [one_optimizer(rates=[[2e-3, 2e-3]])]}))
+    rate = arm(rank(0, 2), rank(1, 2, did={"optimizers": [one_optimizer(rates=[[2e-3, 2e-3, 2e-3]])]}))
     seed = arm(rank(0, 2, rows=range(128)), rank(1, 2, rows=range(64, 192)))
 
     assert {"rowsPerStep", "input"} == differs(baseline=BASELINE, native=batch)

@@ -246,7 +246,9 @@ def other(**work: Any) -> Seen:
         (other(parameters="50 float32"), "parameters"),
         (
             other(
-                optimizers=(Optimizer(steps=STEPS, most_between=1, rounds=STEPS, rates=((2e-3, 1e-3),), settings=()),)
+                optimizers=(
+                    Optimizer(steps=STEPS, most_between=1, rounds=STEPS, rates=((2e-3, 2e-3, 1e-3),), settings=()),
+                )
             ),
             "learningRate",
         ),

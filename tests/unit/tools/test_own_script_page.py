@@ -4,8 +4,10 @@ import re
 from dataclasses import fields
 
 from compare.why import ArmWhy, Cause, Distribution, Effect, Why
+from tests.script.adversaries.table import BEYOND, CASES
 from tools.docs import same_work_table
 from training.contract.recipe import camel
+from training.workloads.script.work_items import ITEMS
 
 OF_WHY = {"the file": Why, "an arm": ArmWhy, "an effect": Effect, "a cause": Cause, "a distribution": Distribution}
 
@@ -15,6 +17,21 @@ def test_the_docs_have_the_list() -> None:
     page = same_work_table.PATH.read_text(encoding="utf-8")
 
     assert page == same_work_table.in_page(page)
+
+
+def test_every_error_names_scripts_that_are_tried() -> None:
+    """A correct one is accused of nothing, and says so of that item where its claim is lower."""
+    outcomes = {case.name: case for case in (*CASES, *BEYOND)}
+
+    for item in ITEMS:
+        assert item.right
+        assert item.wrong
+        for name in re.findall(r"`((?:right|wrong|beyond)/\w+)`", f"{item.right} {item.wrong}"):
+            assert name in outcomes
+            if name.startswith("right/"):
+                assert "not comparable" not in outcomes[name].outcomes
+            if name.startswith("right/") and "same work" not in outcomes[name].outcomes:
+                assert item.name in outcomes[name].items
 
 
 def test_the_docs_have_every_key_of_why_json() -> None:

@@ -6,7 +6,8 @@ from typing import TypeVar
 
 from training.workloads.script import ranks_work
 from training.workloads.script.observations import RLLIB, Observation
-from training.workloads.script.same_work import ArmWork, Known, disjoint
+from training.workloads.script.same_work import disjoint
+from training.workloads.script.work_items import ArmWork, Known
 
 T = TypeVar("T")
 
@@ -92,7 +93,7 @@ def _problem(expected: int, seen: Sequence[Observation]) -> str:
         )
     if expected > 1 and all(observation.world == 1 for observation in seen):
         return f"{expected} processes trained, each alone: none of them joined the others"
-    if len(lengths) > 1:
+    if len(lengths) > 1 and not ranks_work.are_uneven(seen):
         return f"ranks made different numbers of steps: {', '.join(map(str, lengths))}"
     return ""
 

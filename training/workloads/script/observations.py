@@ -50,10 +50,48 @@ class Optimizer:
     """The most of its steps between two that count."""
     rounds: int
     """Steps that count, from its first to its last."""
-    rates: tuple[tuple[float, float], ...]
-    """Highest and mean learning rate of each of its groups."""
+    rates: tuple[tuple[float, float, float], ...]
+    """First, highest and mean learning rate of each of its groups."""
     settings: tuple[str, ...]
     """Other settings that decide a step of it, one after another."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """A schedule that set learning rates."""
+
+    rule: str
+    """Its class, constants, and how often it stepped."""
+    follows: str
+    """`metric`, `steps`, or "" if that is not known."""
+    even: bool
+    """True if as many steps of its optimizer lay between any two of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """Numbers of the parameters that had a gradient in a step."""
+
+    always: int
+    at_first: int
+    """In a first phase of the run alone."""
+    later: int
+    """From a later step on."""
+    at_times: int
+    """In some steps, and not in others between these."""
+    seldom: int
+    """In so few steps that another run may have none by chance; also counted by one of the kinds above."""
+    phase_share: float
+    """Mean share of the steps in which those with a phase had one; 0 without any."""
+    share: float
+    """Mean share that had one in a step."""
+    share_error: float
+    """Standard error of that mean."""
+
+    @property
+    def ever(self) -> int:
+        """Numbers that had one in any step."""
+        return self.always + self.at_first + self.later + self.at_times
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +101,8 @@ class Inputs:
     types: tuple[str, ...]
     numbers: int
     """Numbers in all, from the second step on."""
+    sizes: tuple[int, ...]
+    """Numbers that entered at a time, each once."""
     varies: bool
     """True if the amount varied, other than at the end of an epoch, or a step called the model as it liked."""
     autocast: tuple[str, ...]
@@ -92,12 +132,17 @@ class RankWork:
     optimizers: tuple[Optimizer, ...]
     more_optimizers: int
     """Others that stepped, of which nothing is known."""
-    digests: dict[int, str]
-    """Digests of the weights, by the number of steps before them."""
+    schedules: tuple[Schedule, ...]
+    rates_by_hand: bool
+    """True if something else than the schedules set a learning rate."""
+    digests: dict[tuple[int, int], str]
+    """Digests of the weights, by the Joins that had ended, and the steps since the last one."""
+    joins: tuple[int, ...]
+    """Steps before the end of each Join, within which ranks may make different numbers of steps."""
     parameters: str | None
     """Number and type of the parameters: `17154 float32`."""
-    trained: tuple[str, ...]
-    """Numbers of them that had a gradient, one after another."""
+    trained: Trained | None
+    """None where no step was looked at."""
     inputs: Inputs | None
     """Input of the first module that has parameters; None where that was not seen."""
     no_input: str
@@ -253,10 +298,13 @@ class Observation:
     def rows_per_step(self) -> float | None:
         """The median over steps, so that a loader that draws ahead or a short last batch counts nothing; None where
         most steps had nothing delivered."""
-        if not self.step_rows:
-            return None
-        counted = [after - before for before, after in zip((0, *self.step_rows), self.step_rows, strict=False)]
-        return statistics.median(counted) or None
+        return statistics.median(self.rows_of_steps) or None if self.step_rows else None
+
+    @property
+    def rows_of_steps(self) -> list[int]:
+        """Rows that were delivered for each step; none where they are not counted."""
+        rows = self.step_rows or ()
+        return [after - before for before, after in zip((0, *rows), rows, strict=False)]
 
 
 def cpus_at_work(thread_cpus: Sequence[tuple[Sequence[int], float]]) -> tuple[int, ...]:
@@ -390,15 +438,20 @@ def _work(data: dict[str, Any]) -> RankWork:
                 steps=optimizer["steps"],
                 most_between=optimizer["mostBetween"],
                 rounds=optimizer["rounds"],
-                rates=tuple((highest, mean) for highest, mean in optimizer["rates"]),
+                rates=tuple((first, highest, mean) for first, highest, mean in optimizer["rates"]),
                 settings=tuple(optimizer["settings"]),
             )
             for optimizer in data["optimizers"]
         ),
         more_optimizers=data.get("moreOptimizers", 0),
-        digests={int(steps): digest for steps, digest in data["digests"].items()},
+        schedules=tuple(Schedule(rule=rule, follows=follows, even=even) for rule, follows, even in data["schedules"]),
+        rates_by_hand=data["ratesByHand"],
+        digests={_place(at): digest for at, digest in data["digests"].items()},
+        joins=tuple(data["joins"]),
         parameters=data["parameters"],
-        trained=tuple(data["trained"]),
+        trained=Trained(**{each.name: data["trained"][camel(each.name)] for each in fields(Trained)})
+        if data["trained"]
+        else None,
         inputs=_inputs(data) if data["inputs"] else None,
         no_input=data["noInput"],
         booster_parameters=data["boosterParameters"],
@@ -406,11 +459,17 @@ def _work(data: dict[str, Any]) -> RankWork:
     )
 
 
+def _place(at: str) -> tuple[int, int]:
+    joins, _, steps = at.rpartition(":")
+    return int(joins or 0), int(steps)
+
+
 def _inputs(data: dict[str, Any]) -> Inputs:
     mode, seen = " in evaluation" if data["evaluates"] else "", data["inputs"]
     return Inputs(
         types=tuple(f"{kind}{mode}" for kind in seen["types"]),
         numbers=seen["numbers"],
+        sizes=tuple(seen["sizes"]),
         varies=data["varies"],
         autocast=tuple(seen["autocast"]),
     )

@@ -5,8 +5,8 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from training.workloads.script.observations import BOOSTERS, RLLIB, MarkedPass, Observation
-from training.workloads.script.same_work import EQUAL, ArmWork
+from training.workloads.script.observations import BOOSTERS, RLLIB, MarkedPass, Observation, Trained
+from training.workloads.script.work_items import EQUAL, ArmWork
 
 APART = 1.0
 """Times as many steps of another optimizer lie between two that count as on average, and one more: else it goes its own
@@ -36,7 +36,8 @@ def _steps(seen: Sequence[Observation]) -> Part:
     first = seen[0]
     if first.framework == RLLIB:
         return {}, {"steps": "how many iterations a run takes follows from what its runners sampled"}
-    items = {"steps": str(min(len(observation.step_ends) for observation in seen))}
+    lengths = [len(observation.step_ends) for observation in seen]
+    items = {"steps": str(max(lengths) if are_uneven(seen) else min(lengths))}
     if first.ended_early:
         items["endedEarly"] = "yes"
     elif first.has_whole_epochs:
@@ -49,6 +50,14 @@ def _steps(seen: Sequence[Observation]) -> Part:
         return items, {"optimizers": why}
     items["optimizers"] = _and_so_on(" + ", (str(observation.steps) for observation in first.work.optimizers))
     return items, {}
+
+
+def are_uneven(seen: Sequence[Observation]) -> bool:
+    """Return whether ranks made different numbers of steps within Joins alone, where the last one steps for all."""
+    joins = {len(observation.work.joins) for observation in seen}
+    if len(joins) > 1 or joins == {0}:
+        return False
+    return len({len(observation.step_ends) - observation.work.joins[-1] for observation in seen}) == 1
 
 
 def _apart(observation: Observation) -> str:
@@ -80,6 +89,9 @@ def _rows(seen: Sequence[Observation]) -> Part:
         )
         return {}, {"rowsPerStep": why, "rows": why}
     items = {"rowsPerStep": _text(sum(rows for rows in counted if rows))}
+    items["largestStep"] = str(sum(max(observation.rows_of_steps) for observation in seen))
+    if all(len(set(observation.rows_of_steps)) > 1 for observation in seen):
+        items["rowsPerStepVary"] = "yes"
     in_all, of_epoch = [observation.rows for observation in seen], [observation.epoch_rows for observation in seen]
     unknown = {} if None not in in_all else {"rows": SEVERAL}
     if not unknown:
@@ -100,7 +112,8 @@ def _which_rows(seen: Sequence[Observation]) -> Part:
         return {}, {"rowsDisjoint": "rows have no numbers that all ranks share"}
     if not all(observation.rows_of_all_steps for observation in seen):
         return {}, {"rowsDisjoint": SEVERAL}
-    if len({tuple(each.start for each in marked) for marked in of_ranks}) > 1:
+    starts = zip(seen, of_ranks, strict=True)
+    if len({tuple(_since_join(rank, each.start) for each in marked) for rank, marked in starts}) > 1:
         return {}, {"rowsDisjoint": "ranks begin their passes over the data set at different steps"}
     items = dict[str, str]()
     contents = {observation.dataset_identity for observation in seen}
@@ -115,6 +128,12 @@ def _which_rows(seen: Sequence[Observation]) -> Part:
     if any(each.drawn - each.delivered > DRAWN_AGAIN * each.drawn for ranks in together for each in ranks):
         items["drawnAgain"] = "yes"
     return items, {}
+
+
+def _since_join(observation: Observation, step: int) -> tuple[int, int]:
+    """Return how many Joins had ended by a step, and how many steps before it the last one had."""
+    ended = [end for end in observation.work.joins if end <= step]
+    return len(ended), step - (ended[-1] if ended else 0)
 
 
 def _shared_of_pass(ranks: Sequence[MarkedPass], dataset_rows: int, batch: float) -> int:
@@ -152,16 +171,38 @@ def _model(seen: Sequence[Observation]) -> Part:
     """Parameters, which of them were trained, and what entered the first module."""
     items, unknown = dict[str, str](), dict[str, str]()
     if seen[0].framework not in (*BOOSTERS, RLLIB):
-        of_ranks = {(observation.work.parameters, observation.work.trained) for observation in seen}
-        parameters, trained = of_ranks.pop()
-        if of_ranks or parameters is None:
+        parameters = {observation.work.parameters for observation in seen}
+        trained = [observation.work.trained for observation in seen if observation.work.trained]
+        if len(parameters) > 1 or None in parameters or len(trained) < len(seen):
             unknown |= dict.fromkeys(("parameters", "trained"), "ranks hold parts of the weights")
         else:
-            items |= {"parameters": parameters, "trained": ", then ".join(trained)}
+            items["parameters"] = str(*parameters)
+            if len({each.ever for each in trained}) == 1:
+                items |= _trained(trained[0])
+            else:
+                unknown["trained"] = "each rank has gradients of other parameters"
     if seen[0].framework in ("torch", *BOOSTERS):
         known, missing = _inputs(seen)
         items, unknown = items | known, unknown | missing
     return items, unknown
+
+
+def _trained(trained: Trained) -> dict[str, str]:
+    """Return how many numbers ever had a gradient, and which of them not always."""
+    phases = {"atFirst": trained.at_first, "later": trained.later, "atTimes": trained.at_times}
+    words = {"atFirst": "at first only", "later": "later only", "atTimes": "now and then"}
+    some = "".join(f", of them {number} {words[phase]}" for phase, number in phases.items() if number)
+    facts = {
+        "trainedEver": trained.ever,
+        "trainedAtTimes": trained.at_times,
+        "trainedSeldom": trained.seldom,
+        "trainedWhen": f"{trained.ever}{some} ({trained.share:.0%} in a step)",
+        "trainedPhaseShare": repr(trained.phase_share),
+        "trainedPhases": f"{trained.at_first}, {trained.later}",
+        "trainedShare": repr(trained.share),
+        "trainedShareError": repr(trained.share_error),
+    }
+    return {"trained": f"{trained.ever}{some}"} | {name: str(fact) for name, fact in facts.items()}
 
 
 def _inputs(seen: Sequence[Observation]) -> Part:
@@ -174,6 +215,8 @@ def _inputs(seen: Sequence[Observation]) -> Part:
         items["inputNumbers"] = str(sum(each.numbers for each in inputs))
         items["autocast"] = " + ".join(sorted({kind for each in inputs for kind in each.autocast}))
         items |= {"inputVaries": "yes"} if any(each.varies for each in inputs) else {}
+        items["inputLargest"] = str(sum(max(each.sizes, default=0) for each in inputs))
+        items |= {"inputSizes": "several"} if all(len(each.sizes) > 1 for each in inputs) else {}
     else:
         items["input"] = f"{inputs[0].numbers} features"
     return items, {}
@@ -186,14 +229,17 @@ def _weights(seen: Sequence[Observation]) -> Part:
 
 def _learning(seen: Sequence[Observation]) -> Part:
     """Learning rates to six digits: what a schedule computes in another order is the same."""
-    rates = dict.fromkeys(_rates(observation) for observation in seen)
-    items = {"learningRate": " and ".join(rates)} if all(rates) else {}
+    rates = [_rates(observation) for observation in seen]
+    items = {"learningRate": _each_once(rates)} if all(rates) else {}
+    items |= _rules(seen) if items else {}
     if seen[0].framework == "torch":
-        items["hyperparameters"] = " and ".join(
-            dict.fromkeys(
-                _and_so_on(" | ", (", then ".join(each.settings) for each in observation.work.optimizers))
-                for observation in seen
-            )
+        items["hyperparameters"] = _each_once(
+            _and_so_on(" | ", (", then ".join(each.settings) for each in observation.work.optimizers))
+            for observation in seen
+        )
+        items["firstSettings"] = _each_once(
+            _and_so_on(" | ", ("".join(each.settings[:1]) for each in observation.work.optimizers))
+            for observation in seen
         )
     if seen[0].framework not in (*BOOSTERS, RLLIB):
         items["validation"] = str(max(observation.validations for observation in seen))
@@ -206,9 +252,32 @@ def _rates(observation: Observation) -> str:
         ", ",
         (
             f"{highest:.6g}" if f"{highest:.6g}" == f"{mean:.6g}" else f"{highest:.6g} (mean {mean:.6g})"
-            for highest, mean in groups
+            for _, highest, mean in groups
         ),
     )
+
+
+def _rules(seen: Sequence[Observation]) -> dict[str, str]:
+    """Return the first, highest and mean rates of every group, and what set them: schedules that follow a metric, or
+    steps alone, nothing at all, or what is not known."""
+    of_ranks = [[rates for each in observation.work.optimizers for rates in each.rates] for observation in seen]
+    items = {
+        name: _each_once(_and_so_on(", ", (f"{rates[place]:.6g}" for rates in groups)) for groups in of_ranks)
+        for place, name in enumerate(("firstRates", "highestRates", "meanRates"))
+    }
+    schedules = [schedule for observation in seen for schedule in observation.work.schedules]
+    if any(observation.work.rates_by_hand for observation in seen) or not all(
+        schedule.follows and schedule.even for schedule in schedules
+    ):
+        return items
+    if seen[0].framework != "torch":
+        return items
+    follows = {schedule.follows for schedule in schedules}
+    items["ratesFollow"] = "metric" if "metric" in follows else "steps"
+    items["rateRules"] = _each_once(
+        _and_so_on(" + ", sorted(schedule.rule for schedule in observation.work.schedules)) for observation in seen
+    )
+    return items
 
 
 def _training_arguments(seen: Sequence[Observation]) -> Part:
@@ -216,9 +285,7 @@ def _training_arguments(seen: Sequence[Observation]) -> Part:
     items = {} if seen[0].work.rounds is None else {"rounds": str(seen[0].work.rounds)}
     if seen[0].framework not in BOOSTERS:
         return items, {}
-    items["boosterParameters"] = " and ".join(
-        dict.fromkeys(observation.work.booster_parameters or "" for observation in seen)
-    )
+    items["boosterParameters"] = _each_once(observation.work.booster_parameters or "" for observation in seen)
     unknown = {"rowsDisjoint": "a DMatrix or Dataset has no numbers of its rows"} if len(seen) > 1 else {}
     return items, unknown
 
@@ -228,9 +295,15 @@ def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
     if len(seen) == 1:
         return True, ""
     common_steps = set.intersection(*(set(observation.work.digests) for observation in seen))
-    apart = [step for step in sorted(common_steps) if len({observation.work.digests[step] for observation in seen}) > 1]
+    apart = [at for at in sorted(common_steps) if len({observation.work.digests[at] for observation in seen}) > 1]
     if apart:
-        return False, f"weights DIFFER between ranks after step {apart[0]}: gradients are not synchronised"
+        joins, steps = apart[0]
+        what = (
+            f"gradients DIFFER between ranks after Join {joins} and"
+            if joins and steps
+            else "weights DIFFER between ranks after"
+        )
+        return False, f"{what} step {steps}: gradients are not synchronised"
     last = [observation.weights for observation in seen]
     if None in last:
         return None, next(
@@ -240,6 +313,11 @@ def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
     if len(set(last)) > 1:
         return False, "weights DIFFER between ranks: gradients are not synchronised"
     return True, EQUAL
+
+
+def _each_once(texts: Iterable[str]) -> str:
+    """Return the texts of ranks, each once."""
+    return " and ".join(dict.fromkeys(texts))
 
 
 def _text(rows: float) -> str:

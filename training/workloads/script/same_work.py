@@ -1,16 +1,15 @@
-"""Defines the same work: the list that claim A rests on, and the comparison of arms by it. Pure.
+"""Compares arms by the list that claim A rests on. Pure.
 
 An item that differs between arms makes them not comparable. One that is not known leaves a lower claim. What an arm did
 is text, item by item, so that it can stand in its result; `docs/own-script.md` has the table of ITEMS.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from training.contract.result import TrainingResult
+from training.workloads.script.work_by_rule import BY_RULE, compare_text, differ, equal, may_follow, times_ranks
+from training.workloads.script.work_items import EQUAL, ITEMS, ArmWork, Item, Known
 
-Known = tuple[bool | None, str]
-"""True, False or None where it can't be known; and why, in words."""
 WEAK = (
     "weak scaling: each worker has as many rows a step as one process alone, so N workers take N times as many rows "
     "for each update of the weights. To give every arm the same batch, divide it by the number of workers, as in "
@@ -23,150 +22,14 @@ SAME_ROWS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Item:
-    """One thing that arms have in common when they do the same work."""
-
-    name: str
-    title: str
-    torch: str
-    """Way in which it is observed of PyTorch; "" if it is not."""
-    keras: str = ""
-    boosters: str = ""
-    facts: tuple[str, ...] = ()
-    """Facts by which it is compared, if an arm alone does not show it."""
-
-
-ITEMS = (
-    Item(
-        name="steps",
-        title="steps of the run",
-        torch="of the first optimizer that steps, and of those that take its place with an epoch, a fold or a phase; "
-        "of several that step in turns the steps of one count",
-        keras="batches of `fit`",
-        boosters="rounds",
-    ),
-    Item(
-        name="optimizers",
-        title="steps of every optimizer",
-        torch="of each; unknown if one steps while none of its steps counts",
-    ),
-    Item(
-        name="rowsPerStep",
-        title="rows a step, over all ranks",
-        torch="counted when a DataLoader delivers them, while gradients are on",
-        keras="as `fit` was told; not counted",
-        boosters="as each rank's DMatrix or Dataset counts them",
-    ),
-    Item(
-        name="rows",
-        title="rows of the run and of an epoch, but for padding",
-        torch="likewise; an epoch ends where the iterator of its DataLoader does",
-        boosters="likewise",
-    ),
-    Item(
-        name="rowsDisjoint",
-        title="no row on two ranks",
-        torch="row numbers in the first pass, in the latest of the passes 2, 4, 8, … and in the last one, also through "
-        "`Subset`; in every other one whether ranks had all the same; if all ranks read the same data set. That is "
-        "recognised by its attributes (arrays, lists, tables, numbers), or by its own fingerprint",
-        facts=("sharedRows", "sameDataSet", "drawnAgain"),
-    ),
-    Item(
-        name="input",
-        title="what enters the first module that has parameters",
-        torch="how many numbers over all ranks, from the second step on, and their type; if rows vary in size, arms "
-        "may differ by a factor of up to 1.5",
-        boosters="number of features",
-    ),
-    Item(name="autocast", title="autocast", torch="when that module is called"),
-    Item(
-        name="parameters",
-        title="parameters: how many, of which type",
-        torch="of all optimizers, one model after another",
-        keras="of the model",
-    ),
-    Item(
-        name="trained",
-        title="parameters that get a gradient",
-        torch="after steps 1, 2, 4, 8, … of the run and of each optimizer",
-        keras="trainable ones",
-    ),
-    Item(
-        name="weights",
-        title="weights equal on all ranks",
-        torch="after steps 1, 2, 4, 8, … of the run and of each optimizer, at the end of each epoch and at the end",
-        keras="likewise",
-        boosters="the trees, at the end",
-    ),
-    Item(
-        name="learningRate",
-        title="learning rate: highest and mean over the steps",
-        torch="of every parameter group of every optimizer",
-        keras="of the model's optimizer",
-        boosters="as `train` was told",
-    ),
-    Item(
-        name="hyperparameters",
-        title="what else decides a step",
-        torch="numbers of every parameter group, such as momentum and weight decay, after its steps 1, 2, 4, 8, …",
-    ),
-    Item(
-        name="validation",
-        title="validations",
-        torch="passes over a DataLoader without a training step",
-        keras="of `fit`",
-    ),
-    Item(
-        name="rounds",
-        title="rounds or epochs that were asked for",
-        torch="",
-        keras="as `fit` was told",
-        boosters="as `train` was told",
-    ),
-    Item(
-        name="boosterParameters",
-        title="parameters of the trees",
-        torch="",
-        boosters="all that `train` was given, except threads and addresses",
-    ),
-)
-"""Items in the order in which they are printed."""
 FOLLOW_STEPS = ("optimizers", "input", "trained", "learningRate", "hyperparameters", "validation")
 """Items that say nothing of arms that made other numbers of steps."""
 FOLLOW_BATCH = ("rows", "input", "learningRate", "optimizers")
 """Items that are not compared for arms whose batch grows with their ranks."""
-EQUAL = "weights equal on all ranks"
 MOST_PADDING = 1.5
 """Times as many numbers enter where rows of text are filled up to the longest of a larger batch."""
 NEAR = 0.1
 """Part of the rows by which runs may differ whose epochs are not known: a script reads ahead."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ArmWork:
-    """The work of one arm, as text and by name, so that it can stand in a result."""
-
-    ranks: int
-    items: Mapping[str, str]
-    """Items that are known, and facts that they are compared by (`epochs`, `rowsPerEpoch`, `endedEarly`,
-    `stepOfAllRows`, those of ITEMS); what does not concern a framework is absent."""
-    unknown: Mapping[str, str] = field(default_factory=dict)
-    """Items that are not known, and why."""
-
-    def number(self, name: str) -> float | None:
-        """One of them as a number."""
-        return float(self.items[name]) if name in self.items else None
-
-    @property
-    def epochs(self) -> float | None:
-        """Whole ones; None where it made none, or they are not known."""
-        return self.number("epochs")
-
-    @property
-    def one_step_epochs(self) -> bool:
-        """Return whether a step goes over all rows."""
-        return "stepOfAllRows" in self.items
 
 
 def compare(arms: Mapping[str, ArmWork]) -> dict[str, Known]:
@@ -214,20 +77,7 @@ def _compared(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known:
     by_the_batch = {"steps": _steps, "rowsPerStep": _rows_per_step}
     if item.name in by_the_batch:
         return by_the_batch[item.name](item, arms, weak)
-    return _input(item, arms) if item.name == "input" else _text(item, arms)
-
-
-def _text(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    return _equal(item, arms) if len({arm.items[item.name] for arm in arms.values()}) == 1 else _differ(item, arms)
-
-
-def _equal(item: Item, arms: Mapping[str, ArmWork], but: str = "") -> Known:
-    return True, f"{item.title}: equal in {'all arms' if len(arms) > 1 else next(iter(arms))}{but}"
-
-
-def _differ(item: Item, arms: Mapping[str, ArmWork], fact: str = "", because: str = "") -> Known:
-    by_arm = ", ".join(f"{name} {arm.items.get(fact or item.name, 'unknown')}" for name, arm in arms.items())
-    return False, f"{item.title} DIFFER: {by_arm}{because}"
+    return {"input": _input, **BY_RULE}.get(item.name, compare_text)(item, arms)
 
 
 def _steps(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known:
@@ -239,13 +89,14 @@ def _steps(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known:
         what = "rounds" if None not in rounds else "epochs"
         return (
             None,
-            f"the arms trained different numbers of {what}: {_differ(item, arms, 'epochs')[1].partition(': ')[2]}",
+            f"the arms trained different numbers of {what}: {differ(item, arms, 'epochs')[1].partition(': ')[2]}",
         )
     if weak or len({arm.items["steps"] for arm in arms.values()}) == 1:
-        return _equal(item, arms)
+        return equal(item, arms)
     if None not in epochs:
-        return None, _differ(item, arms, because=" in as many epochs")[1]
-    return _differ(item, arms)
+        return None, differ(item, arms, because=" in as many epochs")[1]
+    steps = [arm.number(item.name) or 0.0 for arm in arms.values()]
+    return compare_text(item, arms) if times_ranks(arms, steps) else may_follow(item, arms)
 
 
 def _rows_per_step(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known:
@@ -254,11 +105,15 @@ def _rows_per_step(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known
     if weak:
         return None, SAME_ROWS if share_rows(arms) else WEAK
     if max(rows) == min(rows) or (of_all and max(rows) - min(rows) < ranks):
-        return _equal(item, arms)
+        return equal(item, arms)
     if max(rows) - min(rows) < ranks:
-        return None, _differ(item, arms, because=": the workers do not divide the batch")[1]
+        return None, differ(item, arms, because=": the workers do not divide the batch")[1]
+    if len({arm.items.get("largestStep") for arm in arms.values()}) == 1 and all(
+        "rowsPerStepVary" in arm.items for arm in arms.values()
+    ):
+        return may_follow(item, arms)
     because = ": every rank trains on all rows" if of_all and max(rows) == ranks * min(rows) else ""
-    return _differ(item, arms, because=because)
+    return differ(item, arms, because=because)
 
 
 def _rows(item: Item, arms: Mapping[str, ArmWork]) -> Known:
@@ -269,7 +124,8 @@ def _rows(item: Item, arms: Mapping[str, ArmWork]) -> Known:
     why = next((arm.unknown[item.name] for arm in arms.values() if item.name in arm.unknown), "")
     if why:
         return None, f"{item.title}: not known ({why})"
-    by_epoch = all(arm.epochs is not None or "endedEarly" in arm.items for arm in arms.values())
+    other_steps = len({arm.items.get("steps") for arm in arms.values()}) > 1
+    by_epoch = other_steps or all(arm.epochs is not None or "endedEarly" in arm.items for arm in arms.values())
     fact = "rowsPerEpoch" if by_epoch else item.name
     rows = [number for number in (arm.number(fact) for arm in arms.values()) if number is not None]
     if len(rows) < len(arms):
@@ -280,26 +136,30 @@ def _rows(item: Item, arms: Mapping[str, ArmWork]) -> Known:
     of_all = any(arm.one_step_epochs for arm in arms.values())
     allowed = max(arm.ranks for arm in arms.values()) - 1 if of_all else max(0.0, batch - 1)
     if max(rows) - min(rows) <= allowed:
-        return _equal(item, arms)
+        return equal(item, arms)
     if not by_epoch and max(rows) - min(rows) <= NEAR * max(rows):
-        return None, _differ(item, arms, fact, ": some may have been read ahead")[1]
-    return _differ(item, arms, fact)
+        return None, differ(item, arms, fact, ": some may have been read ahead")[1]
+    return differ(item, arms, fact)
 
 
 def _input(item: Item, arms: Mapping[str, ArmWork]) -> Known:
     """Compare input: of one type, and the same number of numbers in all but for padding: of the rows, and if these vary
     in size, as in text, of each batch to its longest row."""
     if len({arm.items[item.name] for arm in arms.values()}) > 1:
-        return _differ(item, arms)
+        return differ(item, arms)
     numbers = [arm.number("inputNumbers") for arm in arms.values()]
     known = [number for number in numbers if number]
     if len(known) < len(numbers):
-        return _equal(item, arms)
+        return equal(item, arms)
     apart = max(known) / min(known)
+    if len({arm.items.get("inputLargest") for arm in arms.values()}) == 1 and all(
+        "inputSizes" in arm.items for arm in arms.values()
+    ):
+        return may_follow(item, arms, "inputNumbers")
     varies = all("inputVaries" in arm.items for arm in arms.values())
     if apart <= (MOST_PADDING if varies else 1 + _share_of_padding(arms)):
-        return _equal(item, arms)
-    known_to_differ = _differ(item, arms, "inputNumbers")
+        return equal(item, arms)
+    known_to_differ = differ(item, arms, "inputNumbers")
     return (None, f"{known_to_differ[1]}: rows vary in size") if varies else known_to_differ
 
 

@@ -33,6 +33,7 @@ from training.workloads.script import facts
 from training.workloads.script.commands import ArmCommand, folder
 from training.workloads.script.detail import Artifact, Rank, ScriptDetail
 from training.workloads.script.observations import RLLIB, Observation
+from training.workloads.script.ranks_work import are_uneven
 from training.workloads.script.recipe import variables
 from training.workloads.script.resolve import ResolvedScript
 from training.workloads.script.step_clock import StepClock, step_clock
@@ -160,9 +161,10 @@ def _checks(ended: EndedRun) -> tuple[dict[str, bool | None], dict[str, str]]:
     if ended.facts is None:
         return dict.fromkeys(CHECKS), dict.fromkeys((f"checks.{name}" for name in CHECKS), UNSEEN)
     steps = sorted({len(observation.step_ends) for observation in ended.seen})
+    in_step = len(steps) == 1 or are_uneven(ended.seen)
     known = {
         "rowsDisjoint": ended.facts.rows_disjoint,
-        "stepsOfRanksEqual": (len(steps) == 1, f"ranks made different numbers of steps: {', '.join(map(str, steps))}"),
+        "stepsOfRanksEqual": (in_step, f"ranks made different numbers of steps: {', '.join(map(str, steps))}"),
         "weightsEqual": ended.facts.weights_equal,
     }
     reasons = {f"checks.{name}": words for name, (value, words) in known.items() if value is not True}

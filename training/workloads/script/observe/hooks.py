@@ -23,9 +23,11 @@ from . import (
     rllib_iterations,
     state,
     torch_experiment,
+    torch_joins,
     torch_loaders,
     torch_parts,
     torch_probe,
+    torch_schedules,
     torch_steps,
 )
 
@@ -40,11 +42,15 @@ def _observe_distributed(module: Any) -> None:
 
 OBSERVERS: dict[str, Callable[[Any], None]] = {
     "torch.optim.optimizer": torch_steps.observe_optimizers,
+    "torch.optim.lr_scheduler": torch_schedules.observe_schedules,
+    "torch.amp.grad_scaler": torch_steps.observe_scalers,
+    "torch.cuda.amp.grad_scaler": torch_steps.observe_scalers,
     "torch.utils.data.dataloader": torch_loaders.observe_loaders,
     "torch.autograd": torch_parts.observe_backward,
     "torch.nn.parallel.distributed": torch_parts.observe_parallel,
     "torch.serialization": torch_parts.observe_saving,
     "torch.distributed.distributed_c10d": _observe_distributed,
+    "torch.distributed.algorithms.join": torch_joins.observe_joins,
     "keras": keras_steps.observe_models,
     "tf_keras": keras_steps.observe_models,
     "xgboost.training": booster_rounds.observe_xgboost,

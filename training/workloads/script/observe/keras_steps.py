@@ -126,9 +126,8 @@ def _take_clock(now: state.State, seen: Optimizer, model: Any) -> None:
         now.take_clock(seen)
     now.world = _replicas(model)
     now.model.digest = now.model.quick_digest = functools.partial(_digest_of, now, weakref.ref(model))
-    parameters, trained = _parameters(model)
+    parameters, now.work.gradients.always_trained = _parameters(model)
     now.work.note_parameters(parameters)
-    now.work.trained.note(trained)
 
 
 def _keep() -> None:

@@ -203,7 +203,7 @@ class State:
         self._where = ({}, self._where[0])
         try:
             self.usage.step(now)
-            if look or is_looked_at(len(self.step_ends)):
+            if look or is_looked_at(self._since_join()):
                 self.look_at_weights()
             if self.rank == 0 and self.live.is_due(now, len(self.step_ends)):
                 self._tell(now)
@@ -216,15 +216,17 @@ class State:
 
     def look_at_weights(self) -> None:
         """Note a digest of them after this step: at first, and then as long as that takes little time."""
-        self.take_time(self.model.note_trained)
-        steps, own = len(self.step_ends), self.own_seconds
-        if self.world == 1 or not steps or steps in self.work.digests:
+        self.take_time(self.model.note_parameters)
+        joins, steps, own = len(self.work.joins), len(self.step_ends), self.own_seconds
+        at = f"{joins}:{self._since_join()}" if joins else f"{steps}"
+        if self.world == 1 or not steps or at in self.work.digests:
             return
         if steps > FIRST_STEPS and not self.may_look():
             return
-        digest = self.take_time(self.model.quick_digest)
+        after_join = joins and self._since_join()  # a rank that waited has made fewer steps of momentum
+        digest = self.take_time(self.model.gradient_digest if after_join else self.model.quick_digest)
         if digest is not None:
-            self.work.digests[steps] = digest
+            self.work.digests[at] = digest
         self._looking_seconds += self.own_seconds - own
 
     def keep_weights(self) -> None:
@@ -239,6 +241,15 @@ class State:
     def may_look(self) -> bool:
         """Return whether looking at the weights has taken little of the time so far."""
         return self._looking_seconds <= MOST_LOOKING * (self.step_ends[-1] - self.step_ends[0])
+
+    def _since_join(self) -> int:
+        """Return the steps since the last Join, within which ranks may make different numbers of steps."""
+        return len(self.step_ends) - (self.work.joins[-1] if self.work.joins else 0)
+
+    def end_join(self) -> None:
+        """Note the end of a Join: all ranks are there, and have the weights of the last one."""
+        self.work.joins.append(len(self.step_ends))
+        self.look_at_weights()
 
     def training(self) -> Loader | None:
         """Return the data set that is trained on: of those that do not validate, the one with the most steps; None if

@@ -13,14 +13,18 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from . import state, torch_clock, torch_inputs, torch_probe, torch_weights
+from . import state, torch_clock, torch_inputs, torch_probe, torch_schedules, torch_weights
 from .gpu_use import GpuUse
 from .step_parts import OPTIMIZER
 from .work import Optimizer, is_looked_at
 
 NOT_COMPARED = ("params", "lr", "foreach", "fused", "capturable", "differentiable")
 """Keys of a group of parameters that are compared by themselves, or say how and not what is computed."""
+FIRST_STEPS = 16
+"""Steps after each of which the settings are looked at."""
 _inside = threading.local()
+_before: dict[int, dict[str, str]] = {}
+"""Settings of an optimizer before a step in progress, by its id."""
 
 
 def observe_optimizers(module: Any) -> None:
@@ -35,14 +39,46 @@ def observe_optimizers(module: Any) -> None:
     after(_after_step)
 
 
+def observe_scalers(module: Any) -> None:
+    """Count a step that a GradScaler leaves out because gradients overflowed: its batch was computed, and which steps
+    these are depends on the rows. `module`: torch.amp.grad_scaler, or before PyTorch 2.3 torch.cuda.amp.grad_scaler."""
+    make = vars(module.GradScaler).get("_maybe_opt_step")
+    if make is None:
+        return
+
+    @functools.wraps(make)
+    def make_observed(self: Any, optimizer: Any, *args: Any, **more: Any) -> Any:
+        before = state.current().work.steps_of(optimizer)
+        result = make(self, optimizer, *args, **more)
+        if state.current().work.steps_of(optimizer) == before and not _steps_in_progress():
+            _before_step(optimizer)
+            _after_step(optimizer)
+        return result
+
+    module.GradScaler._maybe_opt_step = make_observed
+
+
 def _before_step(optimizer: Any, *_: Any) -> None:
     state.current().parts.claim()
     steps, parts = _steps_in_progress(), state.current().parts_here()
+    if not steps:
+        with state.current().hook():
+            _look_before(optimizer)
     if id(optimizer) in steps:  # it failed before
         del steps[steps.index(id(optimizer)) :]
     elif not steps and parts is not None:
         parts.enter(OPTIMIZER)
     steps.append(id(optimizer))
+
+
+def _look_before(optimizer: Any) -> None:
+    """Keep the settings before a step that is looked at: the optimizer itself may change some of them."""
+    try:
+        number = state.current().work.steps_of(optimizer) + 1
+        if number <= FIRST_STEPS or is_looked_at(number):
+            _before[id(optimizer)] = _settings(optimizer)
+    except Exception as error:  # noqa: BLE001 (the script's step comes next)
+        state.note(f"an optimizer's settings could not be observed: {error!r}")
 
 
 def _is_inside(optimizer: Any) -> bool:
@@ -125,10 +161,13 @@ def _see(now: state.State, optimizer: Any) -> Optimizer:
     """Note a step of any optimizer, and return what is known of it."""
     seen = now.work.of(optimizer)
     torch_weights.see(seen, optimizer)
-    seen.step([float(group["lr"]) for group in optimizer.param_groups if "lr" in group], len(now.step_ends))
+    rates = torch_schedules.rates_of(optimizer)
+    seen.step(rates, len(now.step_ends))
+    torch_schedules.see(seen, rates)
     now.work.varies = now.work.varies or type(optimizer).__name__ == "LBFGS"
-    if is_looked_at(seen.steps):
-        seen.settings.note(_settings(optimizer))
+    before = _before.pop(id(optimizer), None)
+    if before is not None:
+        seen.settings.step(before, _settings(optimizer), kept=is_looked_at(seen.steps))
     return seen
 
 
@@ -141,6 +180,7 @@ def _count(now: state.State, seen: Optimizer, *, counts: bool) -> bool:
         _begin(now)
     counted = counts and now.step(seen, look=is_looked_at(seen.steps))
     if counted:
+        torch_weights.note_gradients()
         now.take_time(torch_inputs.look)
     return counted
 
@@ -163,7 +203,8 @@ def _begin(now: state.State) -> None:
     now.framework = "torch"
     now.threads = torch.get_num_threads()
     now.model.digest, now.model.quick_digest = torch_weights.digest, torch_weights.quick_digest
-    now.model.note_trained, now.model.gradient_bytes = torch_weights.note_trained, torch_weights.gradient_bytes
+    now.model.gradient_digest = torch_weights.gradient_digest
+    now.model.note_parameters, now.model.gradient_bytes = torch_weights.note_parameters, torch_weights.gradient_bytes
     if any(parameter.device.type != "cpu" for parameter in torch_weights.parameters()):
         now.parts.no_parts = "an accelerator computes beside the program, whose clock does not see it"
     now.probe = functools.partial(torch_probe.probe, torch_weights.gradient_bytes)
@@ -174,12 +215,15 @@ def _begin(now: state.State) -> None:
         now.world = 1  # whatever the variables say: nobody joined
 
 
-def _settings(optimizer: Any) -> str:
+def _settings(optimizer: Any) -> dict[str, str]:
     """Numbers of each group, but learning rates: what else decides a step."""
-    return "; ".join(
-        " ".join(f"{key}={value}" for key, value in sorted(group.items()) if _is_setting(key, value))
-        for group in optimizer.param_groups
-    )
+    groups = optimizer.param_groups
+    return {
+        f"{key}" if len(groups) == 1 else f"{number}:{key}": str(value)
+        for number, group in enumerate(groups, 1)
+        for key, value in sorted(group.items())
+        if _is_setting(key, value)
+    }
 
 
 def _is_setting(key: str, value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The weights that PyTorch's optimizers train: how many, of which type, which of them got a gradient, and digests."""
+"""The weights that PyTorch's optimizers train: how many, of which type, which have a gradient, and digests."""
 
 from __future__ import annotations
 
@@ -65,12 +65,22 @@ def digest() -> str | None:
 
 
 def quick_digest() -> str | None:
-    """Return a hash of the sums of each parameter's numbers, read as integers; None as for `digest`."""
-    torch = sys.modules["torch"]
+    """Return a hash of the parameters that takes little time; None as for `digest`."""
+    return _hash_of_sums(parameters()) if is_complete() and not _are_sharded() else None
+
+
+def gradient_digest() -> str | None:
+    """Return such a hash of the gradients, or of the parameters if a step keeps no gradients."""
     if not is_complete() or _are_sharded():
         return None
-    sums = []
-    for parameter in parameters():
+    gradients = [each.grad for each in parameters() if each.grad is not None and not each.grad.is_sparse]
+    return _hash_of_sums(gradients) if gradients else quick_digest()
+
+
+def _hash_of_sums(tensors: list[Any]) -> str:
+    """Return a hash of the sums of each tensor's numbers, read as integers."""
+    torch, sums = sys.modules["torch"], []
+    for parameter in tensors:
         plain = parameter.detach().contiguous().reshape(-1)
         whole = torch.view_as_real(plain).reshape(-1) if plain.is_complex() else plain
         numbers = whole.view(getattr(torch, INTEGERS[whole.element_size()]))
@@ -78,8 +88,8 @@ def quick_digest() -> str | None:
     return hashlib.sha256(repr(torch.stack(sums).tolist()).encode()).hexdigest()[:16]
 
 
-def note_trained() -> None:
-    """Note the number of parameters by type, and how many of them have a gradient now."""
+def note_parameters() -> None:
+    """Note the number of parameters by type."""
     work = state.current().work
     if not is_complete() or _are_sharded():
         return
@@ -87,7 +97,12 @@ def note_trained() -> None:
     for parameter in parameters():
         counts[str(parameter.dtype).rpartition(".")[2]] += parameter.numel()
     work.note_parameters(" + ".join(f"{number} {kind}" for kind, number in sorted(counts.items())))
-    work.trained.note(sum(each.numel() for each in parameters() if each.grad is not None))
+
+
+def note_gradients() -> None:
+    """Note which parameters have a gradient in this step."""
+    if is_complete() and not _are_sharded():
+        state.current().work.gradients.step(parameters())
 
 
 def gradient_bytes() -> int | None:

@@ -6,6 +6,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from .gradients import Gradients
+
 FIXED_SIZES = 2
 """Number of batch sizes that may occur: batches are all alike but the last of an epoch."""
 MOST_KINDS = 64
@@ -27,8 +29,10 @@ class Model:
         """SHA-256 of all weights."""
         self.quick_digest: Callable[[], str | None] = lambda: None
         """One that takes little time: equal weights have equal ones."""
-        self.note_trained: Callable[[], None] = lambda: None
-        """Notes which weights have a gradient."""
+        self.gradient_digest: Callable[[], str | None] = lambda: None
+        """One of the gradients, where ranks may have optimizers in different states."""
+        self.note_parameters: Callable[[], None] = lambda: None
+        """Notes how many numbers there are of which type."""
         self.gradient_bytes: Callable[[], int | None] = lambda: None
         self.rate: Callable[[], Any] = lambda: None
         """The learning rate of a booster."""
@@ -46,15 +50,68 @@ class Course:
             self.values.append(str(value))
 
 
+class Settings:
+    """The settings of an optimizer that decide a step, after steps that are looked at.
+
+    One that a step itself changes, as an estimate that the optimizer makes of its gradients, is no setting of the
+    script's: it stands there as it was at first.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+        self._own: set[str] = set()
+        self._course: list[dict[str, str]] = []
+
+    def step(self, before: dict[str, str], after: dict[str, str], *, kept: bool) -> None:
+        """Note the settings before and after a step. `kept`: as part of their course."""
+        for key, value in before.items():
+            self._first.setdefault(key, value)
+        self._own.update(key for key, value in after.items() if before.get(key, value) != value)
+        if kept and self._course[-1:] != [after] and len(self._course) < MOST_KINDS:
+            self._course.append(after)
+
+    def to_list(self) -> list[str]:
+        """Return them as text, one after another."""
+        course = Course()
+        for each in self._course:
+            course.note(" ".join(f"{key}={self._first[key] if key in self._own else each[key]}" for key in each))
+        return course.values
+
+
+class Schedule:
+    """A schedule of learning rates."""
+
+    def __init__(self, rule: str, follows: str) -> None:
+        self.rule = rule
+        self.follows = follows
+        """`metric`, `steps`, or "" if that is not known."""
+        self._gaps: set[int] = set()
+        self._last = self._steps = 0
+
+    def step(self, of_optimizer: int) -> None:
+        """Note a step that it makes after so many of its optimizer."""
+        self._steps += 1
+        if len(self._gaps) < MOST_KINDS:
+            self._gaps.add(of_optimizer - self._last)
+        self._last = of_optimizer
+
+    def to_list(self) -> list[Any]:
+        """Return its rule with its steps, what it follows, and whether it steps evenly."""
+        even = self._steps > 1 and max(self._gaps) - min(self._gaps) <= 1
+        return [f"{self.rule}, {self._steps} times", self.follows, even]
+
+
 class Optimizer:
     """The number of an optimizer's steps, its learning rates, and its other settings."""
 
     def __init__(self) -> None:
-        self.settings = Course()
+        self.settings = Settings()
         self.steps = self.between = self.most_between = 0
         """In all, since the last step that counts, and the most between two of these."""
         self.rates: list[list[float]] = []
-        """[highest, sum] of each of its groups."""
+        """[first, highest, sum] of each of its groups."""
+        self.expected_rates: list[float] | None = None
+        """Those that its schedules set last; None before the first step."""
         self.weights: list[Callable[[], Any]] = []
         """Weak references to what it trains."""
         self.had_clock = False
@@ -70,18 +127,18 @@ class Optimizer:
         self._first, self._last = counted if self._first < 0 else self._first, counted
         for number, rate in enumerate(rates):
             if number == len(self.rates):  # a group that was added
-                self.rates.append([0.0, 0.0])
-            self.rates[number][0] = max(self.rates[number][0], rate)
-            self.rates[number][1] += rate
+                self.rates.append([rate, rate, 0.0])
+            self.rates[number][1] = max(self.rates[number][1], rate)
+            self.rates[number][2] += rate
 
     def to_dict(self) -> dict[str, Any]:
         """Return this as plain data."""
         return {
-            "settings": self.settings.values,
+            "settings": self.settings.to_list(),
             "steps": self.steps,
             "mostBetween": self.most_between,
             "rounds": self._last - self._first + 1,
-            "rates": [[highest, total / self.steps] for highest, total in self.rates],
+            "rates": [[first, highest, total / self.steps] for first, highest, total in self.rates],
         }
 
 
@@ -109,6 +166,7 @@ class Inputs:
         return {
             "types": sorted(self.types),
             "numbers": self.numbers,
+            "sizes": sorted(self.sizes),
             "autocast": sorted(self.autocast),
         }
 
@@ -128,13 +186,17 @@ class Work:
         self.times_kept = 0
         self.forgotten = 0
         """Optimizers beyond MOST_OPTIMIZERS."""
-        self.digests: dict[int, str] = {}
-        """Digests of the weights, by the number of steps before them."""
         self._parameters: dict[int, str] = {}
         """By how often another optimizer had taken the clock."""
         self._successions = 0
-        self.trained = Course()
-        """Numbers of the weights that had a gradient."""
+        self.schedules: list[Schedule] = []
+        self.rates_by_hand = False
+        """Whether something else than those schedules set a learning rate."""
+        self.digests: dict[str, str] = {}
+        """Digests of the weights, by the number of steps before them, or `Joins:steps since the last one`."""
+        self.joins: list[int] = []
+        """Steps before the end of each Join, within which ranks may make different numbers of them."""
+        self.gradients = Gradients()
         self.training, self.evaluation = Inputs(), Inputs()
         self.varies = False
         """A step calls the model as often as it finds best."""
@@ -146,8 +208,8 @@ class Work:
 
     def of(self, thing: Any) -> Optimizer:
         """Return what is known of an optimizer, or of a model that makes its own steps. Nothing here keeps it alive."""
-        known, optimizer = self._by_id.get(id(thing), (None, None))
-        if known is None or optimizer is None or known() is not thing:
+        optimizer = self.known(thing)
+        if optimizer is None:
             optimizer = Optimizer()
             self._by_id[id(thing)] = weakref.ref(thing), optimizer
             if len(self.optimizers) < MOST_OPTIMIZERS:
@@ -155,6 +217,16 @@ class Work:
             else:
                 self.forgotten += 1
         return optimizer
+
+    def known(self, thing: Any) -> Optimizer | None:
+        """Return what is known of an optimizer; None if it has made no step."""
+        reference, optimizer = self._by_id.get(id(thing), (None, None))
+        return optimizer if reference and reference() is thing else None
+
+    def steps_of(self, thing: Any) -> int:
+        """Return how many steps an optimizer has made."""
+        optimizer = self.known(thing)
+        return optimizer.steps if optimizer else 0
 
     def succeed(self, optimizer: Optimizer) -> None:
         """This one takes the clock: what is looked at from now on is what it and those after it train."""
@@ -176,6 +248,13 @@ class Work:
             course.note(counted)
         return ", then ".join(course.values) or None
 
+    def add_schedule(self, rule: str, follows: str) -> Schedule:
+        """Return the record of another schedule."""
+        schedule = Schedule(rule, follows)
+        if len(self.schedules) < MOST_KINDS:
+            self.schedules.append(schedule)
+        return schedule
+
     def inputs(self) -> Inputs | None:
         """Return the input in training; for a script with its model always in evaluation, the input in that."""
         seen = [each for each in (self.training, self.evaluation) if each.types]
@@ -187,9 +266,12 @@ class Work:
         return {
             "optimizers": [optimizer.to_dict() for optimizer in self.optimizers],
             "moreOptimizers": self.forgotten,
-            "digests": {str(steps): digest for steps, digest in self.digests.items()},
+            "schedules": [schedule.to_list() for schedule in self.schedules],
+            "ratesByHand": self.rates_by_hand,
+            "digests": self.digests,
+            "joins": self.joins,
             "parameters": self.parameters,
-            "trained": self.trained.values,
+            "trained": self.gradients.to_dict(),
             "inputs": inputs.to_dict() if inputs else None,
             "varies": self.varies or bool(inputs and len(inputs.sizes) > FIXED_SIZES),
             "evaluates": inputs is self.evaluation,

@@ -1,0 +1,304 @@
+"""Items that depend on chance or on data in a correct script are compared by their rule, as far as it is known."""
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.unit.script.test_facts import (
+    arm,
+    differs,
+    entered,
+    items,
+    native,
+    one_optimizer,
+    rank,
+    trained,
+    unknown,
+)
+from training.workloads.script.facts import ArmFacts
+from training.workloads.script.observe import state, torch_schedules
+from training.workloads.script.observe.gradients import Gradients
+from training.workloads.script.observe.work import Schedule, Settings
+
+PLATEAU = ["ReduceLROnPlateau(factor=0.1, patience=1), 4 times", "metric", True]
+OTHER = ["ReduceLROnPlateau(factor=0.1, patience=2), 4 times", "metric", True]
+STEPS = ["StepLR, 4 times", "steps", True]
+
+
+def alone(did: dict[str, Any], **more: Any) -> ArmFacts:
+    """One process that did this."""
+    return arm(rank(0, 1, batch=64, did=did, **more), name="baseline", expected=1)
+
+
+def known(item: str, one: dict[str, Any], other: dict[str, Any]) -> bool | None:
+    """What is known of an item of a baseline that did `one`, and two ranks that did `other`; of others all is equal."""
+    found = {"baseline": alone(one), "native": native(did=other)}
+    value = items(**found)[item][0]
+
+    assert (differs(**found) | unknown(**found)) == (set() if value else {item})
+    return value
+
+
+def rates(*of_group: float, schedules: Any = (), by_hand: bool = False) -> dict[str, Any]:
+    """First, highest and mean rate of a rank's only group, and what set it."""
+    optimizer = one_optimizer(rates=[list(of_group)])
+    return {"optimizers": [optimizer], "schedules": list(schedules), "ratesByHand": by_hand}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "value"),
+    [
+        (rates(0.1, 0.1, 0.05, schedules=[PLATEAU]), rates(0.1, 0.1, 0.07, schedules=[PLATEAU]), True),
+        (rates(0.1, 0.1, 0.05, schedules=[PLATEAU]), rates(0.2, 0.2, 0.07, schedules=[PLATEAU]), False),
+        (rates(0.1, 0.1, 0.05, schedules=[PLATEAU]), rates(0.1, 0.1, 0.07, schedules=[OTHER]), False),
+        (rates(0.1, 0.1, 0.05, schedules=[PLATEAU]), rates(0.1, 0.2, 0.07, schedules=[PLATEAU]), None),
+        (rates(0.1, 0.1, 0.05, schedules=[PLATEAU]), rates(0.1, 0.1, 0.07, schedules=[PLATEAU], by_hand=True), None),
+        (rates(0.1, 0.1, 0.05, schedules=[PLATEAU]), rates(0.1, 0.1, 0.07), None),
+        (rates(0.1, 0.1, 0.05, schedules=[STEPS]), rates(0.1, 0.1, 0.07, schedules=[STEPS]), False),
+        (rates(0.1, 0.1, 0.05, schedules=[STEPS]), rates(0.1, 0.1, 0.07, schedules=[[*STEPS[:2], False]]), None),
+        (rates(0.1, 0.1, 0.05, schedules=[["LambdaLR", "", True]]), rates(0.1, 0.1, 0.07), None),
+        (rates(0.1, 0.1, 0.05, by_hand=True), rates(0.1, 0.1, 0.07, by_hand=True), None),
+        (rates(0.1, 0.1, 0.05, by_hand=True), rates(0.1, 0.2, 0.1, by_hand=True), False),
+        (rates(0.1, 0.1, 0.05, by_hand=True), rates(0.1, 0.1, 0.05, by_hand=True), True),
+    ],
+    ids=[
+        "a plateau", "another first rate", "another rule", "a higher rate", "a plateau and the script",
+        "a plateau in one arm", "fixed steps", "uneven steps", "a function", "by hand", "times the ranks", "equal",
+    ],
+)  # fmt: skip
+def test_a_learning_rate_is_compared_by_what_sets_it(
+    one: dict[str, Any], other: dict[str, Any], value: bool | None
+) -> None:
+    """Known to differ: another first rate, rule, or number of steps of a fixed rule, and a rate times the ranks."""
+    assert known("learningRate", one, other) is value
+
+
+DROPS = {"atTimes": 60, "share": 0.82, "shareError": 0.02}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "value"),
+    [
+        (trained(40, **DROPS), trained(40, **DROPS | {"share": 0.96}), True),
+        (trained(40, **DROPS | {"share": 0.45}), trained(100), None),
+        (trained(40, **DROPS), trained(40, **DROPS | {"share": 0.5}), None),
+        (trained(40, **DROPS | {"share": 0.99}), trained(100), True),
+        (trained(100), trained(40, **DROPS | {"share": 0.99}), None),
+        (trained(40, **DROPS), trained(20, **DROPS), False),
+        (trained(40, **DROPS | {"seldom": 20}), trained(20, **DROPS), None),
+        (trained(80, later=20, phaseShare=0.5), trained(80, later=20, phaseShare=0.75), None),
+        (trained(80, later=20, phaseShare=0.5), trained(80, later=20, phaseShare=0.5), True),
+        (trained(80, later=20, phaseShare=0.5), trained(100), None),
+        (trained(100), trained(80, atFirst=20), None),
+        (trained(100), trained(80), False),
+    ],
+    ids=[
+        "two ranks drop less together", "one drops, the other never", "one drops more", "or that is chance",
+        "the other one drops",
+        "some are never trained", "which is seldom anyway", "from another step on", "from the same step on",
+        "in one arm alone", "frozen later", "fewer",
+    ],
+)  # fmt: skip
+def test_parameters_that_ever_had_a_gradient_are_compared(
+    one: dict[str, Any], other: dict[str, Any], value: bool | None
+) -> None:
+    """And how often they have one as far as chance allows: of N ranks any may have it."""
+    assert known("trained", {"trained": one}, {"trained": other}) is value
+
+
+@pytest.mark.parametrize(
+    ("item", "one", "other", "value"),
+    [
+        ("hyperparameters", ["m=0.9"], ["m=0.9", "m=0.5"], None),
+        ("hyperparameters", ["m=0.9", "m=0.5"], ["m=0.8", "m=0.5"], False),
+        ("optimizers", 31, 35, None),
+        ("optimizers", 32, 16, False),
+        ("optimizers", 4, 2, False),
+    ],
+)
+def test_what_the_script_changes_later_may_follow_a_metric(item: str, one: Any, other: Any, value: bool | None) -> None:
+    """But not what differs at first, or by the number of ranks."""
+
+    def did(what: Any) -> dict[str, Any]:
+        if item == "optimizers":
+            return {"optimizers": [one_optimizer(), one_optimizer(steps=what)]}
+        return {"optimizers": [one_optimizer(settings=what)]}
+
+    assert known(item, did(one), did(other)) is value
+
+
+def test_validations_may_follow_a_metric_but_not_that_there_are_any() -> None:
+    """A script may validate where the training's loss has fallen."""
+    found = {"baseline": alone({}, validations=5), "native": native(validations=4)}
+
+    assert ({"validation"}, set()) == (unknown(**found), differs(**found))
+    assert {"validation"} == differs(baseline=alone({}, validations=5), native=native())
+
+
+def test_a_curriculum_reaches_the_same_size() -> None:
+    """By its loss, after other numbers of steps; a batch that is cut never has the largest size."""
+
+    def did(numbers: int, *sizes: int) -> dict[str, Any]:
+        return {"inputs": entered(numbers, sizes=list(sizes))}
+
+    assert known("input", did(2000, 320, 640), did(1200, 160, 320)) is None
+    assert known("input", did(2560, 640), did(640, 160)) is False
+    assert known("input", did(2560, 640), did(900, 160, 320)) is False
+
+
+def test_a_run_that_ends_amid_an_epoch_may_follow_its_loss() -> None:
+    """And rows are those of an epoch then; by the number of ranks it is another training."""
+    within: dict[str, Any] = {"passes": [[0, False]], "endedEarly": False}
+    whole = alone({}, steps=8, **within)
+
+    assert ({"steps"}, set()) == (unknown(baseline=whole, native=native(steps=5, **within)),
+                                  differs(baseline=whole, native=native(steps=5, **within)))  # fmt: skip
+    assert "steps" in differs(baseline=whole, native=native(steps=4, **within))
+
+
+def test_a_batch_that_grows_reaches_the_same_size() -> None:
+    """By its loss, after other numbers of steps; other batches are other work."""
+
+    def rows(*of_steps: int) -> dict[str, Any]:
+        return {"rowsAtStep": [sum(of_steps[: number + 1]) for number in range(len(of_steps))]}
+
+    one = alone({}, **rows(64, 128, 128, 128))
+    later = arm(*(rank(number, 2, **rows(40, 40, 40, 64)) for number in (0, 1)))
+    never = arm(*(rank(number, 2, **rows(40, 40, 40, 40)) for number in (0, 1)))
+
+    assert items(baseline=one, native=later)["rowsPerStep"][0] is None
+    assert items(baseline=one, native=never)["rowsPerStep"][0] is False
+
+
+def uneven(
+    *digests: dict[str, str], weights: tuple[str, str] = ("w", "w"), steps: tuple[int, int] = (8, 6)
+) -> ArmFacts:
+    """Two ranks in two Joins, of 4 and 3 batches each."""
+    joins = [[4, 8], [3, 6]]
+    return arm(*(
+        rank(number, 2, steps=made, weights=weights[number], did={"joins": joins[number], "digests": digests[number]})
+        for number, made in enumerate(steps)
+    ))  # fmt: skip
+
+
+def test_ranks_may_make_other_numbers_of_steps_within_a_join() -> None:
+    """The rank that steps last steps for all; digests are compared by the steps since the last Join."""
+    same = {"1": "a", "2": "b", "1:0": "c", "1:1": "d", "2:0": "e"}
+    right = uneven(same | {"4": "own"}, same)
+
+    assert (right.problem, right.weights_equal[0], right.work.items["steps"]) == ("", True, "8")
+    for at in same:
+        assert uneven(same, same | {at: "other"}).weights_equal[0] is False
+    assert uneven(same, same, weights=("w", "v")).weights_equal[0] is False
+
+
+def test_steps_that_differ_outside_of_a_join_are_a_problem() -> None:
+    """So are Joins that one rank alone has."""
+    assert uneven({}, {}, steps=(9, 6)).problem
+    assert arm(rank(0, 2, steps=8, did={"joins": [8]}), rank(1, 2, steps=6)).problem
+
+
+class Parameter:
+    """One with ten numbers."""
+
+    def __init__(self) -> None:
+        self.grad: object = None
+
+    def numel(self) -> int:
+        """Ten."""
+        return 10
+
+
+def kinds(*of_steps: str) -> dict[str, Any]:
+    """What is recorded of steps, each given as `x` for a parameter with a gradient and `.` for one without."""
+    parameters, gradients = [Parameter() for _ in of_steps[0]], Gradients()
+    for step in of_steps:
+        for parameter, has in zip(parameters, step, strict=True):
+            parameter.grad = has == "x" or None
+        gradients.step(parameters)
+    recorded = gradients.to_dict() or {}
+    return {name: value for name, value in recorded.items() if value and "hare" not in name}
+
+
+def test_phases_are_told_from_gradients_that_come_and_go() -> None:
+    """A phase has at least eight steps; of a parameter without any gradient nothing is counted."""
+    assert {"always": 20} == kinds(*["xx."] * 20)
+    assert {"always": 10, "atFirst": 10} == kinds(*["xx"] * 14, *["x."] * 10)
+    assert {"always": 10, "later": 10} == kinds(*["x."] * 8, *["xx"] * 12)
+    assert {"always": 10, "atTimes": 10} == kinds(*["xx", "x."] * 20)
+    assert {"always": 10, "atTimes": 10, "seldom": 10} == kinds(*["x."] * 9, "xx", *["x."] * 9)
+    assert {"always": 20} == kinds("x.", *["xx"] * 20)
+
+
+def test_parameters_that_are_gone_had_a_first_phase() -> None:
+    """Another optimizer goes on with others."""
+    first, second, gradients = Parameter(), Parameter(), Gradients()
+    first.grad = second.grad = True
+    for _ in range(10):
+        gradients.step([first])
+    del first
+    for _ in range(10):
+        gradients.step([second])
+
+    recorded = gradients.to_dict() or {}
+
+    assert (0, 10, 10) == tuple(recorded[name] for name in ("always", "atFirst", "later"))
+    assert 0.5 == recorded["phaseShare"]
+
+
+def test_a_setting_that_a_step_changes_is_the_optimizers() -> None:
+    """What stands there is its first value; what the script changes between two steps is its own."""
+    settings = Settings()
+    settings.step({"d": "1", "m": "0.9"}, {"d": "2", "m": "0.9"}, kept=True)
+    settings.step({"d": "2", "m": "0.5"}, {"d": "3", "m": "0.5"}, kept=True)
+
+    assert ["d=1 m=0.9", "d=1 m=0.5"] == settings.to_list()
+
+
+@pytest.mark.parametrize(
+    ("steps", "even"), [((4, 8, 12), True), ((4, 9, 13), True), ((4, 12, 16), False), ((4,), False), ((1, 1, 2), True)]
+)
+def test_a_schedule_is_even_where_as_many_steps_lie_between_its_own(steps: tuple[int, ...], even: bool) -> None:
+    """But for one: a batch may be left over. One that the script steps by a metric is not."""
+    schedule = Schedule("StepLR", "steps")
+    for step in steps:
+        schedule.step(step)
+
+    assert [f"StepLR, {len(steps)} times", "steps", even] == schedule.to_list()
+
+
+class Optimizer(SimpleNamespace):
+    """One with a group, that weak references may be made of."""
+
+
+def test_a_rate_that_no_schedule_set_is_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is set before the first step is the first rate, whoever set it."""
+    monkeypatch.setattr(state, "_states", [state.State()])
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
+    optimizer = Optimizer(param_groups=[{"lr": 0.1}])
+
+    class Halved:
+        def __init__(self) -> None:
+            self.optimizer = optimizer
+
+        def step(self) -> None:
+            optimizer.param_groups[0]["lr"] *= 0.5
+
+    torch_schedules.observe_schedules(SimpleNamespace(Halved=Halved))
+    schedule, work = Halved(), state.current().work
+    schedule.step()
+    seen = work.of(optimizer)
+    torch_schedules.see(seen, [0.05])
+    schedule.step()
+    torch_schedules.see(seen, [0.025])
+
+    assert ([["Halved, 1 times", "", False]], False) == (
+        [each.to_list() for each in work.schedules],
+        work.rates_by_hand,
+    )
+
+    torch_schedules.see(seen, [0.01])
+
+    assert work.rates_by_hand

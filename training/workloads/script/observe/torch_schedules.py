@@ -1,0 +1,89 @@
+"""Records who sets PyTorch's learning rates: the schedules of torch.optim.lr_scheduler, or the script by itself.
+
+A rate that follows a metric differs between two correct runs, so what set it is compared, and not what it was.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from . import state
+from .torch_parts import compiles
+from .work import Optimizer, Schedule
+
+MODULE = "torch.optim.lr_scheduler"
+OF_A_METRIC = {
+    "ReduceLROnPlateau": ("mode", "factor", "patience", "threshold", "threshold_mode", "cooldown", "min_lrs", "eps")
+}
+"""Schedules that are given a metric, and the constants that decide what they make of it."""
+OF_A_FUNCTION = ("LambdaLR", "MultiplicativeLR")
+"""Schedules of a function of the script's, which may look at anything."""
+
+
+_seen: dict[int, tuple[Callable[[], Any], Schedule]] = {}
+"""Schedules by their ids, each with a weak reference."""
+
+
+def observe_schedules(module: Any) -> None:
+    """Have every step of every schedule end here. `module`: torch.optim.lr_scheduler."""
+    for kind in list(vars(module).values()):
+        if isinstance(kind, type) and callable(vars(kind).get("step")):
+            kind.step = _observed(kind.step)  # type: ignore[attr-defined]
+
+
+def _observed(step: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(step)
+    def step_observed(self: Any, *args: Any, **more: Any) -> Any:
+        result = step(self, *args, **more)
+        if not compiles(sys.modules["torch"]):
+            try:
+                _note(self)
+            except Exception as error:  # noqa: BLE001 (the script's schedule has made its step)
+                state.current().work.rates_by_hand = True
+                state.note(f"a learning rate schedule could not be observed: {error!r}")
+        return result
+
+    return step_observed
+
+
+def _note(schedule: Any) -> None:
+    """Note a step of a schedule, unless its optimizer has made none: until then the first rates are being set."""
+    work = state.current().work
+    optimizer = work.known(schedule.optimizer)
+    if optimizer is None:
+        return
+    optimizer.expected_rates = rates_of(schedule.optimizer)
+    reference, seen = _seen.get(id(schedule), (None, None))
+    if seen is None or reference is None or reference() is not schedule:
+        seen = work.add_schedule(*_rule(schedule))
+        _seen[id(schedule)] = weakref.ref(schedule), seen
+    seen.step(optimizer.steps)
+
+
+def _rule(schedule: Any) -> tuple[str, str]:
+    """Return a schedule's class and constants, and what it follows: `metric`, `steps`, or "" if that is not known."""
+    kind = type(schedule)
+    if kind.__module__ != MODULE or kind.__name__ in OF_A_FUNCTION:
+        return kind.__name__, ""
+    constants = OF_A_METRIC.get(kind.__name__)
+    if constants is None:
+        return kind.__name__, "steps"
+    return f"{kind.__name__}({', '.join(f'{name}={getattr(schedule, name, None)}' for name in constants)})", "metric"
+
+
+def see(optimizer: Optimizer, rates: list[float]) -> None:
+    """Note a step of an optimizer with these rates of its groups, to which some may have been added."""
+    expected = optimizer.expected_rates or rates
+    both = min(len(rates), len(expected))
+    if rates[:both] != expected[:both]:
+        state.current().work.rates_by_hand = True
+    optimizer.expected_rates = rates
+
+
+def rates_of(optimizer: Any) -> list[float]:
+    """Return the learning rates of an optimizer's groups."""
+    return [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]

@@ -1,0 +1,149 @@
+"""Compares items whose values depend on chance or on data in a correct script: by the rule that made them. Pure.
+
+Where the rule is not known, neither *equal* nor *different* is claimed.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from training.workloads.script.work_items import ArmWork, Item, Known
+
+BY_CHANCE = ": by chance, by a metric, or by the number of workers"
+HOW_OFTEN = ("trainedShare", "trainedShareError", "trainedAtTimes")
+SAME_PHASE = 0.02
+"""Share of the steps by which a phase may be longer in another arm."""
+ERRORS = 3.0
+"""Standard errors by which shares may be apart."""
+SCALED = 1e-5
+"""Relative difference of rates that are given to six digits."""
+
+
+def compare_text(item: Item, arms: Mapping[str, ArmWork]) -> Known:
+    """Compare an item that has to be the same text in all arms."""
+    return equal(item, arms) if len({arm.items[item.name] for arm in arms.values()}) == 1 else differ(item, arms)
+
+
+def equal(item: Item, arms: Mapping[str, ArmWork], but: str = "") -> Known:
+    """Return that an item is equal, in words."""
+    return True, f"{item.title}: equal in {'all arms' if len(arms) > 1 else next(iter(arms))}{but}"
+
+
+def differ(item: Item, arms: Mapping[str, ArmWork], fact: str = "", because: str = "") -> Known:
+    """Return that an item differs, with what each arm has of it, or of a fact that it is compared by."""
+    by_arm = ", ".join(f"{name} {arm.items.get(fact or item.name, 'unknown')}" for name, arm in arms.items())
+    return False, f"{item.title} DIFFER: {by_arm}{because}"
+
+
+def _optimizers(item: Item, arms: Mapping[str, ArmWork]) -> Known:
+    """Compare the steps of every optimizer; that another one than the first steps may depend on its loss."""
+    counts = [_numbers(arm.items[item.name]) for arm in arms.values()]
+    as_many = len({len(each) for each in counts}) == 1
+    if not as_many or any(times_ranks(arms, each) for each in zip(*counts, strict=True)):
+        return compare_text(item, arms)
+    return may_follow(item, arms)
+
+
+def _learning_rate(item: Item, arms: Mapping[str, ArmWork]) -> Known:
+    """Compare learning rates. Those that follow a metric differ by chance: of ReduceLROnPlateau the rule is compared,
+    and where the script sets them nobody knows the rule."""
+    fixed = {arm.items.get("ratesFollow", "") for arm in arms.values()}
+    rules = {arm.items.get("rateRules") for arm in arms.values()}
+    same = [len({arm.items.get(name) for arm in arms.values()}) == 1 for name in ("firstRates", "highestRates")]
+    if not same[0] or fixed == {"steps"} or _scaled(arms) or (fixed == {"metric"} and len(rules) > 1):
+        return compare_text(item, arms)
+    if fixed == {"metric"} and all(same):
+        return True, f"{item.title}: equal at first, and then by the same {' and '.join(map(str, rules))}"
+    return may_follow(item, arms)
+
+
+def _scaled(arms: Mapping[str, ArmWork]) -> bool:
+    """Return whether the rates of an arm are those of another, times its ranks."""
+    return all(
+        any(
+            times_ranks(arms, each)
+            for each in zip(*(_numbers(arm.items.get(name, "")) for arm in arms.values()), strict=False)
+        )
+        for name in ("highestRates", "meanRates")
+    )
+
+
+def _numbers(text: str) -> list[float]:
+    """Return the numbers in a text, each as often as `(3 times)` after it says."""
+    counted = re.findall(r"(\d[\d.]*(?:e[+-]\d+)?)(?: \((\d+) times\))?", text)
+    return [float(number) for number, times in counted for _ in range(int(times or 1))]
+
+
+def _hyperparameters(item: Item, arms: Mapping[str, ArmWork]) -> Known:
+    """Compare settings; those that the script changes later may follow a metric."""
+    same_first = len({arm.items.get("firstSettings") for arm in arms.values()}) == 1
+    return may_follow(item, arms) if same_first else compare_text(item, arms)
+
+
+def _trained(item: Item, arms: Mapping[str, ArmWork]) -> Known:
+    """Compare the parameters that ever had a gradient; when they have one may be drawn, or depend on rows."""
+    if any("trainedEver" not in arm.items for arm in arms.values()):
+        return compare_text(item, arms)
+    ever = [arm.number("trainedEver") or 0.0 for arm in arms.values()]
+    if max(ever) - min(ever) > max(arm.number("trainedSeldom") or 0.0 for arm in arms.values()):
+        return differ(item, arms)
+    phases = {arm.items.get("trainedPhases") for arm in arms.values()}
+    shares = [arm.number("trainedPhaseShare") or 0.0 for arm in arms.values()]
+    if len(set(ever)) == 1 and len(phases) == 1 and max(shares) - min(shares) <= SAME_PHASE and _as_often(arms):
+        return equal(item, arms)
+    return None, differ(item, arms, "trainedWhen", BY_CHANCE)[1]
+
+
+def _as_often(arms: Mapping[str, ArmWork]) -> bool:
+    """Return whether parameters may have gradients by one rule in all arms, within the error of their shares.
+
+    N ranks that draw for themselves have the gradients that any of them has: with the share s of one, at most
+    1 - (1 - s)^N of all.
+    """
+    fewest = min(arms.values(), key=lambda arm: arm.ranks)
+    share, error, drawn = (fewest.number(name) or 0.0 for name in HOW_OFTEN)
+    for arm in arms.values():
+        without = (1 - share) ** (arm.ranks / fewest.ranks)
+        of_arm, of_arm_error, of_arm_drawn = (arm.number(name) or 0.0 for name in HOW_OFTEN)
+        apart = ERRORS * (error**2 + of_arm_error**2) ** 0.5
+        if not share - apart <= of_arm <= 1 - without + apart or (of_arm_drawn and not drawn):
+            return False
+        if drawn and not of_arm_drawn and without * (arm.number("steps") or 0.0) >= 1:
+            return False
+    return True
+
+
+def _validation(item: Item, arms: Mapping[str, ArmWork]) -> Known:
+    """Compare validations; how many there are may depend on their results, but not whether there are any."""
+    counts = {arm.number(item.name) for arm in arms.values()}
+    return compare_text(item, arms) if 0.0 in counts else may_follow(item, arms)
+
+
+def may_follow(item: Item, arms: Mapping[str, ArmWork], fact: str = "") -> Known:
+    """Compare text that differs between correct runs of a script that looks at its loss, or at a metric."""
+    if len({arm.items[fact or item.name] for arm in arms.values()}) == 1:
+        return equal(item, arms)
+    return None, differ(item, arms, fact, BY_CHANCE)[1]
+
+
+def times_ranks(arms: Mapping[str, ArmWork], numbers: Sequence[float]) -> bool:
+    """Return whether a number of one arm is that of another times the other's ranks, or divided by them."""
+    alone = [number for arm, number in zip(arms.values(), numbers, strict=True) if arm.ranks == 1]
+    of_many = [(arm.ranks, number) for arm, number in zip(arms.values(), numbers, strict=True) if arm.ranks > 1]
+    return any(
+        math.isclose(number, number_alone * factor, rel_tol=SCALED) and number
+        for number_alone in alone
+        for ranks, number in of_many
+        for factor in (ranks, 1 / ranks)
+    )
+
+
+BY_RULE: Mapping[str, Callable[[Item, Mapping[str, ArmWork]], Known]] = {
+    "optimizers": _optimizers,
+    "learningRate": _learning_rate,
+    "hyperparameters": _hyperparameters,
+    "trained": _trained,
+    "validation": _validation,
+}
+"""Items whose values may depend on chance or on data in a correct script: their rule is compared as far as it is
+known."""

@@ -1,0 +1,197 @@
+"""Holds the list that claim A rests on, and what an arm did, item by item. Pure: `same_work` compares arms by it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Known = tuple[bool | None, str]
+"""True, False or None where it can't be known; and why, in words."""
+EQUAL = "weights equal on all ranks"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One thing that arms have in common when they do the same work."""
+
+    name: str
+    title: str
+    torch: str
+    """Way in which it is observed of PyTorch; "" if it is not."""
+    keras: str = ""
+    boosters: str = ""
+    facts: tuple[str, ...] = ()
+    """Facts by which it is compared, if an arm alone does not show it."""
+    right: str = ""
+    """Way in which arms of a correct script differ, and what is said then; with scripts of tests/script/adversaries."""
+    wrong: str = ""
+    """Way in which arms that did other work are equal."""
+
+
+ITEMS = (
+    Item(
+        name="steps",
+        title="steps of the run",
+        torch="of the first optimizer that steps, and of those that take its place with an epoch, a fold or a phase; "
+        "of several that step in turns the steps of one count",
+        keras="batches of `fit`",
+        boosters="rounds",
+        right="unknown if a script ends by its loss (`right/stops_early`, `right/stops_amid_an_epoch`). A step "
+        "that a GradScaler leaves out counts (`right/skips_steps_that_overflow`); of uneven inputs under "
+        "`Join` those of the last rank do (`right/uneven_inputs`)",
+        wrong="unknown, not different, if it ends by its number of workers, but not as many times later "
+        "(`wrong/max_steps_by_world`)",
+    ),
+    Item(
+        name="optimizers",
+        title="steps of every optimizer",
+        torch="of each; unknown if one steps while none of its steps counts",
+        right="unknown if one steps by a loss (`right/critic_when_it_is_weak`)",
+        wrong="weights that change without an optimizer",
+    ),
+    Item(
+        name="rowsPerStep",
+        title="rows a step, over all ranks",
+        torch="counted when a DataLoader delivers them, while gradients are on",
+        keras="as `fit` was told; not counted",
+        boosters="as each rank's DMatrix or Dataset counts them",
+        right="unknown if the batch grows, in all arms to the same size, in other steps",
+        wrong="rows that are delivered and dropped: `input` shows it (`wrong/rows_cut_after_delivery`)",
+    ),
+    Item(
+        name="rows",
+        title="rows of the run and of an epoch, but for padding",
+        torch="likewise; an epoch ends where the iterator of its DataLoader does",
+        boosters="likewise",
+        right="padding is ignored (`right/uneven_last_batch`); those of an epoch count if a script ends by its loss",
+        wrong="the same rows again: `rowsDisjoint` shows it (`wrong/half_the_rows_twice`)",
+    ),
+    Item(
+        name="rowsDisjoint",
+        title="no row on two ranks",
+        torch="row numbers in the first pass, in the latest of the passes 2, 4, 8, … and in the last one, also through "
+        "`Subset`; in every other one whether ranks had all the same; if all ranks read the same data set. That is "
+        "recognised by its attributes (arrays, lists, tables, numbers), or by its own fingerprint",
+        facts=("sharedRows", "sameDataSet", "drawnAgain"),
+        right="unknown if rows are drawn with replacement (`right/weighted_rows`), or have no numbers (`right/stream`)",
+        wrong="rows that are shared in passes that are not checked",
+    ),
+    Item(
+        name="input",
+        title="what enters the first module that has parameters",
+        torch="how many numbers over all ranks, from the second step on, and their type; if rows vary in size, arms "
+        "may differ by a factor of up to 1.5",
+        boosters="number of features",
+        right="unknown if rows vary in size (`right/padded_texts`), or grow, in all arms to the same size, in "
+        "other steps (`right/longer_rows_when_accurate`)",
+        wrong="what is dropped behind that module (`beyond/rows_cut_inside`), another input "
+        "(`beyond/smaller_second_input`)",
+    ),
+    Item(
+        name="autocast",
+        title="autocast",
+        torch="when that module is called",
+        right="no way is known",
+        wrong="autocast that begins behind that module (`beyond/autocast_inside`)",
+    ),
+    Item(
+        name="parameters",
+        title="parameters: how many, of which type",
+        torch="of all optimizers, one model after another",
+        keras="of the model",
+        right="unknown if ranks hold parts of them (`right/fsdp`)",
+        wrong="another network of as many (`beyond/other_activation`)",
+    ),
+    Item(
+        name="trained",
+        title="parameters that get a gradient",
+        torch="in each step: always, up to or from a step, or now and then",
+        keras="trainable ones",
+        right="equal if the same ones ever had a gradient, as often as chance allows (`right/drops_layers`, "
+        "`right/experts_by_rows`); unknown if they get one from another step on "
+        "(`right/thaws_after_a_plateau`)",
+        wrong="layers that are dropped with another probability, within that chance (`beyond/drops_more_layers`)",
+    ),
+    Item(
+        name="weights",
+        title="weights equal on all ranks",
+        torch="after steps 1, 2, 4, 8, … of the run and of each optimizer, at the end of each epoch and at the end",
+        keras="likewise",
+        boosters="the trees, at the end",
+        right="under `Join` a rank may miss steps of its momentum: after the first `Join` gradients are compared, "
+        "and weights at its end (`right/uneven_inputs`)",
+        wrong="weights that differ between two checks only",
+    ),
+    Item(
+        name="learningRate",
+        title="learning rate: highest and mean over the steps",
+        torch="of every parameter group of every optimizer, also at first, and what sets it",
+        keras="of the model's optimizer",
+        boosters="as `train` was told",
+        right="equal if ReduceLROnPlateau alone lowers it, with the same constants, from the same rates "
+        "(`right/plateau_after_dropout`); unknown if the script sets it (`right/rate_halved_by_hand`), or "
+        "steps a schedule, by a loss (`right/schedule_stepped_by_the_loss`)",
+        wrong="another metric for ReduceLROnPlateau (`beyond/plateau_of_another_metric`). A rate by hand that is "
+        "the same at first is unknown (`wrong/rate_halved_by_epochs_of_world`), unless it is as many times "
+        "as high as there are ranks",
+    ),
+    Item(
+        name="hyperparameters",
+        title="what else decides a step",
+        torch="numbers of every parameter group, such as momentum and weight decay, after its steps 1, 2, 4, 8, …",
+        right="equal if only the optimizer changes them, in its steps, from the same values "
+        "(`right/estimates_its_steps`); unknown if the script changes them later "
+        "(`right/momentum_by_the_gradients`)",
+        wrong="what an optimizer makes of the same values (`beyond/estimates_otherwise`)",
+    ),
+    Item(
+        name="validation",
+        title="validations",
+        torch="passes over a DataLoader without a training step",
+        keras="of `fit`",
+        right="unknown if there are some in all arms, and not as many",
+        wrong="other rows in as many passes; a validation without a DataLoader",
+    ),
+    Item(
+        name="rounds",
+        title="rounds or epochs that were asked for",
+        torch="",
+        keras="as `fit` was told",
+        boosters="as `train` was told",
+        right="no way is known: early stopping changes `steps`, not what was asked for",
+        wrong="a callback that stops: `steps` is unknown then",
+    ),
+    Item(
+        name="boosterParameters",
+        title="parameters of the trees",
+        torch="",
+        boosters="all that `train` was given, except threads and addresses",
+        right="no way is known",
+        wrong="what a callback changes in the training",
+    ),
+)
+"""Items in the order in which they are printed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmWork:
+    """The work of one arm, as text and by name, so that it can stand in a result."""
+
+    ranks: int
+    items: Mapping[str, str]
+    """Items that are known, and facts that they are compared by (`epochs`, `rowsPerEpoch`, `endedEarly`,
+    `stepOfAllRows`, those of ITEMS); what does not concern a framework is absent."""
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """Items that are not known, and why."""
+
+    def number(self, name: str) -> float | None:
+        """One of them as a number."""
+        return float(self.items[name]) if name in self.items else None
+
+    @property
+    def epochs(self) -> float | None:
+        """Whole ones; None where it made none, or they are not known."""
+        return self.number("epochs")
+
+    @property
+    def one_step_epochs(self) -> bool:
+        """Return whether a step goes over all rows."""
+        return "stepOfAllRows" in self.items
