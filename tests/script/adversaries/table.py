@@ -13,17 +13,20 @@ NOT_SAME: frozenset[Outcome] = frozenset({"not comparable", "same script"})
 _ENDED_ELSEWHERE = (
     "a correct script that ends by its loss trains other numbers of whole epochs, too, and is not accused"
 )
+_BY_HAND = "a correct script that looks at its loss, and does so then, shows the same"
 _OF_A_COPY = "what is repeated from a copy in memory is delivered to nobody: known of its input alone"
 _OF_EVAL = "rows that a network saw in eval mode between two steps were not learned from, but a loader delivered them"
 
 WRONG = (
     wrong("half_the_steps", "steps divided by the world size", "steps", "rows", quick=True),
-    wrong("max_steps_by_world", "40 steps, or 25", "steps", "rows"),
+    wrong("max_steps_by_world", "40 steps, or 25", "steps", "rows", outcomes=NOT_SAME, why=_BY_HAND),
     wrong("epochs_by_world", "4 epochs, or 2", "steps", "rows", outcomes=NOT_SAME, why=_ENDED_ELSEWHERE),
     wrong("half_the_model", "a layer divided by the world size", "parameters", quick=True),
     wrong("skips_a_block", "a block is left out with workers", "trained"),
     wrong("frozen_with_workers", "a layer is frozen with workers", "trained", "parameters"),
-    wrong("frozen_later", "a layer is frozen from the second epoch on", "trained"),
+    wrong(
+        "frozen_later", "a layer is frozen from the second epoch on", "trained", outcomes=NOT_SAME, why=_BY_HAND,
+    ),
     wrong("half_the_rows", "the share of a share", "steps", "rows"),
     wrong("half_the_rows_twice", "half of the rows, twice as often", "rows", "rowsDisjoint"),
     wrong("rows_cut_after_delivery", "half of each batch is dropped", "input", quick=True),
@@ -40,7 +43,10 @@ WRONG = (
     wrong("learning_rate_of_second_group", "the head's rate times world size", "learningRate"),
     wrong("accelerate_other_rate", "Accelerate's schedule in double pace", "learningRate", needs=("accelerate",)),
     wrong("weight_decay_by_world", "another weight decay", "hyperparameters"),
-    wrong("weight_decay_later", "no weight decay after the first epoch", "hyperparameters"),
+    wrong(
+        "weight_decay_later", "no weight decay after the first epoch", "hyperparameters",
+        outcomes=NOT_SAME, why=_BY_HAND,
+    ),
     wrong("momentum_by_world", "no momentum with workers", "hyperparameters"),
     wrong("no_ddp", "no gradient is exchanged", "weights"),
     wrong("synchronised_at_the_end", "weights are sent after the last step", "weights", quick=True),
@@ -138,6 +144,31 @@ WRONG = (
         outcomes=NOT_SAME, needs=("keras",),
         why="which rows a tf.data pipeline gives is not known; that an epoch has half the steps is",
     ),
+    wrong("plateau_rate_by_world", "ReduceLROnPlateau, rate times world size", "learningRate", quick=True),
+    wrong("plateau_patience_by_world", "ReduceLROnPlateau, another patience", "learningRate"),
+    wrong(
+        "plateau_and_a_factor_later", "ReduceLROnPlateau, and by hand the rate times world size", "learningRate",
+        outcomes=NOT_SAME, why=_BY_HAND,
+    ),
+    wrong("rate_halved_by_hand_from_another", "halved by a loss, from another rate", "learningRate"),
+    wrong(
+        "rate_halved_by_epochs_of_world", "halved each epoch, or each second", "learningRate",
+        outcomes=NOT_SAME, why=_BY_HAND,
+    ),
+    wrong(
+        "drops_layers_by_world", "LayerDrop, of nearly all with workers", "trained",
+        outcomes=NOT_SAME, why="gradients of both ranks are added: how often one of them drops a layer is not seen",
+    ),
+    wrong(
+        "thaws_by_epochs_of_world", "a layer is trained from the second epoch on, or the third", "trained",
+        outcomes=NOT_SAME, why=_BY_HAND,
+    ),
+    wrong("expert_never_trained", "a mixture of experts, one of which gets no row", "trained"),
+    wrong("estimate_by_world", "the first estimate of a step times world size", "hyperparameters"),
+    wrong("uneven_inputs_not_exchanged", "Join without an exchange of gradients", "weights", quick=True),
+    wrong("uneven_inputs_exchange_once", "Join, and exchange in the first epoch alone", "weights"),
+    wrong("uneven_inputs_stop_exchanging", "Join, and later no exchange", "weights", "steps"),
+    wrong("uneven_inputs_by_far", "Join, half of its share on rank 1", "rows"),
     weak("weak_scaling", "a batch of each worker's own"),
     weak("accelerate_weak_scaling", "Accelerate with a batch of each process", needs=("accelerate",)),
 )  # fmt: skip
@@ -159,6 +190,30 @@ RIGHT = (
     right("drops_the_last_batch", "drop_last, 1,000 rows"),
     right("accumulates_odd_batches", "15 batches, two a step, no_sync"),
     right("uneven_last_batch", "601 rows"),
+    right("plateau_after_dropout", "ReduceLROnPlateau over a loss that dropout moves", quick=True),
+    unknown("rate_halved_by_hand", "a rate that the script halves by its loss", "learningRate"),
+    either(
+        "rate_grows_with_the_loss", "a rate that grows while the loss falls", "learningRate",
+        why="losses may fall alike in both runs",
+    ),
+    unknown("schedule_stepped_by_the_loss", "StepLR, stepped by the loss", "learningRate"),
+    unknown("averages_after_a_plateau", "SWA from a plateau on", "learningRate"),
+    right("drops_layers", "LayerDrop", quick=True),
+    right("experts_by_rows", "a mixture of experts"),
+    right("estimates_its_steps", "an optimizer that estimates its step"),
+    unknown("momentum_by_the_gradients", "momentum that follows gradients", "hyperparameters"),
+    unknown("stops_amid_an_epoch", "ends by the loss of a step", "steps"),
+    either(
+        "thaws_after_a_plateau", "a layer is trained from a plateau on", "trained",
+        why="the plateau may come after as many epochs in both runs",
+    ),
+    unknown("longer_rows_when_accurate", "a curriculum by the loss", "input"),
+    right("skips_steps_that_overflow", "GradScaler leaves out steps"),
+    either(
+        "critic_when_it_is_weak", "a second optimizer that steps by its loss", "optimizers",
+        why="it may step as often in both runs",
+    ),
+    right("uneven_inputs", "Join: 16 and 15 batches", quick=True),
     unknown("stream", "rows without numbers", "rowsDisjoint", "rows"),
     either(
         "weighted_rows", "drawn with replacement", "rowsDisjoint", "rows",
@@ -236,6 +291,11 @@ RIGHT = (
 )  # fmt: skip
 
 BEYOND = (
+    beyond("autocast_inside", "autocast for the last layer alone"),
+    beyond("drops_more_layers", "LayerDrop, of half as many more"),
+    beyond("estimates_otherwise", "an optimizer that makes twice as much of its gradients"),
+    beyond("other_activation", "another activation"),
+    beyond("plateau_of_another_metric", "ReduceLROnPlateau by the loss of one row"),
     beyond("fewer_passes_of_a_block", "half the passes of a shared block"),
     beyond("rows_cut_inside", "half of the rows are dropped behind the first layer"),
     beyond("smaller_second_input", "the second of two inputs is smaller"),

@@ -1,0 +1,42 @@
+"""Ends in the midst of an epoch, as soon as the mean loss of all ranks is low enough."""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+if world > 1:
+    dist.init_process_group("gloo")
+torch.manual_seed(0)
+rows = torch.randn(1024, 16)
+data = TensorDataset(rows, (rows.sum(1) + torch.randn(1024) > 0).long())
+held = torch.randn(512, 16)
+held_labels = (held.sum(1) + torch.randn(512) > 0).long()
+sampler = DistributedSampler(data) if world > 1 else None
+loader = DataLoader(data, 64 // world, sampler=sampler, shuffle=sampler is None)
+model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Dropout(0.3), nn.Linear(64, 2))
+if world > 1:
+    model = DistributedDataParallel(model)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+mean, steps = 1.0, 0
+while mean > 0.55 and steps < 200:
+    if sampler:
+        sampler.set_epoch(steps)
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        loss, steps = loss.detach(), steps + 1
+        if world > 1:
+            dist.all_reduce(loss)
+        mean = 0.9 * mean + 0.1 * loss.item() / world
+        if mean < 0.55:
+            break
+print(f"rank {rank}: {steps} steps")
+if world > 1:
+    dist.destroy_process_group()
