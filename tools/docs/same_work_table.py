@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 from training.contract.codec import write_whole
-from training.workloads.script.same_work import ITEMS
+from training.workloads.script.work_items import ITEMS
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "own-script.md"
-BEGIN, END = "<!-- same work table -->\n", "<!-- end of same work table -->\n"
+MARKERS = "<!-- same work table -->\n", "<!-- end of same work table -->\n"
+MARKERS_OF_ERRORS = "<!-- errors table -->\n", "<!-- end of errors table -->\n"
 
 
 def main() -> int:
@@ -20,16 +21,25 @@ def main() -> int:
 
 
 def in_page(page: str) -> str:
-    """The page with its table rewritten; ValueError when it has no markers."""
-    head, begin, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{PATH.name} has no lines {BEGIN!r} and {END!r}: the table goes between them")
+    """The page with its tables rewritten; ValueError when it has no markers."""
     rows = [f"| `{item.name}` | {item.title} | {item.torch} | {item.keras} | {item.boosters} |\n" for item in ITEMS]
     titles = (
         "| item | what | PyTorch | Keras (`fit`) | XGBoost, LightGBM (`train`) |\n| --- | --- | --- | --- | --- |\n"
     )
-    return f"{head}{begin}{titles}{''.join(rows)}{end}{tail}"
+    errors = [f"| `{item.name}` | {item.right} | {item.wrong} |\n" for item in ITEMS]
+    titles_of_errors = (
+        "| item | where a correct script may differ | where other work may be equal |\n| --- | --- | --- |\n"
+    )
+    page = _between(page, MARKERS, f"{titles}{''.join(rows)}")
+    return _between(page, MARKERS_OF_ERRORS, f"{titles_of_errors}{''.join(errors)}")
+
+
+def _between(page: str, markers: tuple[str, str], table: str) -> str:
+    head, begin, rest = page.partition(markers[0])
+    _, end, tail = rest.partition(markers[1])
+    if not (begin and end):
+        raise ValueError(f"{PATH.name} has no lines {markers[0]!r} and {markers[1]!r}: the table goes between them")
+    return f"{head}{begin}{table}{end}{tail}"
 
 
 if __name__ == "__main__":
