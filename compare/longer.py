@@ -5,7 +5,7 @@ runs that there are. Where one lies below 1.05 these runs answer *Not worth it h
 train longer is therefore the first number at which none does.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 from compare.answer import MOST_EPOCHS, Contest
 from compare.measurement import Measurement, Run
@@ -33,8 +33,11 @@ def longer_run(answer: Answer, measurement: Measurement, contests: Collection[Co
     if passes is None:
         against = " against one of them" if len(contests) > 1 else ""
         return Missing(f"at each number of {passed}s up to {MOST_EPOCHS:,} Ray gains less than 5 %{against}")
-    seconds = _seconds([*measurement.of_curve, *(run for runs in measurement.by_arm.values() for run in runs)], passes)
-    return LongerRun(passes=passes, seconds=seconds, not_advised=_not_advised(measurement, passes, seconds))
+    runs = [*measurement.of_curve, *(run for of_arm in measurement.by_arm.values() for run in of_arm)]
+    each = [_seconds(run, passes) for run in runs]
+    known = [seconds for seconds in each if seconds is not None]
+    seconds, longest = (sum(known), max(known)) if len(known) == len(each) else (None, None)
+    return LongerRun(passes=passes, seconds=seconds, not_advised=_not_advised(measurement, passes, seconds, longest))
 
 
 def first_after(number: int, is_open: Callable[[int], bool]) -> int | None:
@@ -50,19 +53,16 @@ def first_after(number: int, is_open: Callable[[int], bool]) -> int | None:
     return looked
 
 
-def _seconds(runs: Sequence[Run], passes: int) -> float | None:
-    """Return how long all these runs would take with so many passes, by their own clocks; None if one is unknown."""
-    seconds = 0.0
-    for run in runs:
-        clock = clock_of(run.result)
-        if clock.per_epoch is None:
-            return None
-        seconds += run.result.seconds.wall + (passes - clock.epochs) * clock.per_epoch
-    return seconds
+def _seconds(run: Run, passes: int) -> float | None:
+    """Return how long a run would take with so many passes, by its own clock; None if that is unknown."""
+    clock = clock_of(run.result)
+    if clock.per_epoch is None:
+        return None
+    return run.result.seconds.wall + (passes - clock.epochs) * clock.per_epoch
 
 
-def _not_advised(measurement: Measurement, passes: int, seconds: float | None) -> str:
-    """Return why the setting is not advised; "" if it is."""
+def _not_advised(measurement: Measurement, passes: int, seconds: float | None, longest: float | None) -> str:
+    """Return why the setting is not advised; "" if it is. `seconds` are of all runs, `longest` is that of one."""
     recipe, key = measurement.recipe.to_dict(), measurement.workload.passes_key
     is_by_key = measurement.workload.has_key_for_passes(recipe) and not recipe.get("measureSteps")
     if not is_by_key or list(measurement.epochs_trained) != [recipe.get(key)]:
@@ -71,9 +71,18 @@ def _not_advised(measurement: Measurement, passes: int, seconds: float | None) -
         measurement.recipe.settings()[key].metadata["rule"].parse(str(passes))
     except ValueError:
         return f"the setting {key} does not allow so many"
-    minutes = measurement.context.settings.get(BUDGET)
-    if seconds is None:
+    if passes > (most := measurement.workload.most_passes(measurement.recipe)):
+        return f"the other settings allow {most:g}"
+    return _too_long(measurement, seconds, longest)
+
+
+def _too_long(measurement: Measurement, seconds: float | None, longest: float | None) -> str:
+    """Return why the measurement, or one run of it, would take too long; "" if neither would."""
+    minutes, of_run = measurement.context.settings.get(BUDGET), measurement.context.run_timeout_minutes
+    if seconds is None or longest is None:
         return "how long that takes is not known"
+    if longest > 60 * of_run:
+        return f"a run would take longer than runTimeoutMinutes {of_run:g}"
     if seconds > (60 * float(minutes) if minutes else MOST_SECONDS):
         return f"here that takes longer than {f'{BUDGET} {minutes}' if minutes else 'a day'}"
     return ""

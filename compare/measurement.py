@@ -3,6 +3,7 @@
 `measure` sorts them, and refuses what was not trained alike; what is known of them as a whole is in the `Measurement`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -109,6 +110,8 @@ class Context:
     settings: Mapping[str, str] = field(default_factory=dict)
     """The stack's that are not their defaults, as texts; no secret ones."""
     oversubscription: str | None = None
+    run_timeout_minutes: float = math.inf
+    """After so many minutes a run is ended."""
     worker_memory_bytes: float = 0.0
     ray_overhead: Reserved = field(default_factory=Reserved)
     """What a Ray run reserves beside its workers: head and submitter, on a cluster."""

@@ -66,6 +66,7 @@ def context_of(settings: Settings, site: Site, plans: Sequence[RunPlan]) -> Cont
         absent=settings.absent_arms,
         settings=settings.explicit,
         oversubscription=settings.oversubscription,
+        run_timeout_minutes=settings.run.run_timeout_minutes,
         worker_memory_bytes=settings.run.worker_memory.bytes,
         ray_overhead=site.ray_overhead,
         idle_ray=site.idle_ray,

@@ -23,7 +23,7 @@ POLL_SECONDS = 1.0
 START_SECONDS = 20.0
 """Time for an update to start: who watches may have typed that first."""
 BETWEEN_SECONDS = 600.0
-"""Time for the next run where the update is known to its backend alone: nodes or an image may be waited for."""
+"""Time for a run where an update is known to its backend alone: nodes or an image may be waited for."""
 NOTHING_TO_FOLLOW = 3
 """Exit status where no run goes on, and no update."""
 
@@ -86,7 +86,7 @@ class _Current:
     def __init__(self, source: Source, is_updating: Callable[[], bool | None]) -> None:
         self._source, self._is_updating = source, is_updating
         self._ended: dict[str, News] | None = None
-        self._idle_since, self._has_run = time.monotonic(), False
+        self._idle_since = time.monotonic()
         self.end: Literal["", "over", "idle"] = ""
         """How watching has ended: the measurement is over, or nothing is there to follow."""
 
@@ -117,7 +117,7 @@ class _Current:
         """Return whether no run has gone on for long enough, and no update does that may start one."""
         now = time.monotonic()
         if running:
-            self._has_run, self._idle_since = True, now
+            self._idle_since = now
             return False
         if now - self._idle_since < START_SECONDS:
             return False
@@ -125,7 +125,7 @@ class _Current:
         if updating:
             self._idle_since = now
             return False
-        patience = BETWEEN_SECONDS if updating is None and self._has_run else START_SECONDS
+        patience = BETWEEN_SECONDS if updating is None else START_SECONDS
         return now - self._idle_since >= patience
 
 

@@ -5,6 +5,7 @@ To add one: its name in `WORKLOADS` (`recipe.py`), and a folder `training/worklo
 another.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -122,6 +123,8 @@ class Workload:
     """What Ray does in the time that more passes take, as the subject of a sentence."""
     passes_key: str = "epochs"
     """Setting by which a run has more passes: a key of the recipe, in camelCase."""
+    most_passes: Callable[[Any], float] = lambda _: math.inf
+    """Returns, from a recipe, the most passes that its other settings allow."""
     longer: str = "Longer training"
     """What a run with more passes is called, at the beginning of a sentence."""
     replica: str = "replica"

@@ -118,11 +118,17 @@ def last_lines(text: str, count: int) -> list[str]:
 
 @contextmanager
 def started(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a program whose stdout is a pipe, and wait for its end; an error kills it first. Raises OSError."""
+    """Start a program whose stdout is a pipe, and wait for its end. Whatever ends the body early kills it first;
+    Ctrl-C has reached it, too, so that it is given a moment. Raises OSError."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, **options) as process:
         try:
             yield process
-        except Exception:
+        except KeyboardInterrupt:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LEFT_SECONDS)
+            process.kill()
+            raise
+        except BaseException:
             process.kill()
             raise
 

@@ -107,12 +107,13 @@ def test_a_script_trains_longer_if_its_arguments_take_the_epochs(arguments: str,
     assert expected == SCRIPT.has_key_for_passes(ScriptRecipe(script_arguments=arguments).to_dict())
 
 
-def of_search(start: float) -> LongerRun | Missing:
+def of_search(start: float, space: str = RECIPE.search_space) -> LongerRun | Missing:
     """What might change the no of a search of eight trials, in which Ray takes so long to start."""
     context = replace(make_context(arms=ALL), recipe=RECIPE, arms=ALL, repeats=4)
     pairs = [(Clock(8, 20.0, 2.0), Clock(8, start + 8 * 1.8 * luck, 1.8 * luck)) for luck in LUCK]
     contest = contest_of(pairs, 8, "another")
-    return longer_run("Not worth it here", measure(make_searches(), context), [contest])
+    measured = measure(make_searches(), context)
+    return longer_run("Not worth it here", replace(measured, recipe=replace(RECIPE, search_space=space)), [contest])
 
 
 def test_a_search_has_more_trials_up_to_what_the_setting_allows() -> None:
@@ -123,6 +124,23 @@ def test_a_search_has_more_trials_up_to_what_the_setting_allows() -> None:
     assert isinstance(many, LongerRun)
     assert (8 < few.passes <= MOST_TRIALS < many.passes, few.not_advised) == (True, "")
     assert many.not_advised
+
+
+def test_a_search_has_no_more_trials_than_its_space_has_configurations() -> None:
+    """Settings refuse more, so nobody is told to type that."""
+    eight = of_search(20.0, '{"a": {"choice": [1, 2]}, "b": {"choice": [1, 2, 3, 4]}}')
+
+    assert isinstance(eight, LongerRun)
+    assert (8 < eight.passes, bool(eight.not_advised)) == (True, True)
+
+
+def test_a_run_that_would_be_ended_is_no_advice() -> None:
+    """By `runTimeoutMinutes`, however short the measurement is."""
+    one = compared(CLOCKS, run_timeout_minutes=1.0).longer
+
+    assert compared(CLOCKS, run_timeout_minutes=60.0).longer == compared(CLOCKS).longer
+    assert one is not None
+    assert one.not_advised
 
 
 @pytest.mark.parametrize(

@@ -93,14 +93,20 @@ def test_what_it_can_not_do_without_is_what_it_imports_at_once(tmp_path: Path, t
         ("import torch.distributed as dist, numpy as np, os", {"torch", "numpy"}),
         ("import torch.distributed\nfrom . import helpers\nimport keras", {"torch"}),
         ("import torch.distributed\ntry:\n    import pandas\nexcept ImportError:\n    pass", {"torch"}),
+        ("import fast, torch.distributed, __main__", {"torch"}),
         ("import sys, torch.distributed, mine\nsys.path.insert(0, '..')", set()),
+        ("import sys as s, torch.distributed, mine\ns.path.append('..')", set()),
+        ("import site, torch.distributed, mine\nsite.addsitedir('lib')", set()),
+        ("import paths, torch.distributed, mine", set()),
     ],
 )
 def test_packages_are_what_is_imported_at_once_and_lies_nowhere_near(
     tmp_path: Path, text: str, imports: set[str]
 ) -> None:
-    """Where a script changes `sys.path`, nobody knows what it finds there."""
+    """Where a script, or a module next to it, changes `sys.path`, nobody knows what it finds there."""
     script(tmp_path, "", "keras.py")
+    script(tmp_path, "import sys\nsys.path.insert(0, 'lib')", "paths.py")
+    (tmp_path / "fast.cpython-311-x86_64-linux-gnu.so").touch()
 
     assert imports == recognise(script(tmp_path, text), WORKERS).imports
 

@@ -238,7 +238,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     ("running", "updating", "ends_after"),
     [
         ((), lambda _: False, watching.START_SECONDS),
-        ((), lambda _: None, watching.START_SECONDS),
+        ((), lambda _: None, watching.BETWEEN_SECONDS),
         ((), lambda now: now < 100, 100),
         ((10, 11), lambda _: False, 10 + watching.START_SECONDS),
         ((10, 11), lambda _: None, 10 + watching.BETWEEN_SECONDS),

@@ -127,10 +127,11 @@ def test_what_a_program_leaves_is_not_waited_for(left: str) -> None:
     assert seconds < SOON_SECONDS
 
 
-def test_an_error_ends_the_program() -> None:
-    """Nobody would read what it prints."""
-    with suppress(ValueError), output.started(shell(f"exec sleep {LONG_SECONDS}")) as process:
-        raise ValueError
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_whatever_ends_the_reading_ends_the_program(error: type[BaseException]) -> None:
+    """Nobody would read what it prints: as at SIGTERM and Ctrl-C, which may reach this process alone."""
+    with suppress(error), output.started(shell(f"exec sleep {LONG_SECONDS}")) as process:
+        raise error
 
     assert -signal.SIGKILL == process.returncode
 

@@ -52,6 +52,10 @@ EXAMPLES = (
 one: those of `BY_TORCHRUN` are never without ranks, and scikit-learn trains in one process."""
 RLLIB_LOADS = ("gymnasium", "torch")
 PLACEHOLDERS = ("workers", "seed", "epochs", "storage")
+_FINDS_MODULES = re.compile(
+    r"^sys\.(path|meta_path|path_hooks|modules)\b|\bpath\.(insert|append|extend)$|\baddsitedir$"
+)
+"""Names in a script that may give it modules from anywhere, also by another name for `sys`."""
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
 
@@ -138,7 +142,7 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto", takes:
         kind_of_it = "spawn"
     script = Script(
         path=path, kind=kind_of_it, modules=modules, arguments=arguments, files=frozenset(files),
-        loads=_loads(path, tree), imports=_packages(path, tree),
+        loads=_loads(path, tree), imports=_packages(path, tree, files),
         asks_one_cpu=_lacks(tree, "resources_per_worker"), asks_no_gpu=_lacks(tree, "use_gpu"),
         most_cpus_asked=_most_cpus_asked(tree),
         trains_alone=kind_of_it != "torchrun" or _can_be_alone(modules, files),
@@ -385,11 +389,11 @@ def _loads(path: Path, tree: ast.Module) -> frozenset[str]:
     return frozenset(_not_beside(path, names) & set(FRAMEWORKS) | trained)
 
 
-def _packages(path: Path, tree: ast.Module) -> frozenset[str]:
+def _packages(path: Path, tree: ast.Module, files: set[Path]) -> frozenset[str]:
     """Return the modules that are imported whatever happens, unless the script may find them in folders of its own."""
-    if "sys.path" in _of_file(tree, ""):
+    if any(_FINDS_MODULES.search(name) for file in files for name in _of_file(parsed(file), "")):
         return frozenset()
-    return frozenset(_not_beside(path, _imported_at_once(tree)) - sys.stdlib_module_names)
+    return frozenset(_not_beside(path, _imported_at_once(tree)) - sys.stdlib_module_names - {"__main__"})
 
 
 def _imported_at_once(tree: ast.Module) -> set[str]:
@@ -399,8 +403,8 @@ def _imported_at_once(tree: ast.Module) -> set[str]:
 
 def _not_beside(path: Path, names: set[str]) -> set[str]:
     """Return the first parts of dotted names, without those of files and folders next to the script."""
-    first = {name.partition(".")[0] for name in names}
-    return {name for name in first if not ((path.parent / name).is_dir() or (path.parent / f"{name}.py").is_file())}
+    first = {name.partition(".")[0] for name in names if name}
+    return {name for name in first if not ((path.parent / name).is_dir() or any(path.parent.glob(f"{name}.*")))}
 
 
 def _loaded_by(trainer: str) -> tuple[str, ...]:

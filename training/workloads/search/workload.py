@@ -10,6 +10,7 @@ from training.workloads.search import same_work
 from training.workloads.search.detail import SearchDetail
 from training.workloads.search.of_trial import of_trial
 from training.workloads.search.recipe import SearchRecipe
+from training.workloads.search.space import Space
 from training.workloads.search.words import CHECKS, ENTRIES, LACKS, ROLES, TITLES
 
 OPTUNA = {"optuna": "optuna>=5,<6", "grpc": "grpcio", "google.protobuf": "protobuf"}
@@ -46,6 +47,7 @@ WORKLOAD = Workload(
     passed="trial",
     passing="Ray's search",
     passes_key="searchTrials",
+    most_passes=lambda recipe: Space.parse(recipe.search_space).count,
     longer="A search of more trials",
     replica="slot",
     entries=ENTRIES,
