@@ -147,6 +147,17 @@ WRONG = (
     wrong("plateau_rate_by_world", "ReduceLROnPlateau, rate times world size", "learningRate", quick=True),
     wrong("plateau_patience_by_world", "ReduceLROnPlateau, another patience", "learningRate"),
     wrong(
+        "warm_up_by_world", "LambdaLR, a longer warm-up", "learningRate", outcomes=NOT_SAME, why=_BY_HAND, quick=True
+    ),
+    wrong(
+        "decay_beside_a_plateau_by_world", "ReduceLROnPlateau beside another decay", "learningRate",
+        outcomes=NOT_SAME, why=_BY_HAND,
+    ),
+    wrong(
+        "plateau_changed_by_world", "ReduceLROnPlateau, later another patience", "learningRate",
+        outcomes=NOT_SAME, why=_BY_HAND,
+    ),
+    wrong(
         "plateau_and_a_factor_later", "ReduceLROnPlateau, and by hand the rate times world size", "learningRate",
         outcomes=NOT_SAME, why=_BY_HAND,
     ),
@@ -190,6 +201,7 @@ RIGHT = (
     right("drops_the_last_batch", "drop_last, 1,000 rows"),
     right("accumulates_odd_batches", "15 batches, two a step, no_sync"),
     right("uneven_last_batch", "601 rows"),
+    right("warms_up", "LambdaLR, up and down"),
     right("plateau_after_dropout", "ReduceLROnPlateau over a loss that dropout moves", quick=True),
     unknown("rate_halved_by_hand", "a rate that the script halves by its loss", "learningRate"),
     either(

@@ -19,12 +19,16 @@ from tests.unit.script.test_facts import (
 )
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.observe import state, torch_schedules
+from training.workloads.script.observe import work as observed
 from training.workloads.script.observe.gradients import Gradients
 from training.workloads.script.observe.work import Schedule, Settings
 
 PLATEAU = ["ReduceLROnPlateau(factor=0.1, patience=1), 4 times", "metric", True]
 OTHER = ["ReduceLROnPlateau(factor=0.1, patience=2), 4 times", "metric", True]
 STEPS = ["StepLR, 4 times", "steps", True]
+LAMBDA = ["LambdaLR", "", True]
+UP_FIRST, UP_LAST = (0.1, 0.1, 0.05, 0.3, 0.06), (0.1, 0.1, 0.05, 0.7, 0.06)
+"""Rates of the same mean that are high at the beginning, and at the end."""
 
 
 def alone(did: dict[str, Any], **more: Any) -> ArmFacts:
@@ -62,10 +66,14 @@ def rates(*of_group: float, schedules: Any = (), by_hand: bool = False) -> dict[
         (rates(0.1, 0.1, 0.05, by_hand=True), rates(0.1, 0.1, 0.07, by_hand=True), None),
         (rates(0.1, 0.1, 0.05, by_hand=True), rates(0.1, 0.2, 0.1, by_hand=True), False),
         (rates(0.1, 0.1, 0.05, by_hand=True), rates(0.1, 0.1, 0.05, by_hand=True), True),
+        (rates(*UP_LAST, schedules=[STEPS]), rates(*UP_FIRST, schedules=[STEPS]), False),
+        (rates(*UP_LAST, schedules=[LAMBDA]), rates(*UP_FIRST, schedules=[LAMBDA]), None),
+        (rates(*UP_LAST, schedules=[STEPS]), rates(*UP_LAST, schedules=[STEPS]), True),
     ],
     ids=[
         "a plateau", "another first rate", "another rule", "a higher rate", "a plateau and the script",
         "a plateau in one arm", "fixed steps", "uneven steps", "a function", "by hand", "times the ranks", "equal",
+        "an earlier centre", "an earlier centre of a function", "the same course",
     ],
 )  # fmt: skip
 def test_a_learning_rate_is_compared_by_what_sets_it(
@@ -302,3 +310,41 @@ def test_a_rate_that_no_schedule_set_is_by_hand(monkeypatch: pytest.MonkeyPatch)
     torch_schedules.see(seen, [0.01])
 
     assert work.rates_by_hand
+
+
+def test_rates_of_the_same_mean_are_told_apart_by_their_course() -> None:
+    """By where their centre is, and how far they are from their mean."""
+    rising, falling, even = (observed.Optimizer() for _ in range(3))
+    for number in range(1, 5):
+        rising.step([number], number)
+        falling.step([5 - number], number)
+        even.step([2.5], number)
+
+    assert [1, 4, 2.5, 0.75, 7.5**0.5] == pytest.approx(rising.to_dict()["rates"][0])
+    assert [4, 4, 2.5, 0.5, 7.5**0.5] == pytest.approx(falling.to_dict()["rates"][0])
+    assert [2.5, 2.5, 2.5, 0.625, 2.5] == pytest.approx(even.to_dict()["rates"][0])
+
+
+def test_a_plateau_that_the_script_changes_is_no_known_rule() -> None:
+    """Its constants are looked at in each step."""
+
+    class ReduceLROnPlateau:
+        optimizer = SimpleNamespace(param_groups=[{"lr": 0.1}])
+        patience = 3
+
+        def step(self) -> None:
+            pass
+
+    ReduceLROnPlateau.__module__ = torch_schedules.MODULE
+    torch_schedules.observe_schedules(SimpleNamespace(ReduceLROnPlateau=ReduceLROnPlateau))
+    state.current().work.of(ReduceLROnPlateau.optimizer)
+    schedule = ReduceLROnPlateau()
+    schedule.step()
+    (seen,) = state.current().work.schedules
+
+    assert "metric" == seen.follows
+
+    schedule.patience = 0
+    schedule.step()
+
+    assert "" == seen.follows

@@ -50,8 +50,9 @@ class Optimizer:
     """The most of its steps between two that count."""
     rounds: int
     """Steps that count, from its first to its last."""
-    rates: tuple[tuple[float, float, float], ...]
-    """First, highest and mean learning rate of each of its groups."""
+    rates: tuple[tuple[float, ...], ...]
+    """First, highest and mean learning rate of each of its groups; then, if known, the share of the steps at which the
+    rates have their centre, and the root of their mean square."""
     settings: tuple[str, ...]
     """Other settings that decide a step of it, one after another."""
 
@@ -438,7 +439,7 @@ def _work(data: dict[str, Any]) -> RankWork:
                 steps=optimizer["steps"],
                 most_between=optimizer["mostBetween"],
                 rounds=optimizer["rounds"],
-                rates=tuple((first, highest, mean) for first, highest, mean in optimizer["rates"]),
+                rates=tuple(map(tuple, optimizer["rates"])),
                 settings=tuple(optimizer["settings"]),
             )
             for optimizer in data["optimizers"]

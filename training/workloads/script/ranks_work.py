@@ -248,13 +248,15 @@ def _learning(seen: Sequence[Observation]) -> Part:
 
 def _rates(observation: Observation) -> str:
     groups = [rate for each in observation.work.optimizers for rate in each.rates]
-    return _and_so_on(
-        ", ",
-        (
-            f"{highest:.6g}" if f"{highest:.6g}" == f"{mean:.6g}" else f"{highest:.6g} (mean {mean:.6g})"
-            for _, highest, mean in groups
-        ),
-    )
+    return _and_so_on(", ", (_course(*of_group) for of_group in groups))
+
+
+def _course(_: float, highest: float, mean: float, centre: float | None = None, square: float = 0.0) -> str:
+    """Return a group's rates as text: equal for courses that are the same, whatever their highest and mean are."""
+    if f"{highest:.6g}" == f"{mean:.6g}":
+        return f"{highest:.6g}"
+    course = "" if centre is None else f", centre at {centre:.6g} of the steps, root mean square {square:.6g}"
+    return f"{highest:.6g} (mean {mean:.6g}{course})"
 
 
 def _rules(seen: Sequence[Observation]) -> dict[str, str]:

@@ -24,6 +24,10 @@ OF_A_FUNCTION = ("LambdaLR", "MultiplicativeLR")
 """Schedules of a function of the script's, which may look at anything."""
 
 
+COUNTERS = ("last_epoch", "_step_count", "_last_lr", "T_cur", "T_i", "_get_lr_called_within_step", "_is_initial")
+"""Attributes of schedules that change from step to step."""
+
+
 _seen: dict[int, tuple[Callable[[], Any], Schedule]] = {}
 """Schedules by their ids, each with a weak reference."""
 
@@ -58,9 +62,12 @@ def _note(schedule: Any) -> None:
         return
     optimizer.expected_rates = rates_of(schedule.optimizer)
     reference, seen = _seen.get(id(schedule), (None, None))
+    rule, follows = _rule(schedule)
     if seen is None or reference is None or reference() is not schedule:
-        seen = work.add_schedule(*_rule(schedule))
+        seen = work.add_schedule(rule, follows)
         _seen[id(schedule)] = weakref.ref(schedule), seen
+    if follows == "metric" and rule != seen.rule:  # the script has changed it since
+        seen.follows = ""
     seen.step(optimizer.steps)
 
 
@@ -69,10 +76,16 @@ def _rule(schedule: Any) -> tuple[str, str]:
     kind = type(schedule)
     if kind.__module__ != MODULE or kind.__name__ in OF_A_FUNCTION:
         return kind.__name__, ""
-    constants = OF_A_METRIC.get(kind.__name__)
-    if constants is None:
-        return kind.__name__, "steps"
-    return f"{kind.__name__}({', '.join(f'{name}={getattr(schedule, name, None)}' for name in constants)})", "metric"
+    of_a_metric = OF_A_METRIC.get(kind.__name__)
+    names = of_a_metric or sorted(name for name, value in vars(schedule).items() if _is_constant(name, value))
+    constants = ", ".join(f"{name}={getattr(schedule, name, None)}" for name in names)
+    return f"{kind.__name__}({constants})", "metric" if of_a_metric else "steps"
+
+
+def _is_constant(name: str, value: Any) -> bool:
+    """Return whether an attribute is a number, a text or several numbers, and no counter of the schedule's steps."""
+    several = list(value) if isinstance(value, (list, tuple, dict)) else [value]
+    return name not in COUNTERS and all(isinstance(each, (int, float, str)) for each in several)
 
 
 def see(optimizer: Optimizer, rates: list[float]) -> None:

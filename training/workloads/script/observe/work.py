@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -109,7 +110,7 @@ class Optimizer:
         self.steps = self.between = self.most_between = 0
         """In all, since the last step that counts, and the most between two of these."""
         self.rates: list[list[float]] = []
-        """[first, highest, sum] of each of its groups."""
+        """[first, highest, sum, sum of rate × number of the step, sum of squares] of each of its groups."""
         self.expected_rates: list[float] | None = None
         """Those that its schedules set last; None before the first step."""
         self.weights: list[Callable[[], Any]] = []
@@ -127,9 +128,12 @@ class Optimizer:
         self._first, self._last = counted if self._first < 0 else self._first, counted
         for number, rate in enumerate(rates):
             if number == len(self.rates):  # a group that was added
-                self.rates.append([rate, rate, 0.0])
-            self.rates[number][1] = max(self.rates[number][1], rate)
-            self.rates[number][2] += rate
+                self.rates.append([rate, rate, 0.0, 0.0, 0.0])
+            of_group = self.rates[number]
+            of_group[1] = max(of_group[1], rate)
+            of_group[2] += rate
+            of_group[3] += rate * self.steps
+            of_group[4] += rate * rate
 
     def to_dict(self) -> dict[str, Any]:
         """Return this as plain data."""
@@ -138,8 +142,14 @@ class Optimizer:
             "steps": self.steps,
             "mostBetween": self.most_between,
             "rounds": self._last - self._first + 1,
-            "rates": [[first, highest, total / self.steps] for first, highest, total in self.rates],
+            "rates": [self._course(*of_group) for of_group in self.rates],
         }
+
+    def _course(self, first: float, highest: float, total: float, moment: float, squares: float) -> list[float]:
+        """Return the first, highest and mean rate, the share of the steps at which their centre is, and the root of
+        their mean square: by these two, courses of the same mean are told apart."""
+        centre = moment / total / self.steps if total else 0.0
+        return [first, highest, total / self.steps, centre, math.sqrt(squares / self.steps)]
 
 
 class Inputs:
