@@ -329,7 +329,7 @@ def test_a_plateau_that_the_script_changes_is_no_known_rule() -> None:
     """Its constants are looked at in each step."""
 
     class ReduceLROnPlateau:
-        optimizer = SimpleNamespace(param_groups=[{"lr": 0.1}])
+        optimizer = Optimizer(param_groups=[{"lr": 0.1}])
         patience = 3
 
         def step(self) -> None:
