@@ -325,8 +325,10 @@ def test_rates_of_the_same_mean_are_told_apart_by_their_course() -> None:
     assert [2.5, 2.5, 2.5, 0.625, 2.5] == pytest.approx(even.to_dict()["rates"][0])
 
 
-def test_a_plateau_that_the_script_changes_is_no_known_rule() -> None:
+def test_a_plateau_that_the_script_changes_is_no_known_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its constants are looked at in each step."""
+    monkeypatch.setattr(state, "_states", [state.State()])
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
 
     class ReduceLROnPlateau:
         optimizer = Optimizer(param_groups=[{"lr": 0.1}])
