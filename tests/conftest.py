@@ -23,15 +23,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.golden import FLAG, Golden, Wording
+from tests.surroundings import make_plain
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler.loadscope import LoadScopeScheduling
 
-# Hundreds of processes of the tests would compile the project's modules again, and each of pytest's all test files.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
-os.environ.pop("GOALS", None)  # of a `make test` around this
+STARTS_AGAIN = make_plain()
 COLLECTED = ".collected"
 """Of the file that `tools.second_run` reads, instead of .xml."""
 WITHOUT_SLOW = "--without-slow"
@@ -138,6 +136,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Compare, or rewrite, the golden files. What was said to this pytest is not said to those that tests start."""
+    if STARTS_AGAIN:
+        if capturing := config.pluginmanager.get_plugin("capturemanager"):
+            capturing.stop_global_capturing()
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - with what `make_plain` has left
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         os.environ.pop("PYTEST_ADDOPTS", None)
     config.pluginmanager.register(Golden(config, Path(__file__).with_name("golden")), "golden")

@@ -66,10 +66,9 @@ def running(cpus: int, **more: str) -> Iterator[Head]:
             *("--min-worker-port=0", "--max-worker-port=0", "--disable-usage-stats"),
             *(f"--{flag}={port}" for flag, port in zip(flags, ports, strict=True)),
         ]
-        plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         path = f"{Path(PYTHON).parent}{os.pathsep}{os.environ['PATH']}"
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
-        variables = plain | token | {"HOME": folder, "PATH": path} | more
+        variables = os.environ | token | {"HOME": folder, "PATH": path} | more
         log = held.enter_context(Path(folder, "start.txt").open("w+"))
         started = subprocess.Popen(command, env=variables, stdout=log, stderr=log, start_new_session=True)
         found = Head(ports[0], f"{LOOPBACK}:{ports[1]}", variables, Path(folder, "r"))

@@ -57,10 +57,9 @@ class Processes:
         self._cluster, self._folder, self._running = cluster, folder, dict[str, "subprocess.Popen[bytes]"]()
         (port,) = free_ports(1)
         self.address = f"{LOOPBACK}:{port}"
-        plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         path = f"{Path(PYTHON).parent}{os.pathsep}{os.environ['PATH']}"
         own = {**LEAN, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        self.variables = {**plain, **own, "HOME": str(folder), "PATH": path}
+        self.variables = {**os.environ, **own, "HOME": str(folder), "PATH": path}
         self._addresses = (f"127.0.0.{number}" for number in itertools.count(3))
         self._ended = threading.Event()
         self._follows = threading.Thread(target=self._follow)

@@ -37,8 +37,6 @@ COPIED = (
 )
 RUN = re.compile("(training|ray):Run::")
 """In the URN of a run."""
-UNWRITTEN = "PYTHONDONTWRITEBYTECODE"
-"""Where it is set, a copy's modules would be compiled by every command anew."""
 MARK = "TRAINING_TEST_MARK"
 """An environment variable that every process started by a test inherits, and by which it is found again."""
 
@@ -76,7 +74,7 @@ class Project:
         self.mark = uuid.uuid4().hex
         self.measure_on(f"machine of {self.mark}")
         self.environment = {
-            **{key: value for key, value in os.environ.items() if not key.startswith(("PULUMI_", UNWRITTEN))},
+            **os.environ,
             "PATH": f"{sys.prefix}/bin:{cli.parent}:{os.environ['PATH']}",
             "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
             "PULUMI_CONFIG_PASSPHRASE": "test",

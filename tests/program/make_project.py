@@ -24,7 +24,6 @@ from pathlib import Path
 import pytest
 
 from tests.limits import LONGEST_SECONDS
-from tests.program.engine import UNWRITTEN
 from training.machine import process_session
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -206,16 +205,8 @@ def made(tmp_path: Path) -> Project:
 
 
 def _environment(tmp_path: Path) -> dict[str, str]:
-    """That of the tests less any backend, and a home of its own, so that nobody's login or state is touched.
-
-    Less a terminal's size, too: each has its own, and a shell would hand on the wrong one.
-    """
-    left_out = {
-        *("PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE", "PULUMI_ACCESS_TOKEN"),
-        *("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "STACK", "SET", "JSON", "ALL", "COLUMNS", "LINES", UNWRITTEN),
-    }
-    environment = {name: value for name, value in os.environ.items() if name not in left_out}
-    return {**environment, "PULUMI_HOME": str(tmp_path / "pulumi-home"), "TERM": "xterm"}
+    """That of the tests, and a home of its own, so that nobody's login or state is touched."""
+    return {**os.environ, "PULUMI_HOME": str(tmp_path / "pulumi-home")}
 
 
 @dataclass

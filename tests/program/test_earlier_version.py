@@ -67,11 +67,10 @@ def _add_tools(project: Project, cli: Path) -> None:
 
 def _make(project: Project, command: str) -> str:
     """Return what `make` printed, without set-up: the environment of these tests is the one they share."""
-    outer = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "STACK", "SET", "COLUMNS")
-    environment = {name: value for name, value in project.environment.items() if name not in outer}
     done = subprocess.run(
         ["make", "BOOTSTRAP=true", *shlex.split(command)],
-        cwd=project.folder, env=environment, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False,
+        cwd=project.folder, env=project.environment, capture_output=True, text=True, timeout=LONGEST_SECONDS,
+        check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

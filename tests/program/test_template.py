@@ -38,7 +38,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory, cli: Path) -> dict[str
     """Of a user with an empty backend."""
     home = tmp_path_factory.mktemp("home")
     return {
-        **{key: value for key, value in os.environ.items() if not key.startswith("PULUMI_")},
+        **os.environ,
         "PATH": f"{sys.prefix}/bin:{cli.parent}:{os.environ['PATH']}",
         "PULUMI_BACKEND_URL": f"file://{home}",
         "PULUMI_CONFIG_PASSPHRASE": "test",

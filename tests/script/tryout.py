@@ -82,8 +82,7 @@ class Tried:
 
 def try_script(path: Path, arguments: str = "", **variables: str) -> Tried:
     """All of it."""
-    around = {name: value for name, value in os.environ.items() if name != "STACK"}  # of a `make test`
-    environment = around | {"SCRIPT": str(path), "ARGS": arguments, "LIMIT": "300"} | variables
+    environment = os.environ | {"SCRIPT": str(path), "ARGS": arguments, "LIMIT": "300"} | variables
     done = subprocess.run(
         [sys.executable, "-m", "tools.tryout"],
         cwd=PROJECT,

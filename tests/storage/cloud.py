@@ -6,7 +6,6 @@ versitygw does, that nobody has this key.
 
 import http.client
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -74,10 +73,9 @@ class Cloud:
 def running(folder: Path) -> Iterator[Cloud]:
     """Start it, with a bucket, users and roles."""
     port = _free_port()
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     command = [sys.executable, "-c", "from moto.server import main; main()", "--port", str(port)]
     with (folder / "moto.log").open("w") as log:
-        started = subprocess.Popen(command, env=clean, stdout=log, stderr=log)
+        started = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         server = f"http://127.0.0.1:{port}"
         _await(port)

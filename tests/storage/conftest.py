@@ -17,9 +17,7 @@ def _cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 
 @pytest.fixture
 def cloud(_cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Cloud:
-    """One that refuses nothing without need; and this process has no credentials of anybody's."""
-    for name in ("AWS_PROFILE", *_cloud.variables(_cloud.caller), "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE"):
-        monkeypatch.delenv(name, raising=False)
+    """One that refuses nothing without need."""
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     _cloud.refusal = ""
     return _cloud

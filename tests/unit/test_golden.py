@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import read, write
+from tests.unit.test_groups import copy_rules
 
 ROOT = Path(__file__).resolve().parents[2]
 TEST = """
@@ -46,9 +47,7 @@ SETTINGS = """
 def project(tmp_path: Path) -> Path:
     """A project with the plugin, a file of tests, and its golden file."""
     (tmp_path / "tests/golden").mkdir(parents=True)
-    for name in ("conftest.py", "golden.py"):
-        (tmp_path / "tests" / name).write_text((ROOT / "tests" / name).read_text(encoding="utf-8"))
-    (tmp_path / "pytest.ini").touch()
+    copy_rules(tmp_path)
     (tmp_path / "tests/test_a.py").write_text(TEST)
     (tmp_path / "tests/golden/settings.txt").write_text(ABOUT + SETTINGS)
     return tmp_path

@@ -5,6 +5,7 @@ Two trainings at once would measure each other.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -24,11 +25,17 @@ def test_what_is_named_is_there(name: str) -> None:
     assert (ROOT / name).exists()
 
 
+def copy_rules(folder: Path) -> None:
+    """Have the tests in a folder run under the rules of tests/conftest.py."""
+    for path in (ROOT / "tests").glob("*.py"):
+        shutil.copy(path, folder / "tests")
+    shutil.copy(ROOT / "Makefile", folder)
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow: it is\n")
+
+
 def run_pytest(folder: Path, *flags: str, addopts: str = "") -> str:
     """What pytest prints of the tests in a folder, under the rules of tests/conftest.py."""
-    for name in ("conftest.py", "golden.py"):
-        (folder / "tests" / name).write_text((ROOT / "tests" / name).read_text(encoding="utf-8"))
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow: it is\n")
+    copy_rules(folder)
     command = [sys.executable, "-m", "pytest", *flags, "--import-mode=importlib", "tests"]
     environment = os.environ | {"PYTEST_ADDOPTS": addopts}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout

@@ -23,10 +23,6 @@ with tempfile.TemporaryDirectory(dir=sys.argv[1]) as folder:
 def test_a_try_that_is_ended_leaves_no_folder(number: signal.Signals, tmp_path: Path) -> None:
     """Not even of checkpoints that the script wrote; and the status is the one that a shell gives."""
     command = [sys.executable, "-c", TRY, str(tmp_path), str(int(number))]
-    # nohup ignores SIGHUP.
-    done = subprocess.run(
-        command, cwd=ROOT, check=False,
-        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
-    )  # fmt: skip
+    done = subprocess.run(command, cwd=ROOT, check=False)
 
     assert (128 + number, []) == (done.returncode, list(tmp_path.iterdir()))

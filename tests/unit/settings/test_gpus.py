@@ -125,7 +125,6 @@ def test_this_machine_has_gpus_for_all_workers(
     values = {key: value for key, value in asked(tmp_path).items() if key not in THERE} | {"workers": "3"}
     python = {"versions": {"python": "3.11.7", "torch": torch, "ray": "2.60.0"}, "modules": ["torch", "ray"]}
     monkeypatch.setattr(python_environment, "_probed", lambda _: python)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if "+cpu" in torch:
         assert "workerGpus" == only_problem(machine(64, 256), **values).key
         return
@@ -152,7 +151,6 @@ def test_gpus_that_this_environment_hides_are_not_taken(
     python = {"versions": {"python": "3.11.7", "torch": "2.9.1", "ray": "2.60.0"}, "modules": ["torch", "ray"]}
     monkeypatch.setattr(python_environment, "_probed", lambda _: python)
     monkeypatch.setattr(gpus, "LIBRARY", str(nvml.library()))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     refused = parse(values, machine(64, 256)).refused_at_up

@@ -47,7 +47,6 @@ def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(adopt, "ROOT", tmp_path)
     monkeypatch.setattr("report.html.render", lambda comparison, stack, project: "")
     monkeypatch.setenv("STACK", "mine")
-    monkeypatch.delenv("RESULT", raising=False)
     return folder
 
 

@@ -24,7 +24,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setattr(clean, name, tmp_path / folder)
     monkeypatch.setattr(environment, "BACKEND", tmp_path / ".state/backend")
     monkeypatch.setattr(clean, "_held_elsewhere", dict)
-    monkeypatch.delenv("ALL", raising=False)
     return tmp_path
 
 

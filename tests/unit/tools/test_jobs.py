@@ -24,14 +24,6 @@ from tools.stack import environment
 from training.launch.ray.other_jobs import mark
 from training.workloads.script import source
 
-VARIABLES = ("STACK", "SET", "SCRIPT", "ARGS", "FOLDER", "ENV", "PIP", "JOB", "DETACH")
-
-
-@pytest.fixture(autouse=True)
-def _given_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import shutil
 import subprocess
@@ -15,7 +14,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 # Those of a `make test` around this are not meant for the make that is tested.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
 FIRST = ("tools.setup.bootstrap", "tools.setup.usage", "tools.stack.clean")
 MOST_TARGETS = 28
 """A reader of `make help` has to find one: a new one replaces another, or does what no other comes near, as `lesson`
@@ -32,7 +30,7 @@ def test_every_target_is_phony(tmp_path: Path) -> None:
     for target in _targets():
         (tmp_path / target).touch()
     command = ["make", "-n", "TOOLS_PYTHON=true", *sorted(_targets())]
-    planned = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+    planned = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
 
     assert 20 < len(_targets()) <= MOST_TARGETS
     assert "up to date" not in planned
@@ -57,7 +55,7 @@ def test_a_sweep_s_stack_needs_what_the_stack_needs_that_it_was_made_from(target
     """It has no settings of its own, by which what is missing is installed."""
     command = ["make", "BOOTSTRAP=echo", "IN_VENV=true", target, "STACK=sweep-ray"]
 
-    said = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert "--stack=ray --no-cli" == said.strip()
 
 
@@ -68,7 +66,7 @@ def test_what_a_user_gives_is_no_shell_code(variable: str, quote: str, tmp_path:
     hacked = tmp_path / "hacked"
     value = f"x{quote}; touch {hacked}; : {quote}"
     command = ["make", "BOOTSTRAP=true", "IN_VENV=true", "up", f"{variable}={value}"]
-    subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, check=True)
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
 
     assert not hacked.exists()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -138,11 +137,7 @@ def test_ctrl_c_while_modules_are_imported_ends_with_a_line(package: str, when: 
     (tmp_path / f"tools/{package}/slow.py").write_text(press if when == "imports" else main, encoding="utf-8")
 
     command = [sys.executable, "-m", f"tools.{package}.slow"]
-    # A job in the background of a script has SIGINT ignored.
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, check=False,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert (130, interrupt.TEXT if when == "imports" else "mine\n") == (done.returncode, done.stderr)
 

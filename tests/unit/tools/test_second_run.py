@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.test_groups import copy_rules
 from tools import second_run
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -76,9 +77,7 @@ def test_processes_that_die_too_often_end_a_run_early(gives_up: bool, tmp_path: 
     a failure, and there is nothing to run again. Its report holds what ran so far."""
     tests = tmp_path / "tests/docs"
     tests.mkdir(parents=True)
-    for name in ("conftest.py", "golden.py"):
-        (tests.parent / name).write_text((ROOT / "tests" / name).read_text(encoding="utf-8"))
-    (tmp_path / "pytest.ini").touch()
+    copy_rules(tmp_path)
     (tmp_path / "conftest.py").write_text(FAILS_ITSELF if gives_up else "")
     (tests / "test_a.py").write_text(
         "import os, pathlib, pytest\n"

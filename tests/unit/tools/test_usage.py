@@ -20,16 +20,13 @@ from tools.sweep.plan import ALIASES
 ROOT = Path(__file__).resolve().parents[3]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = usage.targets(MAKEFILE)
-# Those of a `make test` around this are not meant for the make that is tested.
-AROUND = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "STACK", "SET")
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in AROUND}
 NOT_RUN = ("BOOTSTRAP=true", "IN_VENV=true")
 
 
 def make(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """`make` with these words, whose recipes do nothing."""
     return subprocess.run(
-        ["make", *NOT_RUN, *words], cwd=ROOT, env=ENVIRONMENT | environment, capture_output=True, text=True, check=False
+        ["make", *NOT_RUN, *words], cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False
     )
 
 
@@ -156,7 +153,7 @@ def test_what_make_is_given_from_outside_is_let_through() -> None:
     assert 0 == make("up", MAKEFLAGS="-s", WORKERS="3").returncode
     assert 0 == make("up", MAKEFLAGS=" -- V=1", MAKELEVEL="1").returncode
     completion = ["make", "-npq", "__BASH_MAKE_COMPLETION__=1", ".DEFAULT"]
-    assert "dashboard" in subprocess.run(completion, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True).stdout  # noqa: PLW1510
+    assert "dashboard" in subprocess.run(completion, cwd=ROOT, capture_output=True, text=True).stdout  # noqa: PLW1510
 
 
 def test_a_sweep_takes_any_setting() -> None:
@@ -209,7 +206,7 @@ def test_every_target_takes_what_its_tool_reads() -> None:
 
 def test_help_lists_every_target_in_its_group() -> None:
     """From the Makefile's own lines, so that none can be forgotten; plain `make` shows it."""
-    shown = subprocess.run(["make"], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     groups = dict(re.findall(r"^(\S[^\n:]*)\n((?:  .*\n|\n  .*\n)+)", shown, re.MULTILINE))
 
     assert ["Start here", "Measure", "Look", "Your script", "Cluster", "Develop"] == list(groups)
