@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.golden import FLAG, Golden, Wording
+from tests.leftovers import Leftovers
 from tests.surroundings import make_plain
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         os.environ.pop("PYTEST_ADDOPTS", None)
     config.pluginmanager.register(Golden(config, Path(__file__).with_name("golden")), "golden")
+    config.pluginmanager.register(Leftovers(), "leftovers")
 
 
 @pytest.fixture

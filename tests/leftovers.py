@@ -1,0 +1,86 @@
+"""Charges what a test leaves to that test, not to the next: processes that still live, files that nobody closed.
+
+It looks only after tests that started a process. What ends by itself within the limit is not left.
+"""
+
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.limits import LEFT_SECONDS
+
+_STARTS = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"})
+"""Events of Python's audit with which processes are started."""
+_OF_PYTHON = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+"""In the command lines of processes that Python starts once and keeps for itself."""
+
+
+class Leftovers:
+    """A plugin of pytest: its fixture is the first of each test, so that it ends after the others."""
+
+    def __init__(self) -> None:
+        self._has_started = True
+        self._known = frozenset[int]()
+        sys.addaudithook(self._hear)  # for good: Python has no way back
+
+    def _hear(self, event: str, _: tuple[Any, ...]) -> None:
+        if event in _STARTS:
+            self._has_started = True
+
+    @pytest.fixture(autouse=True)
+    def _leftovers(self, request: pytest.FixtureRequest) -> Iterator[None]:
+        """Fail at the teardown of a test that left a process or an open file; processes are killed."""
+        if self._has_started:  # for fixtures of several tests
+            self._known = frozenset(process.pid for process in _living(frozenset(), ""))
+            self._has_started = False
+        yield
+        if not self._has_started:
+            return
+        for name in ("last_type", "last_value", "last_traceback"):  # it keeps what a test that failed had opened
+            vars(sys).pop(name, None)
+        gc.collect()  # what is left open is said now, and pytest looks at it after this
+        _, left = psutil.wait_procs(_living(self._known, request.node.nodeid), timeout=LEFT_SECONDS)
+        said = [_said(process) for process in left]
+        for process in left:
+            with suppress(psutil.Error):
+                process.kill()
+        assert not said, "\n".join(["left running:", *said])
+
+
+def _living(known: frozenset[int], test: str) -> list[psutil.Process]:
+    """Processes below this one, but for those known and what is below them; and those that the test's call started."""
+    parents, processes = dict[int, int](), dict[int, psutil.Process]()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            parents[process.pid], processes[process.pid] = process.ppid(), process
+
+    def is_ours(pid: int) -> bool:
+        while pid in parents and pid not in known:
+            pid = parents[pid]
+            if pid == os.getpid():
+                return True
+        return False
+
+    return [each for pid, each in processes.items() if pid not in known and _counts(each, test, below=is_ours(pid))]
+
+
+def _counts(process: psutil.Process, test: str, *, below: bool) -> bool:
+    with suppress(psutil.Error):
+        if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        if below:
+            return not any(part in " ".join(process.cmdline()) for part in _OF_PYTHON)
+        return bool(test) and process.environ().get("PYTEST_CURRENT_TEST") == f"{test} (call)"
+    return False
+
+
+def _said(process: psutil.Process) -> str:
+    with suppress(psutil.Error):
+        return f"  {process.pid}: {' '.join(process.cmdline())[:200]}"
+    return f"  {process.pid}"
