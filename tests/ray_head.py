@@ -4,8 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from socket import create_server
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
+from tests.limits import LEFT_SECONDS, wait_for
 from training.launch import environment
 from training.launch.ray.driver import LOOPBACK
 from training.launch.ray.jobs_api import JobsApi
@@ -26,7 +26,6 @@ needed = pytest.mark.skipif(
 )
 TOKEN = "0123456789abcdef" * 4
 HERE = "127.0.0.1"
-START_SECONDS = 90
 
 
 class Head(NamedTuple):
@@ -73,7 +72,7 @@ def running(cpus: int, **more: str) -> Iterator[Head]:
         started = subprocess.Popen(command, env=variables, stdout=log, stderr=log, start_new_session=True)
         found = Head(ports[0], f"{LOOPBACK}:{ports[1]}", variables, Path(folder, "r"))
         try:
-            wait_for(lambda: answers(found, started, Path(log.name)), START_SECONDS)
+            wait_for(lambda: answers(found, started, Path(log.name)))
             yield found
         finally:
             end(started)
@@ -96,13 +95,4 @@ def end(running: "subprocess.Popen[Any]") -> None:
         with suppress(psutil.NoSuchProcess):
             process.kill()
     running.wait()
-    psutil.wait_procs(everything, timeout=5)
-
-
-def wait_for(seen: Callable[[], Any], seconds: float = 60) -> Any:
-    """What `seen` gives as soon as that is something."""
-    deadline = time.monotonic() + seconds
-    while not (value := seen()):
-        assert time.monotonic() < deadline, "not seen in time"  # not prose: of this test
-        time.sleep(0.2)
-    return value
+    psutil.wait_procs(everything, timeout=LEFT_SECONDS)

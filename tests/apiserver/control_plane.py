@@ -7,7 +7,6 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -16,11 +15,12 @@ from pathlib import Path
 
 import yaml
 
+from tests.limits import LEFT_SECONDS, LONGEST_SECONDS, wait_for
+
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT.parent / "shared" / "offline-cluster" / "env.sh"
 """A file that puts a cluster's programs on PATH, where CLUSTER_ENV names no other."""
 PROGRAMS = ("kube-apiserver", "etcd", "kubeadm")
-START_SECONDS = 120
 USER, USERS_TOKEN = "user", "users-token"
 """Somebody who has no rights but those that a test gives."""
 
@@ -32,7 +32,7 @@ def search_path() -> str:
     if not file.is_file():
         return path
     command = ["bash", "-c", '. "$0" && printf %s "$PATH"', str(file)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=True).stdout
 
 
 def missing_programs() -> list[str]:
@@ -93,12 +93,10 @@ def _server(folder: Path, store: int, port: int) -> list[str]:
 
 
 def _await_ready(port: int, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if _is_ready(port, log.with_name("apiserver.crt")):
-            return
-        time.sleep(0.2)
-    raise RuntimeError(f"kube-apiserver is not ready after {START_SECONDS} s:\n{log.read_text()[-2000:]}")
+    try:
+        wait_for(lambda: _is_ready(port, log.with_name("apiserver.crt")))
+    except AssertionError:
+        raise RuntimeError(f"kube-apiserver is not ready:\n{log.read_text()[-2000:]}") from None
 
 
 def _is_ready(port: int, certificate: Path) -> bool:
@@ -132,7 +130,7 @@ def _write_kubeconfig(folder: Path, port: int) -> Path:
 def _stop(process: "subprocess.Popen[bytes]") -> None:
     process.terminate()
     try:
-        process.wait(timeout=20)
+        process.wait(timeout=LEFT_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from infra.places.cluster.api import helm_release, kube
+from tests.limits import wait_for
 from tests.unit import crd
 
 RELEASE, NAMESPACE, SECONDS = "kuberay-operator", "helm-test", 60.0
@@ -36,10 +36,7 @@ class Helm:
     def kill_while_it_waits(self, verb: str, status: str) -> None:
         """Kill it as soon as its record says that it is under way."""
         with subprocess.Popen(self.command(verb, "--create-namespace", "--wait")) as helm:
-            deadline = time.monotonic() + SECONDS
-            while status not in self.statuses():
-                assert time.monotonic() < deadline, f"never {status}"
-                time.sleep(0.1)
+            wait_for(lambda: status in self.statuses(), status)
             helm.kill()
 
     def statuses(self) -> list[str]:

@@ -10,7 +10,7 @@ import yaml
 
 from infra.settings.problem import InvalidSettingsError
 from tests.apiserver.test_objects import objects, pods, refusal
-from tests.program.engine import wait_for
+from tests.limits import wait_for
 from tests.unit.settings_machine import ROOT, settings
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -93,4 +93,4 @@ def test_the_sample_is_accepted(api: Any) -> None:
     kind = api.resources.get(api_version="scheduling.k8s.io/v1", kind="PriorityClass")
     api.create(kind, {"metadata": {"name": name}, "value": 1000})
 
-    wait_for("the sample is accepted", lambda: not refusal(api, _pod(sample)))
+    wait_for(lambda: not refusal(api, _pod(sample)), "the sample is accepted")

@@ -14,6 +14,7 @@ from infra.places.cluster.claim import ClaimProvider
 from infra.places.cluster.manifests.storage_access import CLAIM, FILE, ROLE_SECRET
 from infra.settings.storage import Claim
 from tests.apiserver import control_plane
+from tests.limits import LONGEST_SECONDS
 from tests.unit.settings_machine import settings
 
 NAMESPACE = "default"
@@ -80,6 +81,8 @@ def test_the_line_that_is_printed_gives_a_secret_what_it_lacks(server: Path, the
 
     assert all(name in problem.what for name in ("keys", "keeper", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
     environment = os.environ | {"PATH": search, "KUBECONFIG": str(server)}
-    subprocess.run(["bash", "-c", f"set -o pipefail; {problem.fixes[0]}"], env=environment, check=True, timeout=60)
+    subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {problem.fixes[0]}"], env=environment, check=True, timeout=LONGEST_SECONDS
+    )
     assert [] == storage_preflight.problems(api, asked)
     assert {*(there or {}), "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} == set(kube.get(api, path)["data"])

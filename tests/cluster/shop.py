@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Any
 
 from tests.cluster.story import ClusterProject
-from tests.program.engine import wait_for
+from tests.limits import wait_for
 
 CUSTOMER = """
 import time, urllib.request
@@ -52,7 +52,7 @@ class Shop:
     def wait_for_answers(self) -> None:
         """Every customer gets three more answers from now on."""
         enough = {place: self._answers(place) + 3 for place in self.PLACES}
-        wait_for("answers", lambda: all(self._answers(place) >= n for place, n in enough.items()), seconds=60)
+        wait_for(lambda: all(self._answers(place) >= n for place, n in enough.items()), "answers")
 
     def silences(self) -> list[str]:
         """What customers got instead of an answer, ever."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from bench.metrics.prometheus import Prometheus
 from tests.cluster import place
+from tests.limits import LONGEST_SECONDS
 from tests.program.engine import Project
 
 STACK = "ci"
@@ -77,7 +78,7 @@ class ClusterProject(Project):
         """The output of a kubectl command in the cluster; `minikube kubectl` where there is no kubectl."""
         program = ["kubectl"] if shutil.which("kubectl") else ["minikube", "--profile", PROFILE, "kubectl", "--"]
         command = [*program, f"--kubeconfig={self.kubeconfig}", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False)
         assert ok == (done.returncode == 0), f"{arguments}: {done.stdout}{done.stderr}"
         return done.stdout + ("" if ok else done.stderr)
 

@@ -19,7 +19,8 @@ from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS
 from tests.cluster import place
 from tests.cluster.shop import Shop
 from tests.cluster.story import NAMESPACE, PROFILE, STACK, TEMPLATE, ClusterProject
-from tests.program.engine import ROOT, wait_for
+from tests.limits import LONGEST_SECONDS, wait_for
+from tests.program.engine import ROOT
 from training.launch.ray import submit
 from training.launch.ray.other_jobs import is_unfinished
 from training.workloads.script import package
@@ -67,7 +68,7 @@ def status_of(url: str, token: str = "") -> int:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
         asked = urllib.request.Request(url, headers=headers)  # noqa: S310 (the stack's own http address)
-        with urllib.request.urlopen(asked, timeout=10) as answer:  # noqa: S310
+        with urllib.request.urlopen(asked, timeout=LONGEST_SECONDS) as answer:  # noqa: S310
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
@@ -151,7 +152,7 @@ def test_a_script_from_outside_runs_on_the_ray_cluster(
     assert "nothing was changed" in refused
     assert is_unfinished(jobs.job("sleep-1"))
     jobs.stop("sleep-1")
-    wait_for("the job has ended", lambda: not is_unfinished(jobs.job("sleep-1")))
+    wait_for(lambda: not is_unfinished(jobs.job("sleep-1")), "the job has ended")
     assert "unchanged" in project.up()
 
 
@@ -274,7 +275,7 @@ def test_ray_has_its_workers_for_its_runs_alone(project: ClusterProject) -> None
 def test_a_prometheus_has_read_every_pod_of_ray(project: ClusterProject) -> None:
     """The head's three ports now, the workers' in the past; and how many pods each arm had."""
     with project.prometheus() as prometheus:
-        wait_for("every port is read", lambda: len(ports(prometheus, "up == 1")) == len(ports(prometheus, "up")) == 4)
+        wait_for(lambda: len(ports(prometheus, "up == 1")) == len(ports(prometheus, "up")) == 4, "every port is read")
         assert ["prometheus", "ray", "ray-head", "ray-head"] == ports(prometheus, "up == 1")
         most = {
             job: prometheus.now(f"max_over_time(({expression})[1h:5s])")[0]["value"][1]

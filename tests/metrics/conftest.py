@@ -16,7 +16,8 @@ from bench.metrics.prometheus import Prometheus
 from infra.places.cluster.manifests import runs_dashboard
 from infra.places.cluster.ray_dashboards import GENERATOR, _unpacked
 from tests import ray_head
-from tests.ray_head import HERE, PYTHON, wait_for
+from tests.limits import wait_for
+from tests.ray_head import HERE, PYTHON
 
 WORK = Path(__file__).with_name("work.py")
 SECONDS = 25
@@ -62,14 +63,14 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
     own = dict(zip(("AUTOSCALER_METRIC_PORT", "DASHBOARD_METRIC_PORT"), map(str, ports), strict=True))
     with ray_head.running(cpus=4, **own, **QUICK) as head:
         found = head.folder / "prom_metrics_service_discovery.json"
-        wait_for(lambda: len(addresses(found)) == PORTS, seconds=120)
+        wait_for(lambda: len(addresses(found)) == PORTS)
         of_head = [address for address in addresses(found) if int(address.rpartition(":")[2]) in ports]
         of_all = [address for address in addresses(found) if address not in of_head]
         targets = {"ray": of_all, "ray-head": of_head, "arm-ray": [f"{HERE}:1"], "arm-baseline": []}
         with prometheus.running(folder, targets, every_seconds=1) as reads:
             api = head.api()
             api.submit("work", [PYTHON, str(WORK), str(SECONDS)], {})
-            wait_for(lambda: api.job("work")["status"] in ENDED, seconds=240)
+            wait_for(lambda: api.job("work")["status"] in ENDED)
             assert "SUCCEEDED" == api.job("work")["status"], api.log("work")[-3000:]
             found_of = generated() | {"arms": runs_dashboard.dashboard(arms=True)}
             if PICTURES in os.environ:

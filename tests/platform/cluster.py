@@ -1,7 +1,6 @@
 """What the tests of this folder make and ask in a cluster of processes."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from infra.places.cluster.api import kube
 from infra.places.cluster.manifests import ray_cluster
 from infra.places.cluster.manifests.pods import pods_of
 from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
+from tests.limits import wait_for
 from tests.platform.programs import FAKE, LOG, Object
 from tests.unit.settings_machine import machine, parse
 
@@ -84,24 +84,14 @@ class Cluster:
         for kind in ("batch/v1/jobs", "v1/pods"):
             for each in kube.items(self.api, self.path(kind)):
                 kube.delete(self.api, self.path(kind, each["metadata"]["name"]))
-        until(lambda: not self.pods())
-
-
-def until(condition: Callable[[], Any], seconds: float = SECONDS) -> Any:
-    """Return what the condition says first that is true. Raises TimeoutError."""
-    deadline = time.monotonic() + seconds
-    while not (said := condition()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {seconds} s")
-        time.sleep(0.1)
-    return said
+        wait_for(lambda: not self.pods())
 
 
 def make_nodes(api: Any, kubelet: int) -> None:
     """Make the nodes, some with GPUs and the taint that is usual there, and wait until they are ready."""
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda number: kube.create(api, "/api/v1/nodes", _node(number, kubelet)), range(NODES)))
-    until(lambda: NODES == sum(map(_is_ready, kube.items(api, "/api/v1/nodes"))))
+    wait_for(lambda: NODES == sum(map(_is_ready, kube.items(api, "/api/v1/nodes"))))
 
 
 def _node(number: int, kubelet: int) -> Object:

@@ -9,7 +9,6 @@ import base64
 import os
 import shutil
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from tests.apiserver import control_plane
 from tests.apiserver.control_plane import free_ports, start
+from tests.limits import LONGEST_SECONDS, wait_for
 
 PROGRAMS = (
     *control_plane.PROGRAMS,
@@ -37,7 +37,6 @@ PROGRAMS = (
     "unshare",
 )
 MANIFESTS = "KUEUE_MANIFESTS"
-START_SECONDS = 120
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
 FAKE = {"kwok.x-k8s.io/node": "fake"}
 """The annotation of nodes that kwok plays."""
@@ -229,7 +228,7 @@ def _defined(api: Any, definition: Mapping[str, Any]) -> tuple[str, str]:
     from kubernetes.client import ApiextensionsV1Api
 
     create = ApiextensionsV1Api(api).create_custom_resource_definition
-    create(_without_descriptions(definition), _preload_content=False, _request_timeout=START_SECONDS)
+    create(_without_descriptions(definition), _preload_content=False, _request_timeout=LONGEST_SECONDS)
     spec = definition["spec"]
     version = next(each["name"] for each in spec["versions"] if each["storage"])
     return f"/apis/{spec['group']}/{version}", spec["names"]["plural"]
@@ -260,8 +259,7 @@ def _is_description(key: str, value: Any) -> bool:
 
 
 def _await(condition: Any, what: str, log: Path | None = None) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"{what} after {START_SECONDS} s:\n{log.read_text()[-2000:] if log else ''}")
-        time.sleep(0.1)
+    try:
+        wait_for(condition)
+    except AssertionError:
+        raise RuntimeError(f"{what}:\n{log.read_text()[-2000:] if log else ''}") from None

@@ -9,7 +9,8 @@ import pytest
 from infra.places.cluster.api import kube
 from infra.places.cluster.manifests import ray_autoscaler, ray_cluster
 from tests.apiserver import control_plane
-from tests.platform.cluster import Cluster, settings, until
+from tests.limits import wait_for
+from tests.platform.cluster import Cluster, settings
 from tests.platform.stacks import give_result, new_stack, of_ray
 from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 (fixtures)
 from tests.program.engine import Project
@@ -22,7 +23,7 @@ RAY = "ray.io/v1/rayclusters"
 def head(cluster: Cluster) -> dict[str, Any]:
     """The pod of a head with Ray's autoscaler, in a namespace that admits pods of `restricted` alone."""
     cluster.make_ray_cluster(ray_cluster.spec(settings(2, **AUTOSCALED)))
-    (pod,) = until(lambda: cluster.pods(**ray_cluster.HEAD_LABELS))
+    (pod,) = wait_for(lambda: cluster.pods(**ray_cluster.HEAD_LABELS))
     return dict(pod)
 
 
@@ -66,7 +67,7 @@ def test_another_number_of_workers_after_ray_s_patch_is_an_update(project: Proje
     before = kube.get(cluster.api, path)
     group = before["spec"]["workerGroupSpecs"][0]
     kube.patch(cluster.api, path, {"spec": {"workerGroupSpecs": [group | {"replicas": 1}]}})
-    (worker,) = until(cluster.workers)
+    (worker,) = wait_for(cluster.workers)
     leaving = {"replicas": 0, "scaleStrategy": {"workersToDelete": [worker["metadata"]["name"]]}}
     kube.patch(cluster.api, path, {"spec": {"workerGroupSpecs": [group | leaving]}})
     project.up("--expect-no-changes")
@@ -105,12 +106,12 @@ def test_a_living_stack_changes_to_the_autoscaler_and_back(project: Project, clu
         if ray_workers == "autoscaled":
             (group,) = made["spec"]["workerGroupSpecs"]
             kube.patch(cluster.api, path, {"spec": {"workerGroupSpecs": [group | {"replicas": 1}]}})
-            until(cluster.workers)
+            wait_for(cluster.workers)
     assert 5 == len(uids)
     project.pulumi("destroy", "--yes", "--skip-preview")
-    until(lambda: not cluster.pods())
+    wait_for(lambda: not cluster.pods())
     kinds = ("v1/serviceaccounts", "rbac.authorization.k8s.io/v1/roles", "rbac.authorization.k8s.io/v1/rolebindings")
-    until(lambda: not any(kube.find(cluster.api, cluster.path(kind, ray_cluster.NAME)) for kind in kinds))
+    wait_for(lambda: not any(kube.find(cluster.api, cluster.path(kind, ray_cluster.NAME)) for kind in kinds))
 
 
 @pytest.mark.slow

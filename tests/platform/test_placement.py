@@ -8,7 +8,8 @@ from infra.places.cluster.manifests import jobs, ray_cluster
 from infra.places.cluster.manifests.pod_parts import RUN_LABEL, Manifest
 from infra.places.cluster.manifests.pods import pods_of
 from tests.golden import Wording
-from tests.platform.cluster import GPU_NODES, NODE_GPUS, NODES, VALUES, Cluster, settings, until
+from tests.limits import wait_for
+from tests.platform.cluster import GPU_NODES, NODE_GPUS, NODES, VALUES, Cluster, settings
 from tests.unit.settings_machine import machine, parse, plan_runs
 from tools.look import failure_reason, status_view
 
@@ -19,8 +20,8 @@ def test_workers_without_a_gpu_are_named(cluster: Cluster, wording: Wording) -> 
     """One more than there are GPUs: it waits, and the scheduler's reason is told. The head is on a node without."""
     fitting = GPU_NODES * NODE_GPUS
     cluster.make_ray_cluster(ray_cluster.spec(settings(fitting + 1, workerGpus="1")))
-    until(lambda: fitting == cluster.ray_status().get("readyWorkerReplicas"))
-    (waiting,) = until(lambda: [pod for pod in cluster.workers() if failure_reason.reasons([pod])])
+    wait_for(lambda: fitting == cluster.ray_status().get("readyWorkerReplicas"))
+    (waiting,) = wait_for(lambda: [pod for pod in cluster.workers() if failure_reason.reasons([pod])])
     nodes = Counter(pod["spec"].get("nodeName") for pod in cluster.workers())
     (head,) = cluster.pods(**ray_cluster.HEAD_LABELS)
 
@@ -35,7 +36,7 @@ def test_workers_are_spread_over_the_nodes(cluster: Cluster) -> None:
     """One on each node without a GPU before one has two."""
     free = NODES - GPU_NODES
     cluster.make_ray_cluster(ray_cluster.spec(settings(free)))
-    until(lambda: free == cluster.ray_status().get("readyWorkerReplicas"))
+    wait_for(lambda: free == cluster.ray_status().get("readyWorkerReplicas"))
 
     assert free == len({pod["spec"]["nodeName"] for pod in cluster.workers()})
 
@@ -45,7 +46,7 @@ def test_workers_that_have_to_be_spread_find_a_node_each(cluster: Cluster) -> No
     free = NODES - GPU_NODES
     workers = free + GPU_NODES + 1
     cluster.make_ray_cluster(ray_cluster.spec(settings(workers, spreadWorkers="required")))
-    until(lambda: workers == cluster.ray_status().get("readyWorkerReplicas"))
+    wait_for(lambda: workers == cluster.ray_status().get("readyWorkerReplicas"))
     nodes = Counter(pod["spec"]["nodeName"] for pod in cluster.workers())
 
     assert free == len(nodes)
@@ -56,7 +57,7 @@ def test_a_pull_of_minutes_is_no_failure(cluster: Cluster) -> None:
     """The RayCluster is not ready, its pods say what they wait for, and nothing is said to have failed."""
     cluster.make_ray_cluster(ray_cluster.spec(settings(2, pull="600s")))
     created = "Pending (ContainerCreating)"
-    until(lambda: 3 == [status_view.phase(pod) for pod in cluster.pods()].count(created))
+    wait_for(lambda: 3 == [status_view.phase(pod) for pod in cluster.pods()].count(created))
 
     assert "readyWorkerReplicas" not in cluster.ray_status()
     assert [] == failure_reason.reasons(cluster.pods())
@@ -87,7 +88,7 @@ def pods_of_others(cluster: Cluster, ray_workers: str) -> list[dict[str, Any]]:
     of_stack = parse({**VALUES, **values, "workers": str(EVERYTHING)}, machine(cores=64, gib=256))
     plans = {plan.arm: plan for plan in plan_runs(of_stack)}
     running = EVERYTHING if ray_workers == "kept" else None
-    until(lambda: cluster.pods() and running == cluster.ray_status().get("readyWorkerReplicas"))
+    wait_for(lambda: cluster.pods() and running == cluster.ray_status().get("readyWorkerReplicas"))
     return [pod for arm in ("baseline", "native") for pod in run(cluster, jobs.job(plans[arm], pods_of(of_stack).jobs))]
 
 
@@ -100,7 +101,7 @@ def run(cluster: Cluster, spec: Manifest) -> list[dict[str, Any]]:
         pods = [pod for pod in cluster.pods() if RUN_LABEL in pod["metadata"]["labels"]]
         return pods if wanted == len([pod for pod in pods if pod["status"].get("conditions")]) else []
 
-    pods = until(seen)
+    pods = wait_for(seen)
     kube.delete(cluster.api, cluster.path("batch/v1/jobs", "run"))
-    until(lambda: not [pod for pod in cluster.pods() if RUN_LABEL in pod["metadata"]["labels"]])
+    wait_for(lambda: not [pod for pod in cluster.pods() if RUN_LABEL in pod["metadata"]["labels"]])
     return list(pods)

@@ -15,8 +15,9 @@ from bench.metrics import prometheus
 from infra.places.cluster.api import kube
 from infra.places.cluster.manifests import jobs, monitoring, ray_cluster
 from infra.places.cluster.manifests.pods import pods_of
+from tests.limits import LONGEST_SECONDS, wait_for
 from tests.platform import prometheus_operator as operator
-from tests.platform.cluster import VALUES, Cluster, until
+from tests.platform.cluster import VALUES, Cluster
 from tests.platform.programs import Kueue
 from tests.unit.settings_machine import machine, parse, plan_runs
 
@@ -53,7 +54,7 @@ def make_stack(cluster: Cluster, labels: dict[str, str]) -> None:
 
 def await_addresses(cluster: Cluster) -> None:
     """Wait for the addresses of Ray's head and workers, and of the baseline."""
-    until(lambda: 2 + WORKERS == len([pod for pod in cluster.pods() if pod["status"].get("podIP")]))
+    wait_for(lambda: 2 + WORKERS == len([pod for pod in cluster.pods() if pod["status"].get("podIP")]))
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def observed(platform: tuple[Path, Kueue]) -> Iterator[Observed]:
         make_stack(stack, operator.CHOSEN_BY)
         here.make_namespace()
         operator.make_prometheus(here)
-        until(lambda: operator.configuration(here).get("scrape_configs"))
+        wait_for(lambda: operator.configuration(here).get("scrape_configs"))
         for cluster in (stack, other):
             await_addresses(cluster)
         yield Observed(stack, operator.configuration(here))
@@ -111,7 +112,7 @@ def test_a_head_is_read_at_three_ports_and_a_worker_at_one(
     every_job = [{**job, "proxy_url": NOWHERE} for job in readable["scrape_configs"]]
     pods = {pod["metadata"]["name"]: pod for pod in observed.stack.pods()}
     with prometheus.running_with(tmp_path, yaml.safe_dump({**readable, "scrape_configs": every_job})) as reads:
-        targets = until(lambda: all_targets(reads.url, set(pods), len(every_job)))
+        targets = wait_for(lambda: all_targets(reads.url, set(pods), len(every_job)))
 
     ports: dict[str, set[str]] = {}
     for target in targets:
@@ -131,7 +132,7 @@ def test_a_head_is_read_at_three_ports_and_a_worker_at_one(
 
 def all_targets(url: str, pods: set[str], in_jobs: int) -> list[dict[str, Any]]:
     """What Prometheus reads, when it has looked at every pod in every job; empty before."""
-    with urlopen(f"{url}/api/v1/targets", timeout=30) as answer:  # noqa: S310 (our own)
+    with urlopen(f"{url}/api/v1/targets", timeout=LONGEST_SECONDS) as answer:  # noqa: S310 (our own)
         found = json.load(answer)["data"]
     every = [each["discoveredLabels"] for each in [*found["activeTargets"], *found["droppedTargets"]]]
     of_container = ("pod_name", "pod_container_name")

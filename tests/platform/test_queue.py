@@ -20,7 +20,8 @@ from infra.places.kubernetes import quota
 from infra.settings.settings import Settings
 from tests.apiserver import control_plane
 from tests.golden import Wording
-from tests.platform.cluster import GPU, Cluster, until
+from tests.limits import LONGEST_SECONDS, wait_for
+from tests.platform.cluster import GPU, Cluster
 from tests.platform.queues import (
     API,
     HIGH,
@@ -62,12 +63,12 @@ def test_a_run_says_how_long_it_waited(project: Project, cluster: Cluster, team:
     give_result(cluster, 2)
     give(cluster, team, {**ROOMY, "cpu": "3"})  # the RayCluster's, and not the submitter's beside it
     with project.running_up() as started:
-        (job,) = until(lambda: jobs(cluster), 90)
+        (job,) = wait_for(lambda: jobs(cluster))
         assert job["spec"]["suspend"]
         time.sleep(WAITS_SECONDS)
         assert not jobs(cluster)[0]["status"].get("startTime")
         give(cluster, team, ROOMY)
-        assert 0 == started.wait(120)
+        assert 0 == started.wait(LONGEST_SECONDS)
     seconds = seconds_of(project)
 
     assert seconds["queued"] >= WAITS_SECONDS - 1
@@ -81,7 +82,7 @@ def test_a_run_says_how_long_it_waited(project: Project, cluster: Cluster, team:
     project.up("--expect-no-changes")
     assert 3 == len(cluster.workers())
     project.pulumi("destroy", "--yes", "--skip-preview")
-    until(lambda: not cluster.pods())
+    wait_for(lambda: not cluster.pods())
 
 
 def test_all_runs_are_in_the_queue_that_is_set(project: Project, cluster: Cluster, team: str) -> None:
@@ -111,14 +112,14 @@ def test_a_run_that_an_update_left_in_the_queue_can_be_ended(project: Project, c
     give_result(cluster, 2)
     give(cluster, team, {**ROOMY, "cpu": "3"})
     with project.running_up() as started:
-        until(lambda: [job for job in jobs(cluster) if job["status"].get("conditions")], 90)
+        wait_for(lambda: [job for job in jobs(cluster) if job["status"].get("conditions")])
         os.killpg(started.pid, signal.SIGKILL)
     (job,) = leftover_jobs.unfinished_jobs(cluster.api, cluster.namespace)
     access = {**os.environ, "KUBECONFIG": cluster.kubeconfig, "PATH": control_plane.search_path()}
 
     subprocess.run(["sh", "-c", leftover_jobs.end_line(job, cluster.namespace)], check=True, env=access)
 
-    until(lambda: not leftover_jobs.unfinished_jobs(cluster.api, cluster.namespace))
+    wait_for(lambda: not leftover_jobs.unfinished_jobs(cluster.api, cluster.namespace))
     give(cluster, team, ROOMY)
     project.pulumi("cancel", "--yes")
     project.up()
@@ -134,13 +135,13 @@ def test_an_update_that_was_stopped_in_the_queue_goes_on(
     give_result(cluster, 2)
     give(cluster, team, {**ROOMY, "cpu": "1"})
     with project.running_up() as started:
-        until(lambda: workloads(cluster, "RayCluster"), 90)
+        wait_for(lambda: workloads(cluster, "RayCluster"))
         os.kill(started.pid, signal.SIGINT)
-        assert started.wait(120)
+        assert started.wait(LONGEST_SECONDS)
     if is_admitted:
         give(cluster, team, ROOMY)
         path = cluster.path("ray.io/v1/rayclusters", ray_cluster.NAME)
-        until(lambda: admitted.is_admitted(kube.get(cluster.api, path)))
+        wait_for(lambda: admitted.is_admitted(kube.get(cluster.api, path)))
         said = project.up(ok=False)
         monkeypatch.setattr(kube, "own_path", lambda _: cluster.kubeconfig)
         monkeypatch.setattr(recovery, "ROOT", project.folder)
@@ -149,9 +150,9 @@ def test_an_update_that_was_stopped_in_the_queue_goes_on(
         project.up()
     else:
         with project.running_up() as started:
-            until(lambda: "ray-training-cluster updating" in project.shown(), 90)
+            wait_for(lambda: "ray-training-cluster updating" in project.shown())
             give(cluster, team, ROOMY)
-            assert 0 == started.wait(120)
+            assert 0 == started.wait(LONGEST_SECONDS)
     project.up("--expect-no-changes")
 
 
@@ -163,12 +164,12 @@ def test_a_run_that_was_preempted_is_none(project: Project, cluster: Cluster, te
     give_result(cluster, 2)
     give(cluster, team, {**ROOMY, "cpu": "3.1"})
     with project.running_up() as started:
-        until(lambda: [job for job in jobs(cluster) if job["status"].get("active")], 90)
+        wait_for(lambda: [job for job in jobs(cluster) if job["status"].get("active")])
         preemptor = job_of_somebody(HIGH, {"cpu": "100m", "memory": "64Mi"}, **{"kueue.x-k8s.io/priority-class": HIGH})
         kube.create(cluster.api, cluster.path("batch/v1/jobs"), preemptor)
-        until(lambda: [job for job in jobs(cluster) if job["metadata"]["name"] != HIGH and job["spec"]["suspend"]], 30)
+        wait_for(lambda: [job for job in jobs(cluster) if job["metadata"]["name"] != HIGH and job["spec"]["suspend"]])
         kube.delete(cluster.api, cluster.path("batch/v1/jobs", HIGH))
-        assert started.wait(120)
+        assert started.wait(LONGEST_SECONDS)
     said = (project.folder / "up.txt").read_text()
     found = re.search(r"NoResultError: (.*)", said)
     assert found
@@ -216,12 +217,12 @@ def test_a_queue_that_there_is_not_is_refused(cluster: Cluster, team: str, wordi
     wording("platform", str(unknown).replace(cluster.namespace, "<namespace>"))
 
     kube.patch(cluster.api, f"/apis/{API}/clusterqueues/{team}", {"spec": {"stopPolicy": "Hold"}})
-    until(lambda: "False" == kube.get(cluster.api, of_namespace)["status"]["conditions"][0]["status"])
+    wait_for(lambda: "False" == kube.get(cluster.api, of_namespace)["status"]["conditions"][0]["status"])
     (held,) = quota.problems(cluster.api, stack(cluster))
     wording("platform", str(held).replace(team, "<queue>"))
 
     kube.delete(cluster.api, f"/apis/{API}/clusterqueues/{team}")
-    until(lambda: not quota_of(cluster, team))
+    wait_for(lambda: not quota_of(cluster, team))
     (gone,) = quota.problems(cluster.api, stack(cluster))
     wording("platform", str(gone).replace(team, "<queue>"))
 
@@ -233,12 +234,12 @@ def test_the_start_of_the_ray_cluster_holds_no_queue(cluster: Cluster, team: str
     time.sleep(2 * WAITS_SECONDS)
     assert not cluster.pods()
     give(cluster, team, ROOMY)
-    until(lambda: 1 == cluster.ray_status().get("readyWorkerReplicas"))
+    wait_for(lambda: 1 == cluster.ray_status().get("readyWorkerReplicas"))
     path = cluster.path("ray.io/v1/rayclusters", ray_cluster.NAME)
     created = datetime.fromisoformat(kube.get(cluster.api, path)["metadata"]["creationTimestamp"])
 
     waited = (datetime.now(UTC) - created).total_seconds()
-    assert until(lambda: start_seconds(kube.get(cluster.api, path))) <= waited - 2 * WAITS_SECONDS + 2
+    assert wait_for(lambda: start_seconds(kube.get(cluster.api, path))) <= waited - 2 * WAITS_SECONDS + 2
 
 
 def test_the_check_gives_flavors_as_kueue_does(cluster: Cluster, team: str) -> None:
@@ -252,11 +253,11 @@ def test_the_check_gives_flavors_as_kueue_does(cluster: Cluster, team: str) -> N
         assert ["ClusterQueue"] == [problem.what.split()[0] for problem in quota.problems(cluster.api, asked)]
         pods = pods_of(asked)
         cluster.make_ray_cluster(ray_cluster.spec(pods.ray_cluster), {QUEUE_LABEL: QUEUE})
-        until(lambda: 2 == cluster.ray_status().get("readyWorkerReplicas"))
+        wait_for(lambda: 2 == cluster.ray_status().get("readyWorkerReplicas"))
         (native,) = [plan for plan in plan_runs(asked) if plan.arm == "native"]
         job = {"metadata": {"name": "native", "labels": {QUEUE_LABEL: QUEUE}}, "spec": job_of(native, pods.jobs)}
         kube.create(cluster.api, cluster.path("batch/v1/jobs"), job)
-        until(lambda: [False] == [reserved(each) for each in workloads(cluster, "Job")])
+        wait_for(lambda: [False] == [reserved(each) for each in workloads(cluster, "Job")])
         cluster.remove()
 
 
@@ -284,7 +285,7 @@ def test_who_borrows_last_gets_another_flavor(cluster: Cluster, team: str, choic
     fungible = {"whenCanBorrow": choice}
     give(cluster, team, {}, resourceGroups=[own], cohortName="all", flavorFungibility=fungible)
     asked = stack(cluster, workers="2", nativeArm="true")
-    until(lambda: quota_of(cluster, "lender").get("status", {}).get("conditions"))
+    wait_for(lambda: quota_of(cluster, "lender").get("status", {}).get("conditions"))
 
     fits = not list(quota.problems(cluster.api, asked))
     assert (choice == "TryNextFlavor") == fits == admitted_beside_ray(cluster, asked, "native")
@@ -295,11 +296,11 @@ def admitted_beside_ray(cluster: Cluster, asked: Settings, arm: str) -> bool:
     """Make the RayCluster, which is admitted, and a run of an arm; return whether that is, too."""
     pods, labels = pods_of(asked), {QUEUE_LABEL: QUEUE}
     cluster.make_ray_cluster(ray_cluster.spec(pods.ray_cluster), labels)
-    until(lambda: [True] == [reserved(each) for each in workloads(cluster, "RayCluster")])
+    wait_for(lambda: [True] == [reserved(each) for each in workloads(cluster, "RayCluster")])
     (plan,) = [plan for plan in plan_runs(asked) if plan.arm == arm]
     job = {"metadata": {"name": arm, "labels": labels}, "spec": job_of(plan, pods.jobs)}
     kube.create(cluster.api, cluster.path("batch/v1/jobs"), job)
-    (admitted,) = until(lambda: [each for each in map(reserved, workloads(cluster, "Job")) if each is not None])
+    (admitted,) = wait_for(lambda: [each for each in map(reserved, workloads(cluster, "Job")) if each is not None])
     return bool(admitted)
 
 

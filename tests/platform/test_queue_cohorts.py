@@ -14,7 +14,8 @@ from infra.places.cluster.manifests.queue import QUEUE_LABEL
 from infra.places.kubernetes import quota
 from infra.places.kubernetes.cohorts import Cohorts
 from tests.golden import Wording
-from tests.platform.cluster import GPU, Cluster, until
+from tests.limits import wait_for
+from tests.platform.cluster import GPU, Cluster
 from tests.platform.queues import API, QUEUE, give, job_of_somebody, of, quota_of, reserved, stack, workloads
 from tests.unit.kueue_objects import group
 from tests.unit.settings_machine import plan_runs
@@ -31,7 +32,9 @@ def tree(cluster: Cluster, team: str) -> Iterator[Callable[..., None]]:
     the test before are gone, which would lend theirs."""
 
     def make(own: str, other: str, name: str = "cpu", stop: str = "None", **cohorts: dict[str, Any]) -> None:
-        until(lambda: not any("deletionTimestamp" in each["metadata"] for each in kueue.cohorts(cluster.api, API)[0]))
+        wait_for(
+            lambda: not any("deletionTimestamp" in each["metadata"] for each in kueue.cohorts(cluster.api, API)[0])
+        )
         more = {} if name == "cpu" else {"cpu": "64"}
         for cohort, spec in cohorts.items():
             of_all = {key: value for key, value in spec.items() if key != "quota"}
@@ -39,7 +42,7 @@ def tree(cluster: Cluster, team: str) -> Iterator[Callable[..., None]]:
             kube.apply(cluster.api, f"{COHORTS}/{cohort}", of("Cohort", cohort, {"resourceGroups": groups, **of_all}))
         give(cluster, OTHER, {"memory": "1Gi", name: other}, cohortName="inner", stopPolicy=stop)
         give(cluster, team, {"memory": "256Gi", **more, name: own}, cohortName="inner")
-        until(lambda: quota_of(cluster, OTHER).get("status", {}).get("conditions"))
+        wait_for(lambda: quota_of(cluster, OTHER).get("status", {}).get("conditions"))
 
     yield make
     kube.delete(cluster.api, f"/apis/{API}/clusterqueues/{OTHER}")
@@ -57,7 +60,7 @@ def said_by_kueue(cluster: Cluster, name: str) -> float:
     from kubernetes.utils import parse_quantity
 
     kube.create(cluster.api, cluster.path("batch/v1/jobs"), job_of_somebody("huge", {name: "1000"}))
-    (workload,) = until(lambda: [each for each in workloads(cluster, "Job") if reserved(each) is False])
+    (workload,) = wait_for(lambda: [each for each in workloads(cluster, "Job") if reserved(each) is False])
     found = MAXIMUM.search(str(workload["status"]["conditions"]))
     assert found
     return float(parse_quantity(found[1]))
@@ -119,12 +122,12 @@ def test_a_measurement_on_lent_gpus(
     refused = list(quota.problems(cluster.api, asked))
     pods, labels = pods_of(asked), {QUEUE_LABEL: QUEUE}
     cluster.make_ray_cluster(ray_cluster.spec(pods.ray_cluster), labels)
-    until(lambda: [True] == [reserved(each) for each in workloads(cluster, "RayCluster")])
+    wait_for(lambda: [True] == [reserved(each) for each in workloads(cluster, "RayCluster")])
     (plan,) = [plan for plan in plan_runs(asked) if plan.arm == "baseline"]
     job = {"metadata": {"name": "baseline", "labels": labels}, "spec": job_of(plan, pods.jobs)}
     kube.create(cluster.api, cluster.path("batch/v1/jobs"), job)
 
-    assert [fits] == until(lambda: [each for each in map(reserved, workloads(cluster, "Job")) if each is not None])
+    assert [fits] == wait_for(lambda: [each for each in map(reserved, workloads(cluster, "Job")) if each is not None])
     assert fits == (not refused)
     for problem in refused:
         wording("platform", str(problem).replace(team, "<queue>"))

@@ -12,7 +12,8 @@ from infra.places.cluster.manifests.pods import pods_of
 from infra.places.cluster.manifests.queue import QUEUE_LABEL
 from infra.places.kubernetes import integrations
 from tests.golden import Wording
-from tests.platform.cluster import Cluster, until
+from tests.limits import wait_for
+from tests.platform.cluster import Cluster
 from tests.platform.programs import FRAMEWORKS, Kueue
 from tests.platform.queues import QUEUE, jobs, stack
 from tests.platform.stacks import give_result, new_stack, of_ray
@@ -30,8 +31,8 @@ def make_both(cluster: Cluster) -> dict[str, Any]:
     (plan,) = [plan for plan in plan_runs(asked) if plan.arm == "baseline"]
     job = {"metadata": {"name": "baseline", "labels": labels}, "spec": job_of(plan, pods.jobs)}
     kube.create(cluster.api, cluster.path("batch/v1/jobs"), job)
-    until(lambda: 1 == cluster.ray_status().get("readyWorkerReplicas"))
-    until(lambda: jobs(cluster)[0]["status"].get("startTime"))
+    wait_for(lambda: 1 == cluster.ray_status().get("readyWorkerReplicas"))
+    wait_for(lambda: jobs(cluster)[0]["status"].get("startTime"))
     return jobs(cluster)[0]
 
 
@@ -66,7 +67,7 @@ def test_a_dry_run_that_others_refuse_says_nothing(cluster: Cluster, team: str, 
     quota = {"metadata": {"name": "none"}, "spec": {"hard": {"count/jobs.batch": "0", "count/rayclusters.ray.io": "0"}}}
     path = cluster.path("v1/resourcequotas")
     kube.create(cluster.api, path, quota)
-    until(lambda: kube.get(cluster.api, f"{path}/none").get("status", {}).get("hard"))
+    wait_for(lambda: kube.get(cluster.api, f"{path}/none").get("status", {}).get("hard"))
     with kueue.taking("batch/job"):
         refused = list(integrations.problems(cluster.api, stack(cluster)))
         elsewhere = list(integrations.problems(cluster.api, stack(cluster, namespace="not-there")))

@@ -22,7 +22,8 @@ from infra.places.cluster.api import idle_workers, kube, ray_scale
 from infra.places.cluster.manifests import ray_autoscaler, ray_cluster
 from tests import ray_head
 from tests.apiserver.control_plane import free_ports
-from tests.platform.cluster import Cluster, settings, until
+from tests.limits import wait_for
+from tests.platform.cluster import Cluster, settings
 from tests.platform.programs import Object
 from tests.ray_head import PYTHON
 from training.launch import environment
@@ -185,7 +186,9 @@ def processes(cluster: Cluster) -> Iterator[Processes]:
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(dir=environment.short_folder(), prefix="ray-")))
         running = held.enter_context(Processes(cluster, folder))
         cluster.make_ray_cluster(spec)
-        (head,) = until(lambda: [pod for pod in cluster.pods(**ray_cluster.HEAD_LABELS) if pod["spec"].get("nodeName")])
+        (head,) = wait_for(
+            lambda: [pod for pod in cluster.pods(**ray_cluster.HEAD_LABELS) if pod["spec"].get("nodeName")]
+        )
         command, variables = autoscaler(
             head, credentials(cluster, head, folder / "token"), running.address, cluster.api.configuration.host
         )
@@ -204,7 +207,7 @@ def test_workers_come_when_ray_asks_and_go_when_they_are_idle(processes: Process
     command = [PYTHON, "-c", DRIVER, processes.address, str(WORKERS), "1", str(UP_SECONDS)]
     driver = subprocess.Popen(command, env=processes.variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        until(lambda: WORKERS == asked_for(cluster), UP_SECONDS)
+        wait_for(lambda: WORKERS == asked_for(cluster))
         (said, _) = driver.communicate(timeout=2 * UP_SECONDS)
     finally:
         driver.kill()

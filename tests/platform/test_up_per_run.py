@@ -3,7 +3,8 @@
 import pytest
 
 from infra.places.cluster.api import kube
-from tests.platform.cluster import Cluster, until
+from tests.limits import LONGEST_SECONDS, wait_for
+from tests.platform.cluster import Cluster
 from tests.platform.stacks import give_result, new_stack, of_ray, seconds_of
 from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 (fixtures)
 from tests.program.engine import Project
@@ -32,7 +33,7 @@ def test_workers_are_there_while_ray_runs(project: Project, cluster: Cluster) ->
     project.up("--expect-no-changes")
     assert not cluster.pods(**{"ray.io/node-type": "worker"})
     project.pulumi("destroy", "--yes", "--skip-preview")
-    until(lambda: not cluster.pods())
+    wait_for(lambda: not cluster.pods())
 
 
 @pytest.mark.slow
@@ -42,11 +43,11 @@ def test_a_run_that_failed_is_repeated_with_workers_of_its_own(project: Project,
     project.configure(workers="2", podTemplate="pods.yaml")
     give_result(cluster, 2)
     with project.running_up() as started:
-        until(lambda: 2 == len(cluster.workers()), 90)
-        (pod,) = until(lambda: [each for each in cluster.pods() if "job-name" in each["metadata"]["labels"]], 60)
+        wait_for(lambda: 2 == len(cluster.workers()))
+        (pod,) = wait_for(lambda: [each for each in cluster.pods() if "job-name" in each["metadata"]["labels"]])
         path = cluster.path("v1/pods", pod["metadata"]["name"])
         kube.patch(cluster.api, path, {"metadata": {"annotations": {"test/fail": ""}}})
-        assert started.wait(120)
+        assert started.wait(LONGEST_SECONDS)
     assert 2 == len(cluster.workers())
     steps = {each["urn"].rpartition("::")[2]: each["op"] for each in project.preview_steps()}
     assert "replace" == steps["ray-1-workers"]

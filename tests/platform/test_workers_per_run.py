@@ -6,7 +6,8 @@ from infra.places.cluster.api import kube, ray_scale
 from infra.places.cluster.api.ray_scale import ScaleError
 from infra.places.cluster.manifests import ray_cluster
 from tests.golden import Wording
-from tests.platform.cluster import GPU_NODES, NODE_GPUS, Cluster, settings, until
+from tests.limits import wait_for
+from tests.platform.cluster import GPU_NODES, NODE_GPUS, Cluster, settings
 
 PULL_SECONDS = 3
 
@@ -16,7 +17,7 @@ def idle(cluster: Cluster) -> Cluster:
     """A namespace whose RayCluster has as many workers as there are GPUs, and none of them yet."""
     of_stack = settings(GPU_NODES * NODE_GPUS, pull=f"{PULL_SECONDS}s", workerGpus="1", rayWorkers="per-run")
     cluster.make_ray_cluster(ray_cluster.spec(of_stack))
-    until(lambda: any(each["type"] == "HeadPodReady" and each["status"] == "True"
+    wait_for(lambda: any(each["type"] == "HeadPodReady" and each["status"] == "True"
                       for each in cluster.ray_status().get("conditions", ())))  # fmt: skip
     return cluster
 
@@ -56,7 +57,7 @@ def test_workers_that_find_no_node_are_not_asked_for_longer(idle: Cluster, wordi
         ray_scale.up(idle.api, idle.namespace, "ray-1", everything, seconds=PULL_SECONDS + 7)
 
     wording("platform", str(refused.value))
-    until(lambda: not idle.workers())
+    wait_for(lambda: not idle.workers())
     assert "ray-1" == ray_scale.marked_for(idle.api, idle.namespace)
 
 
@@ -83,4 +84,6 @@ def _hold_a_gpu(cluster: Cluster, image: str) -> None:
         },
     }
     kube.create(cluster.api, cluster.path("v1/pods"), pod)
-    until(lambda: any(each["metadata"]["name"] == "holder" and each["spec"].get("nodeName") for each in cluster.pods()))
+    wait_for(
+        lambda: any(each["metadata"]["name"] == "holder" and each["spec"].get("nodeName") for each in cluster.pods())
+    )

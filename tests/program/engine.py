@@ -9,9 +9,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -216,11 +215,3 @@ class Project:
 
 def _module_of(command: list[str]) -> str:
     return command[command.index("-m") + 1] if "-m" in command[1:3] else ""
-
-
-def wait_for(promise: str, met: Callable[[], object], seconds: float = 240) -> None:
-    """Poll until `met()` is true; fails with the promise's words."""
-    deadline = time.monotonic() + seconds
-    while not met():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {promise}"  # not prose: of this test
-        time.sleep(0.1)

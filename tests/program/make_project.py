@@ -15,8 +15,7 @@ import subprocess
 import sys
 import termios
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -259,16 +258,8 @@ def terminal(command: list[str], folder: Path, environment: Mapping[str, str]) -
     finally:
         process_session.end_session(process.pid)
         process.wait()
-        reader.join(timeout=10)
+        reader.join()
         os.close(master)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """Return as soon as the condition holds; AssertionError that names it when it does not within the time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"  # not prose: of this test
-        time.sleep(0.05)
 
 
 def processes_in(folder: Path) -> dict[int, str]:

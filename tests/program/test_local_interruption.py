@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.limits import LONGEST_SECONDS, wait_for
 from tests.program.conftest import NewProject
-from tests.program.engine import Project, wait_for
+from tests.program.engine import Project
 
 Up = subprocess.Popen[str]
 UNDERSTOOD = "If you would like to terminate immediately"
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.slow
 def send_interrupt_twice(project: Project, up: Up) -> None:
     """Ctrl-C twice: Pulumi has to have understood the first one."""
     os.killpg(up.pid, signal.SIGINT)  # as a terminal does: to the language host too
-    wait_for("pulumi says what a second one does", lambda: UNDERSTOOD in project.shown())
+    wait_for(lambda: UNDERSTOOD in project.shown(), "pulumi says what a second one does")
     os.killpg(up.pid, signal.SIGINT)
 
 
@@ -59,13 +60,13 @@ def test_nothing_outlives_an_interrupted_run(project: Project, interrupt: Callab
     project.create_stack(repeats="1")
     project.control("native-1", "hang")
     with project.running_up() as up:
-        wait_for("the run has begun", lambda: len(project.processes("training.native")) == 1)
-        wait_for("its child has begun", lambda: any("SIG_IGN" in str(c) for c in project.survivors()))
+        wait_for(lambda: len(project.processes("training.native")) == 1, "the run has begun")
+        wait_for(lambda: any("SIG_IGN" in str(c) for c in project.survivors()), "its child has begun")
 
         interrupt(project, up)
 
-        wait_for("nothing lives on", lambda: not project.survivors(), 10)
-        assert 0 != up.wait(60)
+        wait_for(lambda: not project.survivors(), "nothing lives on")
+        assert 0 != up.wait(LONGEST_SECONDS)
 
     project.control("native-1", "")
     project.pulumi("cancel", "--yes")
@@ -87,14 +88,14 @@ def test_the_first_signal_lets_the_run_finish(project: Project, number: signal.S
     project.create_stack(repeats="1")
     project.control("native-1", "wait")
     with project.running_up() as up:
-        wait_for("the run has begun", lambda: project.processes("training.native"))
+        wait_for(lambda: project.processes("training.native"), "the run has begun")
 
         os.killpg(up.pid, number)
-        wait_for("pulumi has understood", lambda: UNDERSTOOD in project.shown())
+        wait_for(lambda: UNDERSTOOD in project.shown(), "pulumi has understood")
         project.control("native-1", "")
 
-        assert 0 != up.wait(60)
-        wait_for("nothing lives on", lambda: not project.survivors(), 10)
+        assert 0 != up.wait(LONGEST_SECONDS)
+        wait_for(lambda: not project.survivors(), "nothing lives on")
 
     assert [] == locks(project)
     assert not project.state().get("pending_operations")
@@ -110,19 +111,15 @@ def test_two_measurements_on_one_machine_do_not_overlap(new_project: NewProject)
     for each in (first, second):
         each.create_stack(repeats="1", nativeArm="false")
     with first.running_up() as one:
-        wait_for("the first run has begun", lambda: first.processes("training.baseline"))
+        wait_for(lambda: first.processes("training.baseline"), "the first run has begun")
         with second.running_up() as two:
-            wait_for(
-                "the second says why it waits",
-                lambda: "baseline-1: waits" in (second.folder / "up.txt").read_text(),
-                60,
-            )
+            wait_for(lambda: "baseline-1: waits" in second.shown(), "the second says why it waits")
             assert [] == second.processes("training.baseline")
 
             first.control("baseline-1", "")
 
-            assert 0 == one.wait(120)
-            assert 0 == two.wait(120)
+            assert 0 == one.wait(LONGEST_SECONDS)
+            assert 0 == two.wait(LONGEST_SECONDS)
 
 
 def locks(project: Project) -> list[str]:

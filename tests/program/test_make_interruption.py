@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.limits import LONGEST_SECONDS
-from tests.program.make_project import Project, processes_in, project, terminal, wait_for
+from tests.limits import LONGEST_SECONDS, wait_for
+from tests.program.make_project import Project, processes_in, project, terminal
 
 __all__ = ["project"]
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def _pulumi_pid(project: Project) -> int:
 
 
 def _wait_until_first_runs(project: Project) -> None:
-    wait_for(lambda: "first-began" in project.marks(), 60, "the first resource began")
+    wait_for(lambda: "first-began" in project.marks(), "the first resource began")
 
 
 def test_one_ctrl_c_lets_the_running_create_finish_and_keeps_it(project: Project) -> None:
@@ -40,7 +40,7 @@ def test_one_ctrl_c_lets_the_running_create_finish_and_keeps_it(project: Project
     with terminal(project.command("up", SET="seconds=300"), project.folder, project.environment) as shown:
         _wait_until_first_runs(project)
         shown.press_ctrl_c()
-        wait_for(lambda: ACKNOWLEDGED in shown.output, AT_ONCE, "the press is acknowledged, with what is kept")
+        wait_for(lambda: ACKNOWLEDGED in shown.output, "the press is acknowledged, with what is kept")
         time.sleep(A_SECOND_SIGNAL_WOULD_END_IT)
         project.end_sleep()
         status = shown.process.wait(timeout=LONGEST_SECONDS)
@@ -61,11 +61,11 @@ def test_two_ctrl_c_end_it_and_the_next_up_goes_on(project: Project) -> None:
     with terminal(project.command("up", SET="seconds=300"), project.folder, project.environment) as shown:
         _wait_until_first_runs(project)
         shown.press_ctrl_c()
-        wait_for(lambda: ACKNOWLEDGED in shown.output, AT_ONCE, "the press is acknowledged")
+        wait_for(lambda: ACKNOWLEDGED in shown.output, "the press is acknowledged")
         time.sleep(A_SECOND_SIGNAL_WOULD_END_IT)  # until pulumi has heard of it
         shown.press_ctrl_c()
         shown.process.wait(timeout=LONGEST_SECONDS)
-        wait_for(lambda: not processes_in(project.folder), 10, "no process is left")
+        wait_for(lambda: not processes_in(project.folder), "no process is left")
 
     assert "first-ended" not in project.marks()
     assert "0 of 2" in shown.output
@@ -88,11 +88,11 @@ def test_a_signal_to_make_alone_reaches_pulumi(project: Project, number: signal.
         )
     _wait_until_first_runs(project)
     os.killpg(process.pid, number) if number == signal.SIGINT else os.kill(process.pid, number)
-    wait_for(lambda: FIRST_TIME in shown.read_text(), 60, "pulumi waits for the create, and says so")
+    wait_for(lambda: FIRST_TIME in shown.read_text(), "pulumi waits for the create, and says so")
     time.sleep(A_SECOND_SIGNAL_WOULD_END_IT)
     project.end_sleep()
     process.wait(timeout=LONGEST_SECONDS)
-    wait_for(lambda: not processes_in(project.folder), 10, "no process is left")
+    wait_for(lambda: not processes_in(project.folder), "no process is left")
 
     assert "1 of 2" in shown.read_text()
     assert shown.read_text().count(ACKNOWLEDGED) == 1

@@ -10,10 +10,10 @@ import pytest
 
 from tests.docs import markdown
 from tests.docs.test_session import RUN_ELSEWHERE
-from tests.limits import LONGEST_SECONDS
+from tests.limits import LONGEST_SECONDS, wait_for
 from tests.policy.plugins import OFFLINE, add_what_clusters_need
 from tests.program import plain
-from tests.program.engine import Project, wait_for
+from tests.program.engine import Project
 
 PLANNED = re.compile(r"\+ (\d+) to create")
 
@@ -31,7 +31,7 @@ def test_no_sync_is_beside_a_run(project: Project, cli: Path, environment: Path)
     project.create_stack(repeats="2")
     project.control("baseline-1", "wait")
     with project.running_up() as up:
-        wait_for("a run", lambda: any(project.folder.glob("runs/local/*/progress.jsonl")))
+        wait_for(lambda: any(project.folder.glob("runs/local/*/progress.jsonl")), "a run")
         began = time.time()
         project.control("baseline-1", "")
         up.wait(timeout=LONGEST_SECONDS)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import wait_for
 from tests.program.conftest import NewProject
 from tests.program.engine import ROOT, Project
-from tests.program.engine import wait_for as wait_for_promise
-from tests.ray_head import PYTHON, TOKEN, Head, needed, running, wait_for
+from tests.ray_head import PYTHON, TOKEN, Head, needed, running
 from training.launch.ray.other_jobs import is_of_measurement, is_unfinished, job_name
 
 pytestmark = [needed, pytest.mark.slow]
@@ -128,12 +128,12 @@ def test_a_killed_update_leaves_no_job_running(project: Project, head: Head) -> 
         ]
 
     with project.running_up() as up:
-        wait_for_promise("the first run's job runs", begun, 120)
+        wait_for(begun, "the first run's job runs")
         (name,) = begun()
         up.kill()
         for process in project.processes("pulumi.dynamic"):
             process.kill()
-        wait_for_promise("its job was stopped", lambda: not is_unfinished(head.api().job(name)), 30)
+        wait_for(lambda: not is_unfinished(head.api().job(name)), "its job was stopped")
 
     assert "STOPPED" == head.api().job(name)["status"]
     time.sleep(1)

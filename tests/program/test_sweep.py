@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.limits import LONGEST_SECONDS
-from tests.program.engine import ROOT, Project, wait_for
+from tests.limits import LONGEST_SECONDS, wait_for
+from tests.program.engine import ROOT, Project
 
 QUICK = "repeats=1 nativeArm=false epochs=1 allowOversubscription=true"
 
@@ -98,7 +98,7 @@ def test_an_interrupted_sweep_goes_on(sweeping: Project) -> None:
             stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
     runs = sweeping.folder / "runs/sweep-local"
-    wait_for("the ray run waits", lambda: list(runs.glob("ray-1-*/progress.jsonl")))
+    wait_for(lambda: list(runs.glob("ray-1-*/progress.jsonl")), "the ray run waits")
     os.kill(started.pid, signal.SIGINT)
     sweeping.control("ray-1", "")
     code = started.wait(timeout=LONGEST_SECONDS)

@@ -12,6 +12,7 @@ from training.contract.progress import describe, read_new
 from training.contract.provenance import allowed_cpus
 from training.workloads.script import facts, resolve, same_work
 from training.workloads.script.facts import ArmFacts
+from training.workloads.script.observe import torch_probe
 from training.workloads.script.python_environment import PythonError
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import recognise
@@ -250,7 +251,7 @@ def test_the_link_is_probed_after_the_last_step(script: str, flags: list[str], t
     assert ["65536", str(4 * parameters), "8388608"] == sorted(found.all_reduce, key=int)
     assert 0 < found.all_reduce["65536"] < found.all_reduce["8388608"] < 1
     assert 4 * parameters == found.steps.exchanged_bytes
-    assert 0 < found.seconds.probe < 5
+    assert 0 < found.seconds.probe
     assert not any(rank.notes for rank in found.detail.ranks)
     if "--measure-steps=20" in flags:
         (tmp_path / "b").mkdir()
@@ -275,7 +276,7 @@ def test_a_rank_that_comes_late_is_not_waited_for(late: str, tmp_path: Path, wor
 
     assert found.all_reduce is None
     wording("script", found.reasons["allReduce"])
-    assert found.seconds.probe < 2
+    assert found.seconds.probe < torch_probe.WAIT_SECONDS
     assert [32, 32] == [rank.steps for rank in found.detail.ranks]
 
 

@@ -119,7 +119,7 @@ def measure_one(path: Path, arm: str, folder: Path, *flags: str, python: str = s
         except subprocess.TimeoutExpired:
             run_of_arm.terminate()  # killed, it would leave its ranks and their Ray
             try:
-                printed, _ = run_of_arm.communicate(timeout=60)
+                printed, _ = run_of_arm.communicate(timeout=LONGEST_SECONDS)
             except subprocess.TimeoutExpired:
                 run_of_arm.kill()
                 raise

@@ -10,13 +10,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.limits import LOOK_SECONDS, wait_for
 from training.machine import port_forward
 
 BUCKET = "runs"
@@ -25,7 +25,6 @@ PREFIX = f"s3://{BUCKET}/inside"
 ACCOUNT = "arn:aws:iam::123456789012:role"
 ROLE, KEEPER = f"{ACCOUNT}/training", f"{ACCOUNT}/keeper"
 """One that may do all that runs do; one that may delete nothing."""
-START_SECONDS = 60
 _ANYBODY = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}
 _EXPIRED = "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
 _ELSEWHERE = (
@@ -78,7 +77,7 @@ def running(folder: Path) -> Iterator[Cloud]:
         started = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         server = f"http://127.0.0.1:{port}"
-        _await(port)
+        wait_for(lambda: _answers(port, started), "moto answers")
         cloud = Cloud(url="", server=server, log=folder / "moto.log")
         _furnish(cloud)
         with _guard(cloud):
@@ -93,13 +92,11 @@ def _free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def _await(port: int) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.1)
-    raise TimeoutError("moto did not start")
+def _answers(port: int, started: "subprocess.Popen[bytes]") -> bool:
+    assert started.poll() is None, "moto has ended"  # not prose: of this test
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), LOOK_SECONDS):
+        return True
+    return False
 
 
 def put(cloud: Cloud, objects: Mapping[str, str | bytes]) -> None:

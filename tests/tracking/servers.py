@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.limits import LONGEST_SECONDS, wait_for
+
 PYTHON = os.environ.get("TRY_MLFLOW_PYTHON", "")
 NO_SERVER = "TRY_MLFLOW_PYTHON=its/python, of an environment with the package mlflow, runs this on a real server, too"
-START_SECONDS = 120
 FILES = "/api/2.0/mlflow-artifacts/artifacts/"
 STORE = "mlflow-artifacts:"
 """Where the one in memory says that files go."""
@@ -59,7 +60,7 @@ class Server:
 
 
 def _request(url: str, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-    with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=LONGEST_SECONDS)) as connection:
         connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
         answer = connection.getresponse()
         return answer.status, answer.read()
@@ -197,21 +198,19 @@ def real(folder: Path) -> Iterator[Server]:
     with (folder / "log").open("w") as log:
         started = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
     try:
-        _await(f"http://127.0.0.1:{port}", started, folder / "log")
+        wait_for(lambda: _answers(f"http://127.0.0.1:{port}", started, folder / "log"), "MLflow answers")
         yield Server(f"http://127.0.0.1:{port}")
     finally:
         started.terminate()
         started.wait()
 
 
-def _await(address: str, started: "subprocess.Popen[bytes]", log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and started.poll() is None:
-        with suppress(OSError):
-            _request(address, "GET", "/health")
-            return
-        time.sleep(0.2)
-    raise TimeoutError(log.read_text())
+def _answers(address: str, started: "subprocess.Popen[bytes]", log: Path) -> bool:
+    assert started.poll() is None, log.read_text()
+    with suppress(OSError):
+        _request(address, "GET", "/health")
+        return True
+    return False
 
 
 class _Quiet(BaseHTTPRequestHandler):

@@ -135,7 +135,7 @@ def run(arm: str, folder: Path, project: Path, home: Path | None) -> Ended:
             token_length = len(token.read_text()) if token.exists() else 0
             reached = list(_reached(listening))
             assert running.poll() is None, "it ended before it was looked at"
-            assert 0 == running.wait(300), log.seek(0) or log.read()[-3000:]
+            assert 0 == running.wait(LONGEST_SECONDS), log.seek(0) or log.read()[-3000:]
         outlived = list(_outlived(running.pid))
         left = [str(path) for place in (temporary, *([home] if home else [])) for path in place.rglob("*")]
         return Ended(folder, processes, listening, reached, files, token_length, home or Path(), left, outlived)

@@ -11,6 +11,7 @@ import pytest
 from compare import quiet
 from compare.measurement import Run, of_repeats
 from compare.run_numbers import other_cpus
+from tests.limits import LONGEST_SECONDS
 from tests.unit.results import make_context
 from training.contract import provenance, result
 from training.contract.progress import read_new
@@ -53,7 +54,7 @@ def measured(folder: Path, how: str) -> Run:
         cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdin=subprocess.PIPE, stdout=log, stderr=log,
         start_new_session=True,
     ) as running:  # fmt: skip
-        code = running.wait(400)
+        code = running.wait(LONGEST_SECONDS)
     assert 0 == code, (folder / "log.txt").read_text()[-3000:]
     return Run("baseline-1", 1, result.read(path))
 

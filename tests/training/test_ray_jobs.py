@@ -15,8 +15,8 @@ import pytest
 from infra.places.cluster.api import kube, ray_api
 from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS, TOKEN_KEY, TOKEN_SECRET
 from tests.golden import Wording
-from tests.limits import LONGEST_SECONDS
-from tests.ray_head import HERE, PYTHON, TOKEN, Head, needed, running, wait_for
+from tests.limits import LONGEST_SECONDS, wait_for
+from tests.ray_head import HERE, PYTHON, TOKEN, Head, needed, running
 from tests.unit.kube_api import NAMESPACE, Api, pod, secret, serving
 from tools.jobs import __main__ as tool
 from tools.look import cluster, update

@@ -21,6 +21,7 @@ import pytest
 
 from compare.comparison import scalar_names
 from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS
 from tests.stacks import OF_BUCKETS, STACKS, environment_of, given
 from tests.unit.program_recorder import SERVE
 from tests.unit.settings_machine import settings
@@ -214,7 +215,7 @@ from tests.unit.program_recorder import main
 main([{stack!r}])
 """
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False)
 
 
 @pytest.mark.parametrize(("stack", "way"), [("kubernetes", "pinned-cluster"), ("minikube", "minikube-cluster")])

@@ -14,6 +14,7 @@ import pytest
 from infra.places.local import beside
 from infra.places.local.beside import Beside, in_words, use
 from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS
 from tests.unit.results import make_result
 from training.contract import result
 from training.contract.progress import Progress, read_new
@@ -159,26 +160,36 @@ beside.LOOK_SECONDS = 0.5
 sys.exit(guard.main())
 """
 RUN = """
-import pathlib, sys, time
+import pathlib, psutil, sys, time
 from tests.unit.results import make_result
-end = time.monotonic() + 3
-while time.process_time() < 0.5 or time.monotonic() < end: pass
+end, spinner = time.monotonic() + 3, psutil.Process(int(sys.argv[2]))
+while min(time.process_time(), spinner.cpu_times().user) < 1 or time.monotonic() < end: pass
 make_result(machine=None).write(pathlib.Path(sys.argv[1]))
 """
-"""A run of 3 s, which needs one CPU."""
+"""A run of at least 3 s, which ends when it and another program have had a second of CPU each."""
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux alone says whose CPU time is whose")
 def test_a_real_program_beside_a_real_guard_is_counted(tmp_path: Path, machine_lock_name: str) -> None:
     """One that spins: it is neither the run's nor the guard's."""
     path = tmp_path / result.NAME
-    flags = ("--deadline", "60", "--progress", str(tmp_path), "--count-others", "--", sys.executable, "-c", RUN)
+    flags = (
+        "--deadline",
+        str(LONGEST_SECONDS),
+        "--progress",
+        str(tmp_path),
+        "--count-others",
+        "--",
+        sys.executable,
+        "-c",
+        RUN,
+    )
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as spinner:
         with subprocess.Popen(
-            [sys.executable, "-c", GUARD, machine_lock_name, *flags, str(path)],
+            [sys.executable, "-c", GUARD, machine_lock_name, *flags, str(path), str(spinner.pid)],
             cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdin=subprocess.PIPE, start_new_session=True,
         ) as guard:  # fmt: skip
-            assert 0 == guard.wait(60)
+            assert 0 == guard.wait(LONGEST_SECONDS)
         spinner.kill()
     used = json.loads(path.read_text())["machine"]
 

@@ -5,7 +5,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import psutil
 import pytest
 
 from infra.places.local import guard
+from tests.limits import LONGEST_SECONDS, wait_for
 from training.contract import result
 from training.machine import machine_lock, process_session
 
@@ -22,13 +22,13 @@ import os, signal, time
 os.setpgid(0, 0)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("ready", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 FAMILY = f"""
 import pathlib, subprocess, sys, time
 subprocess.Popen([sys.executable, "-c", {STUBBORN!r}])
 began = time.monotonic()
-while time.monotonic() - began < 60 and not pathlib.Path(sys.argv[1]).exists():
+while time.monotonic() - began < 600 and not pathlib.Path(sys.argv[1]).exists():
     time.sleep(0.05)
 """
 """A command with a child in a process group of its own that ignores SIGTERM, as Ray's workers may. A file ends it."""
@@ -38,29 +38,32 @@ import os, signal, time
 os.setsid()
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print(f"worker {os.getpid()}", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 LAUNCHER = f"""
 import os, pathlib, subprocess, sys, time
 subprocess.Popen([sys.executable, "-c", {WORKER!r}])
 print(f"launcher {{os.getpid()}}", flush=True)
 began = time.monotonic()
-while time.monotonic() - began < 60 and not pathlib.Path(sys.argv[1]).exists():
+while time.monotonic() - began < 600 and not pathlib.Path(sys.argv[1]).exists():
     time.sleep(0.05)
 """
 """A command with a child in a session of its own, as torchrun starts each worker. A file ends it."""
 
-GUARD = """
-import sys
+GUARD = f"""
+import pathlib, sys, time
 from infra.places.local import guard
 from training.contract import result
 from training.machine import machine_lock, process_session
 machine_lock.NAME = "\\0" + sys.argv.pop(1)
+clock, later = time.monotonic, pathlib.Path(sys.argv.pop(1), "later")
+time.monotonic = lambda: clock() + 2 * {LONGEST_SECONDS} * later.exists()
 guard.WARM_UP = [sys.executable, "-c", sys.argv.pop(1)]
 process_session.GRACE_SECONDS = 0.3
 sys.exit(guard.main())
 """
-"""The guard with the lock of a machine of its own, a warm-up that is given, and little patience."""
+"""The guard with the lock of a machine of its own, a warm-up that is given, and little patience. By its clock the
+longest deadline has passed when the file `later` is in the folder of its progress."""
 HOLD = """
 import sys
 from training.machine import machine_lock
@@ -94,7 +97,7 @@ def start(tmp_path: Path, machine_lock_name: str) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start_guard(
-        *command: str, deadline: float = 60, warm_up: str = "", elsewhere: bool = False
+        *command: str, deadline: float = LONGEST_SECONDS, warm_up: str = "", elsewhere: bool = False
     ) -> subprocess.Popen[bytes]:
         with (tmp_path / "log.txt").open("ab") as log:
             process = subprocess.Popen(
@@ -104,6 +107,7 @@ def start(tmp_path: Path, machine_lock_name: str) -> Iterator[Start]:
                         "-c",
                         GUARD,
                         machine_lock_name,
+                        str(tmp_path),
                         warm_up,
                         "--deadline",
                         str(deadline),
@@ -146,14 +150,6 @@ def runs(pid: int) -> bool:
         return False
 
 
-def wait_for(met: Callable[[], object], seconds: float = 60) -> None:
-    """Poll until `met()` is true."""
-    deadline = time.monotonic() + seconds
-    while not met():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize(
     ("command", "code"),
     [
@@ -164,7 +160,7 @@ def wait_for(met: Callable[[], object], seconds: float = 60) -> None:
 )
 def test_the_commands_end_is_passed_on(start: Start, command: str, code: int) -> None:
     """Its exit code as it is, a signal as shells say it."""
-    assert code == start(command).wait(60)
+    assert code == start(command).wait(LONGEST_SECONDS)
 
 
 def test_children_that_outlive_the_command_are_ended(start: Start, tmp_path: Path) -> None:
@@ -173,7 +169,7 @@ def test_children_that_outlive_the_command_are_ended(start: Start, tmp_path: Pat
     family_is_ready(process, tmp_path)
     (tmp_path / "end").touch()
 
-    assert 0 == process.wait(60)
+    assert 0 == process.wait(LONGEST_SECONDS)
     assert [] == process_session.session_members(process.pid)
 
 
@@ -184,7 +180,7 @@ def test_end_of_file_ends_the_session(start: Start, tmp_path: Path) -> None:
     assert process.stdin
     process.stdin.close()
 
-    assert guard.ABANDONED == process.wait(60)
+    assert guard.ABANDONED == process.wait(LONGEST_SECONDS)
     assert [] == process_session.session_members(process.pid)
 
 
@@ -195,7 +191,7 @@ def test_the_token_of_a_killed_ray_is_deleted(start: Start, tmp_path: Path) -> N
     family_is_ready(process, tmp_path)
     assert process.stdin
     process.stdin.close()
-    process.wait(60)
+    process.wait(LONGEST_SECONDS)
 
     assert not (tmp_path / result.RAY_TOKEN).exists()
 
@@ -204,7 +200,7 @@ def test_the_deadline_ends_the_session(start: Start) -> None:
     """With a code of its own, by which the provider names the setting."""
     process = start(FAMILY, "never there", deadline=1)
 
-    assert guard.DEADLINE == process.wait(60)
+    assert guard.DEADLINE == process.wait(LONGEST_SECONDS)
     assert [] == process_session.session_members(process.pid)
 
 
@@ -212,7 +208,7 @@ def test_the_deadline_ends_the_session(start: Start) -> None:
 @pytest.mark.parametrize("end", ["of itself", "killed", "abandoned", "deadline"])
 def test_no_worker_in_a_session_of_its_own_is_left(start: Start, tmp_path: Path, end: str) -> None:
     """However the run ends, also when what started the workers was killed and tells nobody of them."""
-    process = start(LAUNCHER, str(tmp_path / "end"), deadline=3 if end == "deadline" else 60)
+    process = start(LAUNCHER, str(tmp_path / "end"))
     log = tmp_path / "log.txt"
     wait_for(lambda: {"worker", "launcher"} <= set(log.read_text().split()))
     pids = dict(line.split() for line in log.read_text().splitlines())
@@ -225,9 +221,11 @@ def test_no_worker_in_a_session_of_its_own_is_left(start: Start, tmp_path: Path,
     if end == "abandoned":
         assert process.stdin
         process.stdin.close()
+    if end == "deadline":
+        (tmp_path / "later").touch()
 
     codes = {"of itself": 0, "killed": guard.SIGNALLED + 9, "abandoned": guard.ABANDONED, "deadline": guard.DEADLINE}
-    assert codes[end] == process.wait(60)
+    assert codes[end] == process.wait(LONGEST_SECONDS)
     assert not runs(int(pids["worker"]))
 
 
@@ -237,10 +235,10 @@ def test_orphans_that_ended_are_not_kept(start: Start, tmp_path: Path) -> None:
     leaves = (
         "import os, time\nfor _ in range(20):\n  if not os.fork():\n    os.fork() or time.sleep(0.2)\n    os._exit(0)\n"
     )
-    process = start(f"{leaves}print('left', flush=True)\ntime.sleep(60)")
+    process = start(f"{leaves}print('left', flush=True)\ntime.sleep(600)")
     wait_for(lambda: "left" in (tmp_path / "log.txt").read_text())
 
-    wait_for(lambda: 1 == len(psutil.Process(process.pid).children()), 10)
+    wait_for(lambda: 1 == len(psutil.Process(process.pid).children()))
 
 
 def test_a_killed_guards_session_can_be_ended_by_its_number(
@@ -262,14 +260,14 @@ def test_waiting_for_the_lock_is_said_once_and_has_no_deadline(
     start: Start, other_measurement: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
     """A measurement beside another one would spoil both."""
-    process = start("print('ran')", deadline=1)
+    process = start("print('ran')")
     wait_for((tmp_path / "progress.jsonl").exists)
-    time.sleep(1.5)  # past the deadline, and past the next look at the lock
+    (tmp_path / "later").touch()
     assert process.poll() is None
     assert "ran" not in (tmp_path / "log.txt").read_text()
     other_measurement.kill()
 
-    assert 0 == process.wait(60)
+    assert 0 == process.wait(LONGEST_SECONDS)
     assert "ran" in (tmp_path / "log.txt").read_text()
     said, after = (tmp_path / "progress.jsonl").read_text().splitlines()
     assert "waits" in said
@@ -281,7 +279,7 @@ def test_what_is_measured_elsewhere_waits_for_nobody_here(
     start: Start, other_measurement: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
     """A job of a Ray cluster on other machines takes nothing of this one."""
-    assert 0 == start("print('ran')", elsewhere=True).wait(60)
+    assert 0 == start("print('ran')", elsewhere=True).wait(LONGEST_SECONDS)
     assert "ran" in (tmp_path / "log.txt").read_text()
     assert other_measurement.poll() is None
 
@@ -295,7 +293,7 @@ def test_waiting_ends_with_the_starter(
     assert process.stdin
     process.stdin.close()
 
-    assert guard.ABANDONED == process.wait(60)
+    assert guard.ABANDONED == process.wait(LONGEST_SECONDS)
     assert other_measurement.poll() is None
 
 
@@ -324,7 +322,7 @@ def test_the_lock_is_held_until_nothing_of_the_run_is_left(start: Start, tmp_pat
 def test_a_first_run_is_warmed_up_before_it_starts(start: Start, tmp_path: Path, end: str) -> None:
     """For its workload, and whatever comes of it: the run says by itself what it lacks."""
     warm_up = f"import sys; print('warm', *sys.argv[1:], flush=True); {end}"
-    assert 0 == start("print('run')", warm_up=warm_up).wait(60)
+    assert 0 == start("print('run')", warm_up=warm_up).wait(LONGEST_SECONDS)
 
     lines = (tmp_path / "log.txt").read_text().split()
     assert ["warm", "cnn", "run"] == [line for line in lines if line in ("warm", "cnn", "run")]
@@ -332,12 +330,12 @@ def test_a_first_run_is_warmed_up_before_it_starts(start: Start, tmp_path: Path,
 
 def test_warming_up_ends_with_the_starter_too(start: Start, tmp_path: Path) -> None:
     """And no run starts then."""
-    process = start("print('run')", warm_up="import time; print('warm', flush=True); time.sleep(60)")
+    process = start("print('run')", warm_up="import time; print('warm', flush=True); time.sleep(600)")
     wait_for(lambda: "warm" in (tmp_path / "log.txt").read_text())
     assert process.stdin
     process.stdin.close()
 
-    assert guard.ABANDONED == process.wait(60)
+    assert guard.ABANDONED == process.wait(LONGEST_SECONDS)
     assert "run" not in (tmp_path / "log.txt").read_text()
 
 
@@ -357,9 +355,9 @@ def test_a_guard_without_a_session_of_its_own_ends_nothing(tmp_path: Path) -> No
         ]
     )
     shell = subprocess.run(
-        ["sh", "-c", f"sleep 60 & {by_hand}; echo code $?; kill $! && echo neighbour alive"],
-        cwd=ROOT, start_new_session=True, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
-        check=False,
+        ["sh", "-c", f"sleep 600 & {by_hand}; echo code $?; kill $! && echo neighbour alive"],
+        cwd=ROOT, start_new_session=True, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=LONGEST_SECONDS, check=False,
     )  # fmt: skip
 
     assert ["code 2", "neighbour alive"] == shell.stdout.splitlines()

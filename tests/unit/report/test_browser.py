@@ -18,6 +18,7 @@ from report.pictures import first
 from report.sweep import numbers
 from report.sweep_page import render as render_sweep
 from report.why_page import render as render_why
+from tests.limits import LONGEST_SECONDS
 from tests.unit.report.test_clocks import CASES
 from tests.unit.report.test_gpus import page_of as page_with_gpus
 from tests.unit.report.test_gpus import unequal
@@ -112,7 +113,7 @@ def probed(page: str, folder: Path, theme: str) -> tuple[list[dict[str, Any]], l
     )
     scheme = f"--blink-settings=preferredColorScheme={'01'[theme == 'light']}"
     command = [str(CHROMIUM), *FLAGS, scheme, f"--user-data-dir={folder}/profile", "--dump-dom", frames.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=True)
     title = re.search(r"<title>(.*?)</title>", done.stdout)
     assert title, done.stdout[:500]
     return json.loads(unescape(title[1])), [line for line in done.stderr.splitlines() if ":CONSOLE" in line]

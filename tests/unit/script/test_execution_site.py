@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS
 from training.contract.clock import Phases, Stamp, process_start
 from training.contract.provenance import PROJECT
 from training.launch import entry
@@ -228,7 +229,7 @@ def test_rank_0_has_what_all_ranks_did(pod: Somewhere) -> None:
     for each in ranks:
         each.start()
     for each in ranks:
-        each.join(30)
+        each.join(LONGEST_SECONDS)
 
     first = seen[0]
     assert isinstance(first, list)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS
 from training.contract.provenance import PROJECT
 from training.launch import entry
 from training.launch.foreign_command import End
@@ -133,7 +134,7 @@ print(end.code, end.left)
 def test_a_reader_ends_what_it_does_not_want(prints: str, code: str) -> None:
     """In a process of its own, which adopts and ends descendants."""
     command = [sys.executable, "-c", PROGRAM, prints]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=True)
 
     assert [code, "0"] == done.stdout.split()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import LONGEST_SECONDS
 from training.workloads.script.environment import SITE
 
 OBSERVER = sorted(SITE.parent.rglob("*.py"))
@@ -35,7 +36,13 @@ def run(folder: Path, text: str, python: str = sys.executable, **variables: str)
         "TRAINING_OBSERVE": str(folder / "out"),
     } | variables
     return subprocess.run(
-        [python, "train.py"], cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+        [python, "train.py"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_SECONDS,
+        check=False,
     )
 
 

@@ -1,7 +1,6 @@
 """`make why` without a run: its variables, blocks as rounds, when a run is told to end, and what is kept."""
 
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from compare.value import Missing
 from compare.why import AS_IS, INPUT_READY, ArmWhy, Tried
 from tests.golden import Wording
+from tests.limits import wait_for
 from tests.unit.compare.test_why import judged, tried
 from tests.unit.report.test_why_page import found as found_causes
 from tests.unit.script.test_facts import rank as rank_of
@@ -165,12 +165,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def ended(folder: Path, seconds: float, lines: list[dict[str, Any]]) -> Follower:
     """A follower that has had a run end."""
     write(folder, PLAN, lines, lines)
-    said = threading.Event()
-    with Follower(folder, seconds, lambda _: said.set()) as follower:
-        for _ in range(500):
-            if follower.ended:
-                break
-            said.wait(0.01)
+    with Follower(folder, seconds, lambda _: None) as follower:
+        wait_for(lambda: follower.ended)
     return follower
 
 
@@ -196,18 +192,16 @@ def test_a_run_that_does_not_end_when_told_is_ended_from_outside(
     monkeypatch.setattr(follow, "STALLED_SECONDS", 100.0)
     write(tmp_path, PLAN, rounds_of(6, 10.0), rounds_of(6, 10.0))
     with Follower(tmp_path, 100.0, lambda _: None) as follower:
-        for _ in range(500):
-            if follower.is_to_be_ended():
-                break
-            threading.Event().wait(0.01)
+        wait_for(follower.is_to_be_ended)
 
     assert follow.DECIDED == follower.ended
     assert follower.is_to_be_ended()
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_run_ends_when_its_time_is_up(tmp_path: Path) -> None:
+def test_a_run_ends_when_its_time_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However few rounds there are."""
+    monkeypatch.setattr(follow, "STALLED_SECONDS", 100.0)
     assert follow.TIME_UP == ended(tmp_path, 0.02, rounds_of(2, 10.0)).ended
     assert (tmp_path / experiment.ENOUGH).exists()
 

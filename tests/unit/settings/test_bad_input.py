@@ -11,6 +11,7 @@ import pytest
 
 from infra.settings.key import TARGETS
 from infra.settings.problem import InvalidSettingsError
+from tests.limits import LONGEST_SECONDS
 from tests.unit.settings_machine import ROOT, machine, parse
 from tools.setup import project
 from tools.setup.project import ToolError, checked_stack_name, stack_text
@@ -166,7 +167,7 @@ def test_a_command_with_wrong_input_ends_with_a_message(command: list[str], proj
     before = _written(project_copy)
     done = subprocess.run(
         [sys.executable, "-m", *command], cwd=project_copy, input="{", capture_output=True, text=True,
-        timeout=60, check=False,
+        timeout=LONGEST_SECONDS, check=False,
     )  # fmt: skip
 
     assert done.returncode in (1, 2)

@@ -12,6 +12,7 @@ import pytest
 from infra.places.cluster.api import kube
 from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS
 from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS
 from tests.unit.kube_api import NAMESPACE, Api, node, pod, serving
 from tools.look import cluster, dashboard
 from tools.setup.project import ToolError
@@ -67,7 +68,7 @@ def test_a_connection_carries_both_ways(tmp_path: Path, monkeypatch: pytest.Monk
     serving_it.start()
     with ours:
         answers = [ask(ours, word) for word in (b"one", b"two" * 100_000)]
-    serving_it.join(10)
+    serving_it.join(LONGEST_SECONDS)
 
     assert [b"ONE", b"TWO" * 100_000] == answers
     assert not serving_it.is_alive()
@@ -98,7 +99,7 @@ def echo(_: Any, namespace: str, name: str, port: int) -> Iterator[socket.socket
     answering.start()
     with ours:
         yield ours
-    answering.join(10)
+    answering.join(LONGEST_SECONDS)
     theirs.close()
 
 

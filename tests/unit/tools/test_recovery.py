@@ -2,7 +2,6 @@
 
 import signal
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS, wait_for
 from tests.unit.results import make_recipe, make_result
 from tools.recovery import __main__ as tool
 from tools.recovery import run
@@ -157,7 +157,7 @@ def started_with(asked: run.Wanted, folder: Path) -> str:
     """What the process that trains prints."""
     folder.mkdir()
     with run._guarded(asked, folder) as running:
-        running.wait(30)
+        running.wait(LONGEST_SECONDS)
     return (folder / "log.txt").read_text()
 
 
@@ -175,11 +175,10 @@ def test_nothing_of_a_run_that_is_killed_stays(tmp_path: Path, monkeypatch: pyte
 
     for number in (1, 2):
         with run._guarded(wanted(), folder) as running:
-            while (folder / "log.txt").read_text().count("made") < number:
-                time.sleep(0.02)
+            wait_for(lambda number=number: (folder / "log.txt").read_text().count("made") >= number)
             run._kill_all(running.pid)
             assert [] == process_session.session_members(running.pid)
-            assert -signal.SIGKILL == running.wait(5)
+            assert -signal.SIGKILL == running.wait(LONGEST_SECONDS)
 
     first, second = (folder / "log.txt").read_text().splitlines()
     assert first != second

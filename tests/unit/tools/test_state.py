@@ -9,7 +9,6 @@ import shlex
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import wait_for
 from tools.setup.project import ToolError
 from tools.stack import __main__ as stack_command
 from tools.stack import followed, recovery, session, state
@@ -243,13 +243,11 @@ def test_a_preview_takes_no_lock_and_is_not_kept(tmp_path: Path, monkeypatch: py
 @pytest.mark.skipif(not Path("/proc/self").exists() or os.geteuid() != 0, reason="makes a container's processes")
 def test_a_pulumi_in_a_container_is_said_by_its_number_here(tmp_path: Path) -> None:
     """Its lock has the number that it has inside: `kill -INT 1` would end something else."""
-    inside = ["unshare", "--pid", "--fork", "--kill-child", "bash", "-c", "exec -a pulumi sleep 60"]
+    inside = ["unshare", "--pid", "--fork", "--kill-child", "bash", "-c", "exec -a pulumi sleep 600"]
     process = subprocess.Popen(inside)
     try:
         _lock(tmp_path, 1)
-        deadline = time.monotonic() + 10
-        while (found := state.running(tmp_path, "p", "local")) is None and time.monotonic() < deadline:
-            time.sleep(0.05)
+        found = wait_for(lambda: state.running(tmp_path, "p", "local"), "its number")
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     finally:
         process.kill()

@@ -12,6 +12,7 @@ from infra.places.cluster.api.kube import KubeError
 from infra.places.minikube import command as scripts
 from infra.programs import ProgramError
 from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS, wait_for
 from tools.look import update
 from tools.setup.project import ToolError
 from training.machine import machine_lock
@@ -44,12 +45,13 @@ def test_a_second_update_waits_for_the_first(
         first.stdout.readline()
         waiting = threading.Thread(target=second)
         waiting.start()
-        too_early = entered.wait(0.3)
+        said = wait_for(lambda: capsys.readouterr().err, "it waits")
+        too_early = entered.is_set()
         first.kill()
-        waiting.join(10)
+        waiting.join(LONGEST_SECONDS)
 
     assert (False, True) == (too_early, entered.is_set())
-    said = capsys.readouterr().err
+    said += capsys.readouterr().err
     assert f"process {first.pid} " in said
     wording("stack", re.sub(r"\(.*\)", "(WHO)", said))
 

@@ -11,6 +11,7 @@ import pytest
 from infra import storage as storage_of
 from infra.places.local import run as local_run
 from infra.settings.storage import Storage
+from tests.limits import LONGEST_SECONDS
 from training.contract.provenance import PROJECT
 from training.launch import entry, environment, peers
 from training.machine import isolation, machine_lock
@@ -138,7 +139,7 @@ def test_a_local_run_s_process_sees_nothing_foreign(tmp_path: Path, monkeypatch:
     monkeypatch.delenv("LD_PRELOAD")
 
     with local_run._guarded(command, tmp_path, local_run._variables({"storage": ""})) as running:
-        running.wait(30)
+        running.wait(LONGEST_SECONDS)
 
     seen = json.loads((tmp_path / "log.txt").read_text())
     assert not FOREIGN.keys() & seen.keys()

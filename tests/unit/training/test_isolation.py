@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS
 from training.launch import entry
 from training.machine import isolation, machine_lock, port_forward
 from training.workloads.cnn import fetch
@@ -113,7 +114,12 @@ print(isolation.enter(), isolation.is_alone())
 def test_threads_would_keep_the_old_network(wording: Wording) -> None:
     """So it is refused, and said, once there are any."""
     said = subprocess.run(
-        [sys.executable, "-c", ENTER_WITH, "thread"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", ENTER_WITH, "thread"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_SECONDS,
+        check=True,
     )
 
     why, _, entered = said.stdout.strip().rpartition(" ")
@@ -128,7 +134,7 @@ def test_root_without_a_right_gets_it_in_a_user_namespace(without: str) -> None:
     """As in containers that have some of root's capabilities."""
     said = subprocess.run(
         ["setpriv", f"--bounding-set={without}", sys.executable, "-c", ENTER_WITH, "none"],
-        cwd=ROOT, capture_output=True, text=True, timeout=30, check=True,
+        cwd=ROOT, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=True,
     )  # fmt: skip
 
     assert "None True" == said.stdout.strip()
@@ -141,7 +147,7 @@ def test_a_system_that_refuses_it_leaves_everything_as_it_was(wording: Wording) 
     said = subprocess.run(
         ["unshare", "--user", "--map-root-user", "sh", "-c", f'{forbid} && exec "$@"', "sh",
          sys.executable, "-c", ENTER_WITH, "none"],
-        cwd=ROOT, capture_output=True, text=True, timeout=30, check=True,
+        cwd=ROOT, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=True,
     )  # fmt: skip
 
     why, _, entered = said.stdout.strip().rpartition(" ")

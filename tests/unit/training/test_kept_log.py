@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS
 from training.contract.provenance import PROJECT
 from training.launch.pod import run as pod_run
 
@@ -28,7 +28,7 @@ def command(script: str, storage: Path | str) -> list[str]:
 def run(script: str, storage: Path | str) -> "subprocess.CompletedProcess[str]":
     """It, to its end."""
     return subprocess.run(
-        command(script, storage), cwd=PROJECT, capture_output=True, text=True, timeout=120, check=False
+        command(script, storage), cwd=PROJECT, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
     )
 
 
@@ -81,7 +81,7 @@ def test_what_is_told_to_end_ends_and_is_kept(tmp_path: Path) -> None:
 
     running.terminate()
 
-    assert 128 + signal.SIGTERM == running.wait(60)
+    assert 128 + signal.SIGTERM == running.wait(LONGEST_SECONDS)
     running.stdout.close()
     assert "trains\n" == kept(tmp_path)
 
@@ -96,19 +96,17 @@ def test_output_is_handed_on_as_it_comes(tmp_path: Path) -> None:
     assert running.stdout is not None
 
     assert "first\n" == running.stdout.readline()
-    rest, _ = running.communicate("go on\n", timeout=60)
+    rest, _ = running.communicate("go on\n", timeout=LONGEST_SECONDS)
     assert "second\n" == rest
 
 
 def test_what_a_run_leaves_behind_is_not_waited_for(tmp_path: Path) -> None:
     """A process that holds its output, and says nothing."""
-    began = time.monotonic()
     script = "import subprocess; child = subprocess.Popen(['sleep', '100']); print(child.pid, flush=True)"
 
     done = run(script, tmp_path)
 
-    os.kill(int(done.stdout), signal.SIGKILL)
-    assert time.monotonic() - began < 60
+    os.kill(int(done.stdout), signal.SIGKILL)  # which still runs
 
 
 def test_what_prints_on_after_a_run_is_not_waited_for(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from tests.limits import LONGEST_SECONDS
 from training.machine import ports as ports_module
 from training.machine.ports import CAN_BE_HELD, held_ports
 
@@ -19,7 +20,7 @@ def test_a_held_port_is_for_who_listens_as_grpc_does_and_for_nobody_else() -> No
             server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             server.bind(("::", ports[0]))
             server.listen()
-            with socket.create_connection(("127.0.0.1", ports[0]), timeout=5) as client:
+            with socket.create_connection(("127.0.0.1", ports[0]), timeout=LONGEST_SECONDS) as client:
                 assert ports[0] == client.getpeername()[1]
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from infra.places.cluster.manifests import project_modules
 from infra.places.cluster.manifests.pod_parts import PACKED, PACKED_MODULES, UNPACK, UNPACKED_START
+from tests.limits import LONGEST_SECONDS
 from training.launch.environment import IN_OTHER_IMAGE
 from training.launch.pod import unpacked_modules
 
@@ -58,7 +59,7 @@ def test_a_module_is_itself_in_that_process(unpacked: Path, tmp_path: Path) -> N
     """Its arguments, its number, its exit code; the image's own folders come after ours."""
     (unpacked / "training" / "prints.py").write_text(PRINTS)
     running = start(unpacked, tmp_path / "work", "training.prints", "--one", "two words")
-    said = running.communicate(timeout=60)[0]
+    said = running.communicate(timeout=LONGEST_SECONDS)[0]
 
     assert 7 == running.returncode, said
     assert [str(running.pid), "__main__", "['--one',", "'two"] == said.split()[:4]
@@ -70,7 +71,7 @@ def test_a_pod_s_arm_is_refused_as_anywhere(unpacked: Path, tmp_path: Path) -> N
     running = start(
         unpacked, tmp_path / "work", "training.launch.pod.run", "baseline", "--workload=script", "--workers=x"
     )
-    said = running.communicate(timeout=60)[0]
+    said = running.communicate(timeout=LONGEST_SECONDS)[0]
 
     assert 2 == running.returncode
     assert "argument --workers: 'x' " in said  # not prose: an argument
