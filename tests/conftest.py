@@ -6,7 +6,8 @@ those first of which a group has many seconds.
 Groups are told by where a test is: pytest-xdist's own mark adds them to names, and pytest shows names without them.
 One after another tests need no groups.
 
-`--without-slow` skips the tests that are marked `slow`, and the last lines say how to run them. `make test` sets it.
+`--without-slow` skips the tests that are marked `slow`. `make test` sets it. The last lines say what was skipped, and
+what brings it.
 CI's time is limited: with `--begin-until`, a Unix time, unit tests all run, and come before what does not train. Other
 files come in random order, so that each has its day, and slow tests last. What would begin later is skipped, and
 `tools.tiers` names its files.
@@ -24,6 +25,7 @@ import pytest
 
 from tests.golden import FLAG, Golden, Wording
 from tests.leftovers import Leftovers
+from tests.skipped import BEGIN_UNTIL, LATE, LEFT_OUT, lines
 from tests.surroundings import make_plain
 
 if TYPE_CHECKING:
@@ -34,12 +36,6 @@ STARTS_AGAIN = make_plain()
 COLLECTED = ".collected"
 """Of the file that `tools.second_run` reads, instead of .xml."""
 WITHOUT_SLOW = "--without-slow"
-COMMAND = "`make test SLOW=1`"
-LEFT_OUT = f"slow: {COMMAND} runs it"
-"""Why a test was skipped that `make test` leaves out; `tools.tiers` counts by it."""
-BEGIN_UNTIL = "--begin-until"
-LATE = f"late: it would have begun after {BEGIN_UNTIL}"
-"""Why a test was skipped for lack of time; `tools.tiers` names its file."""
 UNIT = "tests/unit/"
 TRAIN = ("tests/training/", "tests/script/", "tests/search/")
 """How the names of tests begin that train for real."""
@@ -107,11 +103,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
-    """Say last how many tests were left out, and how to run them."""
+    """Say last what was skipped, and what brings it; `-rs` has every reason."""
     yield
-    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
-    if count := sum(LEFT_OUT in reason for reason in reasons):
-        terminalreporter.write_line(f"{count} slow tests were left out, in the files named above: {COMMAND} runs all")
+    for line in lines((each.nodeid, each.longrepr[2]) for each in terminalreporter.stats.get("skipped", ())):
+        terminalreporter.write_line(line)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "LoadScopeScheduling":

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import BEGIN_UNTIL, BESIDE, COMMAND, LATE, LEFT_OUT, TOGETHER, TRAIN, WITHOUT_SLOW, group_of
+from tests.conftest import BESIDE, TOGETHER, TRAIN, WITHOUT_SLOW, group_of
+from tests.skipped import BEGIN_UNTIL, COMMAND, LATE, LEFT_OUT
 from tools import tiers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,7 +74,7 @@ def test_slow_tests_are_left_out_by_name_where_that_is_asked_for(tmp_path: Path,
     assert "1 passed" in without
     assert "1 skipped" in without
     assert re.search(rf"tests/docs/test_a\.py.*: {LEFT_OUT}", without)
-    assert re.search(rf"^1 slow .*{COMMAND}", without, re.MULTILINE)
+    assert re.search(rf"^1 skipped \(docs 1\): .*{COMMAND}", without, re.MULTILINE)
 
 
 @pytest.mark.parametrize("processes", [(), ("-n", "2")], ids=["alone", "two processes"])
