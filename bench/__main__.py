@@ -11,7 +11,6 @@ workers, compared with what `compare.projection` says of them from this repeat's
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from training.contract.codec import write_whole
 from training.contract.rules import whole
 from training.launch.entry import typed
 from training.launch.environment import share_of_cpus
-from training.machine import cpu, machine_lock, topology
+from training.machine import cpu, machine_lock, told_to_end, topology
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.cnn.workload import WORKLOAD
 
@@ -119,7 +118,6 @@ def main() -> None:
         "--only", default="", metavar="COLUMNS", help="measure these alone, such as 'bfloat16 bfloat16/512'"
     )
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         chosen = _chosen(cases(quick=options.quick), options.only.split())
     except ValueError as error:
@@ -249,4 +247,5 @@ def _with_validation(images: int) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    with told_to_end.raised():
+        main()

@@ -8,7 +8,6 @@ import argparse
 import json
 import os
 import platform
-import signal
 import sys
 import tempfile
 import time
@@ -26,7 +25,7 @@ from tools.tryout.run_arm import guarded
 from training.contract import provenance
 from training.contract.codec import encode, write_whole
 from training.launch import environment
-from training.machine import cpu, isolation, machine_lock
+from training.machine import cpu, isolation, machine_lock, told_to_end
 
 BENCHMARKS = provenance.PROJECT / "benchmarks"
 INTERRUPTED = 130
@@ -40,9 +39,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.lesson", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
     options = parser.parse_args()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:  # not under nohup
-            signal.signal(number, signal.default_int_handler)
     cpus = min(MOST_CPUS, len(provenance.allowed_cpus()))
     if cpus == 1:
         sys.exit("error: the lesson compares one CPU with several, and this process may use one")
@@ -127,4 +123,5 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with told_to_end.raised():
+        sys.exit(main())

@@ -77,10 +77,14 @@ def test_two_ctrl_c_end_it_and_the_next_up_goes_on(project: Project) -> None:
     assert project.marks() == {"first-began", "first-ended", "second-began", "second-ended"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_signal_to_make_alone_reaches_pulumi(project: Project, number: signal.Signals, tmp_path: Path) -> None:
-    """A supervisor that ends `make` ends the update in the orderly way."""
-    command = project.command("up", SET="seconds=300")
+@pytest.mark.parametrize(
+    ("number", "trap"), [(signal.SIGINT, "- INT"), (signal.SIGTERM, "- TERM"), (signal.SIGTERM, "'' INT HUP")]
+)
+def test_a_signal_to_make_alone_reaches_pulumi(
+    project: Project, number: signal.Signals, trap: str, tmp_path: Path
+) -> None:
+    """A supervisor that ends `make` ends the update in the orderly way; also that of `nohup make up &`."""
+    command = ["sh", "-c", f'trap {trap}; exec "$@"', "sh", *project.command("up", SET="seconds=300")]
     shown = tmp_path / "shown.txt"
     with shown.open("w") as output:
         process = subprocess.Popen(

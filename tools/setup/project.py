@@ -9,11 +9,12 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, NoReturn, TypeVar
 
 from tools.setup import interrupt
-from training.machine import output, retries
+from training.machine import output, retries, told_to_end
 
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
@@ -86,23 +87,39 @@ def last_line(text: str) -> str:
 
 
 def run_main(main: Callable[[], int], interrupted: str = "") -> NoReturn:
-    """End the process with `main`'s status, an error as its message alone, and Ctrl-C as the shell expects it.
+    """End the process with `main`'s status, an error as its message alone, and a signal to end as the shell expects it.
 
     Args:
         main: What the process does.
-        interrupted: What a user reads after Ctrl-C; "" where it is how the command ends anyway.
+        interrupted: What a user reads after Ctrl-C or SIGTERM; "" where it is how the command ends anyway.
     """
     interrupt.back_to_default()
+    _open_streams()
     try:
-        status = main()
+        with told_to_end.raised():
+            status = main()
     except ToolError as error:
         say(f"error: {error}")
         status = 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interruption:
         if interrupted:
-            say(interrupted)
-        status = 130
+            with suppress(OSError):  # the terminal may be gone
+                say(interrupted)
+        status = getattr(interruption, "status", 130)
     sys.exit(status)
+
+
+def _open_streams() -> None:
+    """Open what a supervisor started this process without: a file that is opened would be taken for it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened == number:
+                os.set_inheritable(number, True)
+            else:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
 
 
 def retry(what: str, action: Callable[[], T], is_final: Callable[[ToolError], bool] = lambda _: False) -> T:

@@ -217,7 +217,7 @@ class Follower:
 
     def pressed(self, presses: int) -> None:
         """Answer Ctrl-C at once, whatever pulumi does with it."""
-        text = self._update.stop(presses)
+        text = self._update.stop(presses, "Ctrl-C" if session.is_in_foreground() else f"`kill -INT {os.getpid()}`")
         with self.tolerated():
             self._screen.print(text, "yellow") if self._screen else say(text)
 

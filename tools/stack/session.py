@@ -7,11 +7,13 @@ that ends it; nothing here knows of it.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -24,6 +26,8 @@ from training.machine import process_session
 # What a terminal or a supervisor sends; each means "end" to pulumi, once per press.
 _FORWARDED = {signal.SIGINT: signal.SIGINT, signal.SIGTERM: signal.SIGTERM, signal.SIGHUP: signal.SIGTERM}
 _PATIENCE_SECONDS = 10
+_SAME_SECONDS = 5
+"""A supervisor tells make and us to end, and make tells us again: within so many seconds that is one request."""
 
 Output = tuple[IO[bytes], IO[bytes]]
 """Files for stdout and stderr of a command that shows nothing itself, and so can ask nothing."""
@@ -66,10 +70,13 @@ class _Signals:
         self._process: subprocess.Popen[bytes] | None = None
         self._early: list[signal.Signals] = []
         self._count = 0
+        self._last_told = -math.inf
         self._previous: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> _Signals:
         for number in (*_FORWARDED, signal.SIGALRM):
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue  # nohup: it goes on when the terminal is closed
             self._previous[number] = signal.signal(number, self._take)
         return self
 
@@ -89,6 +96,9 @@ class _Signals:
             say(f"pulumi has not ended within {_PATIENCE_SECONDS} s: killing it")
             self._send(signal.SIGKILL)
             return
+        if number != signal.SIGINT and time.monotonic() - self._last_told < _SAME_SECONDS:
+            return
+        self._last_told = time.monotonic()
         self._count += 1
         if self._count == 2:
             signal.alarm(_PATIENCE_SECONDS)

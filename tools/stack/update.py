@@ -118,12 +118,12 @@ class Update:
             self.changes = dict(event["summaryEvent"].get("resourceChanges") or {})
             self.is_previewed = True
 
-    def stop(self, presses: int) -> str:
-        """Note that Ctrl-C was pressed, and return what happens now."""
+    def stop(self, presses: int, how: str = "Ctrl-C") -> str:
+        """Note that somebody ends it, and return what happens now; `how`: by what it is told to end."""
         self.presses, self.is_stopped = presses, True
         if presses > 1:
             return f"Ending {self.current} now: it is lost, all before it are kept." if self.current else "Ending now."
-        again = "Ctrl-C once more ends it now"
+        again = f"{how} once more ends it now"
         if self.current:
             return f"Stopping: {self.current} will end and be kept, as are all before it. {again}, and loses it."
         if not self.is_previewed:

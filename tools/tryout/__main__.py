@@ -4,7 +4,6 @@ What the arms write beside their own files is in a private folder that is gone a
 `make preview`.
 """
 
-import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -125,13 +124,5 @@ def _write_stack_file(request: Request) -> str:
     )
 
 
-def end_with_its_files() -> None:
-    """Have SIGTERM and a closed terminal end this as Ctrl-C does: with the arm that runs and the folder of the try."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:  # not under nohup
-            signal.signal(number, lambda number, _: sys.exit(128 + number))
-
-
 if __name__ == "__main__":
-    end_with_its_files()
-    run_main(main)
+    run_main(main, "Stopped: what ran was ended, and nothing is written.")

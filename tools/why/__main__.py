@@ -17,7 +17,6 @@ from report import terminal
 from report import why as words
 from tools.setup.project import ROOT, ToolError, run_main
 from tools.tryout import explain, run_arm
-from tools.tryout.__main__ import end_with_its_files
 from tools.tryout.known_script import known_script
 from tools.tryout.others import Others
 from tools.tryout.run_arm import Outcome
@@ -159,5 +158,4 @@ def _wrapped(text: str, number: str = "") -> str:
 
 
 if __name__ == "__main__":
-    end_with_its_files()
-    run_main(main)
+    run_main(main, "Stopped: what ran was ended, and nothing is said of it.")

@@ -7,22 +7,29 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden import Wording
 from tools.setup.project import ROOT
 
 TRY = """
-import os, pathlib, sys, tempfile
-from tools.tryout import __main__ as tryout
-tryout.end_with_its_files()
-with tempfile.TemporaryDirectory(dir=sys.argv[1]) as folder:
-    pathlib.Path(folder, "checkpoint").touch()
-    os.kill(os.getpid(), int(sys.argv[2]))
+import os, pathlib, runpy, sys, tempfile, time
+from tools.tryout import request
+folder, number = sys.argv[1:]
+def ended():
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        pathlib.Path(own, "checkpoint").touch()
+        os.kill(os.getpid(), int(number))
+        time.sleep(600)
+request.read = ended
+sys.argv[1:] = []
+runpy.run_module("tools.tryout", run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_try_that_is_ended_leaves_no_folder(number: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_try_that_is_ended_leaves_no_folder(number: signal.Signals, tmp_path: Path, wording: Wording) -> None:
     """Not even of checkpoints that the script wrote; and the status is the one that a shell gives."""
     command = [sys.executable, "-c", TRY, str(tmp_path), str(int(number))]
-    done = subprocess.run(command, cwd=ROOT, check=False)
+    done = subprocess.run(command, cwd=ROOT, check=False, stderr=subprocess.PIPE, text=True)
 
     assert (128 + number, []) == (done.returncode, list(tmp_path.iterdir()))
+    wording("try", done.stderr)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS
 from tests.stacks import OF_BUCKETS, OF_EXAMPLES, STACKS
 from tools.setup import interrupt, project
 from tools.setup.project import ToolError
@@ -155,3 +158,46 @@ def test_a_stack_file_that_pulumi_deleted_is_made_by_the_line_that_is_shown(
         subprocess.run(["sh", "-euc", line], cwd=tmp_path, check=True)
 
     assert project.stack_text("local") == project.stack_text("mine") == "config: {}\n"
+
+
+ENDS = """
+import signal, subprocess, sys
+from tools.setup.project import run_main
+def main():
+    child = "import signal, sys; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN, sys.stdin.isatty())"
+    subprocess.run([sys.executable, "-c", child], check=True)
+    sys.stdin.isatty()
+    subprocess.run(["sleep", "600"])
+run_main(main, "mine")
+"""
+"""A command that waits, and says of what it starts whether SIGINT is ignored there."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_command_without_a_terminal_ends_when_it_is_told_to(number: signal.Signals) -> None:
+    """With SIGINT ignored, as a shell's background job has it, and stdin closed; what it starts reacts to SIGINT."""
+    with subprocess.Popen(
+        ["sh", "-c", "trap '' INT; exec \"$@\" <&-", "sh", sys.executable, "-c", ENDS], cwd=project.ROOT,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as running:  # fmt: skip
+        assert running.stdout is not None
+        said = running.stdout.readline()
+        os.kill(running.pid, number)
+        _, errors = running.communicate(timeout=LONGEST_SECONDS)
+
+    assert ("False False\n", "mine\n", 128 + number) == (said, errors, running.returncode)
+
+
+def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
+    """A second SIGTERM is no second request: a supervisor tells make and the command, and make tells it again."""
+    with subprocess.Popen(
+        ["sh", "-c", "trap '' HUP; exec \"$@\"", "sh", sys.executable, "-c", ENDS], cwd=project.ROOT,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as running:  # fmt: skip
+        assert running.stdout is not None
+        running.stdout.readline()
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGTERM):
+            os.kill(running.pid, number)
+        _, errors = running.communicate(timeout=LONGEST_SECONDS)
+
+    assert ("mine\n", 128 + signal.SIGTERM) == (errors, running.returncode)

@@ -50,8 +50,8 @@ time.sleep({seconds})
 """Goes on for so many seconds after the first signal, in which a second would be counted, too."""
 
 
-def _wrapped(code: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", RUN, sys.executable, "-c", code]
+def _wrapped(code: str, before: str = "true") -> subprocess.Popen[str]:
+    command = ["sh", "-c", f'{before}; exec "$@"', "sh", sys.executable, "-c", RUN, sys.executable, "-c", code]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -122,6 +122,27 @@ def test_a_closed_terminal_ends_the_command_in_the_orderly_way() -> None:
     output, _ = wrapped.communicate(timeout=LONGEST_SECONDS)
 
     assert output == "SIGTERM\n"
+
+
+def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
+    """It stays ignored, here and in the command."""
+    code = "import signal; print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)"
+    output, _ = _wrapped(code, "trap '' HUP").communicate(timeout=LONGEST_SECONDS)
+
+    assert output == "True\n"
+
+
+def test_two_who_tell_it_to_end_are_one_request() -> None:
+    """A supervisor tells make and us, and make tells us again: the run is not lost for that."""
+    wrapped = _wrapped(COUNTS_SIGNALS.format(seconds=0.5))
+    assert wrapped.stdout is not None
+    wrapped.stdout.readline()
+    os.kill(wrapped.pid, signal.SIGTERM)
+    first = wrapped.stdout.readline()
+    os.kill(wrapped.pid, signal.SIGTERM)
+    output, _ = wrapped.communicate(timeout=LONGEST_SECONDS)
+
+    assert ("SIGTERM\n", "") == (first, output)
 
 
 def test_after_two_signals_the_command_has_some_seconds(wording: Wording) -> None:
