@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from tools.setup import pulumi_cli, uv
 from tools.setup.project import TOOLS, lock_or_wait, run_main, sets, stack_text
+from training.machine import orphans
 
 
 def main() -> int:
@@ -51,4 +52,6 @@ def _alone() -> Iterator[None]:
 if __name__ == "__main__":
     if sys.version_info < (3, 9):  # noqa: UP036 - the project's Python is 3.11, the one that starts this is the system's
         sys.exit(f"error: Python 3.9 or newer is needed to start with, this is {sys.version.split()[0]}: set PYTHON=…")
+    if "MAKELEVEL" in os.environ:  # make tells a recipe's shell to end, and that tells nobody
+        orphans.told_with_parent()
     run_main(main, "Stopped while setting up; nothing was measured. The same command goes on from there.")

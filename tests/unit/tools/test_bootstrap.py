@@ -1,9 +1,14 @@
 """What the bootstrap installs by the settings of a stack, which it reads before anything here can read YAML."""
 
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS
 from tools.setup import bootstrap, pulumi_cli, uv
 from tools.setup.project import ROOT
 
@@ -39,3 +44,36 @@ def test_a_stack_gets_what_its_settings_need(
     bootstrap.main()
 
     assert [extras] == asked
+
+
+SETS_UP = """
+import pathlib, runpy, subprocess, sys
+from tools.setup import project, uv
+project.TOOLS = pathlib.Path(sys.argv.pop())
+def sync(_):
+    print("sets up", flush=True)
+    subprocess.run(["sleep", "600"])
+uv.sync = sync
+runpy.run_module("tools.setup.bootstrap", run_name="__main__")
+"""
+"""The set-up of a machine that lacks everything."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone tells a process that its parent has ended")
+def test_the_set_up_ends_with_its_recipe(tmp_path: Path, wording: Wording) -> None:
+    """Make tells the recipe's shell, which waits, and tells nobody."""
+    command = ["sh", "-c", '"$@" && exec true', "sh", sys.executable, "-c", SETS_UP, str(tmp_path)]
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"MAKELEVEL": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as recipe:
+        assert recipe.stdout is not None
+        recipe.stdout.readline()
+        recipe.terminate()
+        _, errors = recipe.communicate(timeout=LONGEST_SECONDS)
+
+    wording("setup", errors)
