@@ -47,12 +47,12 @@ def test_a_stack_gets_what_its_settings_need(
 
 
 SETS_UP = """
-import pathlib, runpy, subprocess, sys
+import pathlib, runpy, sys, time
 from tools.setup import project, uv
 project.TOOLS = pathlib.Path(sys.argv.pop())
 def sync(_):
     print("sets up", flush=True)
-    subprocess.run(["sleep", "600"])
+    time.sleep(600)
 uv.sync = sync
 runpy.run_module("tools.setup.bootstrap", run_name="__main__")
 """

@@ -161,13 +161,13 @@ def test_a_stack_file_that_pulumi_deleted_is_made_by_the_line_that_is_shown(
 
 
 ENDS = """
-import signal, subprocess, sys
+import signal, subprocess, sys, time
 from tools.setup.project import run_main
 def main():
     child = "import signal, sys; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN, sys.stdin.isatty())"
     subprocess.run([sys.executable, "-c", child], check=True)
     sys.stdin.isatty()
-    subprocess.run(["sleep", "600"])
+    time.sleep(600)
 run_main(main, "mine")
 """
 """A command that waits, and says of what it starts whether SIGINT is ignored there."""

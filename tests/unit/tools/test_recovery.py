@@ -3,6 +3,7 @@
 import signal
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,10 @@ def prints(program: Path) -> Path:
     return program
 
 
+def _has_made(log: Path, files: int) -> bool:
+    return log.read_text().count("made") >= files
+
+
 def test_nothing_of_a_run_that_is_killed_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No process, whatever signals it ignores, and no temporary file; what was printed does, before what follows."""
     monkeypatch.setattr(sys, "executable", str(writes_and_waits(tmp_path / "python")))
@@ -175,7 +180,7 @@ def test_nothing_of_a_run_that_is_killed_stays(tmp_path: Path, monkeypatch: pyte
 
     for number in (1, 2):
         with run._guarded(wanted(), folder) as running:
-            wait_for(lambda number=number: (folder / "log.txt").read_text().count("made") >= number)
+            wait_for(partial(_has_made, folder / "log.txt", number))
             run._kill_all(running.pid)
             assert [] == process_session.session_members(running.pid)
             assert -signal.SIGKILL == running.wait(LONGEST_SECONDS)

@@ -76,8 +76,9 @@ def start(machine_lock_name: str) -> Iterator[Start]:
     yield start_program
     for process in started:
         with process:
-            for each in (*psutil.Process(process.pid).children(), process):
-                each.kill()
+            for child in psutil.Process(process.pid).children():
+                child.kill()
+            process.kill()
 
 
 def line_of(process: "subprocess.Popen[str]") -> str:
