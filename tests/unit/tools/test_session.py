@@ -63,7 +63,7 @@ def test_a_command_needs_no_input() -> None:
     """Of a job of cron's, nobody has opened it."""
     done = subprocess.run(
         [*("sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", RUN), *(sys.executable, "-c", "print(input())")],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False,
     )  # fmt: skip
 
     assert 1 == done.returncode

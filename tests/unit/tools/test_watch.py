@@ -15,6 +15,7 @@ from rich.console import Console
 
 from report.errors import ShowError
 from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS
 from tools.follow import watch as watching
 from tools.follow.source import LocalSource, News, newest_measurement, started
 from tools.follow.view import Board
@@ -286,7 +287,7 @@ def test_watching_needs_no_input(tmp_path: Path) -> None:
 
     done = subprocess.run(
         [*("sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", code)], env=os.environ | backend, cwd=PROJECT,
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False,
     )  # fmt: skip
 
     assert (watching.NOTHING_TO_FOLLOW, "") == (done.returncode, done.stderr)
