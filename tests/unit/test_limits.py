@@ -14,9 +14,6 @@ EXEMPT = {
     "platform/test_ray_autoscaler.py": "Ray must not go before its idle time: no slow machine makes that early",
     "program/test_ray_up.py": "that nothing comes after it takes a time to see; too short a one fails no test",
     "script/test_pods.py": "a rank that comes first has time to wait for the other; the other order passes, too",
-    "search/test_arms.py": "what a search has ended is gone soon",
-    "search/test_plain.py": "the same",
-    "search/test_pods.py": "the same",
     "unit/places/test_programs.py": "what goes on for a minute is ended after a second, and 40 are allowed",
     "unit/training/test_output.py": "the same",
 }
