@@ -6,8 +6,8 @@ It looks only after tests that started a process. What ends by itself within the
 import gc
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Set
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psutil
@@ -19,6 +19,22 @@ _STARTS = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Pope
 """Events of Python's audit with which processes are started."""
 _OF_PYTHON = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 """In the command lines of processes that Python starts once and keeps for itself."""
+
+_SHARED = set[int]()
+_AHEAD = list[str]()
+
+
+def share(pid: int) -> None:
+    """Leave a process that one test starts to the tests after it, too."""
+    _SHARED.add(pid)
+
+
+@contextmanager
+def ahead(what: str) -> Iterator[None]:
+    """Look at no test while something is started ahead of the tests that it is for."""
+    _AHEAD.append(what)
+    yield
+    _AHEAD.remove(what)
 
 
 class Leftovers:
@@ -37,15 +53,15 @@ class Leftovers:
     def _leftovers(self, request: pytest.FixtureRequest) -> Iterator[None]:
         """Fail at the teardown of a test that left a process or an open file; processes are killed."""
         if self._has_started:  # for fixtures of several tests
-            self._known = frozenset(process.pid for process in _living(frozenset(), ""))
+            self._known = frozenset(process.pid for process in _living(set(), ""))
             self._has_started = False
         yield
-        if not self._has_started:
+        if _AHEAD or not self._has_started:
             return
         for name in ("last_type", "last_value", "last_traceback"):  # it keeps what a test that failed had opened
             vars(sys).pop(name, None)
         gc.collect()  # what is left open is said now, and pytest looks at it after this
-        _, left = psutil.wait_procs(_living(self._known, request.node.nodeid), timeout=LEFT_SECONDS)
+        _, left = psutil.wait_procs(_living(self._known | _SHARED, request.node.nodeid), timeout=LEFT_SECONDS)
         said = [_said(process) for process in left]
         for process in left:
             with suppress(psutil.Error):
@@ -53,7 +69,7 @@ class Leftovers:
         assert not said, "\n".join(["left running:", *said])
 
 
-def _living(known: frozenset[int], test: str) -> list[psutil.Process]:
+def _living(known: Set[int], test: str) -> list[psutil.Process]:
     """Processes below this one, but for those known and what is below them; and those that the test's call started."""
     parents, processes = dict[int, int](), dict[int, psutil.Process]()
     for process in psutil.process_iter():

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import yaml
 
+from tests import leftovers
 from tests.limits import LEFT_SECONDS, LONGEST_SECONDS, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +61,7 @@ def start(programs: ExitStack, command: Sequence[str], log_path: Path) -> "subpr
     """Start a program that ends with `programs`."""
     log = programs.enter_context(log_path.open("w"))
     started = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    leftovers.share(started.pid)  # of a cluster of several tests, one of which may start it once more
     programs.callback(_stop, started)
     return started
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import leftovers
 from tests.script.adversaries.case import SCRIPTS, Case
 from tests.script.adversaries.measure import Got, got, missing, problems
 from tests.script.adversaries.table import BEYOND, CASES, RIGHT, WRONG
@@ -24,7 +25,7 @@ def coming(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("adversaries")
     given = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
     cases: list[Case] = [one.params["case"] for one in given if one]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with leftovers.ahead("adversaries"), ThreadPoolExecutor(AT_ONCE) as pool:
         yield {case.name: pool.submit(got, case, folder / case.path.stem, kept) for case in cases if not missing(case)}
         pool.shutdown(cancel_futures=True)
 

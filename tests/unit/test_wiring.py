@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from compare.comparison import scalar_names
+from tests import leftovers
 from tests.golden import Wording
 from tests.limits import LONGEST_SECONDS
 from tests.stacks import OF_BUCKETS, STACKS, environment_of, given
@@ -35,6 +36,7 @@ def recorders(project: Path) -> "subprocess.Popen[str]":
     """The process that forks one for each record: importing Pulumi takes longer than most of them."""
     command = [sys.executable, "-m", "tests.unit.program_recorder", SERVE]
     process = subprocess.Popen(command, cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    leftovers.share(process.pid)
     atexit.register(process.communicate)
     return process
 
