@@ -57,7 +57,7 @@ def test_a_flood_is_ended(
     printed = Printed({})
 
     assert not printed.pass_on(io.BytesIO(b"0123456789\n" * 3))
-    assert b"0123456789\n012345678" == capfdbinary.readouterr().out
+    assert b"0123456789\n" == capfdbinary.readouterr().out
     with pytest.raises(launch.ArmError) as refused:
         launch._refuse_failure(end(-9), printed, "ray")
     wording("script", str(refused.value))

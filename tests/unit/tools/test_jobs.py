@@ -60,6 +60,14 @@ def test_a_job_imports_the_keras_that_a_measurement_imports(script: Path) -> Non
     ).variables
 
 
+def test_a_module_of_another_python_next_to_it_is_no_reason_to_refuse_a_script(script: Path) -> None:
+    """The script may catch what its import raises."""
+    script.write_text("try:\n    import legacy\nexcept SyntaxError:\n    pass\n")
+    (script.parent / "legacy.py").write_text("print 'of Python 2'\n")
+
+    assert {} == asked(SCRIPT=str(script)).variables
+
+
 def test_packages_are_words_or_the_lines_of_a_file(script: Path) -> None:
     """Without what pip leaves out."""
     file = script.parent / "requirements.txt"

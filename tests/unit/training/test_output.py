@@ -177,6 +177,36 @@ def test_no_part_of_a_secret_is_where_a_line_was_cut(capfdbinary: pytest.Capture
     assert b"x" * (output.LONGEST_LINE - 9) + output.CUT + b"[secret]\r" == capfdbinary.readouterr().out
 
 
+HIDDEN = "my-token-is-long"
+
+
+@pytest.mark.parametrize("room", range(len(HIDDEN)))
+def test_no_part_of_a_secret_is_where_too_much_was_printed(
+    room: int, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """By a script: the line in which that happens is not passed on."""
+    monkeypatch.setattr(printed, "MOST_PRINTED", 10 + room)
+
+    assert not printed.Printed({"KEY": HIDDEN}).pass_on(io.BytesIO(f"123456789\n{HIDDEN}\n".encode()))
+    assert b"123456789\n" == capfdbinary.readouterr().out
+
+
+def test_no_part_of_a_secret_is_where_a_trial_printed_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chunk in which the secret goes on is not copied, and what it began with neither."""
+    monkeypatch.setattr(supervisor, "MOST_PRINTED", 20)
+    task = supervisor.Task(
+        command=[], folder="", variables={}, log="", secrets=[HIDDEN], pattern="", temporary=[], grace_seconds=0
+    )
+    chunks = iter([b"123456789\nmy-token", b"-is-long\n", b"more\n", b""])
+    monkeypatch.setattr(output, "chunks", lambda _: iter(lambda: next(chunks), b""))
+    trial = Mock()
+    with (tmp_path / "log.txt").open("wb", buffering=0) as log:
+        supervisor._Copy(task, log, trial).all_of(io.BytesIO())
+
+    assert b"123456789\n" == (tmp_path / "log.txt").read_bytes()
+    trial.kill.assert_called()
+
+
 def test_a_metric_in_a_progress_bar_is_told_as_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which ends its lines by carriage returns alone: whoever searches would else decide when all is over."""
     told: queue.Queue[float] = queue.Queue()

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import IO
 
 from training.launch.foreign_command import MOST_PRINTED
@@ -46,16 +47,18 @@ class Printed:
 
     def pass_on(self, out: IO[bytes]) -> bool:
         """Copy output to this process's own, line by line; return False when it is too much."""
-        for line in output.lines(self._counted(output.chunks(out))):
-            sys.stdout.buffer.write(self._secrets.hidden_in(line))
-            sys.stdout.buffer.flush()
+        with suppress(output.FloodError):
+            for line in output.lines(self._counted(output.chunks(out))):
+                sys.stdout.buffer.write(self._secrets.hidden_in(line))
+                sys.stdout.buffer.flush()
         return self.count <= MOST_PRINTED
 
     def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the chunks until they are too much, whether lines end in them or not."""
+        """Yield the chunks. Raises FloodError when they are too much: the line in which that happens is not passed on,
+        because a secret may go on in what is not read any more."""
         for chunk in chunks:
             room = max(0, MOST_PRINTED - self.count)
             self.count += len(chunk)
             yield chunk[:room]
             if self.count > MOST_PRINTED:
-                return
+                raise output.FloodError

@@ -56,6 +56,7 @@ _FINDS_MODULES = re.compile(
     r"^sys\.(path|meta_path|path_hooks|modules)\b|\bpath\.(insert|append|extend)$|\baddsitedir$"
 )
 """Names in a script that may give it modules from anywhere, also by another name for `sys`."""
+_OF_PYTHON = {"__main__", "sitecustomize", "usercustomize"}
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
 
@@ -155,7 +156,11 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto", takes:
 def kind_by_imports(path: Path) -> Kind:
     """Return the kind of a script that is run as it is, whether or not it could have arms. Raises ScriptError."""
     tree = parsed(path)
-    return _kind(frozenset(_imports(path, tree, {path})), _names(tree), (), "auto")
+    try:
+        modules = frozenset(_imports(path, tree, {path}))
+    except ScriptError:  # a module next to it, of another Python, which it may never import
+        modules = _of_file(tree, "")
+    return _kind(modules, _names(tree), (), "auto")
 
 
 def parsed(path: Path) -> ast.Module:
@@ -393,7 +398,7 @@ def _packages(path: Path, tree: ast.Module, files: set[Path]) -> frozenset[str]:
     """Return the modules that are imported whatever happens, unless the script may find them in folders of its own."""
     if any(_FINDS_MODULES.search(name) for file in files for name in _of_file(parsed(file), "")):
         return frozenset()
-    return frozenset(_not_beside(path, _imported_at_once(tree)) - sys.stdlib_module_names - {"__main__"})
+    return frozenset(_not_beside(path, _imported_at_once(tree)) - sys.stdlib_module_names - _OF_PYTHON)
 
 
 def _imported_at_once(tree: ast.Module) -> set[str]:

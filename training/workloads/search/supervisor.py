@@ -209,20 +209,26 @@ class _Copy:
         self._pattern = re.compile(task.pattern) if task.pattern else None
 
     def all_of(self, out: IO[bytes]) -> None:
-        """Copy it to its end; end the trial where it prints too much."""
-        for line in output.lines(self._counted(output.chunks(out))):
-            at = time.monotonic()
-            self._log.write(self._secrets.hidden_in(line))
-            self._tell_reports(line, at)
+        """Copy it to its end. Where it prints too much, end the trial, and read on: who is still there would wait for
+        somebody to."""
+        chunks = output.chunks(out)
+        with suppress(output.FloodError):
+            for line in output.lines(self._counted(chunks)):
+                at = time.monotonic()
+                self._log.write(self._secrets.hidden_in(line))
+                self._tell_reports(line, at)
+        for _ in chunks:
+            self._trial.kill()
 
     def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the chunks until they are too much, then read on: who is still there would wait for somebody to."""
+        """Yield the chunks. Raises FloodError when they are too much: the line in which that happens is not copied,
+        because a secret may go on in what is not read any more."""
         for chunk in chunks:
             self.count += len(chunk)
             if self.count > MOST_PRINTED:
                 self._trial.kill()
-            else:
-                yield chunk
+                raise output.FloodError
+            yield chunk
 
     def _tell_reports(self, line: bytes, at: float) -> None:
         is_cut, text = line.endswith(output.CUT), line.removesuffix(output.CUT).decode("utf-8", "replace")
