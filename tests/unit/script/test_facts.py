@@ -20,6 +20,7 @@ from training.workloads.script import facts, same_work
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.observations import Observation, parse
+from training.workloads.script.observe import guard
 from training.workloads.script.recognise import recognise
 from training.workloads.script.work_items import ITEMS, Known
 
@@ -586,3 +587,17 @@ def test_a_try_of_arms_that_differ_writes_nothing(monkeypatch: pytest.MonkeyPatc
 
     assert 0 == code
     assert "train.py" in written
+
+
+@pytest.mark.parametrize("items_lost", [guard.STEPS, guard.ROWS, guard.INPUT], ids=["steps", "rows", "input"])
+def test_what_the_observer_lost_is_unknown(items_lost: tuple[str, ...]) -> None:
+    """In one rank is enough; nothing that is there in spite of it accuses a script."""
+    lost = rank(1, 2, steps=3, weights="other", rows=range(0, ROWS, 2), unknown=dict.fromkeys(items_lost, "planted"))
+    made = arm(rank(0, 2), lost)
+    seen = same_work.compare({"baseline": BASELINE.work, "native": made.work})
+
+    assert {"planted"} == {made.work.unknown[item] for item in items_lost}
+    assert not {item for item in items_lost if item in made.work.items}
+    assert not [item for item in items_lost if item in seen and seen[item][0] is not None]
+    if items_lost == guard.STEPS:
+        assert ("", None) == (made.problem, made.weights_equal[0])

@@ -150,6 +150,25 @@ def test_a_framework_that_nobody_tried_trains_unobserved(tmp_path: Path) -> None
     assert (0, "trained\n", "") == (done.returncode, done.stdout, done.stderr)
 
 
+def test_a_script_whose_warnings_are_errors_gets_none(tmp_path: Path) -> None:
+    """Nothing of the observer warns, nor leaves a file that Python warns of at the end."""
+    text = "import torch\ntorch.optim.optimizer.Optimizer().step()\nprint('trained')"
+    done = run(with_torch(tmp_path), text, PYTHONWARNINGS="error", TRAINING_OBSERVE_HANG_SECONDS="60", RANK="first")
+
+    assert (0, "trained\n", "") == (done.returncode, done.stdout, done.stderr)
+    assert 1 == len(list((tmp_path / "out").glob("rank-0-*.json")))
+
+
+def test_a_step_that_cannot_be_observed_is_said_in_the_log(tmp_path: Path) -> None:
+    """There is no observation then, and the script goes on."""
+    text = "import torch\no = torch.optim.optimizer.Optimizer()\no.param_groups = None\no.step()\no.step()\n"
+    done = run(with_torch(tmp_path), text + "print('trained')")
+
+    assert (0, "trained\n") == (done.returncode, done.stdout)
+    assert 1 == done.stderr.count("observer: ")
+    assert 1 == done.stderr.count("TypeError")
+
+
 def test_a_process_that_is_not_observed_is_left_alone(tmp_path: Path) -> None:
     """Without a folder to write into, nothing waits for any import."""
     done = run(tmp_path, "import sys; print([type(finder).__name__ for finder in sys.meta_path])", TRAINING_OBSERVE="")

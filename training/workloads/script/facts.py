@@ -74,7 +74,7 @@ def of_arm(arm: str, expected_ranks: int, seen: Sequence[Observation]) -> ArmFac
         rows_disjoint=disjoint(work) if len(seen) > 1 else (True, ""),
         weights=digests.pop() if len(digests) == 1 else None,
         threads=_each_once([observation.threads for observation in seen]),
-        problem=_problem(expected_ranks, seen),
+        problem=_problem(expected_ranks, seen, steps_known=not ranks_work.lost("steps", seen)),
     )
 
 
@@ -82,7 +82,7 @@ def _each_once(values: Sequence[T | None]) -> tuple[T, ...]:
     return () if None in values else tuple(dict.fromkeys(value for value in values if value is not None))
 
 
-def _problem(expected: int, seen: Sequence[Observation]) -> str:
+def _problem(expected: int, seen: Sequence[Observation], *, steps_known: bool) -> str:
     lengths = sorted({len(observation.step_ends) for observation in seen})
     if seen[0].framework == RLLIB and len(seen) == 1:
         return _wrong_runners(expected, seen[0].world)
@@ -93,7 +93,7 @@ def _problem(expected: int, seen: Sequence[Observation]) -> str:
         )
     if expected > 1 and all(observation.world == 1 for observation in seen):
         return f"{expected} processes trained, each alone: none of them joined the others"
-    if len(lengths) > 1 and not ranks_work.are_uneven(seen):
+    if len(lengths) > 1 and steps_known and not ranks_work.are_uneven(seen):
         return f"ranks made different numbers of steps: {', '.join(map(str, lengths))}"
     return ""
 

@@ -232,6 +232,12 @@ class Observation:
     waited_seconds: float
     """Time for which it waited for its search to decide whether it goes on; part of `own_seconds`."""
     notes: tuple[str, ...]
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """Items of the same work, and names of other numbers, that are not known because the observer failed, and why."""
+    no_numbers: Mapping[str, str] = field(default_factory=dict)
+    """What the script reported, by name, and what it is, where it is no number."""
+    executed_together: int = 1
+    """The most steps whose ends were told at once, as of Keras' `steps_per_execution`: each has the mean length."""
     data_wait_seconds: float | None = None
     """Time that it waited for batches that something was learned from, from asking for an iterator or a batch on; None
     where none was seen to be delivered."""
@@ -339,6 +345,7 @@ def read(folder: Path) -> list[Observation]:
 def parse(data: dict[str, Any]) -> Observation:
     """One observation from its file."""
     thread_cpus, pod, device = data["threadCpus"], data.get("pod"), data.get("device") or {}
+    data, lost = _without_lost(data), data.get("unknown") or {}
     return Observation(
         rank=data["rank"],
         world=data["world"],
@@ -376,6 +383,9 @@ def parse(data: dict[str, Any]) -> Observation:
         ended_early=data["endedEarly"],
         waited_seconds=data["waitedSeconds"],
         notes=tuple(data["notes"]),
+        lost=lost,
+        no_numbers=data.get("noNumbers") or {},
+        executed_together=data.get("executedTogether") or 1,
         data_wait_seconds=data.get("dataWaitSeconds"),
         first_batch_at=None if data.get("firstBatchAt") is None else data["firstBatchAt"] + data["clockOffset"],
         device_marks=_marks(data),
@@ -386,6 +396,28 @@ def parse(data: dict[str, Any]) -> Observation:
         cpu_waits={name: CpuWait.of(read) for name, read in (data.get("cpuWaits") or {}).items()} or None,
         pod=RankPod(**{field.name: pod[camel(field.name)] for field in fields(RankPod)}) if pod else None,
     )
+
+
+LOST: Mapping[str, Mapping[str, Any]] = {
+    "rows": {"rowsAtStep": None, "epochRows": None, "rowsOfAllSteps": False},
+    "rowsPerStep": {"rowsAtStep": None, "rowsPerStepReported": None},
+    "rowsDisjoint": {"markedPasses": None},
+    "weights": {"weights": None},
+    "metrics": {"metrics": {}, "metricPoints": []},
+    "dataWaitSeconds": {"dataWaitSeconds": None, "firstBatchAt": None},
+    "meanCpus": {"cpuAtStep": [], "samples": []},
+    "allReduce": {"allReduce": None},
+    "peakMemoryBytes": {"peakMemoryBytes": None},
+}
+"""What a file says in place of numbers that are lost: some may be there, and wrong."""
+
+
+def _without_lost(data: dict[str, Any]) -> dict[str, Any]:
+    lost = data.get("unknown") or {}
+    data = {**data, "parts": {**data["parts"], "noParts": lost.get("stepParts") or data["parts"]["noParts"]}}
+    for item in LOST.keys() & lost.keys():
+        data |= LOST[item]
+    return data
 
 
 def _gpu(device: dict[str, Any]) -> GpuUse | None:

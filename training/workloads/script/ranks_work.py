@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from training.workloads.script.observations import BOOSTERS, RLLIB, MarkedPass, Observation, Trained
-from training.workloads.script.work_items import EQUAL, ArmWork
+from training.workloads.script.work_items import EQUAL, ITEMS, ArmWork
 
 APART = 1.0
 """Times as many steps of another optimizer lie between two that count as on average, and one more: else it goes its own
@@ -14,6 +14,8 @@ way."""
 DRAWN_AGAIN = 0.02
 """Part of the rows of a pass that come twice where rows are drawn with replacement: a sampler pads with fewer."""
 
+FOLLOW = {"steps": ("epochs", "endedEarly", "stepOfAllRows"), "rows": ("rowsPerEpoch",)}
+"""Facts that are not known without an item."""
 SEVERAL = "more than one data set was trained on"
 
 
@@ -25,7 +27,17 @@ def together(seen: Sequence[Observation]) -> ArmWork:
         known, missing = part(seen)
         items |= known
         unknown |= missing
+    for item in ITEMS:
+        if why := lost(item.name, seen):
+            unknown[item.name] = why
+            for name in (item.name, *item.facts, *FOLLOW.get(item.name, ())):
+                items.pop(name, None)
     return ArmWork(ranks=seen[0].world if seen[0].framework == RLLIB else len(seen), items=items, unknown=unknown)
+
+
+def lost(item: str, seen: Sequence[Observation]) -> str:
+    """Return why an item is not known, where the observer failed in a rank; "" otherwise."""
+    return next((observation.lost[item] for observation in seen if item in observation.lost), "")
 
 
 Part = tuple[dict[str, str], dict[str, str]]
@@ -296,6 +308,8 @@ def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
     """Compare weights on all ranks, after each step at which all looked, and at the end."""
     if len(seen) == 1:
         return True, ""
+    if why := lost("weights", seen):
+        return None, why
     common_steps = set.intersection(*(set(observation.work.digests) for observation in seen))
     apart = [at for at in sorted(common_steps) if len({observation.work.digests[at] for observation in seen}) > 1]
     if apart:

@@ -29,11 +29,11 @@ from training.contract.result import (
 from training.launch import environment
 from training.launch.foreign_command import End
 from training.machine import topology
-from training.workloads.script import facts
+from training.workloads.script import facts, work_items
 from training.workloads.script.commands import ArmCommand, folder
 from training.workloads.script.detail import Artifact, Rank, ScriptDetail
 from training.workloads.script.observations import RLLIB, Observation
-from training.workloads.script.ranks_work import are_uneven
+from training.workloads.script.ranks_work import are_uneven, lost
 from training.workloads.script.recipe import variables
 from training.workloads.script.resolve import ResolvedScript
 from training.workloads.script.step_clock import StepClock, step_clock
@@ -49,6 +49,7 @@ OF_STEPS = ("seconds.train", "amount.perSecond", "steps.seconds", "startupSecond
 BLOCKS = (
     "the GPU computes beside the program, and is waited for after {steps} at a time: a step has the mean of its block"
 )
+TOGETHER = "Keras executes {steps} at a time: a step has the mean of its execution"
 OF_RUNNERS = "RLlib's runners are processes of their own, and only the learning process is observed"
 NO_BATCHES = "seen are batches of PyTorch's DataLoader and of Ray Data, and none was delivered"
 UNSEEN = (
@@ -80,8 +81,8 @@ class EndedRun:
 
     @cached_property
     def clock(self) -> StepClock | None:
-        """Clock of rank 0."""
-        if self.facts is None:
+        """Clock of rank 0; None where not all of its steps were seen."""
+        if self.facts is None or "steps" in self.seen[0].lost:
             return None
         first = self.seen[0]
         return step_clock(first.step_ends, first.passes, ended_early=first.ended_early, marks=first.device_marks)
@@ -164,7 +165,9 @@ def _checks(ended: EndedRun) -> tuple[dict[str, bool | None], dict[str, str]]:
     in_step = len(steps) == 1 or are_uneven(ended.seen)
     known = {
         "rowsDisjoint": ended.facts.rows_disjoint,
-        "stepsOfRanksEqual": (in_step, f"ranks made different numbers of steps: {', '.join(map(str, steps))}"),
+        "stepsOfRanksEqual": (None, why)
+        if (why := lost("steps", ended.seen))
+        else (in_step, f"ranks made different numbers of steps: {', '.join(map(str, steps))}"),
         "weightsEqual": ended.facts.weights_equal,
     }
     reasons = {f"checks.{name}": words for name, (value, words) in known.items() if value is not True}
@@ -209,12 +212,16 @@ def _steps(ended: EndedRun) -> Steps:
     return Steps(
         timed=len(clock.timed),
         per_epoch=clock.per_epoch,
-        seconds=_distribution(clock.timed) if ended.seen[0].device_marks is None else None,
+        seconds=_distribution(clock.timed) if _are_told_one_by_one(ended.seen[0]) else None,
         exchanged_bytes=ended.seen[0].gradient_bytes,
         trace=clock.timed,
         whole_epochs=clock.whole_epochs,
         gaps=clock.gaps,
     )
+
+
+def _are_told_one_by_one(observation: Observation) -> bool:
+    return observation.device_marks is None and observation.executed_together == 1
 
 
 def _distribution(steps: Sequence[float]) -> StepSeconds | None:
@@ -344,14 +351,24 @@ def _reasons(ended: EndedRun) -> dict[str, str]:
         reasons |= dict.fromkeys(("workers.affinity", "peakMemoryBytes"), UNSEEN)
     if ended.host.cpu_quota is None:
         reasons["provenance.cpuQuota"] = "no CPU quota holds this run"
+    if ended.seen and (together := ended.seen[0].executed_together) > 1:
+        reasons["steps.seconds"] = TOGETHER.format(steps=counted(together, "step"))
     if ended.clock is None or not ended.clock.timed:
-        why = "it made too few steps" if ended.clock else UNSEEN
+        why = "it made too few steps" if ended.clock else ended.seen[0].lost["steps"] if ended.seen else UNSEEN
         reasons |= dict.fromkeys(OF_STEPS, why)
     elif ended.facts and ended.facts.rows_per_step is None:
         reasons["amount.perSecond"] = "the script's rows could not be counted"
     if ended.seen and ended.seen[0].framework == RLLIB:
         reasons |= dict.fromkeys((WORKERS, "meanCpus", "peakMemoryBytes", "steps.exchangedBytes"), OF_RUNNERS)
-    return reasons
+    return reasons | {name: why for each in reversed(ended.seen) for name, why in _lost(each).items()}
+
+
+def _lost(observation: Observation) -> dict[str, str]:
+    """Return the numbers that are null because the observer failed, and why; those of the work stand with it."""
+    numbers = {
+        name: why for name, why in observation.lost.items() if name not in {each.name for each in work_items.ITEMS}
+    }
+    return numbers | ({"firstBatchSeconds": numbers["dataWaitSeconds"]} if "dataWaitSeconds" in numbers else {})
 
 
 def _of_gpus(ended: EndedRun) -> dict[str, str]:

@@ -153,8 +153,14 @@ def _without_metric(ended: EndedTrial) -> str:
         return "" if math.isfinite(last) else f"{ended.metric} was {last} at its end"
     if ended.pattern:
         return f"nothing that it printed is a number by the pattern {ended.pattern}"
+    without = f"it ended without the metric {ended.metric}"
+    if lost := next((rank.lost["metrics"] for rank in ended.seen if "metrics" in rank.lost), ""):
+        return f"{without}; {lost}"
+    kinds = sorted({rank.no_numbers[ended.metric] for rank in ended.seen if ended.metric in rank.no_numbers})
+    if kinds:
+        return f"{without}; what it reported by that name is no number, but {' and '.join(kinds)}"
     names = sorted({name for rank in ended.seen for _, name, _ in rank.metric_points})
     if names:
-        return f"it ended without the metric {ended.metric}; it reported {', '.join(names)}"
+        return f"{without}; it reported {', '.join(names)}"
     what = "its training reported none" if ended.seen else "nothing of its training was seen"
-    return f"it ended without the metric {ended.metric}; {what}: metricPattern reads it from what a script prints"
+    return f"{without}; {what}: metricPattern reads it from what a script prints"

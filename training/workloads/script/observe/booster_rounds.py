@@ -11,10 +11,10 @@ import hashlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from . import state
+from . import guard, state
 from .loaders import Loader
 
 OF_A_PLACE = (
@@ -22,11 +22,14 @@ OF_A_PLACE = (
     "local_listen_port", "listen_time_out", "time_out", "tree_learner", "pre_partition",
 )  # fmt: skip
 """Parameters by which arms may differ."""
+OF_ROUNDS = (*guard.STEPS, "rows", "rowsPerStep", "input", "rounds", "boosterParameters", guard.METRICS)
 
 
+@guard.guarded("XGBoost can't be observed")
 def observe_xgboost(module: Any) -> None:
     """Add the callback in every `train`. `module`: xgboost.training."""
-    module.train = _with_callback(module.train, _rounds_class(sys.modules["xgboost.callback"].TrainingCallback))
+    rounds = _rounds_class(sys.modules["xgboost.callback"].TrainingCallback)
+    module.train = _train(module.train, inspect.signature(module.train), rounds)
 
 
 def _rounds_class(base: Any) -> Any:
@@ -40,74 +43,75 @@ def _rounds_class(base: Any) -> Any:
 
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002 (XGBoost's name)
             """A round is over; true if it was the last that is wanted."""
-            logs = ((f"{data}-{name}", values[-1]) for data, of in evals_log.items() for name, values in of.items())
-            return _round(model, self.rows, lambda: self._begin(model), logs)
-
-        def _begin(self, model: Any) -> None:
-            _begin_xgboost(model, self.params, self.rounds)
-            _note_work(self.params, self.rounds, self.columns)
+            return _end_xgboost_round(self, model, evals_log) is True
 
     return Rounds
 
 
+@guard.guarded("a round could not be observed", *OF_ROUNDS)
+def _end_xgboost_round(rounds: Any, model: Any, evals_log: Any) -> bool:
+    def begin() -> None:
+        _begin_xgboost(model, rounds.params, rounds.rounds)
+        _note_work(rounds.params, rounds.rounds, rounds.columns)
+
+    logs = ((f"{data}-{name}", values[-1]) for data, of in evals_log.items() for name, values in of.items())
+    return _round(model, rounds.rows, begin, logs)
+
+
+@guard.guarded("LightGBM can't be observed")
 def observe_lightgbm(module: Any) -> None:
     """Add the callback in every `train`. `module`: lightgbm.engine."""
     enough = sys.modules["lightgbm.callback"].EarlyStopException
 
     def rounds(_: dict[str, Any]) -> Callable[[Any], None]:
         def after_round(env: Any) -> None:
-            logs = ((f"{entry[0]}-{entry[1]}", entry[2]) for entry in env.evaluation_result_list or ())
-            data, rounds = env.model.train_set, env.end_iteration - env.begin_iteration
-
-            def begin() -> None:
-                _begin_lightgbm(env.model, env.params, rounds)
-                _note_work(env.params, rounds, data.num_feature())
-
-            if _round(env.model, data.num_data(), begin, logs):
+            if _end_lightgbm_round(env):
                 raise enough(env.iteration, env.evaluation_result_list or [])
 
         after_round.order = sys.maxsize  # type: ignore[attr-defined]  # after the script's own
         return after_round
 
-    module.train = _with_callback(module.train, rounds)
+    module.train = _train(module.train, inspect.signature(module.train), rounds)
 
 
-def _with_callback(train: Callable[..., Any], callback: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]:
-    signature = inspect.signature(train)
+@guard.guarded("a round could not be observed", *OF_ROUNDS)
+def _end_lightgbm_round(env: Any) -> bool:
+    data, rounds = env.model.train_set, env.end_iteration - env.begin_iteration
+
+    def begin() -> None:
+        _begin_lightgbm(env.model, env.params, rounds)
+        _note_work(env.params, rounds, data.num_feature())
+
+    logs = ((f"{entry[0]}-{entry[1]}", entry[2]) for entry in env.evaluation_result_list or ())
+    return _round(env.model, data.num_data(), begin, logs)
+
+
+@guard.around("a call of `train` can't be observed", *OF_ROUNDS)
+def _train(
+    signature: inspect.Signature, callback: Callable[[dict[str, Any]], Any], *args: Any, **more: Any
+) -> Iterator[tuple[Any, Any]]:
+    bound = signature.bind(*args, **more)
     defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
-
-    @functools.wraps(train)
-    def train_observed(*args: Any, **more: Any) -> Any:
-        try:
-            bound = signature.bind(*args, **more)
-            added = callback({**defaults, **bound.arguments})
-            bound.arguments["callbacks"] = [*(bound.arguments.get("callbacks") or ()), added]
-        except Exception as error:  # noqa: BLE001 (a `train` that nobody tried: it trains, unobserved)
-            state.note(f"{train.__module__}.train can't be observed: {error!r}")
-            return train(*args, **more)
-        with state.current().with_own_hooks():
-            return train(*bound.args, **bound.kwargs)
-
-    return train_observed
+    added = callback({**defaults, **bound.arguments})
+    bound.arguments["callbacks"] = [*(bound.arguments.get("callbacks") or ()), added]
+    with state.current().with_own_hooks():
+        yield bound.args, bound.kwargs
 
 
 def _round(model: Any, rows: int, begin: Callable[[], None], logs: Iterable[tuple[str, Any]]) -> bool:
     """Count a round of a model over so many rows; whether it is the last that is wanted."""
     now = state.current()
     with now.hook():
-        try:
-            if not now.step_ends:
-                begin()
-            seen = now.work.of(model)
-            loader = now.loaders.setdefault(id(seen), Loader(None, rows, None))
-            loader.deliver(rows)
-            now.deliver(loader)
-            for name, value in logs:
-                now.reports.measured(name, float(value), "booster")
-            seen.step([float(now.model.rate() or 0.0)], len(now.step_ends))
-            now.step(seen)
-        except Exception as error:  # noqa: BLE001 (the script's round is done, and goes on)
-            state.note(f"a round could not be observed: {error!r}")
+        if not now.step_ends:
+            begin()
+        seen = now.work.of(model)
+        loader = now.loaders.setdefault(id(seen), Loader(None, rows, None))
+        loader.deliver(rows)
+        now.deliver(loader)
+        for name, value in logs:
+            now.reports.measured(name, value, "booster")
+        seen.step([float(now.model.rate() or 0.0)], len(now.step_ends))
+        now.step(seen)
     return now.is_enough()
 
 
@@ -157,6 +161,7 @@ def _digest_lightgbm(model: Any) -> str:
     return hashlib.sha256(trees.encode()).hexdigest()
 
 
+@guard.guarded("XGBoost's ranks can't be told of each other")
 def join_xgboost(module: Any) -> None:
     """Tell local mode (`num_workers=0`) of the other ranks. `module`: ray.train.xgboost.config."""
     cluster = state.cluster()
@@ -164,6 +169,7 @@ def join_xgboost(module: Any) -> None:
         module._set_xgboost_args({**cluster["tracker"], "dmlc_task_id": f"{cluster['rank']:08}"})
 
 
+@guard.guarded("LightGBM's ranks can't be told of each other")
 def join_lightgbm(module: Any) -> None:
     """Tell local mode (`num_workers=0`) of the other ranks. `module`: ray.train.lightgbm.config."""
     cluster = state.cluster()

@@ -97,6 +97,7 @@ class Experiment:
         self._steps: list[int] = []
         """Made before each turn."""
         self._plan: Plan | None = None
+        self._failed = False
         self._round = -1
 
     @property
@@ -110,7 +111,20 @@ class Experiment:
         return self.condition != NO_EXCHANGE
 
     def turn(self) -> None:
-        """Begin a turn: the first of a block changes the condition. Raises state.Enough after the last round."""
+        """Begin a turn: the first of a block changes the condition. Raises state.Enough after the last round.
+
+        After a failure all stays as it is, and no other turn begins.
+        """
+        if self._failed:
+            return
+        try:
+            self._begin_turn()
+        except Exception:
+            self._failed = True
+            self._change(AS_IS)
+            raise
+
+    def _begin_turn(self) -> None:
         now = state.current()
         with now.hook():
             self._at.append(now.parts.clock())

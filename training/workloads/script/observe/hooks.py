@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import faulthandler
-import functools
 import importlib.abc
 import importlib.machinery
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from . import (
     booster_rounds,
     experiment,
+    guard,
     in_pod,
     keras_steps,
     ray_data,
@@ -86,26 +86,24 @@ class Finder(importlib.abc.MetaPathFinder):
         if not observers:
             return None
         for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(fullname, path, target)
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec: importlib.machinery.ModuleSpec | None = find(fullname, path, target) if find else None
             if spec is not None and spec.loader is not None:
-                spec.loader.exec_module = _then(spec.loader.exec_module, observers)  # type: ignore[method-assign, assignment]
+                _wait(spec.loader, observers)
                 return spec
         return None
 
 
-def _then(
-    execute: Callable[[ModuleType], None], observers: Sequence[Callable[[Any], None]]
-) -> Callable[[ModuleType], None]:
-    @functools.wraps(execute)
-    def execute_and_observe(module: ModuleType) -> None:
-        execute(module)
-        try:
-            for observe in observers:
-                observe(module)
-        except Exception as error:  # noqa: BLE001 (a version that nobody tried: the script goes on, unobserved)
-            state.note(f"{module.__name__} can't be observed: {error!r}")
+@guard.guarded("a framework can't be observed")
+def _wait(loader: Any, observers: Sequence[Callable[[Any], None]]) -> None:
+    loader.exec_module = _executed(loader.exec_module, observers)
 
-    return execute_and_observe
+
+@guard.around("a framework can't be observed")
+def _executed(observers: Sequence[Callable[[Any], None]], module: ModuleType) -> Iterator[None]:
+    yield
+    for observe in observers:
+        observe(module)
 
 
 def install() -> None:
@@ -116,5 +114,6 @@ def install() -> None:
     sys.meta_path.insert(0, Finder())
     seconds = float(os.environ.get(HANG) or 0)
     if seconds:
-        where = Path(os.environ[state.FOLDER], f"hang-{os.getpid()}.txt").open("w")  # noqa: SIM115 (open as long as this process)
+        path = Path(os.environ[state.FOLDER], f"hang-{os.getpid()}.txt")
+        where = os.open(path, os.O_WRONLY | os.O_CREAT)  # a file object would be warned of at the end of the process
         faulthandler.dump_traceback_later(seconds, file=where)

@@ -5,48 +5,59 @@ Keras counts no rows: those of a step are what `fit` was told (its batch size, o
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
 import math
 import os
 import sys
+import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import state
+from . import guard, state
 from .loaders import Pass
+from .reports import number
 from .work import Optimizer
 
+LAST_EXECUTION = "Keras does not tell how many of the steps that it executes together a pass ended with"
 
+
+@guard.guarded("Keras can't be observed")
 def observe_models(module: Any) -> None:
     """Add the callback in every `fit`. `module`: keras or tf_keras, complete."""
-    model, callback = module.Model, module.callbacks.Callback
-    fit = model.fit
-    signature = inspect.signature(fit)
-
-    @functools.wraps(fit)
-    def fit_observed(self: Any, *args: Any, **more: Any) -> Any:
-        try:
-            bound = signature.bind(self, *args, **more)
-            steps = _callback_class(callback)(_rows_per_step(bound.arguments))
-            bound.arguments["callbacks"] = _with(bound.arguments.get("callbacks"), steps)
-        except Exception as error:  # noqa: BLE001 (a `fit` that nobody tried: it trains, unobserved)
-            state.note(f"fit can't be observed: {error!r}")
-            return fit(self, *args, **more)
-        with state.current().with_own_hooks():
-            return fit(*bound.args, **bound.kwargs)
-
-    model.fit = fit_observed
+    fit, callback = module.Model.fit, _callback_class(module.callbacks.Callback)
+    module.Model.fit = _fit(fit, inspect.signature(fit), callback)
 
 
-def _with(callbacks: Any, steps: Any) -> Any:
-    if hasattr(callbacks, "append") and not isinstance(callbacks, list):  # a CallbackList
-        callbacks.append(steps)
-        return callbacks
-    return [*(callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []), steps]
+@guard.around("a call of `fit` can't be observed", *guard.STEPS, *guard.ROWS)
+def _fit(signature: inspect.Signature, callback: Any, *args: Any, **more: Any) -> Iterator[tuple[Any, Any]]:
+    bound = signature.bind(*args, **more)
+    steps = callback(bound.arguments)
+    with state.current().with_own_hooks(), _among(steps, bound.arguments):
+        yield bound.args, bound.kwargs
+
+
+@contextlib.contextmanager
+def _among(steps: Any, arguments: dict[str, Any]) -> Iterator[None]:
+    """Have `fit` call this callback, too; a list of the script's is as it was afterwards."""
+    callbacks: Any = arguments.get("callbacks")
+    if not hasattr(callbacks, "append") or isinstance(callbacks, list):
+        several = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []
+        arguments["callbacks"] = [*several, steps]
+        yield
+        return
+    steps.set_params(callbacks.params)  # a CallbackList that the script made: it has told its callbacks already
+    steps.set_model(arguments["self"])
+    callbacks._should_call_train_batch_hooks = True
+    callbacks.append(steps)
+    try:
+        yield
+    finally:
+        callbacks.callbacks.remove(steps)
 
 
 def _rows_per_step(arguments: dict[str, Any]) -> int | None:
@@ -70,24 +81,25 @@ def _callback_class(base: Any) -> Any:
         _supports_tf_logs = True
         async_safe = True
 
-        def __init__(self, rows: int | None) -> None:
+        def __init__(self, arguments: dict[str, Any]) -> None:
             super().__init__()
-            self.rows = rows
+            self.batches = Batches(arguments)
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 (Keras' names)
             """A pass over the data begins."""
-            now = state.current()
-            now.own_passes.append(Pass(len(now.step_ends)))
+            _begin_epoch(self.batches, self.model)
+
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
+            """A step, or several, are to be executed."""
+            _begin_batch(self.batches, batch)
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
-            """A step is over."""
-            if _count(base.__module__, self.model, self.params, self.rows):
-                raise state.Enough(0)
+            """They are over."""
+            _end_batch(self.batches, self.model, self.params, batch, base.__module__)
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
             """The pass is over, and its metrics are there."""
-            if _end_epoch(logs or {}):
-                raise state.Enough(0)
+            _end_epoch(self.batches, self.model, logs or {})
 
         def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
             """The training is over, and the model may be gone soon."""
@@ -95,27 +107,96 @@ def _callback_class(base: Any) -> Any:
 
         def on_test_begin(self, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
             """Count a validation."""
-            state.current().other_validations += 1
+            _begin_validation()
 
     return Steps
 
 
-def _count(module: str, model: Any, params: dict[str, Any], rows: int | None) -> bool:
-    """A step of this model; whether that is enough."""
+class Batches:
+    """The batches of one `fit`. Keras tells the first and the last of those that it executes together, and of an
+    execution at the end of the data those, too, that there are not. It may tell the end in another thread."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        """`arguments`: what `fit` was given."""
+        self.rows = _rows_per_step(arguments)
+        self.epochs = int(arguments.get("epochs", 1)) - int(arguments.get("initial_epoch", 0))
+        self.batches_so_far: int | None = None
+        """In this pass, with those that were made before it was resumed; None before its first."""
+        self.began: dict[int, float] = {}
+        """By the first batch of an execution that is not over, seconds of the script's clock."""
+        self.updates: int | None = None
+        """Of the weights, before this pass."""
+        self._counted = 0
+
+    def begin_pass(self, updates: int | None) -> None:
+        """Note that a pass begins. `updates`: of the weights so far, as the optimizer has counted them."""
+        self.batches_so_far, self._counted = None, 0
+        self.began.clear()
+        self.updates = updates
+
+    def begin(self, batch: int, now: float) -> None:
+        """Note that an execution begins with that batch."""
+        if self.batches_so_far is None:
+            self.batches_so_far = batch
+        self.began[batch] = now
+
+    def end(self, last: int, steps: int | None, now: float) -> list[float]:
+        """Return the ends of the steps of an execution up to the batch `last`, each as long as another.
+
+        `steps`: the number of steps in a pass; None where Keras does not know it yet.
+        """
+        first = self.batches_so_far or 0
+        self.batches_so_far = max(first, min(last + 1, steps or last + 1))
+        executed, began = self.batches_so_far - first, self.began.pop(first, now)
+        self._counted += executed
+        return [began + (now - began) * (step + 1) / executed for step in range(executed)]
+
+    def are_all(self, updates: int | None) -> bool:
+        """Return whether the optimizer has counted as many in this pass, some each step, or one in some of them."""
+        if updates is None or self.updates is None or updates == self.updates:
+            return True
+        counted = updates - self.updates
+        return not (self._counted % counted and counted % max(1, self._counted))
+
+
+@guard.guarded("the start of an epoch could not be observed", *guard.STEPS)
+def _begin_epoch(batches: Batches, model: Any) -> None:
     now = state.current()
+    now.own_passes.append(Pass(len(now.step_ends)))
+    batches.begin_pass(_updates(model))
+
+
+@guard.guarded("the start of a step could not be observed", *guard.STEPS)
+def _begin_batch(batches: Batches, batch: int) -> None:
+    now = state.current()
+    at = now.script_seconds()
+    with now.hook():
+        now.thread = now.thread or threading.get_ident()  # the end may be told in another
+        batches.begin(batch, at)
+
+
+@guard.guarded("a step could not be observed", *guard.STEPS, *guard.ROWS)
+def _end_batch(batches: Batches, model: Any, params: dict[str, Any], last: int, module: str) -> None:
+    """Count the steps of an execution. Raises state.Enough after the last that is wanted."""
+    now = state.current()
+    at = now.script_seconds()
     with now.hook():
         if not now.step_ends:
-            now.framework, now.rows_per_step = module.partition(".")[0], rows
+            now.framework, now.rows_per_step = module.partition(".")[0], batches.rows
             now.threads = _threads(module)
-            now.epoch_steps, now.epochs = params.get("steps"), params.get("epochs")
-            now.work.rounds = now.epochs
+            now.epoch_steps = params.get("steps")
+            now.epochs = now.work.rounds = batches.epochs
             now.rank, _ = state.rank_of_environment()
         seen = now.work.of(model)
         if now.clock_of is not seen:
             _take_clock(now, seen, model)
-        seen.step([_learning_rate(model)], len(now.step_ends))
-        counted = now.step(seen)
-    return counted and now.is_enough()
+        ends = batches.end(last, params.get("steps"), at)
+        now.executed_together = max(now.executed_together, len(ends))
+        for number_of in range(len(ends)):
+            seen.step([_learning_rate(model)], len(now.step_ends) + number_of)
+        counted = bool(ends) and now.step(seen, ends=ends)
+    if counted and now.is_enough():
+        raise state.Enough(0)
 
 
 def _take_clock(now: state.State, seen: Optimizer, model: Any) -> None:
@@ -130,27 +211,34 @@ def _take_clock(now: state.State, seen: Optimizer, model: Any) -> None:
     now.work.note_parameters(parameters)
 
 
+@guard.guarded("the end of an epoch could not be observed", *guard.STEPS, guard.METRICS)
+def _end_epoch(batches: Batches, model: Any, logs: dict[str, Any]) -> None:
+    """A pass is over. Raises state.Enough where that is enough."""
+    now = state.current()
+    for each in now.own_passes[-1:]:
+        each.finished = True
+    for name, value in logs.items():
+        now.reports.measured(str(name), value, "keras")
+    if now.executed_together > 1 and not batches.are_all(_updates(model)):
+        guard.lose(LAST_EXECUTION, *guard.STEPS)
+    now.look_at_weights()
+    if now.is_enough():
+        raise state.Enough(0)
+
+
+@guard.guarded("a validation could not be observed", "validation")
+def _begin_validation() -> None:
+    state.current().other_validations += 1
+
+
+@guard.guarded("the weights could not be observed", "weights")
 def _keep() -> None:
-    try:
-        state.current().keep_weights()
-    except Exception as error:  # noqa: BLE001 (the script's training is over, and it goes on)
-        state.note(f"the weights could not be observed: {error!r}")
+    state.current().keep_weights()
 
 
 def _digest_of(now: state.State, reference: Callable[[], Any]) -> str | None:
     model = reference()
     return _digest(model) if model is not None else now.work.last[0] if now.work.last else None
-
-
-def _end_epoch(logs: dict[str, Any]) -> bool:
-    """A pass is over; whether that is enough."""
-    now = state.current()
-    for each in now.own_passes[-1:]:
-        each.finished = True
-    for name, value in logs.items():
-        now.reports.measured(str(name), float(value), "keras")
-    now.look_at_weights()
-    return now.is_enough()
 
 
 def _replicas(model: Any) -> int:
@@ -169,10 +257,20 @@ def _threads(module: str) -> int | None:
 
 def _learning_rate(model: Any) -> float:
     """0 where the optimizer has none that is a number."""
+    return _of_optimizer(model, "learning_rate") or 0.0
+
+
+def _updates(model: Any) -> int | None:
+    """Return how often the optimizer has changed the weights; None where it does not count."""
+    counted = _of_optimizer(model, "iterations")
+    return None if counted is None else int(counted)
+
+
+def _of_optimizer(model: Any, name: str) -> float | None:
     try:
-        return float(model.optimizer.learning_rate.numpy())
+        return number(getattr(model.optimizer, name).numpy())
     except (AttributeError, TypeError, ValueError):
-        return 0.0
+        return None
 
 
 def _parameters(model: Any) -> tuple[str, int]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
-from . import state, torch_loaders
+from . import guard, state, torch_loaders
 from .loaders import Loader, Pass
 from .state import NO_PART
 from .step_parts import BETWEEN, INPUT
@@ -20,6 +20,7 @@ UNNAMED = "unknown_dataset"
 """Name that Ray gives a data set which has none."""
 
 
+@guard.guarded("batches of Ray Data can't be observed")
 def observe_batches(module: Any) -> None:
     """Count what Ray Data's iterators deliver to this process. `module`: ray.data.iterator."""
     make = getattr(module.DataIterator, "_iter_batches", None)
@@ -27,12 +28,13 @@ def observe_batches(module: Any) -> None:
         state.note("batches of Ray Data are not seen in this version of Ray")
         return
 
-    @functools.wraps(make)
-    def make_observed(self: Any, *args: Any, **more: Any) -> Any:
-        batches = make(self, *args, **more)
-        return type(batches)(functools.partial(_delivered, batches, _key(self)))
+    module.DataIterator._iter_batches = _make(make)
 
-    module.DataIterator._iter_batches = make_observed
+
+@guard.around("batches of Ray Data are not seen", *guard.ROWS, guard.WAITS)
+def _make(self: Any, *_: Any, **__: Any) -> Generator[None, Any, guard.Instead]:
+    batches = yield
+    return guard.Instead(type(batches)(functools.partial(_delivered, batches, _key(self))))
 
 
 def _key(iterator: Any) -> int:
@@ -46,24 +48,38 @@ def _key(iterator: Any) -> int:
 
 def _delivered(batches: Iterable[Any], key: int) -> Iterator[Any]:
     """Yield the batches of one pass, as Ray does."""
-    reading = _Reading(key)
     iterator: Any = None
+
+    def read() -> Any:
+        nonlocal iterator
+        iterator = iter(batches) if iterator is None else iterator
+        return next(iterator)
+
+    read_observed = _read(read, _Reading(key))
     try:
         while True:
-            now, learns = state.current(), _learns()
-            with now.part(INPUT if learns else BETWEEN), now.input_wait if learns else NO_PART:
-                try:
-                    iterator = iter(batches) if iterator is None else iterator
-                    batch = next(iterator)
-                except StopIteration:
-                    reading.end()
-                    return
-            reading.deliver(batch)
+            try:
+                batch = read_observed()
+            except StopIteration:
+                return
             yield batch
     finally:
         close = getattr(iterator, "close", None)  # a loop that ends early: Ray stops reading then
         if close is not None:
             close()
+
+
+@guard.around("rows of Ray Data could not be counted", *guard.ROWS, guard.PARTS, guard.WAITS)
+def _read(reading: _Reading) -> Iterator[None]:
+    now, learns = state.current(), _learns()
+    reading.begin()
+    with now.part(INPUT if learns else BETWEEN), now.input_wait if learns else NO_PART:
+        try:
+            batch: Any = yield
+        except StopIteration:
+            reading.end()
+            return
+    reading.deliver(batch)
 
 
 class _Reading:
@@ -72,8 +88,13 @@ class _Reading:
     def __init__(self, key: int) -> None:
         self._key = key
         self._pass: Pass | None = None
-        if _learns():
+        self._is_begun = False
+
+    def begin(self) -> None:
+        """The first batch of the pass is wanted, or another."""
+        if not self._is_begun and _learns():
             state.current().parts.begin_pass()
+        self._is_begun = True
 
     def deliver(self, batch: Any) -> None:
         """A batch is there."""
@@ -81,7 +102,8 @@ class _Reading:
         if _learns():
             now.parts.deliver()
             now.input_wait.deliver()
-        _observe(self._count, now, batch)
+        with now.hook():
+            self._count(now, batch)
 
     def end(self) -> None:
         """There are no more."""
@@ -90,7 +112,8 @@ class _Reading:
             now.parts.end_pass()
         if now.is_in_step_thread():
             now.device.end_pass(len(now.step_ends))
-        _observe(self._end, now)
+        with now.hook():
+            self._end(now)
 
     def _count(self, now: state.State, batch: Any) -> None:
         if self._key not in now.loaders:
@@ -117,11 +140,3 @@ def _learns() -> bool:
     """Return whether something is learned from what is read: PyTorch has gradients on. Others do not say."""
     torch = sys.modules.get("torch")
     return torch is None or bool(torch.is_grad_enabled())
-
-
-def _observe(look: Any, *arguments: Any) -> None:
-    with state.current().hook():
-        try:
-            look(*arguments)
-        except Exception as error:  # noqa: BLE001 (the script has its batch)
-            state.note(f"rows of Ray Data could not be counted: {error!r}")

@@ -9,10 +9,11 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-from . import files, in_pod, state
+from . import files, guard, in_pod, state
 from .step_parts import REPORT
 
 OF_THIS_MACHINE = ("local",)
@@ -21,91 +22,96 @@ WAIT_SECONDS, MOST_WAIT_SECONDS = 0.02, 60.0
 """Poll interval and time limit for rank 0's checkpoint."""
 
 
+@guard.guarded("Ray Train's workers can't be observed")
 def observe_training_thread(module: Any) -> None:
     """Write at the end of a worker's training: Ray kills the process 5 seconds after it.
 
     Ray takes any exception in that thread for a failure, so the end after the wanted steps stops here.
     """
-    run = module.ThreadRunner.run
-
-    @functools.wraps(run)
-    def run_observed(self: Any, target: Any) -> Any:
-        @functools.wraps(target)
-        def observed() -> Any:
-            try:
-                return target()
-            except state.Enough:
-                context = sys.modules["ray.train.v2._internal.execution.context"].get_train_context()
-                context.checkpoint_upload_threadpool.shutdown()  # which Ray does after a training function
-                return None
-            finally:
-                state.write()
-
-        return run(self, observed)
-
-    module.ThreadRunner.run = run_observed
+    module.ThreadRunner.run = _run(module.ThreadRunner.run)
 
 
+@guard.around("the end of a worker's training is not seen")
+def _run(self: Any, target: Any) -> Iterator[tuple[Any, Any]]:
+    yield (self, _written_after(target)), {}
+
+
+def _written_after(target: Callable[[], Any]) -> Callable[[], Any]:
+    @functools.wraps(target)
+    def target_observed() -> Any:
+        try:
+            return target()
+        except state.Enough:
+            _end_uploads()
+            return None
+        finally:
+            state.write()
+
+    return target_observed
+
+
+@guard.guarded("checkpoints may not be complete")
+def _end_uploads() -> None:
+    context = sys.modules["ray.train.v2._internal.execution.context"].get_train_context()
+    context.checkpoint_upload_threadpool.shutdown()  # which Ray does after a training function
+
+
+@guard.guarded("Ray Train's reports can't be observed")
 def observe_reports(module: Any) -> None:
     """Count `ray.train.report`, its time and its numbers; after one its search may stop this training."""
-    report = module.report
-
-    @functools.wraps(report)
-    def report_observed(metrics: Any, *args: Any, **more: Any) -> Any:
-        now = state.current()
-        now.reports.calls += 1
-        for name, value in metrics.items() if isinstance(metrics, dict) else ():
-            if isinstance(value, (int, float)):
-                now.reports.measured(str(name), float(value), "ray")
-        began = time.perf_counter()
-        with now.part(REPORT):
-            try:
-                reported = report(metrics, *args, **more)
-            finally:
-                now.reports.call_seconds += time.perf_counter() - began
-        if not now.own_hooks and now.is_enough():
-            raise state.Enough(0)
-        return reported
-
-    module.report = report_observed
+    module.report = _report(module.report)
 
 
+@guard.around("a report could not be observed", guard.METRICS, guard.PARTS)
+def _report(metrics: Any, *_: Any, **__: Any) -> Iterator[None]:
+    now = state.current()
+    now.reports.calls += 1
+    for name, value in metrics.items() if isinstance(metrics, dict) else ():
+        now.reports.measured(str(name), value, "ray")
+    began = time.perf_counter()
+    with now.part(REPORT):
+        try:
+            yield
+        finally:
+            now.reports.call_seconds += time.perf_counter() - began
+    if not now.own_hooks and now.is_enough():
+        raise state.Enough(0)
+
+
+@guard.guarded("workers can't be given folders of their own")
 def keep_checkpoints_apart(module: Any) -> None:
     """Pods share no folder: each keeps what its own rank reports, where Ray would look for one that all write to.
 
     A path of another file system, or one in a store, is Ray's to look for. `module`: Ray Train's `storage`.
     """
-    check = module.StorageContext._check_validation_file
-
-    @functools.wraps(check)
-    def checked_apart(self: Any) -> None:
-        if in_pod.STORE in os.environ and self.storage_filesystem.type_name in OF_THIS_MACHINE:
-            self._create_validation_file()
-        check(self)
-
-    module.StorageContext._check_validation_file = checked_apart
+    module.StorageContext._check_validation_file = _check(module.StorageContext._check_validation_file)
 
 
+@guard.around("a worker could not be given a folder of its own")
+def _check(self: Any) -> Iterator[None]:
+    if in_pod.STORE in os.environ and self.storage_filesystem.type_name in OF_THIS_MACHINE:
+        self._create_validation_file()
+    yield
+
+
+@guard.guarded("Ray Train's `fit` can't be observed")
 def end_driver_with_workers(module: Any) -> None:
     """End the driver after a `fit` whose workers were ended: what follows reads a result that is empty then."""
-    fit = module.DataParallelTrainer.fit
-    fits = itertools.count()
+    module.DataParallelTrainer.fit = _fit(module.DataParallelTrainer.fit, itertools.count())
 
-    @functools.wraps(fit)
-    def fit_observed(self: Any, *args: Any, **more: Any) -> Any:
-        try:
-            result = fit(self, *args, **more)
-        finally:  # the store of a cluster outlives a `fit` that fails, too
-            if not self.running_in_local_mode:
-                in_pod.fetch(Path(os.environ[state.FOLDER]))
-        if self.running_in_local_mode and state.current().world > 1 and in_pod.NODE not in os.environ:
-            _share_checkpoint(result, Path(os.environ[state.FOLDER], f"fit-{next(fits)}"))
-        for path in Path(os.environ[state.FOLDER]).glob("rank-*.json"):
-            if json.loads(path.read_text(encoding="utf-8"))["endedEarly"]:
-                raise state.Enough(0)
-        return result
 
-    module.DataParallelTrainer.fit = fit_observed
+@guard.around("the end of a `fit` could not be observed")
+def _fit(fits: Iterator[int], self: Any, *_: Any, **__: Any) -> Generator[None, Any, None]:
+    try:
+        result = yield
+    finally:  # the store of a cluster outlives a `fit` that fails, too
+        if not self.running_in_local_mode:
+            in_pod.fetch(Path(os.environ[state.FOLDER]))
+    if self.running_in_local_mode and state.current().world > 1 and in_pod.NODE not in os.environ:
+        _share_checkpoint(result, Path(os.environ[state.FOLDER], f"fit-{next(fits)}"))
+    for path in Path(os.environ[state.FOLDER]).glob("rank-*.json"):
+        if json.loads(path.read_text(encoding="utf-8"))["endedEarly"]:
+            raise state.Enough(0)
 
 
 def _share_checkpoint(result: Any, path_file: Path) -> None:
@@ -122,16 +128,16 @@ def _share_checkpoint(result: Any, path_file: Path) -> None:
     result.checkpoint = sys.modules["ray.train"].Checkpoint.from_directory(path) if path else None
 
 
+@guard.guarded("Ray Train's local mode can't be observed")
 def observe_local_mode(module: Any) -> None:
     """Local mode (`num_workers=0`): tell it of other ranks, keep its checkpoints. `module`: Ray's train_fn_utils."""
     _give_its_world(module)
-    report = module.LocalTrainFnUtils.report
+    module.LocalTrainFnUtils.report = _keep(module.LocalTrainFnUtils.report)
 
-    @functools.wraps(report)
-    def report_kept(self: Any, metrics: Any, checkpoint: Any = None, *args: Any, **more: Any) -> Any:
-        return report(self, metrics, _kept(checkpoint), *args, **more)
 
-    module.LocalTrainFnUtils.report = report_kept
+@guard.around("a checkpoint could not be kept")
+def _keep(self: Any, metrics: Any, checkpoint: Any = None, *args: Any, **more: Any) -> Iterator[tuple[Any, Any]]:
+    yield (self, metrics, _kept(checkpoint), *args), more
 
 
 def _kept(checkpoint: Any) -> Any:
@@ -158,13 +164,12 @@ def _give_its_world(module: Any) -> None:
     rank, world = state.current().rank, state.current().world
     if world == 1 or not {"TF_CONFIG", state.CLUSTER} & os.environ.keys():
         return
-    init = module.LocalTrainFnUtils.__init__
-
-    @functools.wraps(init)
-    def init_in_world(self: Any, *args: Any, **more: Any) -> None:
-        more.update(world_size=world, world_rank=rank, local_rank=rank, local_world_size=world)
-        init(self, *args, **more)
-
-    module.LocalTrainFnUtils.__init__ = init_in_world
+    own = {"world_size": world, "world_rank": rank, "local_rank": rank, "local_world_size": world}
+    module.LocalTrainFnUtils.__init__ = _init(module.LocalTrainFnUtils.__init__, own)
     if state.cluster():  # XGBoost's ranks are joined for a training that is distributed
         module.LocalTrainFnUtils.is_distributed = lambda _: True
+
+
+@guard.around("a rank could not be told of the others")
+def _init(own: dict[str, int], *args: Any, **more: Any) -> Iterator[tuple[Any, Any]]:
+    yield args, {**more, **own}

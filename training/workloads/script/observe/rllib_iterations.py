@@ -6,38 +6,33 @@ their own: the process of the algorithm, which has them as actors or samples by 
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
-from . import state
+from . import guard, state
 from .loaders import Loader
+from .reports import number
 
 CLOCK = -1
 """Clock id of an algorithm, which no object has for its id."""
 ENV_STEPS = "num_env_steps_sampled_lifetime"
 
 
+@guard.guarded("RLlib's algorithms can't be observed")
 def observe_algorithms(module: Any) -> None:
     """Count iterations as steps; no optimizer is this process's clock. `module`: ray.rllib.algorithms.algorithm."""
     state.current().take_clock(CLOCK)
-    step = module.Algorithm.step
+    module.Algorithm.step = _step(module.Algorithm.step)
 
-    @functools.wraps(step)
-    def step_observed(self: Any) -> Any:
-        results = step(self)
-        now = state.current()
-        with now.hook():
-            try:
-                _count(now, self, results)
-            except Exception as error:  # noqa: BLE001 (the script's iteration is done, and goes on)
-                state.note(f"an iteration could not be observed: {error!r}")
-        if now.is_enough():
-            return _ended(results)
-        return results
 
-    module.Algorithm.step = step_observed
+@guard.around("an iteration could not be observed", *guard.STEPS, *guard.ROWS, guard.METRICS)
+def _step(self: Any) -> Generator[None, Any, guard.Instead | None]:
+    results = yield
+    now = state.current()
+    with now.hook():
+        _count(now, self, results)
+    return guard.Instead(_ended(results)) if now.is_enough() else None
 
 
 def _count(now: state.State, algorithm: Any, results: dict[str, Any]) -> None:
@@ -62,8 +57,8 @@ def _numbers(results: dict[str, Any]) -> Iterator[tuple[str, float]]:
 
 def _of_episodes(prefix: str, results: dict[str, Any]) -> Iterator[tuple[str, float]]:
     for name, value in (results.get("env_runners") or {}).items():
-        if name.startswith("episode_") and isinstance(value, (int, float)):
-            yield prefix + name, float(value)
+        if name.startswith("episode_") and (plain := number(value)) is not None:
+            yield prefix + name, plain
 
 
 def _ended(results: dict[str, Any]) -> dict[str, Any]:

@@ -9,11 +9,11 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import files, in_pod
+from . import files, guard, in_pod
 from .device_clock import DeviceClock
 from .input_wait import InputWait
 from .live import EPOCHS, Live
@@ -21,7 +21,7 @@ from .loaders import Loader, Pass, pairs
 from .reports import Reports
 from .step_parts import StepParts
 from .usage import Usage, peak_memory_bytes, thread_cpus
-from .work import Model, Work, is_looked_at
+from .work import Model, Work
 
 FOLDER = "TRAINING_OBSERVE"
 """Environment variable: the folder that observations are written into."""
@@ -49,6 +49,10 @@ class Enough(SystemExit):
 
 class State:
     """The observation of this process."""
+
+    ended_early = written = False
+    executed_together = 1
+    """The most steps that were told at a time, as of Keras' `steps_per_execution`."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -83,8 +87,8 @@ class State:
         self.hook_seconds = 0.0
         self.own_seconds = 0.0
         """What the observer took between two steps or after the last, beside the hooks."""
-        self.parts = StepParts(self._script_seconds)
-        self.device = DeviceClock(self._script_seconds, self)
+        self.parts = StepParts(self.script_seconds)
+        self.device = DeviceClock(self.script_seconds, self)
         self.input_wait = InputWait()
         self._looking_seconds = 0.0
         self.own_passes: list[Pass] = []
@@ -98,9 +102,9 @@ class State:
         self.peak_memory_bytes: int | None = None
         self._ended_after = 0
         """Steps."""
-        self.ended_early = False
         self.notes: list[str] = []
-        self.written = False
+        self.unknown: dict[str, str] = {}
+        """Items that are not known because a hook failed, and why."""
 
     @contextlib.contextmanager
     def hook(self) -> Iterator[None]:
@@ -112,7 +116,7 @@ class State:
             if self.is_in_step_thread():
                 self.hook_seconds += time.perf_counter() - began - (self.own_seconds - own)
 
-    def _script_seconds(self) -> float:
+    def script_seconds(self) -> float:
         """Return seconds of the monotonic clock, without what the observer took."""
         return time.monotonic() - self.own_seconds - self.hook_seconds
 
@@ -184,36 +188,40 @@ class State:
             self.clock_of = clock
             _write_at_end()
 
-    def step(self, clock: Any, *, look: bool = False) -> bool:
+    def step(self, clock: Any, *, look: bool = False, ends: Sequence[float] = ()) -> bool:
         """Count a step of `clock`, where that is the one that counts or the first of all; true if it was counted.
 
-        `look`: look at the weights after it.
+        `look`: look at the weights after it. `ends`: in seconds of the script's clock, of several steps that are not
+        told one by one; without it: now.
         """
         self.take_clock(clock)
         if clock != self.clock_of:
             return False
         if not self.step_ends:
-            self.ray, self.thread = _ray_runs(), threading.get_ident()
-        now = time.monotonic()
-        self.step_ends.append(now - self.own_seconds - self.hook_seconds)
+            self.ray, self.thread = _ray_runs(), self.thread or threading.get_ident()
+        now, new_steps = time.monotonic(), len(ends) or 1
+        self.step_ends += ends or [now - self.own_seconds - self.hook_seconds]
         self.parts.end_step(self.step_ends[-1])
         for loader in self.read:  # several: a validation comes between steps, or there are two sets to learn from
             loader.rows_at_step.append(loader.rows)
         self.read_for_next = True
         self._where = ({}, self._where[0])
-        try:
-            self.usage.step(now)
-            if look or is_looked_at(self._since_join()):
-                self.look_at_weights()
-            if self.rank == 0 and self.live.is_due(now, len(self.step_ends)):
-                self._tell(now)
-        except Exception as error:  # noqa: BLE001 (the step is counted: every rank has to end after the same one)
-            note(f"CPU time or progress could not be observed: {error!r}")
+        self._see_usage(now, new_steps)
+        steps = self._since_join()
+        if look or steps.bit_length() > (steps - new_steps).bit_length():  # one of 1, 2, 4, … is among them
+            self.look_at_weights()
         return True
+
+    @guard.guarded("CPU time or progress could not be observed", "meanCpus")
+    def _see_usage(self, now: float, new_steps: int) -> None:
+        self.usage.step(now, new_steps)
+        if self.rank == 0 and self.live.is_due(now, len(self.step_ends)):
+            self._tell(now)
 
     def _tell(self, now: float) -> None:
         self.live.write(now, len(self.step_ends), self._steps_per_epoch(), self.epochs, self.all_steps)
 
+    @guard.guarded("the weights could not be observed", "weights", "parameters", "trained")
     def look_at_weights(self) -> None:
         """Note a digest of them after this step: at first, and then as long as that takes little time."""
         self.take_time(self.model.note_parameters)
@@ -283,16 +291,17 @@ class State:
         if self._ended_after == len(self.step_ends):
             return
         self._ended_after = len(self.step_ends)
-        began, probe, self.probe = time.monotonic(), self.probe, lambda: None
-        try:
-            self.peak_memory_bytes = peak_memory_bytes()
-            if self.rank == 0 and self.live.path:
-                self._tell(began)
-            probe()
-        except Exception as error:  # noqa: BLE001 (the script goes on, and its observation is written)
-            note(f"the end of the training could not be observed: {error!r}")
-        finally:
-            self.own_seconds += time.monotonic() - began
+        began = time.monotonic()
+        self._see_end(began)
+        self.own_seconds += time.monotonic() - began
+
+    @guard.guarded("the end of the training could not be observed", "peakMemoryBytes", "allReduce")
+    def _see_end(self, began: float) -> None:
+        probe, self.probe = self.probe, lambda: None
+        self.peak_memory_bytes = peak_memory_bytes()
+        if self.rank == 0 and self.live.path:
+            self._tell(began)
+        probe()
 
     def is_enough(self) -> bool:
         """Return whether this process has done the steps that were set, or its search stops it: write its observation
@@ -306,11 +315,9 @@ class State:
             write()  # in another thread the weights may be those of half a step
         return self.ended_early
 
+    @guard.guarded("the search gives no answer")
     def _ask(self) -> None:
-        try:
-            self.reports.search.ask(self.rank)
-        except Exception as error:  # noqa: BLE001 (the training goes on)
-            note(f"the search gives no answer: {error!r}")
+        self.reports.search.ask(self.rank)
 
     @contextlib.contextmanager
     def with_own_hooks(self) -> Iterator[None]:
@@ -321,11 +328,15 @@ class State:
         finally:
             self.own_hooks -= 1
 
+    @guard.guarded("no digest of the weights", "weights")
+    def _digest(self) -> str | None:
+        return self.model.digest()
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, camelCase, units in names; what is not known is null."""
         loader = self.training()
         alone = loader is not None and len(loader.rows_at_step) == len(self.step_ends)
-        weights = self.take_time(self.model.digest)
+        weights = self.take_time(self._digest)
         return {
             "pid": self.pid,
             "pod": self.pod.to_dict(),
@@ -366,7 +377,9 @@ class State:
             "allReduce": self.all_reduce,
             "noAllReduce": self.no_all_reduce,
             "endedEarly": self.ended_early,
+            "executedTogether": self.executed_together,
             "notes": self.notes,
+            "unknown": self.unknown,
         }
 
 
@@ -381,7 +394,10 @@ def rank_of_environment() -> tuple[int, int]:
     by_cluster = cluster()
     if by_cluster:
         return by_cluster["rank"], len(by_cluster["addresses"])
-    return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
+    try:
+        return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
+    except ValueError:  # a script may have variables of these names for something else
+        return 0, 1
 
 
 def _ray_runs() -> bool:
@@ -410,22 +426,47 @@ def note(text: str) -> None:
         current().notes.append(text)
 
 
+def _lose(what: str, why: str, items: Sequence[str]) -> None:
+    """Note what could not be observed, with the first reason, and that these items are not known for it."""
+    now = current()
+    text = next((text for text in now.notes if text.partition(": ")[0] == what), f"{what}: {why}" if why else what)
+    note(text)
+    if "steps" in items and "steps" not in now.unknown:
+        _write_at_end()
+    for item in items:
+        now.unknown.setdefault(item, text)
+
+
+guard.record_by(_lose)
+
+
 def write() -> None:
     """Write what this process did, once; nothing where no step was seen."""
+    if _write() is not True:
+        _say()
+
+
+@guard.guarded("what was observed could not be written")
+def _write() -> bool:
     state = current()
     with _lock:
-        if state.written or not state.step_ends or FOLDER not in os.environ:
-            return
+        if state.written or not (state.step_ends or "steps" in state.unknown) or FOLDER not in os.environ:
+            return True
         state.written = True
-    try:
-        state.end_training()
-        folder = Path(os.environ[FOLDER])
-        path, text = folder / f"rank-{state.rank}-{state.pid}.json", json.dumps(state.to_dict())
-        if in_pod.put(path.name, text):
-            return
+    if not state.step_ends:  # what failed is why
+        return False
+    state.end_training()
+    path = Path(os.environ[FOLDER], f"rank-{state.rank}-{state.pid}.json")
+    text = json.dumps(state.to_dict())
+    if not in_pod.put(path.name, text):
         files.write(path, text)
-    except Exception as error:  # noqa: BLE001 (whatever it is, the script goes on; the reader says that a rank is missing)
-        print(f"observer: {error!r}", file=sys.stderr)
+    return True
+
+
+@guard.guarded("nothing could be said of it")
+def _say() -> None:
+    """Have the log say why there is no observation, or no step in one: there is no other place for it."""
+    print(f"observer: {'; '.join(current().notes)}", file=sys.stderr)
 
 
 def _write_at_end() -> None:

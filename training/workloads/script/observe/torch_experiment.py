@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import experiment, state
+from . import experiment, guard, state
 from .torch_loaders import length_of
 from .torch_parts import compiles
 from .torch_stock import Stocks
@@ -24,42 +24,56 @@ ABANDONED = 16
 _stocks = Stocks()
 
 
+@guard.guarded("a condition can't be changed")
 def change_input(module: Any) -> None:
     """Have a loader give batches again while input is to be ready. `module`: torch.utils.data.dataloader."""
     base = module._BaseDataLoaderIter
-    deliver, reset, torch = base.__next__, base._reset, sys.modules["torch"]
+    base.__next__ = _ready_or(base.__next__)
+    base._reset = _forget_again(base._reset)
 
+
+def _ready_or(deliver: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(deliver)
     def deliver_ready(self: Any) -> Any:
-        if not torch.is_grad_enabled():
-            return deliver(self)
-        tried, now, batch = experiment.current(), state.current(), None
-        with now.hook():
-            _see_loader(tried.facts, self)
-            try:
-                batch = _again(self) if tried.is_input_ready and not tried.facts.no_input else None
-                is_over = batch is None and bool(self.__dict__.get(AGAIN)) and _is_over(self)
-            except StopIteration:
-                is_over = True
-        if is_over:
-            if now.parts_here() is not None:
-                now.parts.end_pass()
+        ready = _ready(self)
+        if ready is None:
+            real = deliver(self)
+            _keep(self, real)
+            return real
+        if not ready:
             raise StopIteration
-        if batch is not None:
-            tried.again += 1
-            now.parts.deliver()
-            return batch[0]
-        real = deliver(self)
-        with now.hook():
-            _keep(tried.facts, self, real)
-        return real
+        return ready[0]
 
-    @functools.wraps(reset)
-    def reset_counting(self: Any, *args: Any, **more: Any) -> Any:
-        self.__dict__.pop(AGAIN, None)
-        return reset(self, *args, **more)
+    return deliver_ready
 
-    base.__next__, base._reset = deliver_ready, reset_counting
+
+@guard.guarded("batches could not be given again")
+def _ready(iterator: Any) -> tuple[Any, ...] | None:
+    """Return a batch that was delivered before, alone; () at the pass's end, and None where the loader is asked."""
+    if not sys.modules["torch"].is_grad_enabled():
+        return None
+    tried, now, batch = experiment.current(), state.current(), None
+    with now.hook():
+        _see_loader(tried.facts, iterator)
+        try:
+            batch = _again(iterator) if tried.is_input_ready and not tried.facts.no_input else None
+            is_over = batch is None and bool(iterator.__dict__.get(AGAIN)) and _is_over(iterator)
+        except StopIteration:
+            is_over = True
+    if is_over:
+        if now.parts_here() is not None:
+            now.parts.end_pass()
+        return ()
+    if batch is not None:
+        tried.again += 1
+        now.parts.deliver()
+    return batch
+
+
+@guard.around("batches could not be given again")
+def _forget_again(self: Any, *_: Any, **__: Any) -> Iterator[None]:
+    self.__dict__.pop(AGAIN, None)
+    yield
 
 
 def _see_loader(facts: experiment.Facts, iterator: Any) -> None:
@@ -79,16 +93,19 @@ def _see_loader(facts: experiment.Facts, iterator: Any) -> None:
         facts.no_input = ""
 
 
-def _keep(facts: experiment.Facts, iterator: Any, batch: Any) -> None:
+@guard.guarded("batches could not be kept")
+def _keep(iterator: Any, batch: Any) -> None:
     """Keep a batch to be given again; not the last of a pass, which may be smaller than the others."""
-    if facts.no_input:
+    facts = experiment.current().facts
+    if facts.no_input or not sys.modules["torch"].is_grad_enabled():
         return
-    try:
-        stock = _stocks.of(iterator)
-        if not stock or not _is_over(iterator):
-            facts.no_input = stock.keep(batch)
-    except Exception as error:  # noqa: BLE001 (the script has its batch)
-        facts.no_input = f"its batches can't be kept: {error!r}"
+    with state.current().hook():
+        try:
+            stock = _stocks.of(iterator)
+            if not stock or not _is_over(iterator):
+                facts.no_input = stock.keep(batch)
+        except Exception as error:  # noqa: BLE001 (a condition that can't be tried has its own reason)
+            facts.no_input = f"its batches can't be kept: {error!r}"
 
 
 def _again(iterator: Any) -> tuple[Any] | None:
@@ -121,32 +138,32 @@ def _is_over(iterator: Any) -> bool:
     return length is not None and delivered >= length
 
 
+@guard.guarded("a condition can't be changed")
 def change_exchange(module: Any) -> None:
     """Count forwards that exchange gradients, and have them exchange none. `module`: torch.nn.parallel.distributed."""
     parallel, torch = module.DistributedDataParallel, module.torch
-    forward, counted = parallel.forward, _Counted()
+    parallel.forward = _change(parallel.forward, torch, _Counted(), unless=functools.partial(compiles, torch))
 
-    @functools.wraps(forward)
-    def forward_changed(self: Any, *args: Any, **more: Any) -> Any:
-        if compiles(torch):
-            return forward(self, *args, **more)
-        now = state.current()
-        if not (self.require_backward_grad_sync and torch.is_grad_enabled()) or not now.is_in_step_thread():
-            return forward(self, *args, **more)
-        tried = experiment.current()
-        if self._join_config.enable:
-            tried.facts.uneven = "ranks may make different numbers of steps, as join() allows"
-        if counted.is_turn(self, now, tried):
-            tried.turn()
-        if tried.exchanges:
-            return forward(self, *args, **more)
-        self.require_backward_grad_sync = False
-        try:
-            return forward(self, *args, **more)
-        finally:
-            self.require_backward_grad_sync = True
 
-    parallel.forward = forward_changed
+@guard.around("the exchange could not be changed")
+def _change(torch: Any, counted: _Counted, self: Any, *_: Any, **__: Any) -> Iterator[None]:
+    now = state.current()
+    if not (self.require_backward_grad_sync and torch.is_grad_enabled()) or not now.is_in_step_thread():
+        yield
+        return
+    tried = experiment.current()
+    if self._join_config.enable:
+        tried.facts.uneven = "ranks may make different numbers of steps, as join() allows"
+    if counted.is_turn(self, now, tried):
+        tried.turn()
+    if tried.exchanges:
+        yield
+        return
+    self.require_backward_grad_sync = False
+    try:
+        yield
+    finally:
+        self.require_backward_grad_sync = True
 
 
 def _begin(now: state.State, facts: experiment.Facts) -> None:
@@ -190,24 +207,31 @@ class _Counted:
         return True
 
 
+@guard.guarded("a condition can't be changed")
 def count_steps(module: Any) -> None:
     """Count steps, where no forward exchanges gradients. `module`: torch.optim.optimizer."""
     after = getattr(module, "register_optimizer_step_post_hook", None)
-    seen, others = 0, 0
+    if after is not None:
+        after(_Steps().count)
 
-    def count(*_: Any) -> None:
-        nonlocal seen, others
+
+class _Steps:
+    """The steps that are turns."""
+
+    def __init__(self) -> None:
+        self._seen = self._others = 0
+
+    @guard.guarded("a turn could not be started")
+    def count(self, *_: Any) -> None:
+        """Begin a turn after a step, unless it was another optimizer's."""
         now, torch = state.current(), sys.modules["torch"]
         steps = len(now.step_ends)
-        others = others + 1 if steps == seen else 0  # another optimizer's
-        if 0 < others < ABANDONED or not now.is_in_step_thread():
+        self._others = self._others + 1 if steps == self._seen else 0
+        if 0 < self._others < ABANDONED or not now.is_in_step_thread():
             return
-        seen = steps
+        self._seen = steps
         tried = experiment.current()
         if steps == 1 and not tried.counts_forwards:
             tried.facts.threads, tried.facts.set_threads = torch.get_num_threads(), torch.set_num_threads
         if not tried.counts_forwards:
             tried.turn()
-
-    if after is not None:
-        after(count)

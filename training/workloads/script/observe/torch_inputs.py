@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from . import state, torch_weights
+from . import guard, state, torch_weights
 from .step_parts import COMPUTE
 
 COMPILED = "OptimizedModule"
@@ -36,6 +36,7 @@ def begin_again() -> None:
         _tries[0] = 0
 
 
+@guard.guarded("the input of the modules could not be observed", *guard.INPUT)
 def look() -> None:
     """After a step: at first find the modules, then keep the hook of that which is called first."""
     if _tries[0] > MOST_TRIES:
@@ -74,16 +75,14 @@ def _unhook_all(but: int | None = None) -> None:
         _handles.pop(key).remove()
 
 
+@guard.guarded("the input of a module could not be observed", *guard.INPUT)
 def _enters(module: Any, args: Any, more: Any) -> None:
     now = state.current()
     parts = now.parts_here()
     if parts is not None and module.training and sys.modules["torch"].is_grad_enabled():
         parts.become(COMPUTE)  # where no loader delivers the batch
     with now.hook():
-        try:
-            _look_at(now, module, [*args, *more.values()])
-        except Exception as error:  # noqa: BLE001 (the script's module is called)
-            now.work.no_input = f"the input of {type(module).__name__} could not be observed: {error!r}"
+        _look_at(now, module, [*args, *more.values()])
 
 
 def _look_at(now: state.State, module: Any, inputs_given: list[Any]) -> None:

@@ -5,24 +5,20 @@ A rank without batches waits there for the others, and then gets the weights of 
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Iterator
 from typing import Any
 
-from . import state
+from . import guard, state
 
 
+@guard.guarded("Joins can't be observed")
 def observe_joins(module: Any) -> None:
     """Note the end of every Join. `module`: torch.distributed.algorithms.join."""
-    leave = module.Join.__exit__
+    module.Join.__exit__ = _leave(module.Join.__exit__)
 
-    @functools.wraps(leave)
-    def leave_observed(self: Any, *args: Any) -> Any:
-        result = leave(self, *args)
-        if getattr(self, "_enable", True) and not any(args):
-            try:
-                state.current().end_join()
-            except Exception as error:  # noqa: BLE001 (the script goes on)
-                state.note(f"the end of a Join could not be observed: {error!r}")
-        return result
 
-    module.Join.__exit__ = leave_observed
+@guard.around("the end of a Join could not be observed", *guard.STEPS)
+def _leave(self: Any, *args: Any) -> Iterator[None]:
+    yield
+    if getattr(self, "_enable", True) and not any(args):
+        state.current().end_join()

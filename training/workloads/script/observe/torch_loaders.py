@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import state
+from . import guard, state
 from .loaders import Below, Loader, Pass
 from .state import NO_PART
 from .step_parts import BETWEEN, INPUT
@@ -36,78 +36,58 @@ is gone, a number never."""
 _counter = itertools.count()
 
 
+@guard.guarded("PyTorch's data loaders can't be observed")
 def observe_loaders(module: Any) -> None:
     """Count what DataLoaders deliver. `module`: torch.utils.data.dataloader."""
     base = module._BaseDataLoaderIter
-    base._next_index = _drawing(base._next_index)
-    base._reset = _resetting(base._reset)
-    base.__next__ = _delivering(base.__next__)
-    module.DataLoader.__iter__ = _beginning(module.DataLoader.__iter__)
+    base._next_index = _draw(base._next_index)
+    base._reset = _reset(base._reset)
+    base.__next__ = _deliver(base.__next__)
+    module.DataLoader.__iter__ = _begin(module.DataLoader.__iter__)
 
 
-def _drawing(draw: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(draw)
-    def draw_observed(self: Any) -> Any:
-        index = draw(self)
-        self.__dict__.setdefault(DRAWN, deque()).append(index)
-        return index
-
-    return draw_observed
+@guard.around("the numbers of rows could not be observed", *guard.ROWS)
+def _draw(self: Any) -> Iterator[None]:
+    index: Any = yield
+    self.__dict__.setdefault(DRAWN, deque()).append(index)
 
 
-def _resetting(reset: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(reset)
-    def reset_observed(self: Any, *args: Any, **more: Any) -> Any:
-        self.__dict__[DRAWN] = deque()  # what was drawn ahead in an epoch that ended early
-        return reset(self, *args, **more)
-
-    return reset_observed
+@guard.around("the numbers of rows could not be observed", *guard.ROWS)
+def _reset(self: Any, *_: Any, **__: Any) -> Iterator[None]:
+    self.__dict__[DRAWN] = deque()  # what was drawn ahead in an epoch that ended early
+    yield
 
 
-def _beginning(begin: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(begin)
-    def begin_observed(self: Any) -> Any:
-        learns = sys.modules["torch"].is_grad_enabled()
-        with state.current().input_wait if learns else NO_PART:
-            iterator = begin(self)
-        iterator.__dict__.pop(PASS, None)  # persistent workers have one iterator for all passes
-        if learns:
-            state.current().parts.begin_pass()
-        return iterator
-
-    return begin_observed
+@guard.around("the start of a pass could not be observed", *guard.ROWS, guard.PARTS, guard.WAITS)
+def _begin(_: Any) -> Iterator[None]:
+    learns = sys.modules["torch"].is_grad_enabled()
+    with state.current().input_wait if learns else NO_PART:
+        iterator: Any = yield
+    iterator.__dict__.pop(PASS, None)  # persistent workers have one iterator for all passes
+    if learns:
+        state.current().parts.begin_pass()
 
 
-def _delivering(deliver: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(deliver)
-    def deliver_observed(self: Any) -> Any:
-        now, learns = state.current(), sys.modules["torch"].is_grad_enabled()
-        parts = now.parts_here()
-        with now.part(INPUT if learns else BETWEEN), now.input_wait if learns else NO_PART:
-            try:
-                batch = deliver(self)
-            except StopIteration:
-                if parts is not None:
-                    parts.end_pass()
-                if now.is_in_step_thread():
-                    now.device.end_pass(len(now.step_ends))
-                _observe(_end, self)
-                raise
-        if sys.modules["torch"].is_grad_enabled():
-            now.parts.deliver()
-            now.input_wait.deliver()
-        _observe(_count, self, batch)
-        return batch
-
-    return deliver_observed
-
-
-def _observe(look: Callable[..., None], *arguments: Any) -> None:
-    with state.current().hook():
+@guard.around("rows could not be counted", *guard.ROWS, guard.PARTS, guard.WAITS)
+def _deliver(self: Any) -> Iterator[None]:
+    now, learns = state.current(), sys.modules["torch"].is_grad_enabled()
+    parts = now.parts_here()
+    with now.part(INPUT if learns else BETWEEN), now.input_wait if learns else NO_PART:
         try:
-            look(*arguments)
-        except Exception as error:  # noqa: BLE001 (the script has its batch)
-            state.note(f"rows could not be counted: {error!r}")
+            batch: Any = yield
+        except StopIteration:
+            if parts is not None:
+                parts.end_pass()
+            if now.is_in_step_thread():
+                now.device.end_pass(len(now.step_ends))
+            with now.hook():
+                _end(self)
+            return
+    if sys.modules["torch"].is_grad_enabled():
+        now.parts.deliver()
+        now.input_wait.deliver()
+    with now.hook():
+        _count(self, batch)
 
 
 def _count(iterator: Any, batch: Any) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from . import state
+from . import guard, state
 from .step_parts import COLLECTIVE, COMPUTE, SAVE, StepParts
 
 MOST_UNSYNCHRONISED = 64
@@ -53,6 +53,7 @@ class _Gradients:
         """Ids of the parameters that had a gradient in the present backward, one after another."""
         self._backwards = self._unsynchronised = 0
 
+    @guard.guarded("the gradients could not be observed", guard.PARTS)
     def _stamp(self, parameter: Any) -> None:
         state.current().parts.gradient()
         if self._backwards < SYNCHRONISED_BACKWARDS:
@@ -72,6 +73,7 @@ class _Gradients:
                 self.remove(but=())
         self._order.clear()
 
+    @guard.guarded("the gradients could not be observed", guard.PARTS)
     def remove(self, but: Sequence[int] = ()) -> None:
         """Remove the hooks of all parameters but some."""
         for key in [key for key in self.handles if key not in but]:
@@ -82,62 +84,59 @@ _gradients: weakref.WeakKeyDictionary[Any, _Gradients] = weakref.WeakKeyDictiona
 """By the model that is wrapped in DistributedDataParallel."""
 
 
+@guard.guarded("PyTorch's backward can't be observed", guard.PARTS)
 def observe_backward(module: Any) -> None:
     """Time each backward. `module`: torch.autograd."""
-    backward, torch = module.backward, sys.modules["torch"]
-
-    @functools.wraps(backward)
-    def backward_observed(*args: Any, **more: Any) -> Any:
-        if compiles(torch):
-            return backward(*args, **more)
-        parts = _claimed()
-        if parts is None:
-            return backward(*args, **more)
-        parts.enter_backward()
-        try:
-            return backward(*args, **more)
-        finally:
-            synchronised = parts.synchronises
-            if parts.leave_backward():
-                for gradients in _gradients.values():
-                    gradients.end_backward(synchronised=synchronised)
-
-    module.backward = backward_observed
+    module.backward = _backward(module.backward, unless=functools.partial(compiles, sys.modules["torch"]))
 
 
+@guard.around("a backward could not be observed", guard.PARTS)
+def _backward(*_: Any, **__: Any) -> Iterator[None]:
+    parts = _claimed()
+    if parts is None:
+        yield
+        return
+    parts.enter_backward()
+    try:
+        yield
+    finally:
+        synchronised = parts.synchronises
+        if parts.leave_backward():
+            for gradients in _gradients.values():
+                gradients.end_backward(synchronised=synchronised)
+
+
+@guard.guarded("DistributedDataParallel can't be observed", guard.PARTS)
 def observe_parallel(module: Any) -> None:
     """See whether a forward's backward exchanges gradients. `module`: torch.nn.parallel.distributed."""
     parallel, torch = module.DistributedDataParallel, module.torch
-    forward = parallel.forward
-
-    @functools.wraps(forward)
-    def forward_observed(self: Any, *args: Any, **more: Any) -> Any:
-        if compiles(torch):
-            return forward(self, *args, **more)
-        learns = self.training or self.module.training  # Lightning leaves what wraps its module in evaluation
-        parts = _claimed() if learns and torch.is_grad_enabled() else None
-        if parts is not None:
-            with state.current().hook():
-                try:
-                    _see_forward(parts, self)
-                except Exception as error:  # noqa: BLE001 (the script's model is called)
-                    parts.no_exchange = f"the model's gradients could not be observed: {error!r}"
-            parts.become(COMPUTE)
-        return forward(self, *args, **more)
-
-    parallel.forward = forward_observed
+    parallel.forward = _forward(parallel.forward, torch, unless=functools.partial(compiles, torch))
 
 
+@guard.around("the model's gradients could not be observed", guard.PARTS)
+def _forward(torch: Any, self: Any, *_: Any, **__: Any) -> Iterator[None]:
+    learns = self.training or self.module.training  # Lightning leaves what wraps its module in evaluation
+    parts = _claimed() if learns and torch.is_grad_enabled() else None
+    if parts is not None:
+        with state.current().hook():
+            _see_forward(parts, self)
+        parts.become(COMPUTE)
+    yield
+
+
+@guard.guarded("PyTorch's collectives can't be observed", guard.PARTS)
 def observe_collectives(module: Any) -> None:
     """Time the script's own collectives. `module`: torch.distributed.distributed_c10d."""
+    unless = functools.partial(compiles, sys.modules["torch"])
     for name in COLLECTIVES:
         if hasattr(module, name):
-            setattr(module, name, _timed(getattr(module, name), COLLECTIVE))
+            setattr(module, name, _time(getattr(module, name), COLLECTIVE, unless=unless))
 
 
+@guard.guarded("torch.save can't be observed", guard.PARTS)
 def observe_saving(module: Any) -> None:
     """Time `torch.save`. `module`: torch.serialization."""
-    module.save = _timed(module.save, SAVE)
+    module.save = _time(module.save, SAVE, unless=functools.partial(compiles, sys.modules["torch"]))
 
 
 def _see_forward(parts: StepParts, model: Any) -> None:
@@ -159,16 +158,9 @@ def _claimed() -> StepParts | None:
     return parts if parts.here() else None
 
 
-def _timed(call: Callable[..., Any], part: str) -> Callable[..., Any]:
-    """Return the call with its time in a part; within a backward it belongs to that, as a hook's all-reduce does."""
-    torch = sys.modules["torch"]
-
-    @functools.wraps(call)
-    def timed(*args: Any, **more: Any) -> Any:
-        if compiles(torch):
-            return call(*args, **more)
-        now = state.current()
-        with state.NO_PART if now.parts.backwards else now.part(part):
-            return call(*args, **more)
-
-    return timed
+@guard.around("a call could not be timed", guard.PARTS)
+def _time(part: str, *_: Any, **__: Any) -> Iterator[None]:
+    """Give a call's time to a part; within a backward it belongs to that, as a hook's all-reduce does."""
+    now = state.current()
+    with state.NO_PART if now.parts.backwards else now.part(part):
+        yield

@@ -9,17 +9,16 @@ nothing that the script has is touched.
 from __future__ import annotations
 
 import datetime
-import functools
 import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from . import files, state
+from . import files, guard, state
 
 PROBE = "TRAINING_OBSERVE_PROBE"
 """Environment variable: whether this arm's link is probed."""
@@ -32,17 +31,17 @@ WAIT_SECONDS, DEADLINE_SECONDS, POLL_SECONDS = 5.0, 10.0, 0.02
 GO = "go"
 
 
+@guard.guarded("PyTorch's process groups can't be observed")
 def observe_groups(module: Any) -> None:
     """End the training before the script leaves its process group. `module`: torch.distributed.distributed_c10d."""
-    destroy = module.destroy_process_group
+    module.destroy_process_group = _destroy(module.destroy_process_group, module.GroupMember)
 
-    @functools.wraps(destroy)
-    def destroy_observed(group: Any = None) -> Any:
-        if (group is None or group is module.GroupMember.WORLD) and state.current().step_ends:
-            state.current().end_training()
-        return destroy(group)
 
-    module.destroy_process_group = destroy_observed
+@guard.around("the end of the training could not be observed", "allReduce")
+def _destroy(members: Any, group: Any = None) -> Iterator[None]:
+    if (group is None or group is members.WORLD) and state.current().step_ends:
+        state.current().end_training()
+    yield
 
 
 def probe(gradient_bytes: Callable[[], int | None]) -> None:

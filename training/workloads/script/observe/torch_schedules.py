@@ -8,10 +8,10 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import state
+from . import guard, state
 from .torch_parts import compiles
 from .work import Optimizer, Schedule
 
@@ -32,26 +32,19 @@ _seen: dict[int, tuple[Callable[[], Any], Schedule]] = {}
 """Schedules by their ids, each with a weak reference."""
 
 
+@guard.guarded("PyTorch's learning rate schedules can't be observed", "learningRate")
 def observe_schedules(module: Any) -> None:
     """Have every step of every schedule end here. `module`: torch.optim.lr_scheduler."""
+    unless = functools.partial(compiles, sys.modules["torch"])
     for kind in list(vars(module).values()):
         if isinstance(kind, type) and callable(vars(kind).get("step")):
-            kind.step = _observed(kind.step)  # type: ignore[attr-defined]
+            kind.step = _step(kind.step, unless=unless)  # type: ignore[attr-defined]
 
 
-def _observed(step: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(step)
-    def step_observed(self: Any, *args: Any, **more: Any) -> Any:
-        result = step(self, *args, **more)
-        if not compiles(sys.modules["torch"]):
-            try:
-                _note(self)
-            except Exception as error:  # noqa: BLE001 (the script's schedule has made its step)
-                state.current().work.rates_by_hand = True
-                state.note(f"a learning rate schedule could not be observed: {error!r}")
-        return result
-
-    return step_observed
+@guard.around("a learning rate schedule could not be observed", "learningRate")
+def _step(self: Any, *_: Any, **__: Any) -> Iterator[None]:
+    yield
+    _note(self)
 
 
 def _note(schedule: Any) -> None:

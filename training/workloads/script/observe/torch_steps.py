@@ -6,14 +6,13 @@ steps inside another's step (of what shards its state, or wraps it) is that othe
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
 
-from . import state, torch_clock, torch_inputs, torch_probe, torch_schedules, torch_weights
+from . import guard, state, torch_clock, torch_inputs, torch_probe, torch_schedules, torch_weights
 from .gpu_use import GpuUse
 from .step_parts import OPTIMIZER
 from .work import Optimizer, is_looked_at
@@ -27,6 +26,7 @@ _before: dict[int, dict[str, str]] = {}
 """Settings of an optimizer before a step in progress, by its id."""
 
 
+@guard.guarded("PyTorch's optimizers can't be observed")
 def observe_optimizers(module: Any) -> None:
     """Have every step of every optimizer end here. `module`: torch.optim.optimizer."""
     after = getattr(module, "register_optimizer_step_post_hook", None)
@@ -39,25 +39,25 @@ def observe_optimizers(module: Any) -> None:
     after(_after_step)
 
 
+@guard.guarded("PyTorch's gradient scalers can't be observed")
 def observe_scalers(module: Any) -> None:
     """Count a step that a GradScaler leaves out because gradients overflowed: its batch was computed, and which steps
     these are depends on the rows. `module`: torch.amp.grad_scaler, or before PyTorch 2.3 torch.cuda.amp.grad_scaler."""
     make = vars(module.GradScaler).get("_maybe_opt_step")
-    if make is None:
-        return
-
-    @functools.wraps(make)
-    def make_observed(self: Any, optimizer: Any, *args: Any, **more: Any) -> Any:
-        before = state.current().work.steps_of(optimizer)
-        result = make(self, optimizer, *args, **more)
-        if state.current().work.steps_of(optimizer) == before and not _steps_in_progress():
-            _before_step(optimizer)
-            _after_step(optimizer)
-        return result
-
-    module.GradScaler._maybe_opt_step = make_observed
+    if make is not None:
+        module.GradScaler._maybe_opt_step = _make(make)
 
 
+@guard.around("a step that is left out could not be observed", *guard.STEPS)
+def _make(_: Any, optimizer: Any, *__: Any, **___: Any) -> Iterator[None]:
+    before = state.current().work.steps_of(optimizer)
+    yield
+    if state.current().work.steps_of(optimizer) == before and not _steps_in_progress():
+        _before_step(optimizer)
+        _after_step(optimizer)
+
+
+@guard.guarded("the start of a step could not be observed", guard.PARTS)
 def _before_step(optimizer: Any, *_: Any) -> None:
     state.current().parts.claim()
     steps, parts = _steps_in_progress(), state.current().parts_here()
@@ -71,14 +71,12 @@ def _before_step(optimizer: Any, *_: Any) -> None:
     steps.append(id(optimizer))
 
 
+@guard.guarded("an optimizer's settings could not be observed", "hyperparameters")
 def _look_before(optimizer: Any) -> None:
     """Keep the settings before a step that is looked at: the optimizer itself may change some of them."""
-    try:
-        number = state.current().work.steps_of(optimizer) + 1
-        if number <= FIRST_STEPS or is_looked_at(number):
-            _before[id(optimizer)] = _settings(optimizer)
-    except Exception as error:  # noqa: BLE001 (the script's step comes next)
-        state.note(f"an optimizer's settings could not be observed: {error!r}")
+    number = state.current().work.steps_of(optimizer) + 1
+    if number <= FIRST_STEPS or is_looked_at(number):
+        _before[id(optimizer)] = _settings(optimizer)
 
 
 def _is_inside(optimizer: Any) -> bool:
@@ -96,32 +94,24 @@ def _steps_in_progress() -> list[int]:
     return steps
 
 
+@guard.guarded("a step could not be observed", *guard.STEPS)
 def _after_step(optimizer: Any, *_: Any) -> None:
     if _is_inside(optimizer):
         return
     if (parts := state.current().parts_here()) is not None:
         parts.leave()
-    now, counts, counted = state.current(), False, False
-    with now.hook(), _noted():
+    now = state.current()
+    with now.hook():
         seen = _see(now, optimizer)
         counts = torch_clock.takes(now, seen)
     if not now.step_ends and not now.device.is_used:
         _begin_device(now, optimizer)
     if counts and now.device.is_used:
         now.device.end_step(len(now.step_ends) + 1, now.all_steps)  # in the script's time, as its own wait would be
-    with now.hook(), _noted():
-        counted = _count(now, now.work.of(optimizer), counts=counts)
+    with now.hook():
+        counted = _count(now, seen, counts=counts)
     if counted and now.is_enough():
         raise state.Enough(0)
-
-
-@contextlib.contextmanager
-def _noted() -> Iterator[None]:
-    """Note what goes wrong: the script's step is done, and it goes on."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 (whatever it is)
-        state.note(f"a step could not be observed: {error!r}")
 
 
 def _begin_device(now: state.State, optimizer: Any) -> None:

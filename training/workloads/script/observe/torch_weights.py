@@ -9,7 +9,7 @@ import weakref
 from collections import Counter
 from typing import Any
 
-from . import state
+from . import guard, state
 from .work import Optimizer
 
 INTEGERS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
@@ -28,16 +28,14 @@ def see(seen: Optimizer, optimizer: Any) -> None:
         weakref.finalize(optimizer, _keep, seen).atexit = False
 
 
+@guard.guarded("the weights could not be observed", "weights")
 def _keep(seen: Optimizer) -> None:
     """Keep a digest of the present weights when an optimizer of theirs is gone: they may be gone next."""
     now = state.current()
     if now.written or now.work.last or seen not in now.work.present or not now.is_in_step_thread():
         return
-    try:
-        if is_complete() and not _is_captured():
-            now.keep_weights()
-    except Exception as error:  # noqa: BLE001 (the script frees an optimizer, and goes on)
-        state.note(f"the weights could not be observed: {error!r}")
+    if is_complete() and not _is_captured():
+        now.keep_weights()
 
 
 def _is_captured() -> bool:
@@ -99,6 +97,7 @@ def note_parameters() -> None:
     work.note_parameters(" + ".join(f"{number} {kind}" for kind, number in sorted(counts.items())))
 
 
+@guard.guarded("the gradients could not be observed", "trained")
 def note_gradients() -> None:
     """Note which parameters have a gradient in this step."""
     if is_complete() and not _are_sharded():

@@ -36,11 +36,13 @@ class Usage:
         self._every = SAMPLE_SECONDS
         self._first = self._before = (0.0, 0.0)
 
-    def step(self, now: float) -> None:
-        """A step has ended `now`, in seconds of the monotonic clock."""
-        cpu = time.process_time()
-        self.cpu_at_step.append(cpu)
-        if len(self.cpu_at_step) == 1:
+    def step(self, now: float, new_steps: int = 1) -> None:
+        """Note that a step has ended `now`, in seconds of the monotonic clock, the last of `new_steps` since this was
+        called."""
+        cpu, is_first = time.process_time(), not self.cpu_at_step
+        before = cpu if is_first else self.cpu_at_step[-1]
+        self.cpu_at_step += [before + (cpu - before) * step / new_steps for step in range(1, new_steps + 1)]
+        if is_first:
             self._first = self._before = (now, cpu)
             self._waits = [self._read(now)]
         elif now - self._before[0] >= self._every:

@@ -1,0 +1,1 @@
+"""Scripts in which each hook of the observer is made to fail."""
