@@ -225,6 +225,7 @@ RIGHT = (
         "critic_when_it_is_weak", "a second optimizer that steps by its loss", "optimizers",
         why="it may step as often in both runs",
     ),
+    unknown("first_rank_probes", "rank 0 alone fits a probe afterwards", "weights", "steps"),
     right("uneven_inputs", "Join: 16 and 15 batches", quick=True),
     unknown("stream", "rows without numbers", "rowsDisjoint", "rows"),
     either(

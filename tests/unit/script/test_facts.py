@@ -30,7 +30,8 @@ ROWS = 256
 def one_optimizer(**more: Any) -> dict[str, Any]:
     """As a rank writes it."""
     return {
-        "settings": ["momentum=0.9"], "steps": 4, "mostBetween": 1, "rounds": 4, "rates": [[1e-3, 1e-3, 1e-3]],
+        "settings": ["momentum=0.9"], "steps": 4, "mostBetween": 1, "first": 0, "rounds": 4,
+        "rates": [[1e-3, 1e-3, 1e-3]],
     } | more  # fmt: skip
 
 
@@ -206,6 +207,22 @@ def test_weights_that_were_made_equal_at_the_end() -> None:
     assert found.weights_equal[0] is False
     assert "step 2" in found.weights_equal[1]
     assert same.weights_equal[0] is True
+
+
+@pytest.mark.parametrize(("digest", "equal"), [("b", None), ("c", False)])
+def test_what_one_rank_trains_alone_says_nothing_of_all(digest: str, equal: bool | None) -> None:
+    """Rank 0 fits another model, with an optimizer of its own: weights are compared up to its first step."""
+    digests: list[dict[str, str]] = [{"1": "a", "2": "b", "4": "p"}, {"1": "a", "2": digest, "4": "d"}]
+    probe = [one_optimizer(), one_optimizer(steps=2, first=4, rounds=2)]
+    of_all = rank(1, 2, did={"digests": digests[1]})
+    found = arm(rank(0, 2, steps=6, weights="probe", did={"digests": digests[0], "optimizers": probe}), of_all)
+    alone = arm(rank(0, 1, batch=64, steps=6, did={"optimizers": probe}), name="baseline", expected=1)
+
+    assert found.problem == ""
+    assert found.weights_equal[0] is equal
+    assert {"steps", "rowsPerStep", "rows", "rowsDisjoint"} <= unknown(baseline=alone, native=found)
+    assert differs(baseline=alone, native=found) == (set() if equal is None else {"weights"})
+    assert arm(rank(0, 2, steps=6), of_all).problem
 
 
 def test_ranks_that_train_on_everything() -> None:

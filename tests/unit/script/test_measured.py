@@ -247,7 +247,9 @@ def other(**work: Any) -> Seen:
         (
             other(
                 optimizers=(
-                    Optimizer(steps=STEPS, most_between=1, rounds=STEPS, rates=((2e-3, 2e-3, 1e-3),), settings=()),
+                    Optimizer(
+                        steps=STEPS, most_between=1, first=0, rounds=STEPS, rates=((2e-3, 2e-3, 1e-3),), settings=()
+                    ),
                 )
             ),
             "learningRate",

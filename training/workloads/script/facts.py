@@ -74,7 +74,7 @@ def of_arm(arm: str, expected_ranks: int, seen: Sequence[Observation]) -> ArmFac
         rows_disjoint=disjoint(work) if len(seen) > 1 else (True, ""),
         weights=digests.pop() if len(digests) == 1 else None,
         threads=_each_once([observation.threads for observation in seen]),
-        problem=_problem(expected_ranks, seen, steps_known=not ranks_work.lost("steps", seen)),
+        problem=_problem(expected_ranks, seen, steps_known=not ranks_work.no_steps(seen)),
     )
 
 

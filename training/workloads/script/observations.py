@@ -48,6 +48,8 @@ class Optimizer:
     steps: int
     most_between: int
     """The most of its steps between two that count."""
+    first: int
+    """Steps that counted before its first."""
     rounds: int
     """Steps that count, from its first to its last."""
     rates: tuple[tuple[float, ...], ...]
@@ -470,6 +472,7 @@ def _work(data: dict[str, Any]) -> RankWork:
             Optimizer(
                 steps=optimizer["steps"],
                 most_between=optimizer["mostBetween"],
+                first=optimizer["first"],
                 rounds=optimizer["rounds"],
                 rates=tuple(map(tuple, optimizer["rates"])),
                 settings=tuple(optimizer["settings"]),

@@ -1,6 +1,8 @@
 """Combines the work of one run's ranks into the text by which arms are compared. Pure."""
 
+import functools
 import itertools
+import operator
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,6 +19,7 @@ DRAWN_AGAIN = 0.02
 FOLLOW = {"steps": ("epochs", "endedEarly", "stepOfAllRows"), "rows": ("rowsPerEpoch",)}
 """Facts that are not known without an item."""
 SEVERAL = "more than one data set was trained on"
+ALONE = "some ranks train with an optimizer that others do not have"
 
 
 def together(seen: Sequence[Observation]) -> ArmWork:
@@ -27,8 +30,9 @@ def together(seen: Sequence[Observation]) -> ArmWork:
         known, missing = part(seen)
         items |= known
         unknown |= missing
+    not_of_all = _of_some_ranks(seen)
     for item in ITEMS:
-        if why := lost(item.name, seen):
+        if why := lost(item.name, seen) or not_of_all.get(item.name, ""):
             unknown[item.name] = why
             for name in (item.name, *item.facts, *FOLLOW.get(item.name, ())):
                 items.pop(name, None)
@@ -38,6 +42,11 @@ def together(seen: Sequence[Observation]) -> ArmWork:
 def lost(item: str, seen: Sequence[Observation]) -> str:
     """Return why an item is not known, where the observer failed in a rank; "" otherwise."""
     return next((observation.lost[item] for observation in seen if item in observation.lost), "")
+
+
+def no_steps(seen: Sequence[Observation]) -> str:
+    """Return why the steps of ranks can't be compared; "" if they can."""
+    return lost("steps", seen) or (ALONE if first_alone(seen) else "")
 
 
 Part = tuple[dict[str, str], dict[str, str]]
@@ -70,6 +79,20 @@ def are_uneven(seen: Sequence[Observation]) -> bool:
     if len(joins) > 1 or joins == {0}:
         return False
     return len({len(observation.step_ends) - observation.work.joins[-1] for observation in seen}) == 1
+
+
+def first_alone(seen: Sequence[Observation]) -> tuple[int, int] | None:
+    """Return after how many Joins, and steps since, some ranks first step with an optimizer that others do not have;
+    None if no rank does."""
+    starts = [
+        Counter(_since_join(observation, each.first) for each in observation.work.optimizers) for observation in seen
+    ]
+    return min(functools.reduce(operator.or_, starts) - functools.reduce(operator.and_, starts), default=None)
+
+
+def _of_some_ranks(seen: Sequence[Observation]) -> dict[str, str]:
+    """Return the items that say nothing of the training of all ranks, and why."""
+    return dict.fromkeys(("steps", "rowsPerStep", "rows", "rowsDisjoint"), ALONE) if first_alone(seen) else {}
 
 
 def _apart(observation: Observation) -> str:
@@ -306,12 +329,12 @@ def _training_arguments(seen: Sequence[Observation]) -> Part:
 
 def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
     """Compare weights on all ranks, after each step at which all looked, and at the end."""
-    if len(seen) == 1:
-        return True, ""
-    if why := lost("weights", seen):
-        return None, why
-    common_steps = set.intersection(*(set(observation.work.digests) for observation in seen))
+    why = lost("weights", seen)
+    if len(seen) == 1 or why:
+        return (True, "") if len(seen) == 1 else (None, why)
+    common_steps, alone = set.intersection(*(set(observation.work.digests) for observation in seen)), first_alone(seen)
     apart = [at for at in sorted(common_steps) if len({observation.work.digests[at] for observation in seen}) > 1]
+    apart = [at for at in apart if alone is None or at < alone]
     if apart:
         joins, steps = apart[0]
         what = (
@@ -320,6 +343,8 @@ def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
             else "weights DIFFER between ranks after"
         )
         return False, f"{what} step {steps}: gradients are not synchronised"
+    if alone:
+        return None, ALONE
     last = [observation.weights for observation in seen]
     if None in last:
         return None, next(

@@ -33,7 +33,7 @@ from training.workloads.script import facts, work_items
 from training.workloads.script.commands import ArmCommand, folder
 from training.workloads.script.detail import Artifact, Rank, ScriptDetail
 from training.workloads.script.observations import RLLIB, Observation
-from training.workloads.script.ranks_work import are_uneven, lost
+from training.workloads.script.ranks_work import are_uneven, no_steps
 from training.workloads.script.recipe import variables
 from training.workloads.script.resolve import ResolvedScript
 from training.workloads.script.step_clock import StepClock, step_clock
@@ -166,7 +166,7 @@ def _checks(ended: EndedRun) -> tuple[dict[str, bool | None], dict[str, str]]:
     known = {
         "rowsDisjoint": ended.facts.rows_disjoint,
         "stepsOfRanksEqual": (None, why)
-        if (why := lost("steps", ended.seen))
+        if (why := no_steps(ended.seen))
         else (in_step, f"ranks made different numbers of steps: {', '.join(map(str, steps))}"),
         "weightsEqual": ended.facts.weights_equal,
     }

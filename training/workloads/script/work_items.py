@@ -117,7 +117,8 @@ ITEMS = (
         keras="likewise",
         boosters="the trees, at the end",
         right="under `Join` a rank may miss steps of its momentum: after the first `Join` gradients are compared, "
-        "and weights at its end (`right/uneven_inputs`)",
+        "and weights at its end (`right/uneven_inputs`). Unknown from the first step on of an optimizer that not "
+        "all ranks have (`right/first_rank_probes`)",
         wrong="weights that differ between two checks only",
     ),
     Item(

@@ -141,6 +141,7 @@ class Optimizer:
             "settings": self.settings.to_list(),
             "steps": self.steps,
             "mostBetween": self.most_between,
+            "first": self._first,
             "rounds": self._last - self._first + 1,
             "rates": [self._course(*of_group) for of_group in self.rates],
         }

@@ -1,0 +1,44 @@
+"""After the training rank 0 alone fits a probe on frozen features, with an optimizer and rows of its own."""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+if world > 1:
+    dist.init_process_group("gloo")
+torch.manual_seed(0)
+rows = torch.randn(1024, 16)
+data = TensorDataset(rows, (rows.sum(1) > 0).long())
+sampler = DistributedSampler(data) if world > 1 else None
+loader = DataLoader(data, 64 // world, sampler=sampler, shuffle=sampler is None)
+model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 2))
+body = model[0]
+if world > 1:
+    model = DistributedDataParallel(model)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(3):
+    if sampler:
+        sampler.set_epoch(epoch)
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+if rank == 0:
+    probe = nn.Linear(32, 2)
+    fit = torch.optim.SGD(probe.parameters(), lr=0.1)
+    held = TensorDataset(torch.randn(256, 16), torch.randint(0, 2, (256,)))
+    for x, y in DataLoader(held, 32):
+        with torch.no_grad():
+            features = body(x)
+        fit.zero_grad()
+        nn.functional.cross_entropy(probe(features), y).backward()
+        fit.step()
+if world > 1:
+    dist.barrier()
+if world > 1:
+    dist.destroy_process_group()
