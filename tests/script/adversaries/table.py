@@ -116,7 +116,10 @@ WRONG = (
         "accumulates_with_workers_only", "half the steps with workers", "steps", "rowsPerStep", outcomes=NOT_SAME,
         why="a step of as many rows as each worker had alone, times the workers, is what weak scaling is, too",
     ),
-    wrong("validates_in_one_process_only", "no validation with workers", "validation"),
+    wrong(
+        "validates_in_one_process_only", "no validation with workers", "validation",
+        outcomes=NOT_SAME, why="a correct script that validates when its loss is low shows the same",
+    ),
     wrong(
         "goes_on_from_a_checkpoint", "goes on where the arm before it was", "steps", "rows",
         outcomes=NOT_SAME, why=_ENDED_ELSEWHERE,
@@ -226,6 +229,7 @@ RIGHT = (
         why="it may step as often in both runs",
     ),
     unknown("first_rank_probes", "rank 0 alone fits a probe afterwards", "weights", "steps"),
+    unknown("validates_when_the_loss_is_low", "validates after epochs with a low loss", "validation"),
     right("uneven_inputs", "Join: 16 and 15 batches", quick=True),
     unknown("stream", "rows without numbers", "rowsDisjoint", "rows"),
     either(

@@ -168,7 +168,6 @@ def test_every_item_of_the_list_is_looked_at() -> None:
         ("learningRate", {"did": {"optimizers": [one_optimizer(rates=[[1e-3, 1e-3, 5e-4]])]}}),
         ("learningRate", {"did": {"optimizers": [one_optimizer(rates=[[1e-3, 1e-3, 1e-3], [1e-4, 1e-4, 1e-4]])]}}),
         ("optimizers", {"did": {"optimizers": [one_optimizer(steps=2)]}}),
-        ("validation", {"validations": 1}),
     ],
 )
 def test_an_item_that_differs_is_named_alone(item: str, change: dict[str, Any]) -> None:

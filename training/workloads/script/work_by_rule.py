@@ -113,12 +113,6 @@ def _as_often(arms: Mapping[str, ArmWork]) -> bool:
     return True
 
 
-def _validation(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Compare validations; how many there are may depend on their results, but not whether there are any."""
-    counts = {arm.number(item.name) for arm in arms.values()}
-    return compare_text(item, arms) if 0.0 in counts else may_follow(item, arms)
-
-
 def may_follow(item: Item, arms: Mapping[str, ArmWork], fact: str = "") -> Known:
     """Compare text that differs between correct runs of a script that looks at its loss, or at a metric."""
     if len({arm.items[fact or item.name] for arm in arms.values()}) == 1:
@@ -143,7 +137,7 @@ BY_RULE: Mapping[str, Callable[[Item, Mapping[str, ArmWork]], Known]] = {
     "learningRate": _learning_rate,
     "hyperparameters": _hyperparameters,
     "trained": _trained,
-    "validation": _validation,
+    "validation": may_follow,
 }
 """Items whose values may depend on chance or on data in a correct script: their rule is compared as far as it is
 known."""

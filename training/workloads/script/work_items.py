@@ -148,8 +148,10 @@ ITEMS = (
         title="validations",
         torch="passes over a DataLoader without a training step",
         keras="of `fit`",
-        right="unknown if there are some in all arms, and not as many",
-        wrong="other rows in as many passes; a validation without a DataLoader",
+        right="unknown if they are not as many: a script may validate when its loss is low "
+        "(`right/validates_when_the_loss_is_low`)",
+        wrong="other rows in as many passes; a validation without a DataLoader. None in one arm is unknown "
+        "(`wrong/validates_in_one_process_only`)",
     ),
     Item(
         name="rounds",
