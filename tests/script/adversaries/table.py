@@ -230,6 +230,7 @@ RIGHT = (
     ),
     unknown("first_rank_probes", "rank 0 alone fits a probe afterwards", "weights", "steps"),
     unknown("validates_when_the_loss_is_low", "validates after epochs with a low loss", "validation"),
+    unknown("tensor_parallel", "each rank holds a part of each layer", "weights", "parameters", "rowsDisjoint"),
     right("uneven_inputs", "Join: 16 and 15 batches", quick=True),
     unknown("stream", "rows without numbers", "rowsDisjoint", "rows"),
     either(

@@ -224,6 +224,30 @@ def test_what_one_rank_trains_alone_says_nothing_of_all(digest: str, equal: bool
     assert arm(rank(0, 2, steps=6), of_all).problem
 
 
+@pytest.mark.parametrize("parameters", [(None, None), ("50 float32", "60 float32")], ids=["layers", "stages"])
+def test_ranks_that_hold_parts_of_the_weights_may_need_the_same_rows(parameters: tuple[str | None, ...]) -> None:
+    """Of each layer, or some layers each: the rows of one are those of the other, and weights are not equal. Rows that
+    are disjoint are known to be, as of weights that are sharded to save memory."""
+
+    def held(rows: range | None, batch: int) -> ArmFacts:
+        works: list[dict[str, Any]] = [
+            {"parameters": each, "inputs": entered(10 * 4 * batch), "digests": {"1": str(number)} if each else {}}
+            for number, each in enumerate(parameters)
+        ]
+        return arm(*(
+            rank(number, 2, rows=rows, batch=batch, did=work, weights=parameters[number] and str(number))
+            for number, work in enumerate(works)
+        ))  # fmt: skip
+
+    same, own = held(range(ROWS), 64), held(None, 32)
+
+    assert differs(baseline=BASELINE, native=same) == set()
+    assert {"rowsPerStep", "rows", "rowsDisjoint", "input"} == unknown(baseline=BASELINE, native=same) - unknown(
+        baseline=BASELINE, native=own
+    )
+    assert {"weights", "parameters", "trained"} == unknown(baseline=BASELINE, native=own)
+
+
 def test_ranks_that_train_on_everything() -> None:
     """No sampler: the rows of one are those of the other, and an epoch has them twice."""
     found = arm(rank(0, 2, rows=range(ROWS)), rank(1, 2, rows=range(ROWS)))

@@ -19,6 +19,7 @@ DRAWN_AGAIN = 0.02
 FOLLOW = {"steps": ("epochs", "endedEarly", "stepOfAllRows"), "rows": ("rowsPerEpoch",)}
 """Facts that are not known without an item."""
 SEVERAL = "more than one data set was trained on"
+PARTS = "ranks hold parts of the weights"
 ALONE = "some ranks train with an optimizer that others do not have"
 
 
@@ -30,7 +31,7 @@ def together(seen: Sequence[Observation]) -> ArmWork:
         known, missing = part(seen)
         items |= known
         unknown |= missing
-    not_of_all = _of_some_ranks(seen)
+    not_of_all = _not_of_all_ranks(seen, items.get("sharedRows"))
     for item in ITEMS:
         if why := lost(item.name, seen) or not_of_all.get(item.name, ""):
             unknown[item.name] = why
@@ -90,9 +91,18 @@ def first_alone(seen: Sequence[Observation]) -> tuple[int, int] | None:
     return min(functools.reduce(operator.or_, starts) - functools.reduce(operator.and_, starts), default=None)
 
 
-def _of_some_ranks(seen: Sequence[Observation]) -> dict[str, str]:
-    """Return the items that say nothing of the training of all ranks, and why."""
-    return dict.fromkeys(("steps", "rowsPerStep", "rows", "rowsDisjoint"), ALONE) if first_alone(seen) else {}
+def _not_of_all_ranks(seen: Sequence[Observation], shared_rows: str | None) -> dict[str, str]:
+    """Return the items that do not add up over ranks, and why: ranks that hold parts of a layer need the same rows."""
+    if first_alone(seen):
+        return dict.fromkeys(("steps", "rowsPerStep", "rows", "rowsDisjoint"), ALONE)
+    if len(seen) > 1 and shared_rows != "0" and _hold_parts(seen):
+        return dict.fromkeys(("rowsPerStep", "rows", "rowsDisjoint", "input"), f"{PARTS}, and may need the same rows")
+    return {}
+
+
+def _hold_parts(seen: Sequence[Observation]) -> bool:
+    parameters = {observation.work.parameters for observation in seen}
+    return seen[0].framework not in (*BOOSTERS, RLLIB) and (len(parameters) > 1 or None in parameters)
 
 
 def _apart(observation: Observation) -> str:
@@ -206,12 +216,11 @@ def _model(seen: Sequence[Observation]) -> Part:
     """Parameters, which of them were trained, and what entered the first module."""
     items, unknown = dict[str, str](), dict[str, str]()
     if seen[0].framework not in (*BOOSTERS, RLLIB):
-        parameters = {observation.work.parameters for observation in seen}
         trained = [observation.work.trained for observation in seen if observation.work.trained]
-        if len(parameters) > 1 or None in parameters or len(trained) < len(seen):
-            unknown |= dict.fromkeys(("parameters", "trained"), "ranks hold parts of the weights")
+        if _hold_parts(seen) or len(trained) < len(seen):
+            unknown |= dict.fromkeys(("parameters", "trained"), PARTS)
         else:
-            items["parameters"] = str(*parameters)
+            items["parameters"] = str(seen[0].work.parameters)
             if len({each.ever for each in trained}) == 1:
                 items |= _trained(trained[0])
             else:
@@ -333,9 +342,10 @@ def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
     if len(seen) == 1 or why:
         return (True, "") if len(seen) == 1 else (None, why)
     common_steps, alone = set.intersection(*(set(observation.work.digests) for observation in seen)), first_alone(seen)
+    parts = alone is None and len({observation.work.parameters for observation in seen}) > 1
     apart = [at for at in sorted(common_steps) if len({observation.work.digests[at] for observation in seen}) > 1]
     apart = [at for at in apart if alone is None or at < alone]
-    if apart:
+    if apart and not parts:
         joins, steps = apart[0]
         what = (
             f"gradients DIFFER between ranks after Join {joins} and"
@@ -343,8 +353,8 @@ def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
             else "weights DIFFER between ranks after"
         )
         return False, f"{what} step {steps}: gradients are not synchronised"
-    if alone:
-        return None, ALONE
+    if alone or parts:
+        return None, PARTS if parts else ALONE
     last = [observation.weights for observation in seen]
     if None in last:
         return None, next(

@@ -71,7 +71,8 @@ ITEMS = (
         "`Subset`; in every other one whether ranks had all the same; if all ranks read the same data set. That is "
         "recognised by its attributes (arrays, lists, tables, numbers), or by its own fingerprint",
         facts=("sharedRows", "sameDataSet", "drawnAgain"),
-        right="unknown if rows are drawn with replacement (`right/weighted_rows`), or have no numbers (`right/stream`)",
+        right="unknown if rows are drawn with replacement (`right/weighted_rows`), have no numbers (`right/stream`), or "
+        "are shared by ranks that hold parts of the weights (`right/tensor_parallel`)",
         wrong="rows that are shared in passes that are not checked",
     ),
     Item(
@@ -97,7 +98,7 @@ ITEMS = (
         title="parameters: how many, of which type",
         torch="of all optimizers, one model after another",
         keras="of the model",
-        right="unknown if ranks hold parts of them (`right/fsdp`)",
+        right="unknown if ranks hold parts of them (`right/fsdp`, `right/tensor_parallel`)",
         wrong="another network of as many (`beyond/other_activation`)",
     ),
     Item(
