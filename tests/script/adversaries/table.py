@@ -229,6 +229,11 @@ RIGHT = (
         why="it may step as often in both runs",
     ),
     unknown("first_rank_probes", "rank 0 alone fits a probe afterwards", "weights", "steps"),
+    either(
+        "tasks_drawn", "an optimizer of a task that is drawn each step", "optimizers", "trained",
+        why="tasks may be drawn as often in both runs",
+    ),
+    unknown("rare_task", "a second optimizer that seldom steps", "optimizers"),
     unknown("validates_when_the_loss_is_low", "validates after epochs with a low loss", "validation"),
     unknown("tensor_parallel", "each rank holds a part of each layer", "weights", "parameters", "rowsDisjoint"),
     right("uneven_inputs", "Join: 16 and 15 batches", quick=True),

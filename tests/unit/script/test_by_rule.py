@@ -124,6 +124,8 @@ def test_parameters_that_ever_had_a_gradient_are_compared(
         ("optimizers", 31, 35, None),
         ("optimizers", 32, 16, False),
         ("optimizers", 4, 2, False),
+        ("optimizers", 32, (16, False), None),
+        ("optimizers", 4, (8, False), None),
     ],
 )
 def test_what_the_script_changes_later_may_follow_a_metric(item: str, one: Any, other: Any, value: bool | None) -> None:
@@ -131,10 +133,62 @@ def test_what_the_script_changes_later_may_follow_a_metric(item: str, one: Any, 
 
     def did(what: Any) -> dict[str, Any]:
         if item == "optimizers":
-            return {"optimizers": [one_optimizer(), one_optimizer(steps=what)]}
+            steps, even = what if isinstance(what, tuple) else (what, True)
+            return {"optimizers": [one_optimizer(), one_optimizer(steps=steps, even=even)]}
         return {"optimizers": [one_optimizer(settings=what)]}
 
     assert known(item, did(one), did(other)) is value
+
+
+def of_tasks(*tasks: tuple[float, str], even: bool = False) -> dict[str, Any]:
+    """Optimizers with a rate and a setting each, in the order of their first steps."""
+    each = [one_optimizer(rates=[[rate, rate, rate]], settings=[setting], even=even) for rate, setting in tasks]
+    return {"optimizers": each}
+
+
+ONE, TWO, THREE = (0.1, "m=0.9"), (0.2, "m=0.9"), (0.1, "m=0.5")
+OF_OPTIMIZERS = {"optimizers", "learningRate", "hyperparameters"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "unknowns", "wrong"),
+    [
+        (of_tasks(ONE, TWO), of_tasks(ONE, TWO), set(), set()),
+        (of_tasks(ONE, TWO), of_tasks(TWO, ONE), OF_OPTIMIZERS, set()),
+        (of_tasks(ONE, THREE, even=True), of_tasks(THREE, ONE, even=True), OF_OPTIMIZERS, set()),
+        (of_tasks(ONE, TWO), of_tasks(ONE, ONE), set(), {"learningRate"}),
+        (of_tasks(ONE, TWO), of_tasks(ONE), OF_OPTIMIZERS, set()),
+        (of_tasks(ONE, TWO, even=True), of_tasks(ONE, even=True), set(), OF_OPTIMIZERS),
+    ],
+    ids=["equal", "another order", "or of settings", "another rate", "one never stepped", "one is not there"],
+)
+def test_which_optimizer_steps_first_may_be_drawn(
+    one: dict[str, Any], other: dict[str, Any], unknowns: set[str], wrong: set[str]
+) -> None:
+    """And that one steps at all: what differs otherwise is known to differ."""
+    found = {"baseline": alone(one), "native": native(did=other)}
+
+    assert (unknowns, wrong) == (unknown(**found), differs(**found))
+
+
+@pytest.mark.parametrize(("even", "value"), [(False, None), (True, False)])
+def test_parameters_of_an_optimizer_that_seldom_steps_may_be_missing(even: bool, value: bool | None) -> None:
+    """They are counted when it first steps."""
+    one = of_tasks(ONE, TWO, even=even) | {"parameters": "200 float32"}
+
+    assert items(baseline=alone(one), native=native(did=of_tasks(ONE, even=even)))["parameters"][0] is value
+
+
+def test_steps_of_an_optimizer_are_even_where_as_many_others_lie_between() -> None:
+    """But for one; of fewer than three nothing is known."""
+
+    def even(*counted: int) -> bool:
+        optimizer = observed.Optimizer()
+        for each in counted:
+            optimizer.step([0.1], each)
+        return bool(optimizer.to_dict()["even"])
+
+    assert [True, True, False, False] == [even(0, 1, 2), even(1, 3, 6), even(1, 3, 7), even(1, 3)]
 
 
 def test_validations_may_follow_a_metric() -> None:

@@ -248,7 +248,13 @@ def other(**work: Any) -> Seen:
             other(
                 optimizers=(
                     Optimizer(
-                        steps=STEPS, most_between=1, first=0, rounds=STEPS, rates=((2e-3, 2e-3, 1e-3),), settings=()
+                        steps=STEPS,
+                        most_between=1,
+                        first=0,
+                        rounds=STEPS,
+                        even=True,
+                        rates=((2e-3, 2e-3, 1e-3),),
+                        settings=(),
                     ),
                 )
             ),

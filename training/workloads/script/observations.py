@@ -52,6 +52,8 @@ class Optimizer:
     """Steps that counted before its first."""
     rounds: int
     """Steps that count, from its first to its last."""
+    even: bool
+    """True if as many steps that count lay between any two of its own, but for one."""
     rates: tuple[tuple[float, ...], ...]
     """First, highest and mean learning rate of each of its groups; then, if known, the share of the steps at which the
     rates have their centre, and the root of their mean square."""
@@ -474,6 +476,7 @@ def _work(data: dict[str, Any]) -> RankWork:
                 most_between=optimizer["mostBetween"],
                 first=optimizer["first"],
                 rounds=optimizer["rounds"],
+                even=optimizer["even"],
                 rates=tuple(map(tuple, optimizer["rates"])),
                 settings=tuple(optimizer["settings"]),
             )

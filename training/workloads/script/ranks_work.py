@@ -7,7 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from training.workloads.script.observations import BOOSTERS, RLLIB, MarkedPass, Observation, Trained
+from training.workloads.script.observations import BOOSTERS, RLLIB, MarkedPass, Observation, Optimizer, Trained
 from training.workloads.script.work_items import EQUAL, ITEMS, ArmWork
 
 APART = 1.0
@@ -70,8 +70,20 @@ def _steps(seen: Sequence[Observation]) -> Part:
         return items, {}
     if why := _apart(first):
         return items, {"optimizers": why}
-    items["optimizers"] = _and_so_on(" + ", (str(observation.steps) for observation in first.work.optimizers))
+    items["optimizers"] = _and_so_on(" + ", (str(each.steps) for each in _in_order(first)))
+    if any(not each.even for each in first.work.optimizers):
+        items["optimizersUneven"] = "yes"
+    items["optimizersOrder"] = _and_so_on(" | ", (str(_at_first(each)) for each in first.work.optimizers))
     return items, {}
+
+
+def _in_order(observation: Observation) -> list[Optimizer]:
+    """Return the optimizers in an order in which it does not matter which of them happened to step first."""
+    return sorted(observation.work.optimizers, key=_at_first)
+
+
+def _at_first(optimizer: Optimizer) -> tuple[list[float], tuple[str, ...]]:
+    return [rates[0] for rates in optimizer.rates], optimizer.settings[:1]
 
 
 def are_uneven(seen: Sequence[Observation]) -> bool:
@@ -278,12 +290,11 @@ def _learning(seen: Sequence[Observation]) -> Part:
     items |= _rules(seen) if items else {}
     if seen[0].framework == "torch":
         items["hyperparameters"] = _each_once(
-            _and_so_on(" | ", (", then ".join(each.settings) for each in observation.work.optimizers))
+            _and_so_on(" | ", (", then ".join(each.settings) for each in _in_order(observation)))
             for observation in seen
         )
         items["firstSettings"] = _each_once(
-            _and_so_on(" | ", ("".join(each.settings[:1]) for each in observation.work.optimizers))
-            for observation in seen
+            _and_so_on(" | ", ("".join(each.settings[:1]) for each in _in_order(observation))) for observation in seen
         )
     if seen[0].framework not in (*BOOSTERS, RLLIB):
         items["validation"] = str(max(observation.validations for observation in seen))
@@ -291,7 +302,7 @@ def _learning(seen: Sequence[Observation]) -> Part:
 
 
 def _rates(observation: Observation) -> str:
-    groups = [rate for each in observation.work.optimizers for rate in each.rates]
+    groups = [rate for each in _in_order(observation) for rate in each.rates]
     return _and_so_on(", ", (_course(*of_group) for of_group in groups))
 
 
@@ -306,7 +317,7 @@ def _course(_: float, highest: float, mean: float, centre: float | None = None, 
 def _rules(seen: Sequence[Observation]) -> dict[str, str]:
     """Return the first, highest and mean rates of every group, and what set them: schedules that follow a metric, or
     steps alone, nothing at all, or what is not known."""
-    of_ranks = [[rates for each in observation.work.optimizers for rates in each.rates] for observation in seen]
+    of_ranks = [[rates for each in _in_order(observation) for rates in each.rates] for observation in seen]
     items = {
         name: _each_once(_and_so_on(", ", (f"{rates[place]:.6g}" for rates in groups)) for groups in of_ranks)
         for place, name in enumerate(("firstRates", "highestRates", "meanRates"))

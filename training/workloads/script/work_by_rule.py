@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from training.workloads.script.work_items import ArmWork, Item, Known
 
+Rule = Callable[[Item, Mapping[str, ArmWork]], Known]
+
 BY_CHANCE = ": by chance, by a metric, or by the number of workers"
 HOW_OFTEN = ("trainedShare", "trainedShareError", "trainedAtTimes")
 SAME_PHASE = 0.02
@@ -36,12 +38,40 @@ def differ(item: Item, arms: Mapping[str, ArmWork], fact: str = "", because: str
 
 
 def _optimizers(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Compare the steps of every optimizer; that another one than the first steps may depend on its loss."""
+    """Compare the steps of every optimizer; that another one than the first steps may depend on its loss, unless as
+    many others lie between any two."""
     counts = [_numbers(arm.items[item.name]) for arm in arms.values()]
+    if _step_by_chance(arms):
+        return may_follow(item, arms)
     as_many = len({len(each) for each in counts}) == 1
     if not as_many or any(times_ranks(arms, each) for each in zip(*counts, strict=True)):
         return compare_text(item, arms)
     return may_follow(item, arms)
+
+
+def _step_by_chance(arms: Mapping[str, ArmWork]) -> bool:
+    return any("optimizersUneven" in arm.items for arm in arms.values())
+
+
+def _same(arms: Mapping[str, ArmWork], *facts: str) -> bool:
+    return all(len({arm.items.get(fact) for arm in arms.values()}) == 1 for fact in facts)
+
+
+def _of_each_optimizer(rule: Rule, *, in_order: bool = True) -> Rule:
+    """Return a rule that compares what every optimizer has: one may never step in an arm by chance, and if others step
+    first in it, nobody knows which is which. `in_order`: that matters."""
+
+    def compare_each(item: Item, arms: Mapping[str, ArmWork]) -> Known:
+        counts = {len(_numbers(arm.items.get("optimizers", ""))) for arm in arms.values()}
+        if len(counts) > 1 and _step_by_chance(arms):
+            return may_follow(item, arms)
+        known = rule(item, arms)
+        reordered = not _same(arms, "optimizersOrder") and _same(arms, "firstRates", "firstSettings")
+        if known[0] and in_order and reordered:
+            return None, f"{item.title}: equal, but optimizers step for the first time in another order"
+        return known
+
+    return compare_each
 
 
 def _learning_rate(item: Item, arms: Mapping[str, ArmWork]) -> Known:
@@ -49,10 +79,9 @@ def _learning_rate(item: Item, arms: Mapping[str, ArmWork]) -> Known:
     and where the script sets them nobody knows the rule."""
     fixed = {arm.items.get("ratesFollow", "") for arm in arms.values()}
     rules = {arm.items.get("rateRules") for arm in arms.values()}
-    same = [len({arm.items.get(name) for arm in arms.values()}) == 1 for name in ("firstRates", "highestRates")]
-    if not same[0] or fixed == {"steps"} or _scaled(arms) or (fixed == {"metric"} and len(rules) > 1):
+    if not _same(arms, "firstRates") or fixed == {"steps"} or _scaled(arms) or (fixed == {"metric"} and len(rules) > 1):
         return compare_text(item, arms)
-    if fixed == {"metric"} and all(same):
+    if fixed == {"metric"} and _same(arms, "highestRates"):
         return True, f"{item.title}: equal at first, and then by the same {' and '.join(map(str, rules))}"
     return may_follow(item, arms)
 
@@ -76,8 +105,7 @@ def _numbers(text: str) -> list[float]:
 
 def _hyperparameters(item: Item, arms: Mapping[str, ArmWork]) -> Known:
     """Compare settings; those that the script changes later may follow a metric."""
-    same_first = len({arm.items.get("firstSettings") for arm in arms.values()}) == 1
-    return may_follow(item, arms) if same_first else compare_text(item, arms)
+    return may_follow(item, arms) if _same(arms, "firstSettings") else compare_text(item, arms)
 
 
 def _trained(item: Item, arms: Mapping[str, ArmWork]) -> Known:
@@ -132,10 +160,11 @@ def times_ranks(arms: Mapping[str, ArmWork], numbers: Sequence[float]) -> bool:
     )
 
 
-BY_RULE: Mapping[str, Callable[[Item, Mapping[str, ArmWork]], Known]] = {
-    "optimizers": _optimizers,
-    "learningRate": _learning_rate,
-    "hyperparameters": _hyperparameters,
+BY_RULE: Mapping[str, Rule] = {
+    "optimizers": _of_each_optimizer(_optimizers),
+    "parameters": _of_each_optimizer(compare_text, in_order=False),
+    "learningRate": _of_each_optimizer(_learning_rate),
+    "hyperparameters": _of_each_optimizer(_hyperparameters),
     "trained": _trained,
     "validation": may_follow,
 }

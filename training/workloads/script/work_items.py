@@ -44,8 +44,10 @@ ITEMS = (
         name="optimizers",
         title="steps of every optimizer",
         torch="of each; unknown if one steps while none of its steps counts",
-        right="unknown if one steps by a loss (`right/critic_when_it_is_weak`)",
-        wrong="weights that change without an optimizer",
+        right="unknown if one steps by a loss (`right/critic_when_it_is_weak`) or by chance (`right/rare_task`), and "
+        "if chance decides which one steps first: so are their rates and settings then (`right/tasks_drawn`)",
+        wrong="weights that change without an optimizer. Other numbers of steps are unknown, not different, if not as "
+        "many others lie between any two",
     ),
     Item(
         name="rowsPerStep",
@@ -71,8 +73,8 @@ ITEMS = (
         "`Subset`; in every other one whether ranks had all the same; if all ranks read the same data set. That is "
         "recognised by its attributes (arrays, lists, tables, numbers), or by its own fingerprint",
         facts=("sharedRows", "sameDataSet", "drawnAgain"),
-        right="unknown if rows are drawn with replacement (`right/weighted_rows`), have no numbers (`right/stream`), or "
-        "are shared by ranks that hold parts of the weights (`right/tensor_parallel`)",
+        right="unknown if rows are drawn with replacement (`right/weighted_rows`), have no numbers (`right/stream`), "
+        "or are shared by ranks that hold parts of the weights (`right/tensor_parallel`)",
         wrong="rows that are shared in passes that are not checked",
     ),
     Item(

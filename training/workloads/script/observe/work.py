@@ -13,6 +13,8 @@ FIXED_SIZES = 2
 """Number of batch sizes that may occur: batches are all alike but the last of an epoch."""
 MOST_KINDS = 64
 """Values that are told apart."""
+LEAST_EVEN = 3
+"""Steps of an optimizer that show how many others lie between them."""
 MOST_OPTIMIZERS = 1024
 """Optimizers that are told apart: a script may make one for each parameter, or for each step."""
 
@@ -119,13 +121,19 @@ class Optimizer:
         """Whether its steps were those that count."""
         self._first = self._last = -1
         """Steps that counted before its first and its last."""
+        self._gaps = math.inf, 0.0
+        """The fewest and the most steps that counted from one of its steps to the next."""
 
     def step(self, rates: list[float], counted: int) -> None:
         """Count a step with these rates of its groups, after so many steps that count."""
         self.steps += 1
         self.between = self.between + 1 if counted == self._last else 1
         self.most_between = max(self.most_between, self.between)
-        self._first, self._last = counted if self._first < 0 else self._first, counted
+        if self._first < 0:
+            self._first = counted
+        else:
+            self._gaps = min(self._gaps[0], counted - self._last), max(self._gaps[1], counted - self._last)
+        self._last = counted
         for number, rate in enumerate(rates):
             if number == len(self.rates):  # a group that was added
                 self.rates.append([rate, rate, 0.0, 0.0, 0.0])
@@ -143,6 +151,7 @@ class Optimizer:
             "mostBetween": self.most_between,
             "first": self._first,
             "rounds": self._last - self._first + 1,
+            "even": self.steps >= LEAST_EVEN and self._gaps[1] - self._gaps[0] <= 1,
             "rates": [self._course(*of_group) for of_group in self.rates],
         }
 
