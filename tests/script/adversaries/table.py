@@ -199,6 +199,10 @@ RIGHT = (
         "first_rank_watches", "rank 0 alone has another batch, as in training", "rowsDisjoint",
         why="that batch was no part of a step, and nothing that is observed says so",
     ),
+    unknown(
+        "temperature_on_rank0", "rank 0 alone fits a temperature after the training", "parameters", "weights",
+        "learningRate", "hyperparameters",
+    ),
     right("looks_at_a_batch_first", "a batch is looked at first", quick=True),
     unknown("data_set_each_epoch", "each epoch has a data set of its own", "rows"),
     right("drops_the_last_batch", "drop_last, 1,000 rows"),

@@ -16,13 +16,13 @@ from training.workloads.script.observe import torch_probe
 from training.workloads.script.observe.torch_probe import GO
 
 
-def agreed(folder: Path, *ranks: tuple[float, int], world: int = 0) -> list[str]:
-    """What each rank finds that comes after so many seconds with so many steps."""
+def agreed(folder: Path, *ranks: tuple[float, int], world: int = 0, exchanged: tuple[int, ...] = ()) -> list[str]:
+    """What each rank finds that comes after so many seconds with so many steps, with so many bytes to exchange."""
 
     def come(rank: int) -> str:
         later, steps = ranks[rank]
         time.sleep(later)
-        return torch_probe._agreed(folder, rank, world or len(ranks), steps)
+        return torch_probe._agreed(folder, rank, world or len(ranks), steps, exchanged[rank] if exchanged else 2440)
 
     with ThreadPoolExecutor(len(ranks)) as pool:
         return list(pool.map(come, range(len(ranks))))
@@ -41,6 +41,14 @@ def test_ranks_that_made_other_steps_do_not(wording: Wording, tmp_path: Path) ->
     wording("comparison", first)
 
 
+def test_ranks_with_other_gradients_do_not(wording: Wording, tmp_path: Path) -> None:
+    """All-reduces of different sizes would end the ranks: one has an optimizer of its own after the training."""
+    first, second = agreed(tmp_path, (0.0, 20), (0.1, 20), exchanged=(2444, 2440))
+    assert first == second
+    assert GO != first
+    wording("comparison", first)
+
+
 def test_nobody_waits_for_a_rank_that_does_not_come(
     wording: Wording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,7 +56,7 @@ def test_nobody_waits_for_a_rank_that_does_not_come(
     monkeypatch.setattr(torch_probe, "WAIT_SECONDS", 0.3)
     first = agreed(tmp_path, (0.0, 20), (0.1, 20), world=3)
     monkeypatch.setattr(torch_probe, "POLL_SECONDS", "it would wait")
-    late = torch_probe._agreed(tmp_path, 2, 3, 20)
+    late = torch_probe._agreed(tmp_path, 2, 3, 20, 2440)
 
     (why,) = {*first, late}
     assert "rank 2" in why

@@ -1,8 +1,9 @@
 """An all-reduce over the ranks of a PyTorch script, timed after its last step: what a projection of more workers needs.
 
-It is made where every rank has come to its end after as many steps, and has said so by a file: a rank that never came
-would be waited for, and one that still trains would take the probe for its own exchange. The first to find that out
-decides for all. The probe has a process group of its own, over the same ranks, whose operations have a deadline:
+It is made where every rank has come to its end after as many steps with gradients of as many bytes, and has said so by
+a file: a rank that never came would be waited for, one that still trains would take the probe for its own exchange, and
+buffers of different sizes end the ranks (one may have an optimizer of its own). The first to find that out decides for
+all. The probe has a process group of its own, over the same ranks, whose operations have a deadline:
 nothing that the script has is touched.
 """
 
@@ -55,7 +56,7 @@ def probe(gradient_bytes: Callable[[], int | None]) -> None:
         return
     try:
         ranks = distributed.get_rank(), distributed.get_world_size()
-        decision = _agreed(Path(os.environ[state.FOLDER]), *ranks, len(now.step_ends))
+        decision = _agreed(Path(os.environ[state.FOLDER]), *ranks, len(now.step_ends), exchanged)
         if decision == GO:
             now.all_reduce = _measure(distributed, exchanged)
         else:
@@ -78,17 +79,18 @@ def _refusal(distributed: Any, exchanged: int | None) -> str:
     return "" if exchanged else "the size of the gradients is not known: the weights are sharded over the ranks"
 
 
-def _agreed(folder: Path, rank: int, world: int, steps_made: int) -> str:
-    """GO where every rank is here after as many steps, else why not. What was decided first holds for every rank."""
-    files.write(folder / f"probe-{rank}", str(steps_made))
+def _agreed(folder: Path, rank: int, world: int, steps_made: int, exchanged: int) -> str:
+    """GO where every rank is here after as many steps with as many bytes to exchange, else why not. What was decided
+    first holds for every rank."""
+    files.write(folder / f"probe-{rank}", f"{steps_made} steps with gradients of {exchanged:,} bytes")
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
-        steps = [files.read(folder / f"probe-{other}") for other in range(world)]
-        if None not in steps:
-            same = len(set(steps)) == 1
-            return _decided(folder, rank, GO if same else f"ranks ended after {' and '.join(map(str, steps))} steps")
+        ends = [files.read(folder / f"probe-{other}") for other in range(world)]
+        if None not in ends:
+            same = len(set(ends)) == 1
+            return _decided(folder, rank, GO if same else f"ranks ended after {' and '.join(map(str, ends))}")
         if time.monotonic() > deadline:
-            late = f"rank {steps.index(None)} did not end within {WAIT_SECONDS:.0f} s of another"
+            late = f"rank {ends.index(None)} did not end within {WAIT_SECONDS:.0f} s of another"
             return _decided(folder, rank, late)
         if decision := files.read(folder / "probe-decision"):
             return decision
