@@ -48,6 +48,7 @@ WRONG = (
         outcomes=NOT_SAME, why=_BY_HAND,
     ),
     wrong("momentum_by_world", "no momentum with workers", "hyperparameters"),
+    wrong("rate_decay_by_world", "Adagrad's own decay of its rate", "hyperparameters"),
     wrong("no_ddp", "no gradient is exchanged", "weights"),
     wrong("synchronised_at_the_end", "weights are sent after the last step", "weights", quick=True),
     wrong("averaged_each_epoch", "weights are averaged at an epoch's end", "weights"),
@@ -220,6 +221,7 @@ RIGHT = (
     right("drops_layers", "LayerDrop", quick=True),
     right("experts_by_rows", "a mixture of experts"),
     right("estimates_its_steps", "an optimizer that estimates its step"),
+    right("named_parameters", "parameters with names, which have a prefix with workers"),
     unknown("momentum_by_the_gradients", "momentum that follows gradients", "hyperparameters"),
     unknown("stops_amid_an_epoch", "ends by the loss of a step", "steps"),
     either(

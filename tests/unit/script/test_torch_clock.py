@@ -81,6 +81,7 @@ def optimizer(*weights: Any) -> Any:
 def step(*optimizers: Any) -> None:
     """Step with each."""
     for each in optimizers:
+        torch_steps._before_step(each)
         torch_steps._after_step(each)
 
 
@@ -268,6 +269,26 @@ def test_more_optimizers_than_are_told_apart_are_counted(training: Training) -> 
 
     assert MOST_OPTIMIZERS + 5 == counted()
     assert (MOST_OPTIMIZERS, 5) == (len(told["optimizers"]), told["moreOptimizers"])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("lr_decay", 0.5, ["lr_decay=0.5"]),
+        ("lr", 0.5, [""]),
+        ("initial_lr", 0.5, [""]),
+        ("param_names", ["module.weight"], [""]),
+        ("betas", (0.9, 0.99), ["betas=(0.9, 0.99)"]),
+        ("fused", True, [""]),
+    ],
+)
+def test_settings_are_what_else_decides_a_step(training: Training, key: str, value: Any, told: list[str]) -> None:
+    """A rate is compared by itself; names have a prefix in a wrapped model."""
+    made = optimizer()
+    made.param_groups[0][key] = value
+    training.epoch(made)
+
+    assert told == state.current().work.optimizers[0].settings.to_list()
 
 
 def parameters(sizes: Iterable[tuple[int, bool]]) -> list[str]:

@@ -17,8 +17,10 @@ from .gpu_use import GpuUse
 from .step_parts import OPTIMIZER
 from .work import Optimizer, is_looked_at
 
-NOT_COMPARED = ("params", "lr", "foreach", "fused", "capturable", "differentiable")
-"""Keys of a group of parameters that are compared by themselves, or say how and not what is computed."""
+RATES = ("lr", "initial_lr", "max_lr", "min_lr", "swa_lr")
+"""Keys of a group of parameters that are compared as its learning rate, or are what a schedule makes it of."""
+NOT_COMPARED = (*RATES, "params", "param_names", "foreach", "fused", "capturable", "differentiable")
+"""Keys that are compared by themselves, or say how and not what is computed; names have a prefix in a wrapped model."""
 FIRST_STEPS = 16
 """Steps after each of which the settings are looked at."""
 _inside = threading.local()
@@ -217,4 +219,4 @@ def _settings(optimizer: Any) -> dict[str, str]:
 
 
 def _is_setting(key: str, value: Any) -> bool:
-    return key not in NOT_COMPARED and "lr" not in key and isinstance(value, (int, float, tuple, list))
+    return key not in NOT_COMPARED and isinstance(value, (int, float, tuple, list))
