@@ -47,8 +47,20 @@ WRONG = (
         "weight_decay_later", "no weight decay after the first epoch", "hyperparameters",
         outcomes=NOT_SAME, why=_BY_HAND,
     ),
+    wrong(
+        "weight_decay_in_the_end", "no weight decay in the last three of seven epochs", "hyperparameters",
+        outcomes=NOT_SAME, why=_BY_HAND, quick=True,
+    ),
     wrong("momentum_by_world", "no momentum with workers", "hyperparameters"),
     wrong("rate_decay_by_world", "Adagrad's own decay of its rate", "hyperparameters"),
+    wrong(
+        "settings_by_a_closure", "weight decay and momentum that a closure sets by world", "hyperparameters",
+        outcomes=NOT_SAME, why=_BY_HAND, quick=True,
+    ),
+    wrong(
+        "settings_before_each_step", "weight decay that a hook before each step sets by world", "hyperparameters",
+        outcomes=NOT_SAME, why=_BY_HAND,
+    ),
     wrong("no_ddp", "no gradient is exchanged", "weights"),
     wrong("synchronised_at_the_end", "weights are sent after the last step", "weights", quick=True),
     wrong("averaged_each_epoch", "weights are averaged at an epoch's end", "weights"),
@@ -222,6 +234,7 @@ RIGHT = (
     right("experts_by_rows", "a mixture of experts"),
     right("estimates_its_steps", "an optimizer that estimates its step"),
     right("named_parameters", "parameters with names, which have a prefix with workers"),
+    right("settings_by_a_closure", "weight decay that a closure sets by the step"),
     unknown("momentum_by_the_gradients", "momentum that follows gradients", "hyperparameters"),
     unknown("stops_amid_an_epoch", "ends by the loss of a step", "steps"),
     either(

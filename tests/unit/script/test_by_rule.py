@@ -310,13 +310,47 @@ def test_parameters_that_are_gone_had_a_first_phase() -> None:
     assert 0.5 == recorded["phaseShare"]
 
 
+def settings_of(*steps: tuple[dict[str, Any], dict[str, Any]], own: bool = True) -> list[str]:
+    """Return what is told of settings before and after each step."""
+    settings = Settings()
+    for number, (before, after) in enumerate(steps, 1):
+        settings.step(number, [before], [after], own=own)
+    return settings.to_list()
+
+
 def test_a_setting_that_a_step_changes_is_the_optimizers() -> None:
     """What stands there is its first value; what the script changes between two steps is its own."""
-    settings = Settings()
-    settings.step({"d": "1", "m": "0.9"}, {"d": "2", "m": "0.9"}, kept=True)
-    settings.step({"d": "2", "m": "0.5"}, {"d": "3", "m": "0.5"}, kept=True)
+    told = settings_of(({"d": 1, "m": 0.9}, {"d": 2, "m": 0.9}), ({"d": 2, "m": 0.5}, {"d": 3, "m": 0.5}))
 
-    assert ["d=1 m=0.9", "d=1 m=0.5"] == settings.to_list()
+    assert ["d=1 m=0.9", "m=0.5 (step 2)"] == told
+
+
+def test_a_setting_that_a_closure_changes_is_the_scripts() -> None:
+    """What there was before the first step is the first all the same."""
+    assert ["m=0.9", "m=0.5 (step 1)"] == settings_of(({"m": 0.9}, {"m": 0.5}), own=False)
+
+
+def test_every_change_of_a_setting_counts() -> None:
+    """After whichever step it is, and also of those that are not told one by one."""
+
+    def constant(value: float, steps: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        return [({"m": value}, {"m": value})] * steps
+
+    assert ["m=0.9", "m=0.5 (step 66)"] == settings_of(*constant(0.9, 65), *constant(0.5, 3))
+    steps = [each for number in range(20) for each in constant(number, 2)]
+    one, other = settings_of(*steps, *constant(7, 1)), settings_of(*steps, *constant(8, 1))
+    assert one[:-1] == other[:-1]
+    assert one[-1] != other[-1]
+
+
+def test_settings_of_several_groups_have_their_numbers() -> None:
+    """A group that is added has settings from then on."""
+    settings = Settings()
+    settings.step(1, [{"m": 1}], [{"m": 1}], own=False)
+    settings.step(2, [{"m": 1}, {}], [{"m": 1}, {}], own=False)
+
+    first, added = settings.to_list()
+    assert ("m=1", ["1:m=1", "m=None"]) == (first, added.split()[:2])
 
 
 @pytest.mark.parametrize(

@@ -291,6 +291,41 @@ def test_settings_are_what_else_decides_a_step(training: Training, key: str, val
     assert told == state.current().work.optimizers[0].settings.to_list()
 
 
+class Estimating(Thing):
+    """An optimizer that is none of PyTorch's."""
+
+
+class Sgd(Thing):
+    """One of PyTorch's."""
+
+
+Sgd.__module__ = "torch.optim.sgd"
+
+
+@pytest.mark.parametrize(
+    ("kind", "hooks", "given", "told"),
+    [
+        (Estimating, {}, [], ["d=1"]),
+        (Estimating, {}, [None], ["d=1"]),
+        (Estimating, {}, [len], ["d=1", "d=2 (step 1)"]),
+        (Estimating, {1: len}, [], ["d=1", "d=2 (step 1)"]),
+        (Sgd, {}, [], ["d=1", "d=2 (step 1)"]),
+    ],
+    ids=["the optimizer", "no closure", "a closure", "a hook", "PyTorch's"],
+)
+def test_what_changes_in_a_step_is_the_optimizers_if_nothing_else_runs_in_it(
+    training: Training, kind: Any, hooks: Any, given: list[Any], told: list[str]
+) -> None:
+    """A closure and a hook are the script's; PyTorch's optimizers change no setting."""
+    made = kind(param_groups=[{"params": [weight()], "lr": 0.1, "d": 1}], _optimizer_step_pre_hooks=hooks)
+    training.read("a")
+    torch_steps._before_step(made, (made, *given), {})
+    made.param_groups[0]["d"] = 2
+    torch_steps._after_step(made)
+
+    assert told == state.current().work.optimizers[0].settings.to_list()
+
+
 def parameters(sizes: Iterable[tuple[int, bool]]) -> list[str]:
     """What is told of those of a run, each with whether another optimizer took the clock before it."""
     work = state.State().work

@@ -140,11 +140,12 @@ ITEMS = (
     Item(
         name="hyperparameters",
         title="what else decides a step",
-        torch="numbers of every parameter group, such as momentum and weight decay, after its steps 1, 2, 4, 8, …",
+        torch="numbers of every parameter group, such as momentum and weight decay, at first and at each change",
         right="equal if only the optimizer changes them, in its steps, from the same values "
-        "(`right/estimates_its_steps`); unknown if the script changes them later "
-        "(`right/momentum_by_the_gradients`)",
-        wrong="what an optimizer makes of the same values (`beyond/estimates_otherwise`)",
+        "(`right/estimates_its_steps`); unknown if the script changes them by a metric "
+        "(`right/momentum_by_the_gradients`), or an optimizer does in steps in which a closure or a hook runs, too",
+        wrong="what an optimizer makes of the same values (`beyond/estimates_otherwise`); settings that are no "
+        "numbers. What the script changes later by its workers is unknown (`wrong/settings_by_a_closure`)",
     ),
     Item(
         name="validation",

@@ -9,23 +9,24 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from . import guard, state, torch_clock, torch_inputs, torch_probe, torch_schedules, torch_weights
 from .gpu_use import GpuUse
 from .step_parts import OPTIMIZER
-from .work import Optimizer, is_looked_at
+from .work import Groups, Optimizer, is_looked_at
 
 RATES = ("lr", "initial_lr", "max_lr", "min_lr", "swa_lr")
 """Keys of a group of parameters that are compared as its learning rate, or are what a schedule makes it of."""
-NOT_COMPARED = (*RATES, "params", "param_names", "foreach", "fused", "capturable", "differentiable")
+NUMBERS = {bool, int, float}
+NOTHING: Mapping[str, Any] = {}
+NOT_COMPARED = {*RATES, "params", "param_names", "foreach", "fused", "capturable", "differentiable"}
 """Keys that are compared by themselves, or say how and not what is computed; names have a prefix in a wrapped model."""
-FIRST_STEPS = 16
-"""Steps after each of which the settings are looked at."""
 _inside = threading.local()
-_before: dict[int, dict[str, str]] = {}
-"""Settings of an optimizer before a step in progress, by its id."""
+_before: dict[int, tuple[Groups, bool]] = {}
+"""Settings of an optimizer before a step in progress, and whether it alone may change them in it, by its id."""
 
 
 @guard.guarded("PyTorch's optimizers can't be observed")
@@ -60,12 +61,12 @@ def _make(_: Any, optimizer: Any, *__: Any, **___: Any) -> Iterator[None]:
 
 
 @guard.guarded("the start of a step could not be observed", guard.PARTS)
-def _before_step(optimizer: Any, *_: Any) -> None:
+def _before_step(optimizer: Any, args: Sequence[Any] = (), more: Mapping[str, Any] = NOTHING) -> None:
     state.current().parts.claim()
     steps, parts = _steps_in_progress(), state.current().parts_here()
     if not steps:
         with state.current().hook():
-            _look_before(optimizer)
+            _look_before(optimizer, [*args, *more.values()])
     if id(optimizer) in steps:  # it failed before
         del steps[steps.index(id(optimizer)) :]
     elif not steps and parts is not None:
@@ -74,11 +75,22 @@ def _before_step(optimizer: Any, *_: Any) -> None:
 
 
 @guard.guarded("an optimizer's settings could not be observed", "hyperparameters")
-def _look_before(optimizer: Any) -> None:
-    """Keep the settings before a step that is looked at: the optimizer itself may change some of them."""
-    number = state.current().work.steps_of(optimizer) + 1
-    if number <= FIRST_STEPS or is_looked_at(number):
-        _before[id(optimizer)] = _settings(optimizer)
+def _look_before(optimizer: Any, arguments: Sequence[Any]) -> None:
+    """Keep the settings before a step with these arguments: the optimizer itself may change some of them."""
+    _before[id(optimizer)] = _settings(optimizer), _steps_alone(optimizer, arguments)
+
+
+def _steps_alone(optimizer: Any, arguments: Sequence[Any]) -> bool:
+    """Return whether what changes settings within a step is the optimizer: neither a closure nor another hook runs in
+    it, and it is none of PyTorch's, which change none."""
+    if type(optimizer).__module__.startswith("torch.optim") or any(map(callable, arguments)):
+        return False
+    of_all = vars(sys.modules.get("torch.optim.optimizer", state))
+    return not any(
+        len(of_all.get(f"_global_optimizer_{when}_hooks", ())) > 1
+        or getattr(optimizer, f"_optimizer_step_{when}_hooks", ())
+        for when in ("pre", "post")
+    )
 
 
 def _is_inside(optimizer: Any) -> bool:
@@ -157,9 +169,9 @@ def _see(now: state.State, optimizer: Any) -> Optimizer:
     seen.step(rates, len(now.step_ends))
     torch_schedules.see(seen, rates)
     now.work.varies = now.work.varies or type(optimizer).__name__ == "LBFGS"
-    before = _before.pop(id(optimizer), None)
-    if before is not None:
-        seen.settings.step(before, _settings(optimizer), kept=is_looked_at(seen.steps))
+    after = _settings(optimizer)
+    before, own = _before.pop(id(optimizer), (after, False))
+    seen.settings.step(seen.steps, before, after, own=own)
     return seen
 
 
@@ -207,16 +219,16 @@ def _begin(now: state.State) -> None:
         now.world = 1  # whatever the variables say: nobody joined
 
 
-def _settings(optimizer: Any) -> dict[str, str]:
-    """Numbers of each group, but learning rates: what else decides a step."""
-    groups = optimizer.param_groups
-    return {
-        f"{key}" if len(groups) == 1 else f"{number}:{key}": str(value)
-        for number, group in enumerate(groups, 1)
-        for key, value in sorted(group.items())
-        if _is_setting(key, value)
-    }
+def _settings(optimizer: Any) -> Groups:
+    """Return the numbers of each group, but learning rates: what else decides a step."""
+    return [
+        {key: tuple(value) if type(value) is list else value for key, value in group.items() if _is_setting(key, value)}
+        for group in optimizer.param_groups
+    ]
 
 
 def _is_setting(key: str, value: Any) -> bool:
-    return key not in NOT_COMPARED and isinstance(value, (int, float, tuple, list))
+    if key in NOT_COMPARED:
+        return False
+    several = value if type(value) in (tuple, list) else (value,)
+    return NUMBERS.issuperset(map(type, several)) or all(isinstance(each, Real) for each in several)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,8 @@ MOST_KINDS = 64
 """Values that are told apart."""
 LEAST_EVEN = 3
 """Steps of an optimizer that show how many others lie between them."""
+MOST_CHANGES = 8
+"""Changes of settings that are told one by one."""
 MOST_OPTIMIZERS = 1024
 """Optimizers that are told apart: a script may make one for each parameter, or for each step."""
 
@@ -53,32 +56,59 @@ class Course:
             self.values.append(str(value))
 
 
-class Settings:
-    """The settings of an optimizer that decide a step, after steps that are looked at.
+Groups = list[dict[str, Any]]
+"""Settings of each group of parameters, by their names."""
 
-    One that a step itself changes, as an estimate that the optimizer makes of its gradients, is no setting of the
+
+class Settings:
+    """The settings of an optimizer that decide a step: what they are at first, and each change.
+
+    One that the optimizer itself changes in a step, as an estimate that it makes of its gradients, is no setting of the
     script's: it stands there as it was at first.
     """
 
     def __init__(self) -> None:
-        self._first: dict[str, str] = {}
+        self._last: Groups | None = None
+        self._shown: dict[str, Any] = {}
         self._own: set[str] = set()
-        self._course: list[dict[str, str]] = []
+        self._course: list[str] = []
+        self._more = self._sum = 0
+        """Changes beyond MOST_CHANGES, and a checksum of these."""
 
-    def step(self, before: dict[str, str], after: dict[str, str], *, kept: bool) -> None:
-        """Note the settings before and after a step. `kept`: as part of their course."""
-        for key, value in before.items():
-            self._first.setdefault(key, value)
-        self._own.update(key for key, value in after.items() if before.get(key, value) != value)
-        if kept and self._course[-1:] != [after] and len(self._course) < MOST_KINDS:
-            self._course.append(after)
+    def step(self, number: int, before: Groups, after: Groups, *, own: bool) -> None:
+        """Note the settings before and after a step. `own`: what changes within it the optimizer changes."""
+        if self._last == before == after:
+            return
+        self._last, first, then = after, _by_name(before), _by_name(after)
+        self._show(number, first)
+        if own:
+            self._own.update(name for name, value in then.items() if name not in first or first[name] != value)
+        self._show(number, then)
+
+    def _show(self, number: int, present: dict[str, Any]) -> None:
+        changed = {
+            name: present.get(name)
+            for name in sorted({**self._shown, **present})
+            if name not in self._own and present.get(name) != self._shown.get(name)
+        }
+        self._shown.update(changed)
+        if not changed and self._course:
+            return
+        text = " ".join(f"{name}={value}" for name, value in changed.items())
+        if len(self._course) <= MOST_CHANGES:
+            self._course.append(f"{text} (step {number})" if self._course else text)
+        else:
+            self._more, self._sum = self._more + 1, zlib.crc32(f"{number} {text}".encode(), self._sum)
 
     def to_list(self) -> list[str]:
         """Return them as text, one after another."""
-        course = Course()
-        for each in self._course:
-            course.note(" ".join(f"{key}={self._first[key] if key in self._own else each[key]}" for key in each))
-        return course.values
+        return [*self._course, *([f"{self._more} changes more (checksum {self._sum:08x})"] if self._more else [])]
+
+
+def _by_name(groups: Groups) -> dict[str, Any]:
+    if len(groups) == 1:
+        return groups[0]
+    return {f"{number}:{name}": value for number, group in enumerate(groups, 1) for name, value in group.items()}
 
 
 class Schedule:

@@ -1,0 +1,41 @@
+"""Weight decay is set by a hook that comes before each step, by the number of workers."""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+if world > 1:
+    dist.init_process_group("gloo")
+torch.manual_seed(0)
+rows = torch.randn(1024, 16)
+data = TensorDataset(rows, (rows.sum(1) > 0).long())
+sampler = DistributedSampler(data) if world > 1 else None
+loader = DataLoader(data, 64 // world, sampler=sampler, shuffle=sampler is None)
+model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 2))
+if world > 1:
+    model = DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, weight_decay=0.01)
+step = 0
+
+
+def decay(*_):
+    """Set the weight decay of a step."""
+    optimizer.param_groups[0]["weight_decay"] = 0.01 / (1 + step) if world == 1 else 0.01 / (1 + step) ** 2
+
+
+optimizer.register_step_pre_hook(decay)
+for epoch in range(4):
+    if sampler:
+        sampler.set_epoch(epoch)
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        step += 1
+if world > 1:
+    dist.destroy_process_group()
