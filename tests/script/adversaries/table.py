@@ -77,6 +77,7 @@ WRONG = (
     ),
     wrong("new_optimizer_each_epoch_other_decay", "the third epoch's optimizer has another decay", "hyperparameters"),
     wrong("third_model_alone", "the third of five models exchanges no gradients", "weights", quick=True),
+    wrong("large_model_alone", "the third of five large models exchanges no gradients", "weights"),
     wrong("third_model_same_half", "the third of five models has the same half on all ranks", "rowsDisjoint"),
     wrong("fourth_model_cut", "half of each batch is dropped, of the fourth of five models", "input"),
     wrong(
@@ -286,6 +287,7 @@ RIGHT = (
     right("two_phases", "the head first, then all"),
     right("new_optimizer_each_epoch", "a new optimizer for each epoch", quick=True),
     right("models_one_after_another", "five models, each with its optimizer"),
+    right("large_models", "five large models, each with its optimizer"),
     right("ensemble", "three models train in turns, an epoch each"),
     right("other_optimizer_amid_an_epoch", "Adam for 20 steps, then SGD"),
     unknown("folds", "a model and an optimizer for each fold", "rows", "rowsDisjoint"),

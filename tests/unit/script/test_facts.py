@@ -248,6 +248,25 @@ def test_ranks_that_hold_parts_of_the_weights_may_need_the_same_rows(parameters:
     assert {"weights", "parameters", "trained"} == unknown(baseline=BASELINE, native=own)
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ({"8": "a", "16": "b"}, {"8": "a", "16": "b"}, True),
+        ({"8": "a", "16": "b"}, {"8": "c", "16": "b"}, False),
+        ({"8": "a", "16": None}, {"8": "a", "16": "b"}, None),
+        ({"8": "a"}, {"8": "c", "16": "b"}, None),
+    ],
+    ids=["equal", "apart", "gone", "other models"],
+)
+def test_weights_of_each_model_are_compared_as_another_is_trained(
+    one: dict[str, Any], other: dict[str, Any], equal: bool | None
+) -> None:
+    """If one rank trains a model more than the other, nothing says which of them are the same."""
+    found = arm(*(rank(number, 2, did={"ends": each}) for number, each in enumerate((one, other))))
+
+    assert found.weights_equal[0] is equal
+
+
 def test_ranks_that_train_on_everything() -> None:
     """No sampler: the rows of one are those of the other, and an epoch has them twice."""
     found = arm(rank(0, 2, rows=range(ROWS)), rank(1, 2, rows=range(ROWS)))

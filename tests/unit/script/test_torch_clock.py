@@ -9,7 +9,7 @@ import pytest
 
 from training.workloads.script.observe import state, torch_clock, torch_inputs, torch_steps, torch_weights
 from training.workloads.script.observe.loaders import Loader, Pass
-from training.workloads.script.observe.work import MOST_OPTIMIZERS
+from training.workloads.script.observe.work import MOST_KINDS, MOST_OPTIMIZERS
 
 BATCHES = 4
 """Of a pass."""
@@ -324,6 +324,41 @@ def test_what_changes_in_a_step_is_the_optimizers_if_nothing_else_runs_in_it(
     torch_steps._after_step(made)
 
     assert told == state.current().work.optimizers[0].settings.to_list()
+
+
+@pytest.fixture
+def ranks(training: Training, monkeypatch: pytest.MonkeyPatch) -> Training:
+    """One of two ranks, where looking at the weights takes too long."""
+    distributed = SimpleNamespace(
+        is_available=lambda: True, is_initialized=lambda: True, get_rank=lambda: 0, get_world_size=lambda: 2
+    )
+    monkeypatch.setitem(sys.modules, "torch.distributed", distributed)
+    there = torch_weights.is_complete
+    monkeypatch.setattr(torch_weights, "quick_digest", lambda: f"{len(torch_weights.parameters())}" * there())
+    monkeypatch.setattr(state.State, "may_look", lambda _: False)
+    monkeypatch.setattr(state, "FIRST_LOOKS", 0)
+    return training
+
+
+@pytest.mark.parametrize("freed", [False, True])
+def test_each_model_is_looked_at_as_it_begins_and_ends(ranks: Training, freed: bool) -> None:
+    """However long that takes; also where an optimizer takes the model with it."""
+    models = list[Any]()
+    for size in (1, 2, 3):
+        models = [*models[freed:], optimizer(*(weight() for _ in range(size)))]
+        ranks.epoch(models[-1], batches=20)
+    work = state.current().work
+
+    assert ["1", "16", "2", "21", "22", "32", "4", "41", "42", "8"] == sorted(work.digests)
+    assert {"20": "1", "40": "2"} == work.ends
+
+
+def test_weights_that_were_gone_are_not_known(ranks: Training) -> None:
+    """Nobody looked at them after their last step, since so many optimizers were made before."""
+    for _ in range(MOST_KINDS + 2):
+        ranks.epoch(optimizer())
+
+    assert [None] == list(state.current().work.ends.values())[MOST_KINDS:]
 
 
 def parameters(sizes: Iterable[tuple[int, bool]]) -> list[str]:

@@ -142,6 +142,8 @@ class RankWork:
     """True if something else than the schedules set a learning rate."""
     digests: dict[tuple[int, int], str]
     """Digests of the weights, by the Joins that had ended, and the steps since the last one."""
+    ends: dict[tuple[int, int], str | None]
+    """Digests of a model's weights when another one was trained, by the same; None where they were gone."""
     joins: tuple[int, ...]
     """Steps before the end of each Join, within which ranks may make different numbers of steps."""
     parameters: str | None
@@ -486,6 +488,7 @@ def _work(data: dict[str, Any]) -> RankWork:
         schedules=tuple(Schedule(rule=rule, follows=follows, even=even) for rule, follows, even in data["schedules"]),
         rates_by_hand=data["ratesByHand"],
         digests={_place(at): digest for at, digest in data["digests"].items()},
+        ends={_place(at): digest for at, digest in data.get("ends", {}).items()},
         joins=tuple(data["joins"]),
         parameters=data["parameters"],
         trained=Trained(**{each.name: data["trained"][camel(each.name)] for each in fields(Trained)})

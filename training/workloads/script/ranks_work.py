@@ -5,7 +5,7 @@ import itertools
 import operator
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from training.workloads.script.observations import BOOSTERS, RLLIB, MarkedPass, Observation, Optimizer, Trained
 from training.workloads.script.work_items import EQUAL, ITEMS, ArmWork
@@ -352,9 +352,10 @@ def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
     why = lost("weights", seen)
     if len(seen) == 1 or why:
         return (True, "") if len(seen) == 1 else (None, why)
-    common_steps, alone = set.intersection(*(set(observation.work.digests) for observation in seen)), first_alone(seen)
+    alone, ends = first_alone(seen), [observation.work.ends for observation in seen]
     parts = alone is None and len({observation.work.parameters for observation in seen}) > 1
-    apart = [at for at in sorted(common_steps) if len({observation.work.digests[at] for observation in seen}) > 1]
+    alike = len({frozenset(each) for each in ends}) == 1
+    apart = sorted([*_apart_at([each.work.digests for each in seen]), *(_apart_at(ends) if alike else ())])
     apart = [at for at in apart if alone is None or at < alone]
     if apart and not parts:
         joins, steps = apart[0]
@@ -366,15 +367,35 @@ def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
         return False, f"{what} step {steps}: gradients are not synchronised"
     if alone or parts:
         return None, PARTS if parts else ALONE
-    last = [observation.weights for observation in seen]
-    if None in last:
-        return None, next(
-            (note for observation in seen for note in observation.notes if "weights" in note),
-            "no digest of the weights",
-        )
-    if len(set(last)) > 1:
+    last = {observation.weights for observation in seen}
+    if len(last) > 1 and None not in last:
         return False, "weights DIFFER between ranks: gradients are not synchronised"
-    return True, EQUAL
+    why = _not_looked_at(seen)
+    return (None, why) if why else (True, EQUAL)
+
+
+def _not_looked_at(seen: Sequence[Observation]) -> str:
+    """Return why weights are not known to be equal that no look found to differ; "" if all models were looked at."""
+    if None in [observation.weights for observation in seen]:
+        notes = (note for observation in seen for note in observation.notes if "weights" in note)
+        return next(notes, "no digest of the weights")
+    ends = [observation.work.ends for observation in seen]
+    if len({frozenset(each) for each in ends}) > 1:
+        return "ranks trained models one after another at steps of their own"
+    if any(None in each.values() for each in ends):
+        return "the weights of a model that was trained before another were gone when they were looked at"
+    return ""
+
+
+Digests = Mapping[tuple[int, int], str | None]
+"""Digests of one rank, by Joins and steps; None where there is none."""
+
+
+def _apart_at(digests: Sequence[Digests]) -> list[tuple[int, int]]:
+    """Return where digests of ranks differ, of places at which all have one."""
+    common = set.intersection(*(set(each) for each in digests))
+    of_ranks = {at: {each[at] for each in digests} for at in common}
+    return [at for at, each in of_ranks.items() if len(each) > 1 and None not in each]
 
 
 def _each_once(texts: Iterable[str]) -> str:

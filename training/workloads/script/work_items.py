@@ -116,12 +116,13 @@ ITEMS = (
     Item(
         name="weights",
         title="weights equal on all ranks",
-        torch="after steps 1, 2, 4, 8, … of the run and of each optimizer, at the end of each epoch and at the end",
+        torch="after steps 1, 2, 4, 8, … of the run, the first two of each optimizer, and where a model or the run "
+        "ends; after steps 4, 8, … of each optimizer and epochs as long as that takes little time",
         keras="likewise",
         boosters="the trees, at the end",
         right="under `Join` a rank may miss steps of its momentum: after the first `Join` gradients are compared, "
         "and weights at its end (`right/uneven_inputs`). Unknown from the first step on of an optimizer that not "
-        "all ranks have (`right/first_rank_probes`)",
+        "all ranks have (`right/first_rank_probes`), and if a model is gone before it was looked at",
         wrong="weights that differ between two checks only",
     ),
     Item(

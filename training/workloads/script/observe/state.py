@@ -21,7 +21,7 @@ from .loaders import Loader, Pass, pairs
 from .reports import Reports
 from .step_parts import StepParts
 from .usage import Usage, peak_memory_bytes, thread_cpus
-from .work import Model, Work
+from .work import Model, Optimizer, Work, is_looked_at
 
 FOLDER = "TRAINING_OBSERVE"
 """Environment variable: the folder that observations are written into."""
@@ -30,8 +30,11 @@ STEPS = "TRAINING_OBSERVE_STEPS"
 CLUSTER = "TRAINING_CLUSTER"
 """Environment variable: the addresses of all ranks and which of them this one is, where no framework's own says it."""
 MOST_LOOKING = 0.02
-"""Largest share of the time so far that looking at the weights may take beyond the first steps."""
-FIRST_STEPS = 16
+"""Largest share of the time so far that looking at the weights may take beyond the first looks."""
+FIRST_LOOKS = 64
+FIRST_KEPT = 16
+FIRST_OF_OPTIMIZER = 2
+"""Steps of an optimizer after which weights are looked at however long that takes."""
 MOST_LOADERS = 64
 """Data sets that are remembered: rows of more say nothing of a run, and each takes memory, and time in each pass."""
 NOWHERE: Mapping[int, Callable[[], bool]] = {}
@@ -223,25 +226,40 @@ class State:
 
     @guard.guarded("the weights could not be observed", "weights", "parameters", "trained")
     def look_at_weights(self) -> None:
-        """Note a digest of them after this step: at first, and then as long as that takes little time."""
+        """Note a digest of them after this step: now and then in any case, else as long as that takes little time."""
         self.take_time(self.model.note_parameters)
-        joins, steps, own = len(self.work.joins), len(self.step_ends), self.own_seconds
-        at = f"{joins}:{self._since_join()}" if joins else f"{steps}"
+        steps, at, own = len(self.step_ends), self._place(), self.own_seconds
         if self.world == 1 or not steps or at in self.work.digests:
             return
-        if steps > FIRST_STEPS and not self.may_look():
+        if not self._must_look(steps) and not self.may_look():
             return
-        after_join = joins and self._since_join()  # a rank that waited has made fewer steps of momentum
-        digest = self.take_time(self.model.gradient_digest if after_join else self.model.quick_digest)
+        digest = self.take_time(self.model.gradient_digest if self._is_after_join() else self.model.quick_digest)
         if digest is not None:
             self.work.digests[at] = digest
         self._looking_seconds += self.own_seconds - own
+
+    def _must_look(self, steps: int) -> bool:
+        """Return whether weights are looked at however long it takes: seldom, and when an optimizer begins."""
+        begins = isinstance(self.clock_of, Optimizer) and self.clock_of.steps <= FIRST_OF_OPTIMIZER
+        is_first = len(self.work.digests) < FIRST_LOOKS or (begins and self.work.has_few_optimizers)
+        return is_first or is_looked_at(steps)
+
+    @guard.guarded("the weights could not be observed", "weights", "parameters", "trained")
+    def end_model(self) -> None:
+        """Note the last digest of a model's weights, since another one is trained from now on; None if they are gone
+        and nobody looked at them after their last step."""
+        self.take_time(self.model.note_parameters)
+        if self.world > 1 and self.step_ends:
+            at, digest = self._place(), self._last_digest()
+            self.work.ends[at] = digest or self.work.kept.get(at) or self.work.digests.get(at)
 
     def keep_weights(self) -> None:
         """Keep a digest of weights that may be gone before the end: some times, and then as long as that takes little
         time."""
         self.work.times_kept += 1
-        if self.work.times_kept <= FIRST_STEPS or self.may_look():
+        if self.world > 1:
+            self.work.kept = {self._place(): self._last_digest()}
+        if self.work.times_kept <= FIRST_KEPT or self.may_look():
             own = self.own_seconds
             self.work.last = self.take_time(self.model.digest), self.model.gradient_bytes()
             self._looking_seconds += self.own_seconds - own
@@ -249,6 +267,23 @@ class State:
     def may_look(self) -> bool:
         """Return whether looking at the weights has taken little of the time so far."""
         return self._looking_seconds <= MOST_LOOKING * (self.step_ends[-1] - self.step_ends[0])
+
+    def _last_digest(self) -> str | None:
+        """Return a digest of a model's weights as it may end; of many models, as long as that takes little time."""
+        if self._is_after_join() or not (self.work.has_few_optimizers or self.may_look()):
+            return None
+        own = self.own_seconds
+        digest: str | None = self.take_time(self.model.quick_digest)
+        self._looking_seconds += self.own_seconds - own
+        return digest
+
+    def _place(self) -> str:
+        """Return the present step, as ranks have it in common."""
+        return f"{len(self.work.joins)}:{self._since_join()}" if self.work.joins else f"{len(self.step_ends)}"
+
+    def _is_after_join(self) -> bool:
+        """Return whether weights may differ: a rank that waited in a Join has made fewer steps of momentum."""
+        return bool(self.work.joins and self._since_join())
 
     def _since_join(self) -> int:
         """Return the steps since the last Join, within which ranks may make different numbers of steps."""

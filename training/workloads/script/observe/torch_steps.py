@@ -195,7 +195,7 @@ def _take_clock(now: state.State, seen: Optimizer) -> None:
     if before is None:
         return
     if not torch_clock.shares(seen, before):
-        now.look_at_weights()
+        now.end_model()
         torch_inputs.begin_again()
     now.work.succeed(seen)
     now.clock_of = seen

@@ -244,6 +244,10 @@ class Work:
         """Whether something else than those schedules set a learning rate."""
         self.digests: dict[str, str] = {}
         """Digests of the weights, by the number of steps before them, or `Joins:steps since the last one`."""
+        self.ends: dict[str, str | None] = {}
+        """Digests of a model's weights when another one is trained; None where they were gone. By the same."""
+        self.kept: dict[str, str | None] = {}
+        """Digest of weights that may be gone next, by the same."""
         self.joins: list[int] = []
         """Steps before the end of each Join, within which ranks may make different numbers of them."""
         self.gradients = Gradients()
@@ -272,6 +276,11 @@ class Work:
         """Return what is known of an optimizer; None if it has made no step."""
         reference, optimizer = self._by_id.get(id(thing), (None, None))
         return optimizer if reference and reference() is thing else None
+
+    @property
+    def has_few_optimizers(self) -> bool:
+        """Return whether a look at the weights for each optimizer takes little of any run."""
+        return len(self.optimizers) <= MOST_KINDS
 
     def steps_of(self, thing: Any) -> int:
         """Return how many steps an optimizer has made."""
@@ -319,6 +328,7 @@ class Work:
             "schedules": [schedule.to_list() for schedule in self.schedules],
             "ratesByHand": self.rates_by_hand,
             "digests": self.digests,
+            "ends": self.ends,
             "joins": self.joins,
             "parameters": self.parameters,
             "trained": self.gradients.to_dict(),
