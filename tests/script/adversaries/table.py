@@ -78,6 +78,11 @@ WRONG = (
     wrong("new_optimizer_each_epoch_other_decay", "the third epoch's optimizer has another decay", "hyperparameters"),
     wrong("third_model_alone", "the third of five models exchanges no gradients", "weights", quick=True),
     wrong("large_model_alone", "the third of five large models exchanges no gradients", "weights"),
+    wrong(
+        "student_in_the_same_optimizer", "a student of half the width takes its teacher's place in an optimizer",
+        "parameters", "weights", quick=True,
+    ),
+    wrong("student_alone", "a student in its teacher's place exchanges no gradients", "weights"),
     wrong("third_model_same_half", "the third of five models has the same half on all ranks", "rowsDisjoint"),
     wrong("fourth_model_cut", "half of each batch is dropped, of the fourth of five models", "input"),
     wrong(
@@ -286,6 +291,7 @@ RIGHT = (
     right("gan", "two optimizers"),
     right("two_phases", "the head first, then all"),
     right("new_optimizer_each_epoch", "a new optimizer for each epoch", quick=True),
+    right("student_in_the_same_optimizer", "a student takes its teacher's place in an optimizer"),
     right("models_one_after_another", "five models, each with its optimizer"),
     right("large_models", "five large models, each with its optimizer"),
     right("ensemble", "three models train in turns, an epoch each"),

@@ -361,6 +361,39 @@ def test_weights_that_were_gone_are_not_known(ranks: Training) -> None:
     assert [None] == list(state.current().work.ends.values())[MOST_KINDS:]
 
 
+@pytest.mark.parametrize("begins", [0, 2])
+@pytest.mark.parametrize("size", [1, 3])
+def test_an_optimizer_that_is_filled_with_others_is_another(ranks: Training, begins: int, size: int) -> None:
+    """All at once, also amid an epoch, whatever their number: the first model lives on, and is looked at no more."""
+    first, others = weight(), [weight() for _ in range(size)]
+    made = optimizer(first)
+    ranks.epoch(made)
+    for number in range(BATCHES):
+        if number == begins:
+            made.param_groups = [{"params": others, "lr": 0.1}]
+        ranks.read("a")
+        step(made)
+    work = state.current().work
+
+    assert 2 * BATCHES == counted()
+    assert [BATCHES + begins, BATCHES - begins] == steps_of_each()
+    assert {f"{BATCHES + begins}": "1"} == work.ends
+    assert others == torch_weights.parameters()
+
+
+def test_an_optimizer_of_which_some_parameters_are_replaced_goes_on(ranks: Training) -> None:
+    """What is looked at are those that it trains now."""
+    kept, made = weight(), optimizer(weight(), weight())
+    made.param_groups[0]["params"][1] = kept
+    ranks.epoch(made)
+    replaced = made.param_groups[0]["params"]
+    replaced[0] = weight()
+    ranks.epoch(made)
+
+    assert [2 * BATCHES] == steps_of_each()
+    assert replaced == torch_weights.parameters()
+
+
 def parameters(sizes: Iterable[tuple[int, bool]]) -> list[str]:
     """What is told of those of a run, each with whether another optimizer took the clock before it."""
     work = state.State().work

@@ -98,7 +98,7 @@ ITEMS = (
     Item(
         name="parameters",
         title="parameters: how many, of which type",
-        torch="of all optimizers, one model after another",
+        torch="of all optimizers, one model after another, also where an optimizer is filled with another's",
         keras="of the model",
         right="unknown if ranks hold parts of them (`right/fsdp`, `right/tensor_parallel`)",
         wrong="another network of as many (`beyond/other_activation`)",

@@ -164,6 +164,8 @@ def _synchronise(cuda: Any, devices: list[Any]) -> None:
 def _see(now: state.State, optimizer: Any) -> Optimizer:
     """Note a step of any optimizer, and return what is known of it."""
     seen = now.work.of(optimizer)
+    if torch_weights.trains_others(seen, optimizer):
+        seen.is_over, seen = True, now.work.add(optimizer)
     torch_weights.see(seen, optimizer)
     rates = torch_schedules.rates_of(optimizer)
     seen.step(rates, len(now.step_ends))

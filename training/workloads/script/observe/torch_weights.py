@@ -20,12 +20,27 @@ PARTS_OF_RANKS = ("DTensor", "FlatParameter")
 
 def see(seen: Optimizer, optimizer: Any) -> None:
     """Note what an optimizer trains, before its step is counted. Nothing here keeps that alive."""
-    groups = optimizer.param_groups
     state.current().work.last = None
-    if len(seen.weights) != sum(len(group["params"]) for group in groups):
-        seen.weights = [weakref.ref(each) for group in groups for each in group["params"]]
+    if not _is_same(seen.weights, trained := _trained(optimizer)):
+        seen.weights = [weakref.ref(each) for each in trained]
     if not seen.steps:
         weakref.finalize(optimizer, _keep, seen).atexit = False
+
+
+def trains_others(seen: Optimizer, optimizer: Any) -> bool:
+    """Return whether its groups have been filled with other parameters: nothing goes on but the object."""
+    if _is_same(seen.weights[:1], (trained := _trained(optimizer))[:1]):
+        return False
+    known = {id(each) for each in (reference() for reference in seen.weights) if each is not None}
+    return bool(seen.weights and trained) and not any(id(each) in known for each in trained)
+
+
+def _trained(optimizer: Any) -> list[Any]:
+    return [each for group in optimizer.param_groups for each in group["params"]]
+
+
+def _is_same(references: list[Any], trained: list[Any]) -> bool:
+    return [id(reference()) for reference in references] == list(map(id, trained))
 
 
 @guard.guarded("the weights could not be observed", "weights")

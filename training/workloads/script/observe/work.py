@@ -149,6 +149,8 @@ class Optimizer:
         """Weak references to what it trains."""
         self.had_clock = False
         """Whether its steps were those that count."""
+        self.is_over = False
+        """Whether it trains something else since, as another one."""
         self._first = self._last = -1
         """Steps that counted before its first and its last."""
         self._gaps = math.inf, 0.0
@@ -263,13 +265,16 @@ class Work:
     def of(self, thing: Any) -> Optimizer:
         """Return what is known of an optimizer, or of a model that makes its own steps. Nothing here keeps it alive."""
         optimizer = self.known(thing)
-        if optimizer is None:
-            optimizer = Optimizer()
-            self._by_id[id(thing)] = weakref.ref(thing), optimizer
-            if len(self.optimizers) < MOST_OPTIMIZERS:
-                self.optimizers.append(optimizer)
-            else:
-                self.forgotten += 1
+        return self.add(thing) if optimizer is None else optimizer
+
+    def add(self, thing: Any) -> Optimizer:
+        """Return the record of one that begins: it is new, or trains something else from now on."""
+        optimizer = Optimizer()
+        self._by_id[id(thing)] = weakref.ref(thing), optimizer
+        if len(self.optimizers) < MOST_OPTIMIZERS:
+            self.optimizers.append(optimizer)
+        else:
+            self.forgotten += 1
         return optimizer
 
     def known(self, thing: Any) -> Optimizer | None:
