@@ -29,6 +29,11 @@ WRONG = (
     ),
     wrong("half_the_rows", "the share of a share", "steps", "rows"),
     wrong("half_the_rows_twice", "half of the rows, twice as often", "rows", "rowsDisjoint"),
+    wrong(
+        "half_the_data_repeated", "half of the data, twice in it", "rows", outcomes=NOT_SAME,
+        why="a data set whose content is not the same to the last digit may be of the same rows",
+    ),
+    wrong("sampler_goes_twice_over_a_quarter", "each rank has half of its rows, twice", "rows"),
     wrong("rows_cut_after_delivery", "half of each batch is dropped", "input", quick=True),
     wrong("rows_cut_later", "half of each batch is dropped, but in the first epoch", "input"),
     wrong("rows_cut_in_the_end", "half of each batch is dropped, in the last of five epochs", "input"),
@@ -271,6 +276,7 @@ RIGHT = (
     right("random_split", "a split with one seed, and a shared validation"),
     right("loader_processes", "rows are drawn ahead by another process"),
     right("whole_batches_of_a_table", "a sampler of lists, 4,096 rows a step"),
+    right("dealt_out_as_a_snake", "sorted rows are dealt out there and back"),
     right("loader_each_epoch", "a new DataLoader for each epoch"),
     either(
         "iterator_each_step", "next(iter(loader)) a step", "rowsDisjoint", "rows",

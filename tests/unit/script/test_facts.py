@@ -294,6 +294,20 @@ def test_rows_that_are_drawn_again_are_no_sharing() -> None:
     assert {"rowsDisjoint"} == unknown(baseline=BASELINE, native=arm(rank(0, 2, rows=range(128)), rank(1, 2, **drawn)))
 
 
+def test_rows_that_come_again_are_not_the_same_rows() -> None:
+    """A rank that goes twice over half of its rows has as many; arms that all draw so may differ by chance."""
+    twice = arm(*(rank(i, 2, markedPasses=[[0, 128, packed(range(64 * i, 64 * i + 64))]]) for i in (0, 1)))
+    drawn = arm(rank(0, 1, batch=64, markedPasses=[[0, ROWS, packed(range(160))]]), name="baseline", expected=1)
+
+    assert {"rows"} == differs(baseline=BASELINE, native=twice)
+    assert ({"rows"}, set()) == (unknown(baseline=drawn, native=twice), differs(baseline=drawn, native=twice))
+
+
+def test_as_many_rows_of_another_data_set_are_not_known_to_be_the_same() -> None:
+    """Half of the data, twice in a data set, say."""
+    assert {"rows"} == unknown(baseline=BASELINE, native=native(datasetIdentity="another"))
+
+
 def test_a_padded_batch_is_no_sharing() -> None:
     """Samplers repeat some rows so that all ranks have as many: less than one global batch."""
     found = arm(rank(0, 2, rows=range(129)), rank(1, 2, rows=range(128, ROWS)))

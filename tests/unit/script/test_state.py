@@ -481,18 +481,26 @@ def test_a_step_counts_where_progress_cannot_be_written(lines: Path, monkeypatch
 
 
 def test_the_same_rows_have_the_same_sums_in_any_order() -> None:
-    """Of every pass; numbers in a part of a data set are other rows on every rank."""
-    told = []
-    for order, is_part in (([[3, 0], [1]], False), ([[1], [0, 3]], False), ([[2, 1], [1]], False), ([[0]], True)):
+    """Of every pass, and others have none of them; numbers in a part of a data set are other rows on every rank."""
+    told: list[Any] = []
+    snakes = [[0, 3, 5, 6]], [[1, 2], [4, 7]]  # their numbers have the same sum, and these squared, too
+    for order, is_part in (
+        ([[3, 0], [1]], False),
+        ([[1], [0, 3]], False),
+        *((each, False) for each in snakes),
+        ([[0]], True),
+    ):
         observed, loader = State(), Loader(8, 4, 2)
         observed.loaders[0], loader.is_part = loader, is_part
         for _ in range(2):
             read(observed, loader, order)
         told.append(observed.to_dict()["passSums"])
 
-    assert [[0, 3, 4, 10], [2, 3, 4, 10]] == told[0] == told[1]
-    assert [[0, 3, 4, 6], [2, 3, 4, 6]] == told[2]
-    assert told[3] is None
+    assert [[0, 3], [2, 3]] == [each[:2] for each in told[0]]
+    assert told[0] == told[1]
+    assert told[2][0][1] == told[3][0][1] == 4
+    assert told[2][0] != told[3][0]
+    assert told[4] is None
 
 
 def test_a_data_set_is_kept_no_longer_than_rows_wait_to_be_marked() -> None:

@@ -155,7 +155,20 @@ def _rows(seen: Sequence[Observation]) -> Part:
         items["rows"] = _text(sum(rows for rows in in_all if rows))
     if None not in of_epoch:
         items["rowsPerEpoch"] = _text(sum(rows for rows in of_epoch if rows))
-    return items, unknown
+    return items | _which_data(seen), unknown
+
+
+def _which_data(seen: Sequence[Observation]) -> dict[str, str]:
+    """Return the identity of the data set, if all ranks read the same, and in place of how many of its rows others came
+    again on the same rank, which padding does not; the most of any pass that was marked."""
+    contents = {observation.dataset_identity for observation in seen}
+    items = {"dataSet": str(*contents)} if len(contents) == 1 and None not in contents else {}
+    dataset_rows = max(observation.dataset_rows or 0 for observation in seen)
+    again = [
+        min(dataset_rows, sum(each.drawn for each in ranks)) - sum(each.delivered for each in ranks)
+        for ranks in zip(*(observation.marked or () for observation in seen), strict=False)
+    ]
+    return items | ({"rowsAgain": str(max(0, *again))} if again else {})
 
 
 def _which_rows(seen: Sequence[Observation]) -> Part:

@@ -117,6 +117,26 @@ def _rows_per_step(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known
 
 
 def _rows(item: Item, arms: Mapping[str, ArmWork]) -> Known:
+    """Compare how many there are, and if these are as many, which: those that come again in a pass, and what they are
+    rows of."""
+    known = _how_many_rows(item, arms)
+    if not known[0]:
+        return known
+    again = [number for number in (arm.number("rowsAgain") for arm in arms.values()) if number is not None]
+    batch = max(arm.number("rowsPerStep") or 0.0 for arm in arms.values())
+    if len(again) == len(arms) and max(again) - min(again) >= max(arm.ranks for arm in arms.values()):
+        is_known = min(again) < batch <= max(again) - min(again) and _as_many_steps(arms)
+        return (False if is_known else None), differ(item, arms, "rowsAgain", because=" come again in a pass")[1]
+    if len({arm.items.get("dataSet") for arm in arms.values() if arm.ranks == 1 or "dataSet" in arm.items}) > 1:
+        return None, f"{item.title}: the arms are not known to read the same data set"
+    return known
+
+
+def _as_many_steps(arms: Mapping[str, ArmWork]) -> bool:
+    return len({arm.items.get("steps") for arm in arms.values()}) == 1
+
+
+def _how_many_rows(item: Item, arms: Mapping[str, ArmWork]) -> Known:
     """Compare rows of an epoch if all arms know their epochs, or were ended early; else of the run.
 
     Padding is less than a batch, or where a step goes over all rows less than a row a rank.
@@ -124,8 +144,8 @@ def _rows(item: Item, arms: Mapping[str, ArmWork]) -> Known:
     why = next((arm.unknown[item.name] for arm in arms.values() if item.name in arm.unknown), "")
     if why:
         return None, f"{item.title}: not known ({why})"
-    other_steps = len({arm.items.get("steps") for arm in arms.values()}) > 1
-    by_epoch = other_steps or all(arm.epochs is not None or "endedEarly" in arm.items for arm in arms.values())
+    are_whole = all(arm.epochs is not None or "endedEarly" in arm.items for arm in arms.values())
+    by_epoch = are_whole or not _as_many_steps(arms)
     fact = "rowsPerEpoch" if by_epoch else item.name
     rows = [number for number in (arm.number(fact) for arm in arms.values()) if number is not None]
     if len(rows) < len(arms):

@@ -61,10 +61,12 @@ ITEMS = (
     Item(
         name="rows",
         title="rows of the run and of an epoch, but for padding",
-        torch="likewise; an epoch ends where the iterator of its DataLoader does",
+        torch="likewise; an epoch ends where the iterator of its DataLoader does. In the passes whose row numbers are "
+        "known: how many come again. If the data set is recognised: that all arms read the same",
         boosters="likewise",
-        right="padding is ignored (`right/uneven_last_batch`); those of an epoch count if a script ends by its loss",
-        wrong="the same rows again: `rowsDisjoint` shows it (`wrong/half_the_rows_twice`)",
+        right="padding is ignored (`right/uneven_last_batch`); those of an epoch count if a script ends by its loss; "
+        "unknown if a data set has other numbers in another arm",
+        wrong="rows that come again in passes that are not checked; the same part of them in each epoch",
     ),
     Item(
         name="rowsDisjoint",

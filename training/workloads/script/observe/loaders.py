@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import operator
 import sys
 import zlib
 from array import array
@@ -18,8 +19,6 @@ MOST_PASSES = 100_000
 """Most passes that are remembered one by one: a script that makes an iterator a step has no epochs to report."""
 MOST_SUMS = 4096
 """Most passes of which sums of the row numbers are told."""
-MOST_SQUARED = 1024
-"""Rows of the largest batch whose numbers are squared: sums of more numbers are alike by no chance."""
 MOST_TOGETHER = 8
 """Passes over a data set between two steps whose rows are told apart."""
 
@@ -41,9 +40,9 @@ class Pass:
         self.marks: Marks | None = None
         self.is_forgotten = False
         """It was taken for one that is only looked at."""
-        self.sums = [0, 0, 0]
-        """Rows that it delivered, and sums of their numbers and of these squared: ranks that had the same rows have the
-        same sums, in whatever order."""
+        self.sums = [0, 0]
+        """Rows that it delivered, and the sum of their numbers' hashes: ranks that had the same rows have the same sum,
+        in whatever order, and others do not, however evenly they were dealt out."""
 
 
 class Marks:
@@ -188,8 +187,7 @@ class Loader:
         numbers = index if isinstance(index, (list, tuple)) else [index]
         try:
             of.sums[0] += len(numbers)
-            of.sums[1] += int(sum(numbers))
-            of.sums[2] += int(sum(number * number for number in numbers)) if len(numbers) <= MOST_SQUARED else 0
+            of.sums[1] += sum(map(hash, zip(map(operator.index, numbers))))  # a tuple's hash, unlike a number's, mixes
         except (TypeError, ValueError):  # a sampler that draws something else
             self.numbered = False
 
@@ -211,8 +209,8 @@ class Loader:
         return pairs(self.passes) if len(self.passes) < MOST_PASSES and not self.is_ahead else None
 
     def sums(self, steps: int) -> list[list[int]] | None:
-        """[steps before it, rows, sums of their numbers and of these squared] of each pass that had a step, of so many
-        in all; None where equal numbers are not known to be the same rows."""
+        """[steps before it, rows, sum of their numbers' hashes] of each pass that had a step, of so many in all; None
+        where equal numbers are not known to be the same rows."""
         if not self.numbered or self.is_part:
             return None
         return [[each.start, *each.sums] for each in self.passes[:MOST_SUMS] if each.start < steps]
