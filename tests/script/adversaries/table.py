@@ -39,7 +39,15 @@ WRONG = (
     wrong("rows_cut_in_the_end", "half of each batch is dropped, in the last of five epochs", "input"),
     wrong("stale_gradients", "every second batch is left aside", "input"),
     wrong("smaller_pictures", "half the width and height", "input"),
+    wrong(
+        "smaller_pictures_few_steps", "27 pixels instead of 32", "input", outcomes=NOT_SAME,
+        why="what rows add with which a sampler pads two steps an epoch is as much",
+    ),
     wrong("shorter_texts", "texts of half the length", "input"),
+    wrong(
+        "longest_texts_cut", "texts cut to 40 of up to 56 tokens", "input", outcomes=NOT_SAME,
+        why="smaller batches of texts have less padding, too",
+    ),
     wrong("autocast_with_workers", "bfloat16 by autocast", "autocast"),
     wrong("autocast_later", "bfloat16 by autocast from the second epoch on", "autocast"),
     wrong("bfloat16_with_workers", "weights and rows are bfloat16", "parameters", "input"),
@@ -242,6 +250,14 @@ RIGHT = (
     unknown("schedule_stepped_by_the_loss", "StepLR, stepped by the loss", "learningRate"),
     unknown("averages_after_a_plateau", "SWA from a plateau on", "learningRate"),
     right("drops_layers", "LayerDrop", quick=True),
+    either(
+        "first_block_dropped", "stochastic depth without a stem", "input", "trained",
+        why="which block is the first of a step is drawn",
+    ),
+    either(
+        "encoder_drawn", "one of two encoders in a step", "input", "trained",
+        why="it may be drawn as often in both runs",
+    ),
     right("experts_by_rows", "a mixture of experts"),
     right("estimates_its_steps", "an optimizer that estimates its step"),
     right("named_parameters", "parameters with names, which have a prefix with workers"),

@@ -18,7 +18,7 @@ from tests.unit.script.test_facts import (
     unknown,
 )
 from training.workloads.script.facts import ArmFacts
-from training.workloads.script.observe import state, torch_schedules
+from training.workloads.script.observe import state, torch_inputs, torch_schedules
 from training.workloads.script.observe import work as observed
 from training.workloads.script.observe.gradients import Gradients
 from training.workloads.script.observe.work import Schedule, Settings
@@ -363,6 +363,28 @@ def test_a_schedule_is_even_where_as_many_steps_lie_between_its_own(steps: tuple
         schedule.step(step)
 
     assert [f"StepLR, {len(steps)} times", "steps", even] == schedule.to_list()
+
+
+def test_steps_without_the_first_module_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it is found: it may have been the first by chance."""
+    monkeypatch.setattr(state, "_states", [state.State()])
+    monkeypatch.setattr(torch_inputs, "_tries", [torch_inputs.MOST_TRIES + 1])
+    monkeypatch.setattr(torch_inputs, "_first", [1])
+    for called in (True, False, True, False):
+        monkeypatch.setattr(torch_inputs, "_called", [called])
+        torch_inputs.look()
+
+    assert 2 == state.current().work.to_dict()["stepsWithoutInput"]
+
+
+def test_the_largest_input_is_known_of_many() -> None:
+    """Texts have more lengths than are told apart."""
+    inputs = observed.Inputs()
+    for numbers in range(1, 3 * observed.MOST_KINDS):
+        inputs.enter(numbers, "int64", "off")
+    inputs.enter(1, "int64", "off")
+
+    assert 3 * observed.MOST_KINDS - 1 == max(inputs.to_dict()["sizes"])
 
 
 class Optimizer(SimpleNamespace):

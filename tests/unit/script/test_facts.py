@@ -75,7 +75,7 @@ def rank(
         "optimizers": [one_optimizer(steps=steps)], "digests": {}, "joins": [], "parameters": "100 float32",
         "trained": trained(100), "schedules": [], "ratesByHand": False,
         "inputs": entered(10 * batch * steps), "varies": False, "evaluates": False, "noInput": "",
-        "boosterParameters": None, "rounds": None,
+        "stepsWithoutInput": 0, "boosterParameters": None, "rounds": None,
     }  # fmt: skip
     values: dict[str, Any] = {
         "rank": number, "world": world, "framework": "torch", "threads": 1, "ray": False, "clockOffset": 0.0,
@@ -179,13 +179,38 @@ def test_an_item_that_differs_is_named_alone(item: str, change: dict[str, Any]) 
     assert show.verdict(found, complete=True).wrong
 
 
-@pytest.mark.parametrize(("numbers", "known"), [(1400, True), (700, None)])
-def test_rows_that_vary_in_size_are_padded_to_the_longest(numbers: int, known: bool | None) -> None:
-    """Smaller batches of text have less of that; more than that explains is not known, and nobody is accused."""
-    varying = arm(rank(0, 1, batch=64, did={"varies": True}), name="baseline", expected=1)
-    found = items(baseline=varying, native=native(did={"varies": True, "inputs": entered(numbers)}))
+@pytest.mark.parametrize(("numbers", "largest", "known"), [(1400, 320, True), (700, 320, None), (1200, 280, None)])
+def test_an_input_that_varies_is_as_much_up_to_a_factor(numbers: int, largest: int, known: bool | None) -> None:
+    """A step may call the network as often as it likes; texts that are cut have another size, and nobody is accused."""
+    one = {"varies": True, "inputs": entered(2560, sizes=[640])}
+    varying = arm(rank(0, 1, batch=64, did=one), name="baseline", expected=1)
+    found = items(baseline=varying, native=native(did={"varies": True, "inputs": entered(numbers, sizes=[largest])}))
 
     assert found["input"][0] is known
+
+
+@pytest.mark.parametrize(("size", "rows", "known"), [(10, 32, True), (8, 32, None), (4, 32, False), (10, 34, True)])
+def test_numbers_of_a_row_are_as_many(size: int, rows: int, known: bool | None) -> None:
+    """Rows with which a sampler pads are rows; of two steps an epoch they are half, which hides no smaller pictures."""
+    steps = [rows * (step + 1) for step in range(4)]
+    of_rank: dict[str, Any] = {"inputs": entered(3 * rows * size, sizes=[rows * size])}
+    baseline = {"inputs": entered(3 * 64 * 10, sizes=[640])}
+    found = items(
+        baseline=arm(rank(0, 1, batch=64, did=baseline, epochRows=128), name="baseline", expected=1),
+        native=native(did=of_rank, rowsAtStep=steps, epochRows=64),
+    )
+
+    assert found["input"][0] is known
+
+
+@pytest.mark.parametrize(("now_and_then", "missed", "known"), [(5, 0, None), (0, 0, False), (0, 2, None)])
+def test_a_first_module_that_is_drawn_says_nothing(now_and_then: int, missed: int, known: bool | None) -> None:
+    """In other steps another one is the first. If no module is called in some steps of one arm, as its gradients that
+    are always there tell, that is another input."""
+    work = {"stepsWithoutInput": 2, "inputs": entered(600), "trained": trained(90, atTimes=now_and_then)}
+    baseline = arm(rank(0, 1, batch=64, did={"stepsWithoutInput": missed}), name="baseline", expected=1)
+
+    assert items(baseline=baseline, native=native(did=work))["input"][0] is known
 
 
 def test_gradients_that_are_not_synchronised() -> None:

@@ -154,6 +154,8 @@ class RankWork:
     """Input of the first module that has parameters; None where that was not seen."""
     no_input: str
     """Reason why it was not seen."""
+    steps_without_input: int
+    """Steps in which that module was not called, though others may have been."""
     booster_parameters: str | None
     """Parameters of a booster."""
     rounds: int | None
@@ -496,6 +498,7 @@ def _work(data: dict[str, Any]) -> RankWork:
         else None,
         inputs=_inputs(data) if data["inputs"] else None,
         no_input=data["noInput"],
+        steps_without_input=data["stepsWithoutInput"],
         booster_parameters=data["boosterParameters"],
         rounds=data["rounds"],
     )

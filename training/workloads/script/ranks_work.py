@@ -286,6 +286,10 @@ def _inputs(seen: Sequence[Observation]) -> Part:
         items |= {"inputVaries": "yes"} if any(each.varies for each in inputs) else {}
         items["inputLargest"] = str(sum(max(each.sizes, default=0) for each in inputs))
         items |= {"inputSizes": "several"} if all(len(each.sizes) > 1 for each in inputs) else {}
+        items |= {"inputAtTimes": "yes"} if any(observation.work.steps_without_input for observation in seen) else {}
+        of_steps = [rank.step_rows for rank in seen if rank.step_rows and rank.rows_of_all_steps]
+        if len(of_steps) == len(seen) and (rows := sum(each[-1] - each[0] for each in of_steps)):
+            items["inputOfRow"] = f"{sum(each.numbers for each in inputs) / rows:.9g}"
     else:
         items["input"] = f"{inputs[0].numbers} features"
     return items, {}

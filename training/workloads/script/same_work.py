@@ -4,6 +4,7 @@ An item that differs between arms makes them not comparable. One that is not kno
 is text, item by item, so that it can stand in its result; `docs/own-script.md` has the table of ITEMS.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 from training.contract.result import TrainingResult
@@ -26,8 +27,10 @@ FOLLOW_STEPS = ("optimizers", "input", "trained", "learningRate", "hyperparamete
 """Items that say nothing of arms that made other numbers of steps."""
 FOLLOW_BATCH = ("rows", "input", "learningRate", "optimizers")
 """Items that are not compared for arms whose batch grows with their ranks."""
-MOST_PADDING = 1.5
-"""Times as many numbers enter where rows of text are filled up to the longest of a larger batch."""
+MOST_VARIED = 1.5
+"""Times as many numbers enter where a step calls the network as often as it finds best."""
+ALIKE = 1.01
+"""Times as many numbers of a row, on average, where the first batch of a model is not seen, or one is read ahead."""
 NEAR = 0.1
 """Part of the rows by which runs may differ whose epochs are not known: a script reads ahead."""
 
@@ -163,24 +166,42 @@ def _how_many_rows(item: Item, arms: Mapping[str, ArmWork]) -> Known:
 
 
 def _input(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Compare input: of one type, and the same number of numbers in all but for padding: of the rows, and if these vary
-    in size, as in text, of each batch to its longest row."""
-    if len({arm.items[item.name] for arm in arms.values()}) > 1:
+    """Compare input: of one type, and as many numbers of each row, but for the rows with which a sampler pads."""
+    one_type = len({arm.items[item.name] for arm in arms.values()}) == 1
+    if _first_module_is_drawn(arms):
+        return may_follow(item, arms, "inputNumbers" if one_type else item.name)
+    if not one_type:
         return differ(item, arms)
-    numbers = [arm.number("inputNumbers") for arm in arms.values()]
-    known = [number for number in numbers if number]
-    if len(known) < len(numbers):
-        return equal(item, arms)
-    apart = max(known) / min(known)
-    if len({arm.items.get("inputLargest") for arm in arms.values()}) == 1 and all(
-        "inputSizes" in arm.items for arm in arms.values()
-    ):
-        return may_follow(item, arms, "inputNumbers")
+    return _numbers(item, arms) if all(arm.number("inputNumbers") for arm in arms.values()) else equal(item, arms)
+
+
+def _numbers(item: Item, arms: Mapping[str, ArmWork]) -> Known:
+    apart = _apart(arms, "inputNumbers")
+    is_padding = apart <= 1 + _share_of_padding(arms)
+    same_largest = len({arm.items.get("inputLargest") for arm in arms.values()}) == 1
     varies = all("inputVaries" in arm.items for arm in arms.values())
-    if apart <= (MOST_PADDING if varies else 1 + _share_of_padding(arms)):
+    if apart == 1 or (is_padding and _apart(arms, "inputOfRow") <= (ALIKE if same_largest else 1)):
+        return equal(item, arms)
+    if same_largest and all("inputSizes" in arm.items for arm in arms.values()):
+        return may_follow(item, arms, "inputNumbers")
+    if varies and same_largest and apart <= MOST_VARIED:
         return equal(item, arms)
     known_to_differ = differ(item, arms, "inputNumbers")
-    return (None, f"{known_to_differ[1]}: rows vary in size") if varies else known_to_differ
+    why = ": rows vary in size" if varies else ": no more than rows that pad an epoch" if is_padding else ""
+    return (None, known_to_differ[1] + why) if why else known_to_differ
+
+
+def _apart(arms: Mapping[str, ArmWork], fact: str) -> float:
+    """Return how many times as large as the smallest number of an arm the largest is; infinity if one is not known."""
+    numbers = [arm.number(fact) or 0.0 for arm in arms.values()]
+    return max(numbers) / min(numbers) if min(numbers) else math.inf
+
+
+def _first_module_is_drawn(arms: Mapping[str, ArmWork]) -> bool:
+    """Return whether the module whose input was seen is called now and then, as others are the first in other steps: in
+    all arms, or where it is with parameters that have gradients now and then."""
+    at_times = [arm for arm in arms.values() if "inputAtTimes" in arm.items]
+    return len(at_times) == len(arms) or (bool(at_times) and all(arm.number("trainedAtTimes") for arm in at_times))
 
 
 def _share_of_padding(arms: Mapping[str, ArmWork]) -> float:

@@ -82,11 +82,11 @@ ITEMS = (
     Item(
         name="input",
         title="what enters the first module that has parameters",
-        torch="how many numbers over all ranks, from the second step on, and their type; if rows vary in size, arms "
-        "may differ by a factor of up to 1.5",
+        torch="how many numbers over all ranks, from the second step on, and their type; of each row as many",
         boosters="number of features",
         right="unknown if rows vary in size (`right/padded_texts`), or grow, in all arms to the same size, in "
-        "other steps (`right/longer_rows_when_accurate`)",
+        "other steps (`right/longer_rows_when_accurate`), or if that module is called now and then "
+        "(`right/first_block_dropped`)",
         wrong="what is dropped behind that module (`beyond/rows_cut_inside`), another input "
         "(`beyond/smaller_second_input`)",
     ),

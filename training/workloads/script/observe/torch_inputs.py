@@ -23,6 +23,8 @@ MOST_MODELS = 64
 _handles: dict[int, Any] = {}
 _first: list[int] = []
 """Id of the first module that was called since the last step."""
+_called = [False]
+"""Whether it was called since the last step."""
 _tries = [0]
 _models = [1]
 
@@ -38,8 +40,11 @@ def begin_again() -> None:
 
 @guard.guarded("the input of the modules could not be observed", *guard.INPUT)
 def look() -> None:
-    """After a step: at first find the modules, then keep the hook of that which is called first."""
+    """After a step: at first find the modules, then keep the hook of that which is called first, and count the steps
+    that go without it."""
     if _tries[0] > MOST_TRIES:
+        state.current().work.steps_without_input += bool(_first) and not _called[0]
+        _called[0] = False
         return
     _tries[0] += 1
     if _tries[0] == 1:
@@ -96,6 +101,7 @@ def _look_at(now: state.State, module: Any, inputs_given: list[Any]) -> None:
     if module.training and not _first:
         _first.append(id(module))
     if id(module) == (_first[0] if _first else id(module)):
+        _called[0] = True
         inputs = now.work.training if module.training else now.work.evaluation
         kind = str(tensor.dtype).rpartition(".")[2]
         inputs.enter(tensor.numel(), kind, _autocast(torch, tensor.device.type))

@@ -210,7 +210,7 @@ class Inputs:
         self.numbers += numbers
         self.types.add(kind)
         self.autocast.add(autocast)
-        if len(self.sizes) < MOST_KINDS:
+        if len(self.sizes) < MOST_KINDS or numbers > max(self.sizes):
             self.sizes.add(numbers)
 
     def to_dict(self) -> dict[str, Any]:
@@ -257,6 +257,8 @@ class Work:
         self.varies = False
         """A step calls the model as often as it finds best."""
         self.no_input = "no input of a module was seen"
+        self.steps_without_input = 0
+        """Steps in which the module that was called first in an early one was not called."""
         self.booster_parameters: str | None = None
         """Parameters of a booster that decide what it learns."""
         self.rounds: int | None = None
@@ -341,6 +343,7 @@ class Work:
             "varies": self.varies or bool(inputs and len(inputs.sizes) > FIXED_SIZES),
             "evaluates": inputs is self.evaluation,
             "noInput": self.no_input,
+            "stepsWithoutInput": self.steps_without_input,
             "boosterParameters": self.booster_parameters,
             "rounds": self.rounds,
         }
