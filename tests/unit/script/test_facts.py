@@ -80,7 +80,8 @@ def rank(
     values: dict[str, Any] = {
         "rank": number, "world": world, "framework": "torch", "threads": 1, "ray": False, "clockOffset": 0.0,
         "stepEnds": [1.0 + step for step in range(steps)], "rowsAtStep": [batch * (step + 1) for step in range(steps)],
-        "rowsPerStepReported": None, "datasetRows": ROWS, "datasetIdentity": "one", "epochRows": len(taken),
+        "rowsPerStepReported": None, "datasetRows": ROWS, "datasetIdentity": "one", "datasetContent": "one",
+        "epochRows": len(taken),
         "epochBatches": steps, "passes": [[0, False]], "validations": 0, "rowsOfAllSteps": True,
         "rowsAhead": False, "markedPasses": [[0, len(taken), packed(taken)]], "weights": "w",
         "metrics": {}, "metricPoints": [], "reports": 0, "reportSeconds": 0.0, "waitedSeconds": 0.0, "hookSeconds": 0.0,
@@ -330,7 +331,7 @@ def test_rows_that_come_again_are_not_the_same_rows() -> None:
 
 def test_as_many_rows_of_another_data_set_are_not_known_to_be_the_same() -> None:
     """Half of the data, twice in a data set, say."""
-    assert {"rows"} == unknown(baseline=BASELINE, native=native(datasetIdentity="another"))
+    assert {"rows"} == unknown(baseline=BASELINE, native=native(datasetContent="another"))
 
 
 def test_a_padded_batch_is_no_sharing() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from training.workloads.script.observe.torch_loaders import _identity
+from training.workloads.script.observe.torch_loaders import _content, _identity
 
 
 class Rows:
@@ -28,3 +28,16 @@ def test_what_a_number_means_may_follow_from_numbers() -> None:
 def test_numbers_alone_say_nothing_of_rows() -> None:
     """As of a data set that reads them from files."""
     assert None is _identity(Rows(None, first=0))
+
+
+def test_the_same_rows_scaled_by_other_threads_have_the_same_content() -> None:
+    """A mean is another one in its last digit by the order in which it is added up."""
+    one, other, half = (
+        [shift + row / 7 for row in rows]
+        for shift, rows in ((0.1, range(4)), (0.1 + 1e-9, range(4)), (0.1, (0, 1, 0, 1)))
+    )
+    texts = [str(_identity(Rows(rows))) for rows in (one, other, half)]
+    contents = [_content(text) for text in texts]
+
+    assert texts[0] != texts[1]
+    assert contents[0] == contents[1] != contents[2]

@@ -205,6 +205,8 @@ class Observation:
     """Rows that there are to draw from."""
     dataset_identity: str | None
     """Equal for equal content; None where that can't be told."""
+    dataset_content: str | None
+    """Likewise, but for the last digits of its numbers, which depend on threads."""
     marked: tuple[MarkedPass, ...] | None
     """The first pass, one amid them, and the last; None where rows have no numbers."""
     pass_sums: tuple[tuple[int, ...], ...]
@@ -370,6 +372,7 @@ def parse(data: dict[str, Any]) -> Observation:
         validations=data["validations"],
         dataset_rows=data["datasetRows"],
         dataset_identity=data["datasetIdentity"],
+        dataset_content=data["datasetContent"],
         marked=_marked(data),
         pass_sums=tuple(map(tuple, data.get("passSums") or ())),
         rows_ahead=data["rowsAhead"],

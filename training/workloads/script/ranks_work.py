@@ -159,9 +159,9 @@ def _rows(seen: Sequence[Observation]) -> Part:
 
 
 def _which_data(seen: Sequence[Observation]) -> dict[str, str]:
-    """Return the identity of the data set, if all ranks read the same, and in place of how many of its rows others came
+    """Return what the data set holds, if all ranks read the same, and in place of how many of its rows others came
     again on the same rank, which padding does not; the most of any pass that was marked."""
-    contents = {observation.dataset_identity for observation in seen}
+    contents = {observation.dataset_content for observation in seen}
     items = {"dataSet": str(*contents)} if len(contents) == 1 and None not in contents else {}
     dataset_rows = max(observation.dataset_rows or 0 for observation in seen)
     again = [

@@ -72,6 +72,8 @@ class Loader:
         self.epoch_batches = epoch_batches
         self.identity: str | None = None
         """Of the data set's content; None where it can't be told."""
+        self.content: str | None = None
+        """Likewise, but for the last digits of its numbers."""
         self.is_ahead = False
         """Whether another thread than that of the steps reads it: then no batch is known to be of a step."""
         self.rows = 0

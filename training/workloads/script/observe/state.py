@@ -393,6 +393,7 @@ class State:
             "rowsAhead": bool(loader and loader.is_ahead),
             "datasetRows": loader.own_rows if loader else None,
             "datasetIdentity": loader.identity if loader else None,
+            "datasetContent": loader.content if loader else None,
             "passes": (loader.pass_pairs() if alone else None) if loader else pairs(self.own_passes),
             "validations": self.other_validations + sum(other.validations for other in self.loaders.values()),
             "work": self.work.to_dict(),
