@@ -291,6 +291,7 @@ RIGHT = (
     right("subset", "a subset that all ranks draw alike"),
     right("random_split", "a split with one seed, and a shared validation"),
     right("loader_processes", "rows are drawn ahead by another process"),
+    unknown("part_files", "each rank reads a file of its own, in another process", "rowsDisjoint", "rows"),
     right("whole_batches_of_a_table", "a sampler of lists, 4,096 rows a step"),
     right("dealt_out_as_a_snake", "sorted rows are dealt out there and back"),
     right("loader_each_epoch", "a new DataLoader for each epoch"),

@@ -1,5 +1,6 @@
 """When two ranks' data sets are known to be one: by what they hold, of any framework and without reading a row."""
 
+from pathlib import Path
 from typing import Any
 
 from training.workloads.script.observe.torch_loaders import _content, _identity
@@ -16,13 +17,26 @@ class Rows:
         return 4
 
 
-def test_what_a_number_means_may_follow_from_numbers() -> None:
-    """Each rank that begins elsewhere has other rows by the same numbers; a name, as of its folder, is nothing."""
+def test_what_a_number_means_may_follow_from_numbers_and_names() -> None:
+    """Each rank that begins elsewhere, or in another file, has other rows by the same numbers."""
     rows = [1, 2, 3, 4]
-    same = _identity(Rows(rows, first=0, folder="data/0"))
+    same = _identity(Rows(rows, first=0, file="part-0"))
+    others = [
+        Rows(rows, first=1, file="part-0"),
+        Rows(Rows(rows, first=1, file="part-0"), first=0),
+        Rows(rows, first=0, file="part-1"),
+        Rows(rows, first=0, file=Path("part-1")),
+    ]
 
-    assert same == _identity(Rows(list(rows), first=0, folder="data/1"))
-    assert len({same, _identity(Rows(rows, first=1)), _identity(Rows(Rows(rows, first=1), first=0))}) == 3
+    assert same == _identity(Rows(list(rows), first=0, file="part-0"))
+    assert len({same, *map(_identity, others[:3])}) == 4
+    assert _identity(others[2]) == _identity(others[3])
+
+
+def test_rows_that_are_all_alike_say_nothing() -> None:
+    """They may be filled in when they are read."""
+    assert {None} == {_identity(Rows(column)) for column in ([None] * 4, [0] * 4, [(0.0, 0.0)] * 4)}
+    assert _identity(Rows([None, None, None, 1]))
 
 
 def test_numbers_alone_say_nothing_of_rows() -> None:

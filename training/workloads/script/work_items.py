@@ -73,7 +73,7 @@ ITEMS = (
         title="no row on two ranks",
         torch="row numbers in the first pass, in the latest of the passes 2, 4, 8, … and in the last one, also through "
         "`Subset`; in every other one whether ranks had all the same; if all ranks read the same data set. That is "
-        "recognised by its attributes (arrays, lists, tables, numbers), or by its own fingerprint",
+        "recognised by its attributes (arrays, lists, tables, numbers, texts), or by its own fingerprint",
         facts=("sharedRows", "sameDataSet", "drawnAgain"),
         right="unknown if rows are drawn with replacement (`right/weighted_rows`), have no numbers (`right/stream`), "
         "or are shared by ranks that hold parts of the weights (`right/tensor_parallel`)",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import os
 import re
 import sys
 import weakref
@@ -198,7 +199,7 @@ def length_of(thing: Any) -> int | None:
 
 def _identity(dataset: Any, depth: int = 0) -> str | None:
     """A text by which the content of a data set is told from another's: its own, or of some rows that it holds in an
-    attribute, or that data sets below it do, with its numbers. None where that says nothing: no row is read for it."""
+    attribute, or that data sets below it do, with its numbers and texts. None where that says nothing: no row is read for it."""
     own = getattr(dataset, "_fingerprint", None)  # of Hugging Face's datasets
     if isinstance(own, str):
         return own
@@ -211,13 +212,14 @@ def _identity(dataset: Any, depth: int = 0) -> str | None:
     column_texts = [
         _sample(column, length or 0) or (depth < DEPTH and _identity(column, depth + 1)) or "" for column in columns
     ]
-    return "".join([*column_texts, *_numbers(dataset)]) if any(column_texts) else None
+    return "".join([*column_texts, *_values(dataset)]) if any(column_texts) else None
 
 
-def _numbers(dataset: Any) -> Iterator[str]:
-    """Yield the numbers in its attributes, as where it begins: which row has a number may follow from them."""
+def _values(dataset: Any) -> Iterator[str]:
+    """Yield the numbers and texts in its attributes, as where it begins, or its file: which row has a number may follow
+    from them."""
     for name, value in getattr(dataset, "__dict__", {}).items():
-        if isinstance(value, (int, float)):
+        if isinstance(value, (int, float, str, os.PathLike)):
             yield f"{name}={value}"
 
 
@@ -239,14 +241,19 @@ def _columns(dataset: Any) -> Iterator[Any]:
 
 
 def _sample(column: Any, length: int) -> str:
-    """Some rows as text; "" where that says nothing of what is in them."""
+    """Some rows as text; "" where that says nothing of what is in them, as where all are alike: they may be read
+    later."""
     rows = list(range(0, length, max(1, length // SAMPLED_ROWS)))
     if hasattr(column, "tolist"):  # of PyTorch or numpy
-        return repr([_plain(column[row]) for row in rows])
-    if hasattr(column, "iloc"):  # of pandas
-        return repr(column.iloc[rows].to_numpy().tolist())
-    text = repr([column[row] for row in rows]) if isinstance(column, list) else ""
-    return "" if " at 0x" in text else text[: SAMPLED_ROWS * SAMPLED_NUMBERS]
+        sample = [_plain(column[row]) for row in rows]
+    elif hasattr(column, "iloc"):  # of pandas
+        sample = column.iloc[rows].to_numpy().tolist()
+    else:
+        sample = [column[row] for row in rows] if isinstance(column, list) else []
+    texts = [repr(each) for each in sample]
+    if len(set(texts)) < min(length, 2) or any(" at 0x" in text for text in texts):
+        return ""
+    return "".join(texts)
 
 
 def _plain(row: Any) -> Any:
