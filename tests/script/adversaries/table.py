@@ -99,6 +99,10 @@ WRONG = (
     wrong("third_model_same_half", "the third of five models has the same half on all ranks", "rowsDisjoint"),
     wrong("fourth_model_cut", "half of each batch is dropped, of the fourth of five models", "input"),
     wrong(
+        "last_models_cut", "half of each batch is dropped, of the last of 80 models", "input", outcomes=NOT_SAME,
+        why="modules are looked for in the first 64 models alone: that takes time",
+    ),
+    wrong(
         "folds_share_rows", "the third of five folds has the same half on all ranks", "rowsDisjoint", "rows",
         outcomes=NOT_SAME,
         why="each fold is a data set of its own; rows of one data set are told apart",
@@ -248,6 +252,7 @@ RIGHT = (
         why="losses may fall alike in both runs",
     ),
     unknown("schedule_stepped_by_the_loss", "StepLR, stepped by the loss", "learningRate"),
+    unknown("decays_until_the_loss_is_low", "ExponentialLR, stepped until the loss is low", "learningRate"),
     unknown("averages_after_a_plateau", "SWA from a plateau on", "learningRate"),
     right("drops_layers", "LayerDrop", quick=True),
     either(

@@ -354,13 +354,21 @@ def test_settings_of_several_groups_have_their_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "even"), [((4, 8, 12), True), ((4, 9, 13), True), ((4, 12, 16), False), ((4,), False), ((1, 1, 2), True)]
-)
-def test_a_schedule_is_even_where_as_many_steps_lie_between_its_own(steps: tuple[int, ...], even: bool) -> None:
-    """But for one: a batch may be left over. One that the script steps by a metric is not."""
-    schedule = Schedule("StepLR", "steps")
+    ("steps", "end", "even"),
+    [
+        ((4, 8, 12), 12, True), ((4, 8, 12), 17, True), ((4, 8, 12), 18, False), ((4, 9, 13), 13, True),
+        ((4, 12, 16), 16, False), ((4,), 4, False), ((1, 1, 2), 2, True),
+    ],
+)  # fmt: skip
+def test_a_schedule_is_even_where_as_many_steps_lie_between_its_own(
+    steps: tuple[int, ...], end: int, even: bool
+) -> None:
+    """But for one: a batch may be left over. One that the script steps by a metric, or until it is met, is not."""
+    schedule, optimizer = Schedule("StepLR", "steps"), observed.Optimizer()
     for step in steps:
-        schedule.step(step)
+        optimizer.steps = step
+        schedule.step(optimizer)
+    optimizer.steps = end
 
     assert [f"StepLR, {len(steps)} times", "steps", even] == schedule.to_list()
 
@@ -385,6 +393,34 @@ def test_the_largest_input_is_known_of_many() -> None:
     inputs.enter(1, "int64", "off")
 
     assert 3 * observed.MOST_KINDS - 1 == max(inputs.to_dict()["sizes"])
+
+
+@pytest.mark.parametrize(("models", "unknowns"), [(64, set()), (65, {"input", "autocast", "parameters"})])
+def test_what_is_beyond_a_limit_is_not_known(models: int, unknowns: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models one after another, each with a schedule, of which more are not looked at."""
+    monkeypatch.setattr(state, "_states", [state.State()])
+    monkeypatch.setattr(torch_inputs, "_models", [1])
+    work = state.current().work
+    for number in range(models):
+        if number:
+            torch_inputs.begin_again()
+            work.succeed(observed.Optimizer())
+        work.note_parameters(f"{number} float32")
+        work.add_schedule("StepLR", "steps")
+
+    assert unknowns == state.current().unknown.keys()
+    assert work.rates_by_hand is bool(unknowns)
+
+
+def test_equal_models_are_known_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a new optimizer for each epoch."""
+    monkeypatch.setattr(state, "_states", [state.State()])
+    work = state.current().work
+    for _ in range(100):
+        work.succeed(observed.Optimizer())
+        work.note_parameters("10 float32")
+
+    assert ({}, "10 float32") == (state.current().unknown, work.parameters)
 
 
 class Optimizer(SimpleNamespace):

@@ -36,6 +36,8 @@ def begin_again() -> None:
         _unhook_all()
         _first.clear()
         _tries[0] = 0
+    else:
+        guard.lose("not every model's input was looked at", *guard.INPUT, why=f"there are more than {MOST_MODELS}")
 
 
 @guard.guarded("the input of the modules could not be observed", *guard.INPUT)

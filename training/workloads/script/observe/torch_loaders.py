@@ -199,7 +199,8 @@ def length_of(thing: Any) -> int | None:
 
 def _identity(dataset: Any, depth: int = 0) -> str | None:
     """A text by which the content of a data set is told from another's: its own, or of some rows that it holds in an
-    attribute, or that data sets below it do, with its numbers and texts. None where that says nothing: no row is read for it."""
+    attribute, or that data sets below it do, with its numbers and texts. None where that says nothing: no row is read
+    for it."""
     own = getattr(dataset, "_fingerprint", None)  # of Hugging Face's datasets
     if isinstance(own, str):
         return own

@@ -61,7 +61,7 @@ def _note(schedule: Any) -> None:
         _seen[id(schedule)] = weakref.ref(schedule), seen
     if follows == "metric" and rule != seen.rule:  # the script has changed it since
         seen.follows = ""
-    seen.step(optimizer.steps)
+    seen.step(optimizer)
 
 
 def _rule(schedule: Any) -> tuple[str, str]:

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+from . import guard
 from .gradients import Gradients
 
 FIXED_SIZES = 2
@@ -120,17 +121,19 @@ class Schedule:
         """`metric`, `steps`, or "" if that is not known."""
         self._gaps: set[int] = set()
         self._last = self._steps = 0
+        self._of: Optimizer | None = None
 
-    def step(self, of_optimizer: int) -> None:
-        """Note a step that it makes after so many of its optimizer."""
+    def step(self, of: Optimizer) -> None:
+        """Note a step that it makes, of this optimizer."""
         self._steps += 1
         if len(self._gaps) < MOST_KINDS:
-            self._gaps.add(of_optimizer - self._last)
-        self._last = of_optimizer
+            self._gaps.add(of.steps - self._last)
+        self._last, self._of = of.steps, of
 
     def to_list(self) -> list[Any]:
-        """Return its rule with its steps, what it follows, and whether it steps evenly."""
-        even = self._steps > 1 and max(self._gaps) - min(self._gaps) <= 1
+        """Return its rule with its steps, what it follows, and whether it steps evenly, to the end."""
+        left = self._of.steps - self._last if self._of else 0
+        even = self._steps > 1 and max(*self._gaps, left) - min(self._gaps) <= 1
         return [f"{self.rule}, {self._steps} times", self.follows, even]
 
 
@@ -305,6 +308,8 @@ class Work:
         """Note the parameters of the present optimizers, which become more as these step for the first time."""
         if self._successions in self._parameters or len(self._parameters) < MOST_KINDS:
             self._parameters[self._successions] = counted
+        elif counted != self._parameters[max(self._parameters)]:
+            guard.lose("not all parameters were looked at", "parameters", why=f"they changed after {MOST_KINDS} models")
 
     @property
     def parameters(self) -> str | None:
@@ -319,6 +324,8 @@ class Work:
         schedule = Schedule(rule, follows)
         if len(self.schedules) < MOST_KINDS:
             self.schedules.append(schedule)
+        else:
+            self.rates_by_hand = True  # by what nobody knows
         return schedule
 
     def inputs(self) -> Inputs | None:
