@@ -88,7 +88,10 @@ WRONG = (
     wrong(
         "new_optimizer_each_epoch_same_rows", "the same, and a new optimizer for each epoch", "rowsDisjoint", quick=True
     ),
-    wrong("new_optimizer_each_epoch_other_decay", "the third epoch's optimizer has another decay", "hyperparameters"),
+    wrong(
+        "new_optimizer_each_epoch_other_decay", "the third epoch's optimizer has another decay", "hyperparameters",
+        outcomes=NOT_SAME, why=_BY_HAND,
+    ),
     wrong("third_model_alone", "the third of five models exchanges no gradients", "weights", quick=True),
     wrong("large_model_alone", "the third of five large models exchanges no gradients", "weights"),
     wrong(
@@ -252,6 +255,10 @@ RIGHT = (
         why="losses may fall alike in both runs",
     ),
     unknown("schedule_stepped_by_the_loss", "StepLR, stepped by the loss", "learningRate"),
+    unknown(
+        "restarts_on_a_plateau", "goes back with a new optimizer of half the rate, by the loss",
+        "optimizers", "learningRate", "hyperparameters",
+    ),
     unknown("decays_until_the_loss_is_low", "ExponentialLR, stepped until the loss is low", "learningRate"),
     unknown("averages_after_a_plateau", "SWA from a plateau on", "learningRate"),
     right("drops_layers", "LayerDrop", quick=True),

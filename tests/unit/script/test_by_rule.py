@@ -171,6 +171,34 @@ def test_which_optimizer_steps_first_may_be_drawn(
     assert (unknowns, wrong) == (unknown(**found), differs(**found))
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "first", "unknowns", "wrong"),
+    [
+        ((ONE, TWO), (ONE,), 2, OF_OPTIMIZERS, set()),
+        ((ONE, TWO), (ONE, (0.4, "m=0.1")), 2, {"learningRate", "hyperparameters"}, set()),
+        ((ONE, TWO), (ONE, TWO), 2, set(), set()),
+        ((ONE, TWO), (ONE,), 1, set(), OF_OPTIMIZERS),
+        ((ONE, TWO), (THREE, TWO), 2, set(), {"hyperparameters"}),
+    ],
+    ids=["one is not there", "it is another one", "equal", "in the first pass", "another one in the first pass"],
+)
+def test_optimizers_after_the_first_pass_may_follow_a_metric(
+    one: Any, other: Any, first: int, unknowns: set[str], wrong: set[str]
+) -> None:
+    """As of a script that goes back on a plateau; those before it are fixed."""
+
+    def did(tasks: Any) -> dict[str, Any]:
+        work = of_tasks(*tasks, even=True)
+        for optimizer in work["optimizers"][1:]:
+            optimizer["first"] = first
+        return work
+
+    within: dict[str, Any] = {"passes": [[0, True], [2, True]], "endedEarly": False}
+    found = {"baseline": alone(did(one), **within), "native": native(did=did(other), **within)}
+
+    assert (unknowns, wrong) == (unknown(**found), differs(**found))
+
+
 @pytest.mark.parametrize(("even", "value"), [(False, None), (True, False)])
 def test_parameters_of_an_optimizer_that_seldom_steps_may_be_missing(even: bool, value: bool | None) -> None:
     """They are counted when it first steps."""

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 import operator
 import statistics
 from collections import Counter
@@ -74,6 +75,10 @@ def _steps(seen: Sequence[Observation]) -> Part:
     if any(not each.even for each in first.work.optimizers):
         items["optimizersUneven"] = "yes"
     items["optimizersOrder"] = _and_so_on(" | ", (str(_at_first(each)) for each in first.work.optimizers))
+    of_first_pass = [each for each in _in_order(first) if each.first < next(iter(first.pass_steps), math.inf)]
+    items["optimizersOfFirstPass"] = _and_so_on(" | ", (str(_at_first(each)) for each in of_first_pass))
+    if len(of_first_pass) < len(first.work.optimizers):
+        items["optimizersLater"] = "yes"
     return items, {}
 
 

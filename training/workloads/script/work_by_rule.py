@@ -53,19 +53,28 @@ def _step_by_chance(arms: Mapping[str, ArmWork]) -> bool:
     return any("optimizersUneven" in arm.items for arm in arms.values())
 
 
+def _differ_later(arms: Mapping[str, ArmWork]) -> bool:
+    """Return whether optimizers begin after the first pass, and are the same before."""
+    return any("optimizersLater" in arm.items for arm in arms.values()) and _same(arms, "optimizersOfFirstPass")
+
+
 def _same(arms: Mapping[str, ArmWork], *facts: str) -> bool:
     return all(len({arm.items.get(fact) for arm in arms.values()}) == 1 for fact in facts)
 
 
 def _of_each_optimizer(rule: Rule, *, in_order: bool = True) -> Rule:
     """Return a rule that compares what every optimizer has: one may never step in an arm by chance, and if others step
-    first in it, nobody knows which is which. `in_order`: that matters."""
+    first in it, nobody knows which is which. `in_order`: that matters. Those that first step after the first pass, and
+    what they have, may follow a metric."""
 
     def compare_each(item: Item, arms: Mapping[str, ArmWork]) -> Known:
         counts = {len(_numbers(arm.items.get("optimizers", ""))) for arm in arms.values()}
-        if len(counts) > 1 and _step_by_chance(arms):
+        are_later = _differ_later(arms)
+        if len(counts) > 1 and (are_later or _step_by_chance(arms)):
             return may_follow(item, arms)
         known = rule(item, arms)
+        if known[0] is False and in_order and are_later:
+            return None, f"{known[1]}{BY_CHANCE}"
         reordered = not _same(arms, "optimizersOrder") and _same(arms, "firstRates", "firstSettings")
         if known[0] and in_order and reordered:
             return None, f"{item.title}: equal, but optimizers step for the first time in another order"
