@@ -27,6 +27,7 @@ WRONG = (
     wrong(
         "frozen_later", "a layer is frozen from the second epoch on", "trained", outcomes=NOT_SAME, why=_BY_HAND,
     ),
+    wrong("scaler_skips_all", "GradScaler leaves out every step with workers", "optimizers"),
     wrong("half_the_rows", "the share of a share", "steps", "rows"),
     wrong("half_the_rows_twice", "half of the rows, twice as often", "rows", "rowsDisjoint"),
     wrong(

@@ -140,6 +140,22 @@ def test_what_the_script_changes_later_may_follow_a_metric(item: str, one: Any, 
     assert known(item, did(one), did(other)) is value
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "value"),
+    [((0, 64), (64, 64), False), ((0, 64), (30, 64), None), ((0, 2), (2, 2), None), ((30, 64), (64, 64), None),
+     ((1, 8), (3, 8), True), ((10, 1000), (60, 1000), True), ((64, 64), (64, 64), True)],
+)  # fmt: skip
+def test_steps_that_a_scaler_leaves_out_are_few_by_chance(
+    one: tuple[int, int], other: tuple[int, int], value: bool | None
+) -> None:
+    """Where one arm leaves out all of them it learns nothing."""
+
+    def did(left_out: int, steps: int) -> dict[str, Any]:
+        return {"optimizers": [one_optimizer(steps=steps, leftOut=left_out)]}
+
+    assert known("optimizers", did(*one), did(*other)) is value
+
+
 def of_tasks(*tasks: tuple[float, str], even: bool = False) -> dict[str, Any]:
     """Optimizers with a rate and a setting each, in the order of their first steps."""
     each = [one_optimizer(rates=[[rate, rate, rate]], settings=[setting], even=even) for rate, setting in tasks]

@@ -30,7 +30,7 @@ ROWS = 256
 def one_optimizer(**more: Any) -> dict[str, Any]:
     """As a rank writes it."""
     return {
-        "settings": ["momentum=0.9"], "steps": 4, "mostBetween": 1, "first": 0, "rounds": 4, "even": True,
+        "settings": ["momentum=0.9"], "steps": 4, "leftOut": 0, "mostBetween": 1, "first": 0, "rounds": 4, "even": True,
         "rates": [[1e-3, 1e-3, 1e-3]],
     } | more  # fmt: skip
 

@@ -249,6 +249,7 @@ def other(**work: Any) -> Seen:
                 optimizers=(
                     Optimizer(
                         steps=STEPS,
+                        left_out=0,
                         most_between=1,
                         first=0,
                         rounds=STEPS,

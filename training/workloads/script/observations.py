@@ -46,6 +46,8 @@ class Optimizer:
     """One that stepped, of one rank."""
 
     steps: int
+    left_out: int
+    """Of these, by a GradScaler."""
     most_between: int
     """The most of its steps between two that count."""
     first: int
@@ -480,6 +482,7 @@ def _work(data: dict[str, Any]) -> RankWork:
         optimizers=tuple(
             Optimizer(
                 steps=optimizer["steps"],
+                left_out=optimizer["leftOut"],
                 most_between=optimizer["mostBetween"],
                 first=optimizer["first"],
                 rounds=optimizer["rounds"],

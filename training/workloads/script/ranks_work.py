@@ -72,6 +72,9 @@ def _steps(seen: Sequence[Observation]) -> Part:
     if why := _apart(first):
         return items, {"optimizers": why}
     items["optimizers"] = _and_so_on(" + ", (str(each.steps) for each in _in_order(first)))
+    if first.work.optimizers:
+        most = max(first.work.optimizers, key=lambda each: each.left_out / each.steps)
+        items["stepsLeftOut"] = f"{most.left_out} of {most.steps}"
     if any(not each.even for each in first.work.optimizers):
         items["optimizersUneven"] = "yes"
     items["optimizersOrder"] = _and_so_on(" | ", (str(_at_first(each)) for each in first.work.optimizers))

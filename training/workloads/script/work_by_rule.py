@@ -17,6 +17,8 @@ SAME_PHASE = 0.02
 """Share of the steps by which a phase may be longer in another arm."""
 ERRORS = 3.0
 """Standard errors by which shares may be apart."""
+FEW_LEFT_OUT, SHARE_LEFT_OUT = 4, 0.1
+"""Steps, and share of them, by which a GradScaler may leave out more in another arm, by chance."""
 SCALED = 1e-5
 """Relative difference of rates that are given to six digits."""
 
@@ -41,12 +43,26 @@ def _optimizers(item: Item, arms: Mapping[str, ArmWork]) -> Known:
     """Compare the steps of every optimizer; that another one than the first steps may depend on its loss, unless as
     many others lie between any two."""
     counts = [_numbers(arm.items[item.name]) for arm in arms.values()]
+    if left_out := _left_out(item, arms):
+        return left_out
     if _step_by_chance(arms):
         return may_follow(item, arms)
     as_many = len({len(each) for each in counts}) == 1
     if not as_many or any(times_ranks(arms, each) for each in zip(*counts, strict=True)):
         return compare_text(item, arms)
     return may_follow(item, arms)
+
+
+def _left_out(item: Item, arms: Mapping[str, ArmWork]) -> Known | None:
+    """Return that a GradScaler leaves out nearly all steps in one arm and nearly none in another, or unknown where it
+    leaves out clearly more; None if chance may do that."""
+    counts = [_numbers(arm.items.get("stepsLeftOut", "0 of 1")) for arm in arms.values()]
+    shares = [number / steps for number, steps in counts]
+    are_few = max(number for number, _ in counts) - min(number for number, _ in counts) <= FEW_LEFT_OUT
+    if max(shares) - min(shares) <= SHARE_LEFT_OUT or (are_few and max(shares) < 1):
+        return None
+    proof = not are_few and min(shares) <= SHARE_LEFT_OUT and max(shares) >= 1 - SHARE_LEFT_OUT
+    return False if proof else None, differ(item, arms, "stepsLeftOut", " left out by a GradScaler")[1]
 
 
 def _step_by_chance(arms: Mapping[str, ArmWork]) -> bool:

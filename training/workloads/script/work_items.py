@@ -46,7 +46,8 @@ ITEMS = (
         torch="of each; unknown if one steps while none of its steps counts",
         right="unknown if one steps by a loss (`right/critic_when_it_is_weak`) or by chance (`right/rare_task`), and "
         "if chance decides which one steps first: so are their rates and settings then (`right/tasks_drawn`), and "
-        "those of optimizers that first step after the first pass (`right/restarts_on_a_plateau`)",
+        "those of optimizers that first step after the first pass (`right/restarts_on_a_plateau`). A few steps that "
+        "a GradScaler leaves out in one arm alone are equal, many unknown",
         wrong="weights that change without an optimizer. Other numbers of steps are unknown, not different, if not as "
         "many others lie between any two, or in the first pass (`wrong/new_optimizer_each_epoch_other_decay`)",
     ),

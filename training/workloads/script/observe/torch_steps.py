@@ -57,6 +57,7 @@ def _make(_: Any, optimizer: Any, *__: Any, **___: Any) -> Iterator[None]:
     yield
     if state.current().work.steps_of(optimizer) == before and not _steps_in_progress():
         _before_step(optimizer)
+        state.current().work.of(optimizer).left_out += 1
         _after_step(optimizer)
 
 

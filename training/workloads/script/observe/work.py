@@ -144,6 +144,8 @@ class Optimizer:
         self.settings = Settings()
         self.steps = self.between = self.most_between = 0
         """In all, since the last step that counts, and the most between two of these."""
+        self.left_out = 0
+        """Of its steps, by a GradScaler."""
         self.rates: list[list[float]] = []
         """[first, highest, sum, sum of rate × number of the step, sum of squares] of each of its groups."""
         self.expected_rates: list[float] | None = None
@@ -183,6 +185,7 @@ class Optimizer:
         return {
             "settings": self.settings.to_list(),
             "steps": self.steps,
+            "leftOut": self.left_out,
             "mostBetween": self.most_between,
             "first": self._first,
             "rounds": self._last - self._first + 1,
