@@ -222,6 +222,7 @@ WRONG = (
     wrong("uneven_inputs_not_exchanged", "Join without an exchange of gradients", "weights", quick=True),
     wrong("uneven_inputs_exchange_once", "Join, and exchange in the first epoch alone", "weights"),
     wrong("uneven_inputs_stop_exchanging", "Join, and later no exchange", "weights", "steps"),
+    wrong("uneven_inputs_own_noise", "Join, and later other weights on each rank", "weights"),
     wrong("uneven_inputs_by_far", "Join, half of its share on rank 1", "rows"),
     weak("weak_scaling", "a batch of each worker's own"),
     weak("accelerate_weak_scaling", "Accelerate with a batch of each process", needs=("accelerate",)),
@@ -295,7 +296,7 @@ RIGHT = (
     unknown("rare_task", "a second optimizer that seldom steps", "optimizers"),
     unknown("validates_when_the_loss_is_low", "validates after epochs with a low loss", "validation"),
     unknown("tensor_parallel", "each rank holds a part of each layer", "weights", "parameters", "rowsDisjoint"),
-    right("uneven_inputs", "Join: 16 and 15 batches", quick=True),
+    unknown("uneven_inputs", "Join: 16 and 15 batches", "weights", quick=True),
     unknown("stream", "rows without numbers", "rowsDisjoint", "rows"),
     either(
         "weighted_rows", "drawn with replacement", "rowsDisjoint", "rows",

@@ -300,6 +300,19 @@ def test_ranks_may_make_other_numbers_of_steps_within_a_join() -> None:
     assert uneven(same, same, weights=("w", "v")).weights_equal[0] is False
 
 
+def test_weights_within_a_join_are_compared_where_no_rank_missed_a_step() -> None:
+    """One that did has another momentum: nothing says then whether its weights differ by more."""
+
+    def equal(*joins: list[int]) -> bool | None:
+        digests = [{"1:1": "a"}, {"1:1": "b"}]
+        did = [{"joins": each, "inJoins": digests[number]} for number, each in enumerate(joins)]
+        return arm(*(rank(number, 2, steps=joins[number][-1], did=did[number]) for number in (0, 1))).weights_equal[0]
+
+    assert equal([4, 8], [4, 8]) is False
+    assert equal([4, 8], [4, 7]) is False
+    assert equal([4, 8], [3, 7]) is None
+
+
 def test_steps_that_differ_outside_of_a_join_are_a_problem() -> None:
     """So are Joins that one rank alone has."""
     assert uneven({}, {}, steps=(9, 6)).problem

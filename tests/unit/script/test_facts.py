@@ -72,8 +72,8 @@ def rank(
     """
     taken = rows if rows is not None else range(number, ROWS, world)
     work: dict[str, Any] = {
-        "optimizers": [one_optimizer(steps=steps)], "digests": {}, "joins": [], "parameters": "100 float32",
-        "trained": trained(100), "schedules": [], "ratesByHand": False,
+        "optimizers": [one_optimizer(steps=steps)], "digests": {}, "inJoins": {}, "joins": [],
+        "parameters": "100 float32", "trained": trained(100), "schedules": [], "ratesByHand": False,
         "inputs": entered(10 * batch * steps), "varies": False, "evaluates": False, "noInput": "",
         "stepsWithoutInput": 0, "boosterParameters": None, "rounds": None,
     }  # fmt: skip

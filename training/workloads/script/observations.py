@@ -146,6 +146,8 @@ class RankWork:
     """Digests of the weights, by the Joins that had ended, and the steps since the last one."""
     ends: dict[tuple[int, int], str | None]
     """Digests of a model's weights when another one was trained, by the same; None where they were gone."""
+    in_joins: dict[tuple[int, int], str]
+    """Digests of the weights within Joins, before ranks get the same ones."""
     joins: tuple[int, ...]
     """Steps before the end of each Join, within which ranks may make different numbers of steps."""
     parameters: str | None
@@ -497,6 +499,7 @@ def _work(data: dict[str, Any]) -> RankWork:
         rates_by_hand=data["ratesByHand"],
         digests={_place(at): digest for at, digest in data["digests"].items()},
         ends={_place(at): digest for at, digest in data.get("ends", {}).items()},
+        in_joins={_place(at): digest for at, digest in data["inJoins"].items()},
         joins=tuple(data["joins"]),
         parameters=data["parameters"],
         trained=Trained(**{each.name: data["trained"][camel(each.name)] for each in fields(Trained)})

@@ -390,8 +390,9 @@ def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
             else "weights DIFFER between ranks after"
         )
         return False, f"{what} step {steps}: gradients are not synchronised"
-    if alone or parts:
-        return None, PARTS if parts else ALONE
+    known = (None, PARTS if parts else ALONE) if alone or parts else _apart_in_joins(seen)
+    if known:
+        return known
     last = {observation.weights for observation in seen}
     if len(last) > 1 and None not in last:
         return False, "weights DIFFER between ranks: gradients are not synchronised"
@@ -421,6 +422,19 @@ def _apart_at(digests: Sequence[Digests]) -> list[tuple[int, int]]:
     common = set.intersection(*(set(each) for each in digests))
     of_ranks = {at: {each[at] for each in digests} for at in common}
     return [at for at, each in of_ranks.items() if len(each) > 1 and None not in each]
+
+
+def _apart_in_joins(seen: Sequence[Observation]) -> tuple[bool | None, str] | None:
+    """Return that weights differ within a Join, or may: a rank that waited in one before has missed steps of its
+    momentum. None where they are equal."""
+    common = set.intersection(*(set(observation.work.in_joins) for observation in seen))
+    apart = [at for at in sorted(common) if len({observation.work.in_joins[at] for observation in seen}) > 1]
+    if not apart:
+        return None
+    joins, steps = apart[0]
+    if len({observation.work.joins[:joins] for observation in seen}) > 1:
+        return None, "a rank missed steps within a Join, and its weights differ in later ones, as by its momentum"
+    return False, f"weights DIFFER between ranks after Join {joins} and step {steps}: gradients are not synchronised"
 
 
 def _each_once(texts: Iterable[str]) -> str:

@@ -124,8 +124,8 @@ ITEMS = (
         "ends; after steps 4, 8, … of each optimizer and epochs as long as that takes little time",
         keras="likewise",
         boosters="the trees, at the end",
-        right="under `Join` a rank may miss steps of its momentum: after the first `Join` gradients are compared, "
-        "and weights at its end (`right/uneven_inputs`). Unknown from the first step on of an optimizer that not "
+        right="under `Join` a rank may miss steps of its momentum: unknown if its weights differ within later ones, "
+        "where its gradients do not (`right/uneven_inputs`). Unknown from the first step on of an optimizer that not "
         "all ranks have (`right/first_rank_probes`), and if a model is gone before it was looked at",
         wrong="weights that differ between two checks only",
     ),

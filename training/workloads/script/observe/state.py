@@ -237,6 +237,8 @@ class State:
         if digest is not None:
             self.work.digests[at] = digest
         self._looking_seconds += self.own_seconds - own
+        if after_join:
+            self.look_in_join()
 
     def _must_look(self, steps: int) -> bool:
         """Return whether weights are looked at however long it takes: seldom, and when an optimizer begins."""
@@ -288,6 +290,17 @@ class State:
     def _since_join(self) -> int:
         """Return the steps since the last Join, within which ranks may make different numbers of steps."""
         return len(self.step_ends) - (self.work.joins[-1] if self.work.joins else 0)
+
+    @guard.guarded("the weights could not be observed", "weights")
+    def look_in_join(self) -> None:
+        """Note a digest of the weights within a Join: at its end all ranks get those of one."""
+        joins, own = len(self.work.joins), self.own_seconds
+        if self.world == 1 or not self.step_ends or (joins > FIRST_STEPS and not self.may_look()):
+            return
+        digest = self.take_time(self.model.quick_digest)
+        if digest is not None:
+            self.work.in_joins[f"{joins}:{self._since_join()}"] = digest
+        self._looking_seconds += self.own_seconds - own
 
     def end_join(self) -> None:
         """Note the end of a Join: all ranks are there, and have the weights of the last one."""

@@ -19,6 +19,9 @@ def observe_joins(module: Any) -> None:
 
 @guard.around("the end of a Join could not be observed", *guard.STEPS)
 def _leave(self: Any, *args: Any) -> Iterator[None]:
+    ends = getattr(self, "_enable", True) and not any(args)
+    if ends:
+        state.current().look_in_join()
     yield
-    if getattr(self, "_enable", True) and not any(args):
+    if ends:
         state.current().end_join()

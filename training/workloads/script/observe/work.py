@@ -256,6 +256,8 @@ class Work:
         """Digests of a model's weights when another one is trained; None where they were gone. By the same."""
         self.kept: dict[str, str | None] = {}
         """Digest of weights that may be gone next, by the same."""
+        self.in_joins: dict[str, str] = {}
+        """Digests of the weights within Joins, up to their ends: not of what ranks get then."""
         self.joins: list[int] = []
         """Steps before the end of each Join, within which ranks may make different numbers of them."""
         self.gradients = Gradients()
@@ -346,6 +348,7 @@ class Work:
             "ratesByHand": self.rates_by_hand,
             "digests": self.digests,
             "ends": self.ends,
+            "inJoins": self.in_joins,
             "joins": self.joins,
             "parameters": self.parameters,
             "trained": self.gradients.to_dict(),
