@@ -237,7 +237,7 @@ class State:
         if digest is not None:
             self.work.digests[at] = digest
         self._looking_seconds += self.own_seconds - own
-        if after_join:
+        if self._is_after_join():
             self.look_in_join()
 
     def _must_look(self, steps: int) -> bool:
@@ -295,7 +295,7 @@ class State:
     def look_in_join(self) -> None:
         """Note a digest of the weights within a Join: at its end all ranks get those of one."""
         joins, own = len(self.work.joins), self.own_seconds
-        if self.world == 1 or not self.step_ends or (joins > FIRST_STEPS and not self.may_look()):
+        if self.world == 1 or not self.step_ends or (joins > FIRST_LOOKS and not self.may_look()):
             return
         digest = self.take_time(self.model.quick_digest)
         if digest is not None:
