@@ -254,7 +254,7 @@ def _sample(column: Any, length: int) -> str:
     texts = [repr(each) for each in sample]
     if len(set(texts)) < min(length, 2) or any(" at 0x" in text for text in texts):
         return ""
-    return "".join(texts)
+    return " ".join(texts)
 
 
 def _plain(row: Any) -> Any:
