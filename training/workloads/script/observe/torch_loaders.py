@@ -207,13 +207,13 @@ def _identity(dataset: Any, depth: int = 0) -> str | None:
     parts = getattr(dataset, "datasets", None)
     if isinstance(parts, (list, tuple)) and depth < DEPTH:
         inner = [_identity(part, depth + 1) for part in parts]
-        return None if None in inner else "".join(str(each) for each in inner)
+        return None if None in inner else " ".join(str(each) for each in inner)
     length = length_of(dataset)
     columns = [column for column in _columns(dataset) if length and length_of(column) == length]
     column_texts = [
         _sample(column, length or 0) or (depth < DEPTH and _identity(column, depth + 1)) or "" for column in columns
     ]
-    return "".join([*column_texts, *_values(dataset)]) if any(column_texts) else None
+    return " ".join([*column_texts, *_values(dataset)]) if any(column_texts) else None
 
 
 def _values(dataset: Any) -> Iterator[str]:
