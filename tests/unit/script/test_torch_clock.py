@@ -64,6 +64,7 @@ def training(monkeypatch: pytest.MonkeyPatch) -> Training:
     monkeypatch.setattr(state, "_states", [state.State()])
     monkeypatch.setattr(state, "_write_at_end", lambda: None)
     monkeypatch.setattr(torch_inputs, "look", lambda: None)
+    monkeypatch.setattr(torch_inputs, "_models", [1])
     monkeypatch.setattr(torch_weights, "digest", lambda: "digest")
     return Training()
 
