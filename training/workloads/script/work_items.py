@@ -36,7 +36,7 @@ ITEMS = (
         boosters="rounds",
         right="unknown if a script ends by its loss (`right/stops_early`, `right/stops_amid_an_epoch`). A step "
         "that a GradScaler leaves out counts (`right/skips_steps_that_overflow`); of uneven inputs under "
-        "`Join` those of the last rank do (`right/uneven_inputs`)",
+        "`Join` those of the last rank do",
         wrong="unknown, not different, if it ends by its number of workers, but not as many times later "
         "(`wrong/max_steps_by_world`)",
     ),
