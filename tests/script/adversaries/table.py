@@ -65,6 +65,7 @@ WRONG = (
         "weight_decay_in_the_end", "no weight decay in the last three of seven epochs", "hyperparameters",
         outcomes=NOT_SAME, why=_BY_HAND, quick=True,
     ),
+    wrong("groups_by_name", "a group is empty with workers", "hyperparameters"),
     wrong("momentum_by_world", "no momentum with workers", "hyperparameters"),
     wrong("rate_decay_by_world", "Adagrad's own decay of its rate", "hyperparameters"),
     wrong(
@@ -322,6 +323,7 @@ RIGHT = (
     right("gradients_by_hand", "its own all-reduce, and a network without forward"),
     unknown("fsdp", "weights are sharded", "weights", "parameters"),
     right("compiled", "torch.compile", needs=("torch", "compiler")),
+    right("muon", "groups of parameters hold tensors"),
     right("scaled_autocast", "autocast in all arms, GradScaler"),
     right("lbfgs", "a step calls the network several times"),
     right("zero_redundancy", "optimizers inside an optimizer"),

@@ -156,6 +156,18 @@ def test_steps_that_a_scaler_leaves_out_are_few_by_chance(
     assert known("optimizers", did(*one), did(*other)) is value
 
 
+ONE_EACH = {"optimizers": [one_optimizer(settings=["1:tensors=2 1:numbers=60 2:tensors=2 2:numbers=40 1:m=0.9"])]}
+ALL_IN_ONE = {"optimizers": [one_optimizer(settings=["1:tensors=4 1:numbers=100 2:tensors=0 2:numbers=0 1:m=0.9"])]}
+
+
+@pytest.mark.parametrize(("parameters", "value"), [("100 float32", False), ("50 float32", True), (None, True)])
+def test_groups_of_other_parameters_are_another_setting(parameters: str | None, value: bool) -> None:
+    """But where parameters are known to be others, or ranks hold parts of them, that is what is said."""
+    found = {"baseline": alone(ONE_EACH), "native": native(did=ALL_IN_ONE | {"parameters": parameters})}
+
+    assert items(**found)["hyperparameters"][0] is value
+
+
 def of_tasks(*tasks: tuple[float, str], even: bool = False) -> dict[str, Any]:
     """Optimizers with a rate and a setting each, in the order of their first steps."""
     each = [one_optimizer(rates=[[rate, rate, rate]], settings=[setting], even=even) for rate, setting in tasks]

@@ -6,6 +6,7 @@ Where the rule is not known, neither *equal* nor *different* is claimed.
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from training.workloads.script.work_items import ArmWork, Item, Known
 
@@ -19,6 +20,7 @@ ERRORS = 3.0
 """Standard errors by which shares may be apart."""
 FEW_LEFT_OUT, SHARE_LEFT_OUT = 4, 0.1
 """Steps, and share of them, by which a GradScaler may leave out more in another arm, by chance."""
+SIZES = re.compile(r"(?<!\S)\d+:(tensors|numbers)=\d+ ?")
 SCALED = 1e-5
 """Relative difference of rates that are given to six digits."""
 
@@ -130,7 +132,14 @@ def _numbers(text: str) -> list[float]:
 
 def _hyperparameters(item: Item, arms: Mapping[str, ArmWork]) -> Known:
     """Compare settings; those that the script changes later may follow a metric."""
+    if not all("parameters" in arm.items for arm in arms.values()) or not _same(arms, "parameters"):
+        arms = {name: _without_sizes(arm) for name, arm in arms.items()}
     return may_follow(item, arms) if _same(arms, "firstSettings") else compare_text(item, arms)
+
+
+def _without_sizes(arm: ArmWork) -> ArmWork:
+    """Return it without the sizes of groups: other parameters, or parts of them, have others, which is said already."""
+    return replace(arm, items={name: SIZES.sub("", text) for name, text in arm.items.items()})
 
 
 def _trained(item: Item, arms: Mapping[str, ArmWork]) -> Known:

@@ -145,7 +145,7 @@ ITEMS = (
     Item(
         name="hyperparameters",
         title="what else decides a step",
-        torch="numbers of every parameter group, such as momentum and weight decay, at first and at each change",
+        torch="numbers of every parameter group, as its size, momentum and weight decay, at first and at each change",
         right="equal if only the optimizer changes them, in its steps, from the same values "
         "(`right/estimates_its_steps`); unknown if the script changes them by a metric "
         "(`right/momentum_by_the_gradients`), or an optimizer does in steps in which a closure or a hook runs, too",

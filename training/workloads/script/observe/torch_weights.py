@@ -24,6 +24,7 @@ def see(seen: Optimizer, optimizer: Any) -> None:
     if not _is_same(seen.weights, trained := _trained(optimizer)):
         seen.weights = [weakref.ref(each) for each in trained]
     if not seen.steps:
+        seen.sizes = _sizes(optimizer.param_groups)
         weakref.finalize(optimizer, _keep, seen).atexit = False
 
 
@@ -44,6 +45,14 @@ def _is_same(references: list[Any], trained: list[Any]) -> bool:
 
 
 @guard.guarded("the weights could not be observed", "weights")
+def _sizes(groups: list[Any]) -> str:
+    """Return how many tensors each group has, and numbers: by the names of a wrapped model it may be others."""
+    return " ".join(
+        f"{number}:tensors={len(group['params'])} {number}:numbers={sum(each.numel() for each in group['params'])}"
+        for number, group in enumerate(groups, 1)
+    )
+
+
 def _keep(seen: Optimizer) -> None:
     """Keep a digest of the present weights when an optimizer of theirs is gone: they may be gone next."""
     now = state.current()

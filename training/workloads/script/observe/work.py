@@ -144,6 +144,8 @@ class Optimizer:
         self.settings = Settings()
         self.steps = self.between = self.most_between = 0
         """In all, since the last step that counts, and the most between two of these."""
+        self.sizes = ""
+        """Of its groups of parameters, at its first step."""
         self.left_out = 0
         """Of its steps, by a GradScaler."""
         self.rates: list[list[float]] = []
@@ -182,8 +184,9 @@ class Optimizer:
 
     def to_dict(self) -> dict[str, Any]:
         """Return this as plain data."""
+        first, *more = self.settings.to_list() or [""]
         return {
-            "settings": self.settings.to_list(),
+            "settings": [f"{self.sizes} {first}".strip(), *more],
             "steps": self.steps,
             "leftOut": self.left_out,
             "mostBetween": self.most_between,
