@@ -44,7 +44,6 @@ def _is_same(references: list[Any], trained: list[Any]) -> bool:
     return [id(reference()) for reference in references] == list(map(id, trained))
 
 
-@guard.guarded("the weights could not be observed", "weights")
 def _sizes(groups: list[Any]) -> str:
     """Return how many tensors each group has, and numbers: by the names of a wrapped model it may be others."""
     return " ".join(
@@ -53,6 +52,7 @@ def _sizes(groups: list[Any]) -> str:
     )
 
 
+@guard.guarded("the weights could not be observed", "weights")
 def _keep(seen: Optimizer) -> None:
     """Keep a digest of the present weights when an optimizer of theirs is gone: they may be gone next."""
     now = state.current()
