@@ -24,7 +24,7 @@ def see(seen: Optimizer, optimizer: Any) -> None:
     if not _is_same(seen.weights, trained := _trained(optimizer)):
         seen.weights = [weakref.ref(each) for each in trained]
     if not seen.steps:
-        seen.sizes = _sizes(optimizer.param_groups)
+        seen.sizes = _sizes(optimizer.param_groups) or ""
         weakref.finalize(optimizer, _keep, seen).atexit = False
 
 
@@ -44,6 +44,7 @@ def _is_same(references: list[Any], trained: list[Any]) -> bool:
     return [id(reference()) for reference in references] == list(map(id, trained))
 
 
+@guard.guarded("the sizes of its groups could not be observed", "hyperparameters")
 def _sizes(groups: list[Any]) -> str:
     """Return how many tensors each group has, and numbers: by the names of a wrapped model it may be others."""
     return " ".join(
