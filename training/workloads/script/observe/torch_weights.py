@@ -16,6 +16,8 @@ INTEGERS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 """Integer types as which numbers are read, by their size in bytes."""
 PARTS_OF_RANKS = ("DTensor", "FlatParameter")
 """Types of weights of which each rank holds a part."""
+_looked_at: list[Any] = [[], False]
+"""Ids of the parameters of the step before, and whether ranks hold parts of them."""
 
 
 def see(seen: Optimizer, optimizer: Any) -> None:
@@ -125,8 +127,14 @@ def note_parameters() -> None:
 @guard.guarded("the gradients could not be observed", "trained")
 def note_gradients() -> None:
     """Note which parameters have a gradient in this step."""
-    if is_complete() and not _are_sharded():
-        state.current().work.gradients.step(parameters())
+    every = _weights()
+    if any(each is None for each in every):
+        return
+    ids = list(map(id, every))
+    if ids != _looked_at[0]:  # what takes long, as each parameter is asked for its data
+        _looked_at[:] = ids, _are_sharded()
+    if not _looked_at[1]:
+        state.current().work.gradients.step(list({id(each): each for each in every}.values()))
 
 
 def gradient_bytes() -> int | None:
