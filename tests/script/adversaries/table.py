@@ -283,7 +283,9 @@ RIGHT = (
         "thaws_after_a_plateau", "a layer is trained from a plateau on", "trained",
         why="the plateau may come after as many epochs in both runs",
     ),
-    unknown("longer_rows_when_accurate", "a curriculum by the loss", "input"),
+    either(
+        "longer_rows_when_accurate", "a curriculum by the loss", "input", why="the loss may fall alike in both runs"
+    ),
     right("skips_steps_that_overflow", "GradScaler leaves out steps"),
     either(
         "critic_when_it_is_weak", "a second optimizer that steps by its loss", "optimizers",
