@@ -14,6 +14,7 @@ _ENDED_ELSEWHERE = (
     "a correct script that ends by its loss trains other numbers of whole epochs, too, and is not accused"
 )
 _BY_HAND = "a correct script that looks at its loss, and does so then, shows the same"
+_ALIKE = "losses, or what is drawn, may be alike in both runs"
 _OF_A_COPY = "what is repeated from a copy in memory is delivered to nobody: known of its input alone"
 _OF_EVAL = "rows that a network saw in eval mode between two steps were not learned from, but a loader delivered them"
 
@@ -252,18 +253,18 @@ RIGHT = (
     right("uneven_last_batch", "601 rows"),
     right("warms_up", "LambdaLR, up and down"),
     right("plateau_after_dropout", "ReduceLROnPlateau over a loss that dropout moves", quick=True),
-    unknown("rate_halved_by_hand", "a rate that the script halves by its loss", "learningRate"),
+    either("rate_halved_by_hand", "a rate that the script halves by its loss", "learningRate", why=_ALIKE),
     either(
         "rate_grows_with_the_loss", "a rate that grows while the loss falls", "learningRate",
         why="losses may fall alike in both runs",
     ),
-    unknown("schedule_stepped_by_the_loss", "StepLR, stepped by the loss", "learningRate"),
+    either("schedule_stepped_by_the_loss", "StepLR, stepped by the loss", "learningRate", why=_ALIKE),
     unknown(
         "restarts_on_a_plateau", "goes back with a new optimizer of half the rate, by the loss",
         "optimizers", "learningRate", "hyperparameters",
     ),
-    unknown("decays_until_the_loss_is_low", "ExponentialLR, stepped until the loss is low", "learningRate"),
-    unknown("averages_after_a_plateau", "SWA from a plateau on", "learningRate"),
+    either("decays_until_the_loss_is_low", "ExponentialLR, stepped until the loss is low", "learningRate", why=_ALIKE),
+    either("averages_after_a_plateau", "SWA from a plateau on", "learningRate", why=_ALIKE),
     right("drops_layers", "LayerDrop", quick=True),
     either(
         "first_block_dropped", "stochastic depth without a stem", "input", "trained",
@@ -278,7 +279,7 @@ RIGHT = (
     right("named_parameters", "parameters with names, which have a prefix with workers"),
     right("settings_by_a_closure", "weight decay that a closure sets by the step"),
     unknown("momentum_by_the_gradients", "momentum that follows gradients", "hyperparameters"),
-    unknown("stops_amid_an_epoch", "ends by the loss of a step", "steps"),
+    either("stops_amid_an_epoch", "ends by the loss of a step", "steps", why=_ALIKE),
     either(
         "thaws_after_a_plateau", "a layer is trained from a plateau on", "trained",
         why="the plateau may come after as many epochs in both runs",
@@ -296,8 +297,8 @@ RIGHT = (
         "tasks_drawn", "an optimizer of a task that is drawn each step", "optimizers", "trained",
         why="tasks may be drawn as often in both runs",
     ),
-    unknown("rare_task", "a second optimizer that seldom steps", "optimizers"),
-    unknown("validates_when_the_loss_is_low", "validates after epochs with a low loss", "validation"),
+    either("rare_task", "a second optimizer that seldom steps", "optimizers", why=_ALIKE),
+    either("validates_when_the_loss_is_low", "validates after epochs with a low loss", "validation", why=_ALIKE),
     unknown("tensor_parallel", "each rank holds a part of each layer", "weights", "parameters", "rowsDisjoint"),
     unknown("uneven_inputs", "Join: 16 and 15 batches", "weights", quick=True),
     unknown("stream", "rows without numbers", "rowsDisjoint", "rows"),
