@@ -28,8 +28,8 @@ class Secrets:
             line = line.replace(part, b"[secret]")
         if not is_cut:
             return line
-        begun = (size for part in self._parts for size in range(1, len(part)) if line.endswith(part[:size]))
-        return line[: len(line) - max(begun, default=0)] + output.CUT
+        beginnings = (size for part in self._parts for size in range(1, len(part)) if line.endswith(part[:size]))
+        return line[: len(line) - max(beginnings, default=0)] + output.CUT
 
 
 def hidden_parts(secret: str) -> list[str]:
