@@ -21,11 +21,10 @@ WHEN = ("before", "after")
 WRITES = "state._write"
 """The hook without which there is no observation, as where no step is seen: the log says so."""
 ELSEWHERE = {
-    "state._say", "state.State._ask", "torch_loaders._reset", "torch_joins._leave", "torch_steps._make",
-    "torch_weights._keep",
+    "state._say", "state.State._ask", "torch_loaders._reset", "torch_steps._make", "torch_weights._keep",
 }  # fmt: skip
-"""Hooks that no script here reaches: with nothing to say, no search, one process for a loader, no Join, no GradScaler,
-and one optimizer."""
+"""Hooks that no script here reaches: with nothing to say, no search, one process for a loader, no GradScaler,
+and two optimizers."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Images by class: what is read of a folder, which worker reads what, and what is said of one that is not right."""
 
 import multiprocessing
+import os
 import re
 import subprocess
 import time
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.golden import Wording
+from tests.leftovers import share as share_process
 from tests.limits import LONGEST_SECONDS
 from tests.training import images
 from tests.training.looked_at import ENVIRONMENT, PROJECT, command
@@ -39,6 +41,7 @@ Loads = Callable[..., Data]
 def loaded() -> Iterator[Loads]:
     """Loads a folder as one process has it: in a process of its own, as TensorFlow decodes, and would stay."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        share_process(pool.submit(os.getpid).result())
         yield lambda folder, share=ALONE, **more: pool.submit(_load, folder, share, **more).result()
 
 

@@ -18,7 +18,7 @@ def test_what_is_around():
     ).stdout.split()
     mode, zone, charmap, *_ = seen
     assert ("0022", "UTC", "UTF-8") == (mode, zone, charmap)
-    assert 0 == int(seen[-1], 16)
+    assert not {number for number in signal.valid_signals() if int(seen[-1], 16) >> (number - 1) & 1}
     assert signal.default_int_handler is signal.getsignal(signal.SIGINT)
     assert not {"STACK", "SET", "ARGS", "KUBECONFIG", "COLUMNS"} & os.environ.keys()
     assert not [name for name in os.environ if name.startswith(("PYTHON", "PULUMI_", "RAY_", "AWS_", "MAKE"))]

@@ -5,6 +5,7 @@ import tempfile
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.join import Join
 from torch.utils.data import DataLoader, Dataset
 
 
@@ -40,6 +41,13 @@ for epoch in range(4):
     schedule.step()
     with torch.no_grad():
         print(sum(len(x) for x, _ in loader))
+other = torch.nn.Linear(4, 1)
+second = torch.optim.SGD(other.parameters(), lr=0.0)
+with Join([model]):
+    for x, y in loader:
+        second.zero_grad()
+        (other(x) - y).square().mean().backward()
+        second.step()
 try:
     loss.backward()
 except RuntimeError as error:

@@ -126,17 +126,16 @@ def test_the_next_arm_waits_until_no_worker_is_asked_for(
     }  # fmt: skip
     happened: list[str] = []
 
-    def leave(name: str) -> None:
-        api.objects.pop(f"{PODS}/{name}")
-        happened.append(name)
-
     def ask_for_none() -> None:
         happened.append("none")
         ask_for(api, 0)
 
-    for number, name in enumerate(("worker-1", "worker-2"), 1):
-        later(number * 0.3, partial(leave, name))
-    later(1.2, ask_for_none)
+    def leave(*names: str) -> None:
+        api.objects.pop(f"{PODS}/{names[0]}")
+        happened.append(names[0])
+        later(0.3, partial(leave, *names[1:]) if names[1:] else ask_for_none)
+
+    later(0.3, partial(leave, "worker-1", "worker-2"))
 
     RayWorkersProvider().create(properties)
 
