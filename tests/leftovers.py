@@ -19,6 +19,8 @@ _STARTS = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Pope
 """Events of Python's audit with which processes are started."""
 _OF_PYTHON = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 """In the command lines of processes that Python starts once and keeps for itself."""
+OF = "TEST_PROCESS"
+"""Environment variable with the process whose tests started another: a second pytest runs tests of the same names."""
 
 _SHARED = set[int]()
 _AHEAD = list[str]()
@@ -43,6 +45,7 @@ class Leftovers:
     def __init__(self) -> None:
         self._has_started = True
         self._known = frozenset[int]()
+        os.environ[OF] = str(os.getpid())
         sys.addaudithook(self._hear)  # for good: Python has no way back
 
     def _hear(self, event: str, _: tuple[Any, ...]) -> None:
@@ -92,7 +95,8 @@ def _counts(process: psutil.Process, test: str, *, below: bool) -> bool:
             return False
         if below:
             return not any(part in " ".join(process.cmdline()) for part in _OF_PYTHON)
-        return bool(test) and process.environ().get("PYTEST_CURRENT_TEST") == f"{test} (call)"
+        around = process.environ()
+        return around.get(OF) == str(os.getpid()) and around.get("PYTEST_CURRENT_TEST") == f"{test} (call)"
     return False
 
 

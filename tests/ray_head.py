@@ -7,13 +7,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from socket import create_server
 from typing import Any, NamedTuple
 
 import psutil
 import pytest
 
 from tests.limits import LEFT_SECONDS, wait_for
+from tests.ports import free_ports
 from training.launch import environment
 from training.launch.ray.driver import LOOPBACK
 from training.launch.ray.jobs_api import JobsApi
@@ -53,10 +53,7 @@ def running(cpus: int, **more: str) -> Iterator[Head]:
     """A head with so many CPUs, in a session that ends with it; `more`: variables of its own."""
     with ExitStack() as held:
         folder = held.enter_context(tempfile.TemporaryDirectory(dir=environment.short_folder(), prefix="ray-"))
-        servers = [held.enter_context(create_server((HERE, 0))) for _ in range(7)]
-        ports = [server.getsockname()[1] for server in servers]
-        for server in servers:
-            server.close()
+        ports = free_ports(7)
         flags = ("dashboard-port", "port", "ray-client-server-port", "dashboard-agent-listen-port",
                  "dashboard-agent-grpc-port", "runtime-env-agent-port", "metrics-export-port")  # fmt: skip
         command = [

@@ -5,7 +5,6 @@ It validates, defaults and admits (or refuses) as that of a cluster does, and st
 
 import os
 import shutil
-import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -17,6 +16,7 @@ import yaml
 
 from tests import leftovers
 from tests.limits import LEFT_SECONDS, LONGEST_SECONDS, wait_for
+from tests.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT.parent / "shared" / "offline-cluster" / "env.sh"
@@ -136,10 +136,3 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports of this machine that nothing listens on."""
-    with ExitStack() as sockets:
-        bound = [sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in bound]

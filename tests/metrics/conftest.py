@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Iterator
 from ctypes.util import find_library
 from pathlib import Path
-from socket import create_server
 from typing import NamedTuple
 
 import pytest
@@ -17,6 +16,7 @@ from infra.places.cluster.manifests import runs_dashboard
 from infra.places.cluster.ray_dashboards import GENERATOR, _unpacked
 from tests import ray_head
 from tests.limits import wait_for
+from tests.ports import free_ports
 from tests.ray_head import HERE, PYTHON
 
 WORK = Path(__file__).with_name("work.py")
@@ -84,15 +84,6 @@ def addresses(found: Path) -> list[str]:
     """Where Ray says that its metrics are."""
     groups = json.loads(found.read_text()) if found.exists() else []
     return [address for group in groups for address in group["targets"]]
-
-
-def free_ports(number: int) -> list[int]:
-    """Ports that nothing listens at."""
-    servers = [create_server((HERE, 0)) for _ in range(number)]
-    ports = [server.getsockname()[1] for server in servers]
-    for server in servers:
-        server.close()
-    return ports
 
 
 def generated() -> dict[str, str]:

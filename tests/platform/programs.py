@@ -23,8 +23,9 @@ import yaml
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from tests.apiserver import control_plane
-from tests.apiserver.control_plane import free_ports, start
+from tests.apiserver.control_plane import start
 from tests.limits import LONGEST_SECONDS, wait_for
+from tests.ports import free_ports
 
 PROGRAMS = (
     *control_plane.PROGRAMS,

@@ -26,6 +26,7 @@ from tests.apiserver import control_plane
 from tests.platform import programs
 from tests.platform.cluster import Cluster
 from tests.platform.programs import Object
+from tests.ports import free_ports
 
 PROGRAM, CRDS = "TRY_PROMETHEUS_OPERATOR", "PROMETHEUS_OPERATOR_CRDS"
 KINDS = ("prometheuses", "podmonitors", "servicemonitors", "probes", "prometheusrules", "scrapeconfigs")
@@ -66,7 +67,7 @@ def running(kubeconfig: Path) -> Iterator[Path]:
     """Start the operator; gives its log. The CRDs are left."""
     programs.define(kube.connect(str(kubeconfig)), [yaml.safe_load(file.read_bytes()) for file in _crd_files()])
     log = kubeconfig.with_name("prometheus-operator.log")
-    (port,) = control_plane.free_ports(1)
+    (port,) = free_ports(1)
     command = ["env", f"KUBECONFIG={kubeconfig}", str(program()), f"--web.listen-address=127.0.0.1:{port}"]
     with ExitStack() as started:
         control_plane.start(started, command, log)

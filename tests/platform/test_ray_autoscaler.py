@@ -21,10 +21,10 @@ import pytest
 from infra.places.cluster.api import idle_workers, kube, ray_scale
 from infra.places.cluster.manifests import ray_autoscaler, ray_cluster
 from tests import ray_head
-from tests.apiserver.control_plane import free_ports
 from tests.limits import wait_for
 from tests.platform.cluster import Cluster, settings
 from tests.platform.programs import Object
+from tests.ports import free_ports
 from tests.ray_head import PYTHON
 from training.launch import environment
 from training.launch.ray.driver import LOOPBACK

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ import psutil
 import pytest
 
 from tests.limits import LONGEST_SECONDS
+from tests.ports import free_ports
 from tests.ray_head import PYTHON, TOKEN, end, needed, running
 from tests.script.tryout import EXAMPLES, NO_TREES, PROJECT
 from tests.stacks import TREES
@@ -67,15 +67,9 @@ def start(
     )
 
 
-def free_ports(count: int) -> list[int]:
-    """So many, with a free one after each."""
-    asked = [socket.socket() for _ in range(count)]
-    for each in asked:
-        each.bind(("127.0.0.1", 0))
-    ports = [int(each.getsockname()[1]) for each in asked]
-    for each in asked:
-        each.close()
-    return ports
+def free_ports_before_another(count: int) -> list[int]:
+    """Return so many, with a free one after each."""
+    return free_ports(2 * count)[::2]
 
 
 def assert_two_ranks(found: TrainingResult) -> None:
@@ -92,7 +86,7 @@ def assert_two_ranks(found: TrainingResult) -> None:
 def test_each_pod_of_native_is_a_rank_and_the_first_has_the_result(name: str, arguments: str, tmp_path: Path) -> None:
     """Whether the script knows Ray or not: no pod sees another's files."""
     files = packed(tmp_path, name, arguments)
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    addresses = [f"127.0.0.1:{port}" for port in free_ports_before_another(2)]
     ranks = []
     for rank in range(2):
         folder = tmp_path / f"pod-{rank}"
@@ -122,7 +116,7 @@ def test_pods_of_native_grow_the_same_trees(booster: str, tmp_path: Path) -> Non
         f"--booster {booster} --rounds 12 --num-workers {{workers}} --data {{storage}}/data --storage {{storage}}"
     )
     files = packed(tmp_path, "trees.py", arguments)
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    addresses = [f"127.0.0.1:{port}" for port in free_ports_before_another(2)]
     ranks = []
     for rank in (1, 0):
         folder = tmp_path / f"pod-{rank}"
@@ -163,7 +157,7 @@ def limited(memory: int) -> Iterator[list[str]]:
 @contextmanager
 def ray_head(folder: Path, limit: Sequence[str] = (), **variables: str) -> Iterator[str]:
     """A Ray that is there before the run, as a cluster's: its address."""
-    (port,) = free_ports(1)
+    (port,) = free_ports_before_another(1)
     ray = str(Path(sys.executable).with_name("ray"))
     own = os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, "RAY_USAGE_STATS_ENABLED": "0"}
     own |= {"TRAINING_NODE": "a-node", "PASSWORD": PASSWORD, **variables}

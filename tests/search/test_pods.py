@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ import psutil
 import pytest
 
 from tests.limits import LONGEST_SECONDS
+from tests.ports import free_ports
 from tests.ray_head import TOKEN
 from tests.script.test_pods import ray_head
 from tests.search.test_arms import RECIPE, SCRIPT
@@ -74,10 +74,7 @@ def start(
 
 def addresses() -> list[str]:
     """Of two pods: the first one's port, and the next, are free."""
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        port = asked.getsockname()[1]
-    return [f"127.0.0.1:{port}"] * 2
+    return [f"127.0.0.1:{free_ports(2)[0]}"] * 2
 
 
 def start_members(folder: Path, packed: Path, recipe: SearchRecipe = RECIPE) -> list[subprocess.Popen[str]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.limits import LOOK_SECONDS, wait_for
+from tests.ports import free_ports
 from training.machine import port_forward
 
 BUCKET = "runs"
@@ -71,7 +72,7 @@ class Cloud:
 @contextmanager
 def running(folder: Path) -> Iterator[Cloud]:
     """Start it, with a bucket, users and roles."""
-    port = _free_port()
+    (port,) = free_ports(1)
     command = [sys.executable, "-c", "from moto.server import main; main()", "--port", str(port)]
     with (folder / "moto.log").open("w") as log:
         started = subprocess.Popen(command, stdout=log, stderr=log)
@@ -85,11 +86,6 @@ def running(folder: Path) -> Iterator[Cloud]:
     finally:
         started.terminate()
         started.wait()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def _answers(port: int, started: "subprocess.Popen[bytes]") -> bool:

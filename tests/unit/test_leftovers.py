@@ -9,7 +9,7 @@ import psutil
 from tests.unit.test_groups import run_pytest
 
 TEST = """
-import pathlib, subprocess, sys
+import os, pathlib, subprocess, sys
 import pytest
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -30,6 +30,9 @@ def test_3_ends_it():
     kept.wait()
 def test_4_leaves_an_orphan():
     pathlib.Path("orphan").write_text(subprocess.check_output(ORPHANS, text=True))
+def test_9_leaves_what_another_pytest_started():
+    other = {**os.environ, "TEST_PROCESS": "1"}
+    pathlib.Path("other").write_text(subprocess.check_output(ORPHANS, text=True, env=other))
 def test_5_opens():
     subprocess.run(["true"])
     open("left", "w")
@@ -43,7 +46,8 @@ def test_8_starts_nothing(server): assert server.poll() is None
 
 
 def test_each_test_pays_for_what_it_left(tmp_path: Path) -> None:
-    """A child, an orphan, an open file, and what its failure holds; what several tests use stays."""
+    """A child, an orphan, an open file, and what its failure holds; what several tests use stays, and what
+    is of a test of that name in another pytest."""
     (tmp_path / "tests/docs").mkdir(parents=True)
     (tmp_path / "tests/docs/test_a.py").write_text(TEST)
     (tmp_path / "tests/limits.py").write_text("LEFT_SECONDS = 0.1\n")
@@ -53,3 +57,4 @@ def test_each_test_pays_for_what_it_left(tmp_path: Path) -> None:
     assert {2, 4, 5, 6} == charged, shown
     with suppress(psutil.NoSuchProcess):  # where process 1 reaps no orphans, it is there as a zombie
         assert psutil.STATUS_ZOMBIE == psutil.Process(int((tmp_path / "orphan").read_text())).status()
+    psutil.Process(int((tmp_path / "other").read_text())).kill()

@@ -13,6 +13,7 @@ import pytest
 
 from tests.golden import Wording
 from tests.limits import LONGEST_SECONDS
+from tests.ports import free_ports
 from training.contract.clock import Phases, Stamp, process_start
 from training.contract.provenance import PROJECT
 from training.launch import entry
@@ -207,16 +208,9 @@ def did(rank: int, world: int) -> dict[str, Any]:
     return made.to_dict()
 
 
-def free_port() -> int:
-    """One that nobody has now."""
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        return int(asked.getsockname()[1])
-
-
 def test_rank_0_has_what_all_ranks_did(pod: Somewhere) -> None:
     """Whoever is first waits; the others have no result of their own."""
-    addresses = [f"127.0.0.1:{free_port() - 1}", "127.0.0.1:1", "127.0.0.1:2"]
+    addresses = [f"127.0.0.1:{free_ports(2)[0]}", "127.0.0.1:1", "127.0.0.1:2"]
     seen: dict[int, object] = {}
 
     def be(rank: int) -> None:
@@ -254,7 +248,7 @@ def test_a_rank_that_says_nothing_is_named(
     """Whatever somebody else says at that port, and however much."""
     monkeypatch.setattr(rank_exchange, "WAIT_SECONDS", 0.5)
     monkeypatch.setattr(rank_exchange, "MOST_BYTES", 500)
-    port = free_port()
+    port = free_ports(2)[0]
     place = execution_site.RankPod(pod.request(), Rendezvous([f"127.0.0.1:{port - 1}", "x:1"], 0))
     with socket.create_connection(("127.0.0.1", port)) as stranger:
         stranger.sendall(stranger_says)
