@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 
+from tests.slow import slow_but
 from tests.docs import markdown, session
 from tests.docs.markdown import Block, Command, Place
 from tests.program.engine import Project
@@ -30,6 +31,8 @@ RUN_ELSEWHERE = "no-run tests/program/test_plain_pulumi.py runs it"
 """Of a block that needs a backend, or a language host, which the shell here has not."""
 
 DOCUMENTS = [name for name in markdown.documents() if markdown.commands(name, markdown.read(name))]
+QUICK = {*DOCUMENTS} - {f"docs/{name}.md" for name in ("exercise", "getting-started", "settings", "own-script")}
+"""Whose commands take no minute."""
 
 
 def is_run(command: Command) -> bool:
@@ -42,7 +45,7 @@ def runnable(document: str) -> list[Command]:
     return [its for its in markdown.commands(document, markdown.read(document)) if is_run(its)]
 
 
-@pytest.mark.parametrize("document", [name for name in DOCUMENTS if runnable(name)])
+@pytest.mark.parametrize("document", slow_but(QUICK, filter(runnable, DOCUMENTS)))
 def test_the_commands_of_a_document_work(document: str, project: Project) -> None:
     """In their order, in one shell, from a fresh checkout."""
     ended = session.run(project, runnable(document))

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from policy.rules import RULES
+from tests.slow import slow_but
 from tests.golden import Wording
 from tests.policy.conftest import Preview
 from tests.program.engine import Project
@@ -52,7 +53,7 @@ def refusals(shown: str) -> Refusals:
     }
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("stack", slow_but(["local", "kubernetes"], STACKS))
 def test_every_stack_passes(stack: str, preview: Preview) -> None:
     """Each rule is run over each resource: one that could not be would be a line of its own."""
     shown = preview(stack)

@@ -69,6 +69,7 @@ def test_plain_pulumi_adds_four_and_a_decided_stack_stays(project: Project, tmp_
     assert {} == project.preview()
 
 
+@pytest.mark.slow
 def test_it_goes_on_after_a_failure_as_if_there_had_been_none(new_project: NewProject) -> None:
     """The outputs stay those of the last whole repeat, and in the end every number is as of one that went through."""
     through, stopped = new_project(), new_project()
@@ -90,6 +91,7 @@ def test_it_goes_on_after_a_failure_as_if_there_had_been_none(new_project: NewPr
     assert "decided" == continued[-1]["auto"]
 
 
+@pytest.mark.slow
 def test_a_fixed_number_becomes_auto_without_a_new_run(project: Project) -> None:
     """What was measured is kept, and looked at with the confidence of `auto`; only then it goes on."""
     begin(project, repeats="5")
@@ -110,6 +112,7 @@ def test_a_fixed_number_becomes_auto_without_a_new_run(project: Project) -> None
     assert created(6, 7) == project.preview()
 
 
+@pytest.mark.slow
 def test_a_program_that_runs_to_refresh_or_destroy_needs_no_run_that_is_not_made_yet(project: Project) -> None:
     """It declares the next repeats, which neither makes."""
     begin(project)

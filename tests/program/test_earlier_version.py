@@ -20,6 +20,7 @@ import pytest
 from tests.limits import LONGEST_SECONDS
 from tests.program.engine import ROOT, Project
 
+pytestmark = pytest.mark.slow
 MADE_BEFORE = Path(__file__).with_name("earlier_stack.tar.gz")
 SETTINGS = {"repeats": "2", "epochs": "2", "trainImages": "256", "warmupSteps": "1"}
 FORMER = {"tuned-1", "tuned-2"}

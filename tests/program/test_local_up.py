@@ -98,6 +98,7 @@ def test_preview_shows_which_runs_a_change_repeats(project: Project) -> None:
     assert replaced(*ALL) == project.preview()
 
 
+@pytest.mark.slow
 def test_a_kept_baseline_is_measured_again_when_it_is_no_longer_kept(project: Project) -> None:
     """`keepBaseline` saves the baseline's run while `workers` changes, and the state remembers what it was made for."""
     project.create_stack(repeats="1", keepBaseline="true", allowOversubscription="true")

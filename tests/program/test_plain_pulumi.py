@@ -135,6 +135,7 @@ def test_the_page_works_as_it_stands(project: Project, cli: Path, environment: P
     assert "6 unchanged" in run_page(project, page())
 
 
+@pytest.mark.slow
 def test_the_page_works_with_the_host_that_is_built_here(project: Project) -> None:
     """But for its first line: that host knows no uv, and `make` installs for it."""
     assert "6 unchanged" in run_page(project, page()[1:])

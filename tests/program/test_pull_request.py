@@ -19,6 +19,7 @@ def previewed(project: Project, out: Path) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_the_comment_shows_what_a_changed_stack_file_changes(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -116,6 +116,7 @@ def test_an_interrupted_sweep_goes_on(sweeping: Project) -> None:
     assert [] == stacks(sweeping)
 
 
+@pytest.mark.slow
 def test_a_state_that_a_full_disk_cut_off_is_put_back(sweeping: Project) -> None:
     """As before `make up`: without it pulumi refuses every command on the stack."""
     sweeping.environment["KEEP"] = "1"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.slow import slow_but
 from tests.docs import markdown
 from tests.program.engine import ROOT
 from tests.stacks import OF_BUCKETS, STACKS, environment_of
@@ -70,7 +71,7 @@ def short(urns: list[str]) -> list[str]:
     return sorted(line.removeprefix(OF_STACK) for line in own)
 
 
-@pytest.mark.parametrize("stack", BY_ENGINE)
+@pytest.mark.parametrize("stack", slow_but(["local"], BY_ENGINE))
 def test_the_engine_plans_the_same_under_another_name(stack: str, made: Path, environment: dict[str, str]) -> None:
     """As the user's first preview does."""
     shown = [

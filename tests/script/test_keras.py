@@ -27,6 +27,7 @@ def test_both_arms_with_two_ranks_do_the_same(script: str, tmp_path: Path) -> No
     assert facts.ray_changed_nothing(arms)
 
 
+@pytest.mark.slow
 def test_the_whole_of_it(wording: Wording) -> None:
     """Commands, steps, what was seen, the claim and what would raise it, an estimate; with TF_CONFIG likewise."""
     tried = try_script(EXAMPLES / "keras_tf_config.py", "--epochs 1")

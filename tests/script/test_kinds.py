@@ -25,9 +25,17 @@ KINDS = {
     "right/keras_own_loop": "tf-config",
 }
 """By the script of tests/script/adversaries."""
+SLOW = "right/keras_own_loop"
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.name in KINDS], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name == SLOW else [])
+        for case in CASES
+        if case.name in KINDS
+    ],
+)
 def test_a_kind_is_recognised_and_ends_well_in_every_arm(case: Case, tmp_path: Path, kept: Path) -> None:
     """With the claim that the docs promise for it, and as many ranks as there are workers."""
     assert KINDS[case.name] == recognise(case.path, tuple(case.arguments.split())).kind

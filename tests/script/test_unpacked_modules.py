@@ -74,7 +74,7 @@ class Pod:
 @pytest.mark.parametrize(
     ("python", "example", "arguments"),
     [
-        pytest.param(sys.executable, "keras_ray.py", ARGUMENTS, id="keras"),
+        pytest.param(sys.executable, "keras_ray.py", ARGUMENTS, id="keras", marks=pytest.mark.slow),
         pytest.param(
             TORCH, "torch_ddp.py", "--epochs 1", id="torch", marks=pytest.mark.skipif(not TORCH, reason=NO_TORCH)
         ),

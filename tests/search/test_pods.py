@@ -135,6 +135,7 @@ def test_a_pod_that_dies_leaves_no_result(tmp_path: Path, packed: Path) -> None:
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
 
 
+@pytest.mark.slow
 def test_stopping_and_an_algorithm_work_through_the_served_study(tmp_path: Path, packed: Path) -> None:
     """The pods' members see each other's reports, and choose by them."""
     recipe = replace(RECIPE, epochs=20, search_scheduler="asha", search_reduction=2, search_algorithm="tpe")

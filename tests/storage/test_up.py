@@ -41,6 +41,7 @@ def test_each_run_assumes_the_role_and_keeps_what_outlives_it(project: Project, 
     assert {"baseline-1", "native-1", "ray-1"} == kept(cloud)
 
 
+@pytest.mark.slow
 def test_other_credentials_repeat_nothing_and_are_encrypted(project: Project, cloud: Cloud) -> None:
     """They are rotated, and a measurement is none of them."""
     keys = " ".join(f"{name}={value}" for name, value in cloud.owner.items())

@@ -14,6 +14,7 @@ from compare.schema import Comparison
 from report import tracking
 from report.__main__ import main
 from report.tracked import describe
+from tests.slow import slow_but
 from tests.tracking import servers
 from tests.tracking.servers import Server, metrics, params, tags
 from tests.unit.report.test_tracked import written
@@ -116,7 +117,7 @@ def test_the_same_runs_compared_anew_replace_what_is_there(server: Server, stack
     assert 1 + len(RUN) == len(runs) == len(server.runs(f"ray-worth-it/{stack}", view="DELETED_ONLY"))
 
 
-@pytest.mark.parametrize("changes", [1, 5, 15])
+@pytest.mark.parametrize("changes", [1, *(pytest.param(number, marks=pytest.mark.slow) for number in (5, 15))])
 def test_what_broke_off_is_whole_the_next_time(
     changes: int,
     server: Server,
@@ -143,7 +144,7 @@ def test_what_broke_off_is_whole_the_next_time(
     assert 1 == len({tags(run)[PARENT] for run in runs if PARENT in tags(run)})
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", slow_but(["refused"], WAYS))
 def test_a_server_that_is_not_there_is_a_warning_in_time(
     way: str, project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

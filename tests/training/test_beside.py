@@ -64,6 +64,7 @@ def observed(run: Run) -> quiet.Quiet:
     return quiet.observe(of_repeats([{"baseline": run}], make_context(arms=("baseline",))))
 
 
+@pytest.mark.slow
 def test_a_program_that_takes_the_run_s_cpu_is_named(tmp_path: Path) -> None:
     """While it goes on, in its result, in the verdict, and by a check that does not pass."""
     cpus = provenance.allowed_cpus()
@@ -85,6 +86,7 @@ def test_a_program_that_takes_the_run_s_cpu_is_named(tmp_path: Path) -> None:
     assert any("other programs take" in text for text in said)
 
 
+@pytest.mark.slow
 def test_a_run_that_had_the_machine_to_itself_passes(tmp_path: Path) -> None:
     """However long its threads waited for each other, and for what the tests beside it do."""
     run = measured(tmp_path, "quiet")

@@ -58,6 +58,7 @@ entry.take_part(asked, "baseline", report=lambda _: print("collecting:", gc.isen
 """
 
 
+@pytest.mark.slow
 def test_garbage_is_collected_while_training_and_not_before(tmp_path: Path) -> None:
     """What imports and tracing made is never looked at again; what training leaves is."""
     flags = ["--result", str(tmp_path / "result.json"), "--no-bind-cpus", *FLAGS]

@@ -237,6 +237,7 @@ def test_settings_that_do_not_fit_the_files_are_refused(
 
 
 @needs_two_cpus
+@pytest.mark.slow
 def test_two_workers_train_on_every_image_together(folder: Path, tmp_path: Path) -> None:
     """For real: the last step of an epoch leaves one of them without an image, and no image is trained twice."""
     flags = ["--workload=cnn", "--dataset=imagefolder", f"--dataset-path={folder}", "--global-batch-size=53"]
