@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import pytest
 
-from tests.slow import slow_but
 from tests.docs import markdown, session
 from tests.docs.markdown import Block, Command, Place
 from tests.program.engine import Project
+from tests.slow import slow_but
 
 NOT_RUN = {
     r"make test\b": "it would start itself",

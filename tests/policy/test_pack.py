@@ -5,10 +5,10 @@ import re
 import pytest
 
 from policy.rules import RULES
-from tests.slow import slow_but
 from tests.golden import Wording
 from tests.policy.conftest import Preview
 from tests.program.engine import Project
+from tests.slow import slow_but
 from tests.stacks import STACKS
 
 LOOSENED = {

@@ -5,6 +5,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.program.conftest import NewProject
 from tests.program.engine import Project
 from training.contract.repeats import AT_A_TIME_VARIABLE

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.slow import slow_but
 from tests.docs import markdown
 from tests.program.engine import ROOT
+from tests.slow import slow_but
 from tests.stacks import OF_BUCKETS, STACKS, environment_of
 from tests.unit import test_wiring
 from tools.setup.project import ToolError
