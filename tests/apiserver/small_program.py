@@ -19,19 +19,21 @@ class Small(pulumi.ComponentResource):
         here = place.cluster_of(config.target).reach(config, self)
         made = k8s.core.v1.ConfigMap(
             "made",
-            metadata=here.metadata(AT_ONCE, name="made-by-the-stack"),
+            metadata=here.metadata("test", AT_ONCE, name="made-by-the-stack"),
             data={"workers": str(config.recipe.workers)},
             opts=here.options(self),
         )
         after = k8s.core.v1.ConfigMap(
-            "after", metadata=here.metadata(AT_ONCE, name="made-after-it"), opts=here.options(self, depends_on=[made])
+            "after",
+            metadata=here.metadata("test", AT_ONCE, name="made-after-it"),
+            opts=here.options(self, depends_on=[made]),
         )
         assert here.guard
         here.guard([after], self)
         if config.recipe.seed == FAILING_SEED:
             # The update fails when its first object is there already.
             k8s.core.v1.ConfigMap(
-                "bad", metadata=here.metadata(name="No_Name"), opts=here.options(self, depends_on=[made])
+                "bad", metadata=here.metadata("test", name="No_Name"), opts=here.options(self, depends_on=[made])
             )
         self.register_outputs({"kubeconfig": here.kubeconfig})
 

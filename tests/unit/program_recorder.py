@@ -80,14 +80,15 @@ class Recorder(mocks.Mocks):
         raise NotImplementedError(args.token)
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
-        """Its inputs are its outputs; a run has a result too."""
+        """Its inputs are its outputs; a run has a result too, and a command has printed an address."""
         self.inputs[args.name] = args.inputs
         if "kind" in args.inputs:
             self.objects[f"{args.inputs['kind']} {args.name}"] = args.inputs
         if args.typ.startswith("pulumi-python:dynamic/") and "recipe" in args.inputs:
             result = rpc.UNKNOWN if self._preview else result_of(args.inputs)
             return f"{args.name}-id", args.inputs | {"result": result}
-        return f"{args.name}-id", args.inputs
+        address = {"stdout": "192.168.49.2"} if args.typ == "command:local:Command" else {}
+        return f"{args.name}-id", args.inputs | address
 
 
 class Monitor(mocks.MockMonitor):

@@ -68,7 +68,6 @@ CHANGES_NOTHING = {
     "monitoringNamespace": EVERYWHERE,  # who may read
     "podMonitorLabels": EVERYWHERE,
     "grafanaUrl": EVERYWHERE,  # what `make dashboard` prints
-    "queue": EVERYWHERE,  # a label of Jobs, which replaces them: no part of a pod
     "queueMinutes": EVERYWHERE,
 }
 """Keys whose change repeats nothing, with the stacks for which that holds."""

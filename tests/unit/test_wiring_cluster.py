@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster.manifests.pod_parts import STACK_ANNOTATION
+from infra.places.cluster.manifests.pod_parts import INSTANCE_LABEL, RUN_LABEL, SERVICE_ACCOUNT, STACK_ANNOTATION
 from tests.stacks import ON_KUBERNETES
 from tests.unit.program_recorder import LEFT_JOB, LEFT_SECRET
 from tests.unit.test_wiring import record
@@ -74,6 +74,77 @@ def test_a_namespace_of_others_is_not_declared_and_policies_select_our_pods() ->
         and "ray-worth-it" not in labels.get("app.kubernetes.io/instance", "")
     ]
     assert all(one["metadata"]["name"].startswith("ray-worth-it-") for one in policies.values())
+
+
+RECOMMENDED = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "part-of", "component", "managed-by")}
+WITH_ALL = {
+    **dict.fromkeys(OWN_CLUSTERS, ()),
+    "kubernetes": (
+        *("workload=script", "script=examples/torch_ddp.py", "secretEnvironment=COLOUR=crimson"),
+        "monitoring=prometheus",
+    ),
+}
+
+
+@pytest.mark.parametrize("stack", WITH_ALL)
+def test_every_object_and_pod_says_what_it_belongs_to(stack: str) -> None:
+    """By Kubernetes' recommended labels: the stack as the instance. And a run's also whose run they are."""
+    objects = record(stack, *WITH_ALL[stack])["objects"]
+    templates = {name: one["spec"]["template"] for name, one in objects.items() if "template" in one.get("spec", {})}
+    of_ray = objects["RayCluster ray-training-cluster"]["spec"]
+    templates |= {"head": of_ray["headGroupSpec"]["template"], "worker": of_ray["workerGroupSpecs"][0]["template"]}
+    labels = {name: one["metadata"]["labels"] for name, one in {**objects, **templates}.items()}
+
+    assert {} == {name: RECOMMENDED - each.keys() for name, each in labels.items() if RECOMMENDED - each.keys()}
+    assert {record(stack)["stack"]} == {each[INSTANCE_LABEL] for each in labels.values()}
+    for name in [name for name in objects if name.startswith("Job ")]:
+        run = name.removeprefix("Job ")
+        assert (run, run) == (labels[name][RUN_LABEL], templates[name]["metadata"]["labels"][RUN_LABEL])
+
+
+def test_what_selects_pods_for_ever_is_as_it_was() -> None:
+    """A Deployment's selector can't be changed: with another one an update of a stack that lives would fail."""
+    (deployment,) = [
+        one for one in record("kubernetes", *WITH_ALL["kubernetes"])["objects"].values() if one["kind"] == "Deployment"
+    ]
+    selector = {"app.kubernetes.io/part-of": "ray-worth-it", "app.kubernetes.io/component": "prometheus"}
+
+    assert {"matchLabels": selector} == deployment["spec"]["selector"]
+
+
+@pytest.mark.parametrize("stack", [*OWN_CLUSTERS, "kubernetes"])
+def test_pods_have_an_account_of_their_own_before_they_are_there(stack: str) -> None:
+    """Without rights or a token; of another name no pod would be let in."""
+    recorded = record(stack)
+    account = recorded["objects"]["ServiceAccount pods"]
+
+    assert (SERVICE_ACCOUNT, False) == (account["metadata"]["name"], account["automountServiceAccountToken"])
+    assert "pods" in recorded["after"]["ray-training-cluster"]
+    head, worker = (
+        spec["template"]["spec"].get("serviceAccountName")
+        for spec in (
+            recorded["inputs"]["ray-training-cluster"]["spec"]["headGroupSpec"],
+            *recorded["inputs"]["ray-training-cluster"]["spec"]["workerGroupSpecs"],
+        )
+    )
+    assert [SERVICE_ACCOUNT] * 2 == [head, worker]
+
+
+def test_a_head_with_ray_s_autoscaler_has_the_account_that_kuberay_makes() -> None:
+    """That one has rights, which no pod that trains is to have."""
+    of_ray = record("kubernetes", "rayWorkers=autoscaled")["inputs"]["ray-training-cluster"]["spec"]
+
+    assert "serviceAccountName" not in of_ray["headGroupSpec"]["template"]["spec"]
+    assert SERVICE_ACCOUNT == of_ray["workerGroupSpecs"][0]["template"]["spec"]["serviceAccountName"]
+
+
+def test_the_operator_reaches_minikube_s_api_server_alone() -> None:
+    """Its address is known once the cluster is there."""
+    egress = record("minikube")["inputs"]["operator"]["spec"]["egress"]
+    opened = [(peer["ipBlock"]["cidr"], rule["ports"][0]["port"]) for rule in egress for peer in rule.get("to", ())
+              if "ipBlock" in peer and rule["ports"][0]["port"] != 53]  # fmt: skip
+
+    assert [("192.168.49.2/32", 8443), ("10.96.0.1/32", 443)] == opened
 
 
 @pytest.mark.parametrize("stack", [*OWN_CLUSTERS, "kubernetes"])

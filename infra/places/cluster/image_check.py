@@ -22,7 +22,6 @@ from infra.places.cluster.manifests.pod_parts import (
     Placement,
     Size,
     container,
-    labels,
     metadata,
     pod,
 )
@@ -83,7 +82,7 @@ def pod_of(placement: Placement, needs: Mapping[str, Any]) -> Manifest:
     variables = UNPACKED_VARIABLES if placement.modules else {}
     command = ["python", "-c", CHECK.read_text(encoding="utf-8")]
     main = container(NAME, placement.image, SIZE, command=command, environment={ASKED: question, **variables})
-    return {"metadata": metadata(placement, labels(NAME)), "spec": pod(main, replace(placement, modules=None))}
+    return {"metadata": metadata(placement, NAME), "spec": pod(main, replace(placement, modules=None))}
 
 
 def _failure(image: str, error: ShortJobError) -> str:

@@ -9,7 +9,7 @@ import base64
 import binascii
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -26,7 +26,6 @@ from infra.places.cluster.manifests.pod_parts import (
     Placement,
     Size,
     container,
-    labels,
     metadata,
     pod,
 )
@@ -67,8 +66,9 @@ class RayDashboardsProvider(Provider):
         """Generate the dashboards in the image, and create their ConfigMaps. Raises NoDashboardsError."""
         try:
             api = kube.connect(props["kubeconfig"])
-            log = short_job.run(api, props["namespace"], NAME, json.loads(props["pod"]), SECONDS)
-            digests = _create(api, props["namespace"], _unpacked(log))
+            pod = json.loads(props["pod"])
+            log = short_job.run(api, props["namespace"], NAME, pod, SECONDS)
+            digests = _create(api, props["namespace"], _unpacked(log), pod["metadata"]["labels"])
         except (KubeError, ShortJobError, ValueError, zlib.error) as error:
             raise NoDashboardsError(_failure(props["image"], error)) from None
         return CreateResult(NAME, props | {"digests": json.dumps(digests, sort_keys=True)})
@@ -84,7 +84,7 @@ def pod_of(placement: Placement) -> Manifest:
     bare = monitoring.bare(placement)
     command = ["python", "-c", GENERATOR.read_text(encoding="utf-8")]
     main = container(NAME, placement.image, SIZE, command=command, environment=UNPACKED_VARIABLES)
-    return {"metadata": metadata(bare, labels(NAME)), "spec": pod(main, bare)}
+    return {"metadata": metadata(bare, NAME), "spec": pod(main, bare)}
 
 
 def _unpacked(log: str) -> dict[str, str]:
@@ -96,12 +96,13 @@ def _unpacked(log: str) -> dict[str, str]:
     return texts
 
 
-def _create(api: Any, namespace: str, texts: dict[str, str]) -> dict[str, str]:
+def _create(api: Any, namespace: str, texts: dict[str, str], labels: Mapping[str, str]) -> dict[str, str]:
     """Create a ConfigMap for each dashboard; one that is there has the same contents, as its name says. If one is
     refused, none stays: no state would have the names."""
     digests: dict[str, str] = {}
     for name, text in texts.items():
         item = monitoring.dashboard_object(f"ray-{name}", text)
+        item["metadata"]["labels"] |= labels
         try:
             kube.create(api, _path(namespace), item)
         except KubeError as error:

@@ -18,7 +18,7 @@ from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource
 
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
-from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL, RUN_LABEL, STACK_ANNOTATION
+from infra.places.cluster.manifests.pod_parts import RUN_LABEL, STACK_ANNOTATION, labels
 from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS
 from infra.places.cluster.manifests.storage_access import FILE, ROLE_SECRET, credentials_file
 from infra.programs import UserError
@@ -89,7 +89,7 @@ def make_there(api: Any, props: Mapping[str, Any]) -> Assumed:
         "metadata": {
             "name": ROLE_SECRET,
             "namespace": namespace,
-            "labels": {PROJECT_LABEL: PROJECT},
+            "labels": labels("storage", stack),
             "annotations": {STACK_ANNOTATION: stack},
         },
         "stringData": {FILE: text},

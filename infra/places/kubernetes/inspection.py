@@ -25,7 +25,7 @@ from infra.places.cluster.fit import (
     worker_line,
 )
 from infra.places.cluster.manifests.monitoring import POD_MONITOR_CRD
-from infra.places.cluster.manifests.network import API_SERVER_PORTS
+from infra.places.cluster.manifests.network import API_SERVER_PORTS, Servers
 from infra.places.cluster.manifests.operator import RELEASE
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.place import storage_problems, why_namespace_stays
@@ -41,6 +41,7 @@ from training.launch.ray import other_jobs
 
 OPERATOR_SELECTOR = f"app.kubernetes.io/name={CHART}"
 CRD_NAMES = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io")
+SERVICES = "/api/v1/namespaces/{}/services"
 ENDPOINTS = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 _WATCH = "--watch-namespace="
 _FIRST_PROMETHEUS = "kubectl get prometheus --all-namespaces --output=jsonpath='{.items[0].metadata.namespace}'"
@@ -190,14 +191,49 @@ def _api_server(api: Any, settings: Settings) -> Iterator[Problem]:
 
 def _other_api_server_ports(api: Any) -> list[int]:
     """Return the API server's ports that no network policy opens; none for somebody who may not read them."""
+    ports = {port for _, port in _api_server_endpoints(api)}
+    return sorted(ports - set(API_SERVER_PORTS))
+
+
+def servers(api: Any) -> Servers:
+    """Return the addresses of the cluster's own servers; of those that one may not read, none. Raises KubeError."""
+    endpoints = _api_server_endpoints(api)
+    of_api = _readable(api, SERVICES.format("default"), fieldSelector="metadata.name=kubernetes")
+    fronts = {
+        (address, int(port["port"]))
+        for each in of_api
+        for address in _addresses(each)
+        for port in each["spec"]["ports"]
+    }
+    of_dns = _readable(api, SERVICES.format("kube-system"), labelSelector="k8s-app=kube-dns")
+    dns = {address for each in of_dns for address in _addresses(each) if ":" not in address}
+    return Servers(tuple(sorted(endpoints | fronts)) if endpoints and fronts else (), tuple(sorted(dns)))
+
+
+def _api_server_endpoints(api: Any) -> set[tuple[str, int]]:
+    """Return the addresses and ports at which the API server itself answers; none for who may not read them."""
+    return {
+        (str(address), int(port["port"]))
+        for each in _readable(api, ENDPOINTS, labelSelector="kubernetes.io/service-name=kubernetes")
+        for endpoint in each.get("endpoints") or ()
+        for address in endpoint["addresses"]
+        for port in each.get("ports") or ()
+    }
+
+
+def _readable(api: Any, path: str, **query: str) -> list[dict[str, Any]]:
+    """Return the objects of a list; none for somebody who may not read it. Raises KubeError."""
     try:
-        slices = kube.items(api, ENDPOINTS, labelSelector="kubernetes.io/service-name=kubernetes")
+        return kube.items(api, path, **query)
     except KubeError as error:
         if error.status not in (403, 404):
             raise
-        return []  # the ports are those of most clusters
-    ports = {int(port["port"]) for endpoint_slice in slices for port in endpoint_slice.get("ports") or []}
-    return sorted(ports - set(API_SERVER_PORTS))
+        return []
+
+
+def _addresses(service: Mapping[str, Any]) -> list[str]:
+    """Return a Service's own addresses; a headless one has none."""
+    return [address for address in service["spec"].get("clusterIPs") or () if address != "None"]
 
 
 def operator_versions(deployments: Iterable[Mapping[str, Any]], namespace: str) -> list[str]:

@@ -24,7 +24,7 @@ from pulumi.output import Unknown
 
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
-from infra.places.kubernetes import kubeconfig
+from infra.places.kubernetes import inspection, kubeconfig
 from infra.places.kubernetes.kubeconfig import Selected
 from infra.programs import UserError
 from infra.provider import Provider, changed
@@ -35,6 +35,8 @@ NAME = "pinned-cluster"
 IDENTITY = ("server", "authority", "uid")
 """The recorded identity: address, SHA-256 of the authority (empty for a public one), uid of the namespace
 kube-system."""
+SERVERS = "servers"
+"""The property with the addresses of the cluster's own servers, which may change."""
 _KEPT = ("stack", *IDENTITY)
 _SYSTEM = "/api/v1/namespaces/kube-system"
 
@@ -49,10 +51,17 @@ class PinnedCluster(Resource, module="cluster", name="Pinned"):
     server: pulumi.Output[str]
     authority: pulumi.Output[str]
     uid: pulumi.Output[str]
+    servers: pulumi.Output[str]
+    """Addresses of the API server and of the cluster's DNS, as `network.Servers` writes them."""
 
     def __init__(self, stack: str, setting: str | None, context: str, opts: pulumi.ResourceOptions) -> None:
         self.stack = stack
-        properties = {"stack": stack, "kubeconfig": setting or "", "context": context, **dict.fromkeys(IDENTITY)}
+        properties = {
+            "stack": stack,
+            "kubeconfig": setting or "",
+            "context": context,
+            **dict.fromkeys((*IDENTITY, SERVERS)),
+        }
         super().__init__(PinnedClusterProvider(), NAME, properties, opts)
 
 
@@ -65,7 +74,7 @@ class PinnedClusterProvider(Provider):
         If the cluster does not answer, the recorded identity is used: a preview may have none, and an update has
         checked before.
         """
-        recorded = {key: olds[key] for key in IDENTITY if key in olds}
+        recorded = {key: olds[key] for key in (*IDENTITY, SERVERS) if key in olds}
         if any(isinstance(value, Unknown) for value in news.values()):
             return CheckResult(news | recorded, [])
         try:
@@ -81,7 +90,7 @@ class PinnedClusterProvider(Provider):
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Report a change if the stack's file is missing or outdated; the path of the user's kubeconfig does not
         matter."""
-        moved = any(news[key] != olds.get(key) for key in _KEPT if key in news)
+        moved = any(news[key] != olds.get(key) for key in (*_KEPT, SERVERS) if key in news)
         return DiffResult(changes=moved or _is_old(news), replaces=[])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
@@ -197,10 +206,12 @@ def _has_settings(stack: str) -> bool:
 
 def identify(selected: Selected) -> dict[str, str]:
     """Return the identity of the cluster that a context leads to. Raises KubeError."""
+    api = kube.connect(selected.content)
     return {
         "server": selected.server,
         "authority": selected.authority,
-        "uid": _uid(kube.connect(selected.content)),
+        "uid": _uid(api),
+        SERVERS: inspection.servers(api).to_json(),
     }
 
 

@@ -73,9 +73,11 @@ class ExistingCluster(ClusterPlace):
         pinned = PinnedCluster(settings.stack, cluster.kubeconfig, cluster.kube_context or "", options)
         return Access(
             provider=provider(settings.stack, self.traits, pinned, parent),
+            stack=settings.stack,
             namespace=cluster.namespace,
             kubeconfig=kube.own_path(settings.stack),
             traits=self.traits,
+            servers=pinned.servers,
             guard=partial(DestroyCheck, pinned),
         )
 

@@ -1,11 +1,17 @@
 """The Minikube cluster of the target `minikube`, managed by the commands of `infra.places.minikube.command`."""
 
+from ipaddress import ip_address
+
 import pulumi
 import pulumi_command as command
 
+from infra.places.cluster.manifests.network import Servers
 from infra.places.minikube.spec import Cluster
 
 SCRIPT = ".venv/bin/python -m infra.places.minikube.command"
+
+API_PORT, API_SERVICE, DNS_SERVICE = 8443, "10.96.0.1", "10.96.0.10"
+"""Where Minikube has the API server, and kubeadm the Services of the API server and of the cluster's DNS."""
 
 
 class Minikube(pulumi.ComponentResource):
@@ -15,6 +21,8 @@ class Minikube(pulumi.ComponentResource):
     """The resource that creates the cluster: everything in it depends on this, and is deleted with it."""
     address: pulumi.Output[str]
     """The first node's address, as this machine reaches it."""
+    servers: pulumi.Output[str]
+    """The addresses of the cluster's own servers, as `network.Servers` writes them."""
 
     def __init__(self, name: str, cluster: Cluster, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ray-worth-it:cluster:Minikube", name, {}, opts)
@@ -32,4 +40,13 @@ class Minikube(pulumi.ComponentResource):
             ),
         )
         self.address = self.started.stdout
+        self.servers = self.address.apply(_servers)
         self.register_outputs({"address": self.address})
+
+
+def _servers(address: str) -> str:
+    """Return the addresses of a cluster's own servers: the first node's, and those of kubeadm's Services. Nothing is
+    known where this machine reaches the node by an address of its own."""
+    if ip_address(address.strip()).is_loopback:
+        return Servers().to_json()
+    return Servers(((address.strip(), API_PORT), (API_SERVICE, 443)), (DNS_SERVICE,)).to_json()

@@ -150,12 +150,14 @@ class MinikubePlace(ClusterPlace):
         minikube = Minikube("minikube", wanted_cluster(settings), pulumi.ResourceOptions(parent=parent))
         return Access(
             provider=provider(settings.stack, self.traits, minikube.started, parent),
+            stack=settings.stack,
             namespace=cluster.namespace,
             kubeconfig=kube.own_path(settings.stack),
             traits=self.traits,
             cluster=minikube.started,
             nodes=Nodes(cluster.minikube_profile, cluster.minikube_nodes, minikube.started),
             address=minikube.address,
+            servers=minikube.servers,
         )
 
     def doctor(self, settings: Settings) -> Iterator[Finding]:

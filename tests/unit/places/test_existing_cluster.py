@@ -368,7 +368,11 @@ def test_a_cluster_that_does_not_answer_is_said_at_once(tmp_path: Path) -> None:
 def answer_at(api: Api, port: int) -> None:
     """Have the cluster's API server answer at this port."""
     labels = {"kubernetes.io/service-name": "kubernetes"}
-    endpoints = {"metadata": {"name": "kubernetes", "labels": labels}, "ports": [{"name": "https", "port": port}]}
+    endpoints = {
+        "metadata": {"name": "kubernetes", "labels": labels},
+        "endpoints": [{"addresses": ["192.0.2.7"]}],
+        "ports": [{"name": "https", "port": port}],
+    }
     api.put("/apis/discovery.k8s.io/v1", "endpointslices", endpoints, "default")
 
 

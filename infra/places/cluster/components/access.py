@@ -13,7 +13,7 @@ import pulumi_kubernetes as k8s
 
 from infra.image.training_image import Nodes
 from infra.places.cluster.api import kube
-from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
+from infra.places.cluster.manifests import pod_parts
 from infra.places.cluster.traits import Traits
 
 NAME = "cluster"
@@ -25,6 +25,7 @@ class Access:
     """A cluster to create resources in."""
 
     provider: k8s.Provider
+    stack: str
     namespace: str
     kubeconfig: str
     """The path of the stack's own file, relative to the project's folder."""
@@ -35,6 +36,8 @@ class Access:
     """Nodes that load images from this machine's engine; without them an image comes from its registry."""
     address: pulumi.Output[str] | None = None
     """A node's address, as this machine reaches it."""
+    servers: pulumi.Output[str] | None = None
+    """The addresses of the cluster's own servers, as `network.Servers` writes them; None if nothing says them."""
     guard: Callable[[Sequence[pulumi.Resource], pulumi.Resource], object] | None = None
     """Creates, after the given resources and as a child of the last, a resource that is deleted before all others."""
 
@@ -50,15 +53,15 @@ class Access:
             parent=parent, provider=self.provider, deleted_with=self.cluster, delete_before_replace=True, **more
         )
 
-    def metadata(self, annotations: Mapping[str, str] | None = None, **more: Any) -> Any:
-        """Return the metadata of an object in the namespace, a dict (Any: pulumi_kubernetes types each kind's by
-        itself).
+    def metadata(self, component: str, annotations: Mapping[str, str] | None = None, **more: Any) -> Any:
+        """Return the metadata of an object in the namespace that belongs to a component, a dict (Any: pulumi_kubernetes
+        types each kind's by itself).
 
         In a cluster of our own, objects that an interrupted `up` left are adopted; elsewhere no object is taken over.
         """
         own = {"pulumi.com/patchForce": "true"} if self.traits.owned else {}
         chosen = {**own, **(annotations or {})}
-        labels = {PROJECT_LABEL: PROJECT, **more.pop("labels", {})}
+        labels = {**pod_parts.labels(component, self.stack), **more.pop("labels", {})}
         return {"namespace": self.namespace, "labels": labels, **({"annotations": chosen} if chosen else {}), **more}
 
 

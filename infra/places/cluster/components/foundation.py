@@ -5,7 +5,7 @@ Their declarations come from the builders in `infra.places.cluster.manifests`; t
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pulumi
@@ -15,22 +15,27 @@ from infra.places.cluster.chart import crds_digest
 from infra.places.cluster.components.access import Access
 from infra.places.cluster.crds import Crds
 from infra.places.cluster.manifests import dashboard, network, operator, queue, ray_cluster, script_files
-from infra.places.cluster.manifests.network import NetworkSettings
+from infra.places.cluster.manifests.network import NetworkSettings, Servers
 from infra.places.cluster.manifests.operator import OperatorSettings
+from infra.places.cluster.manifests.pod_parts import SERVICE_ACCOUNT
 from infra.places.cluster.manifests.project_modules import Modules
 from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
 from infra.places.cluster.manifests.script_files import Secret
 from infra.settings.rules import CHART, CHART_REPOSITORY
 from training.contract.workload import Files
 
+NETWORK = "network"
+"""The component label of the namespace and of what every pod in it needs."""
+
 
 class TrainingNamespace(pulumi.ComponentResource):
-    """The namespace, unless it exists already, and its network policies."""
+    """The namespace, unless it exists already, its network policies, and the account of its pods."""
 
     name: pulumi.Input[str]
     """The namespace. Where this creates it, an output: what reads it is deleted before it is."""
     ready: list[pulumi.Resource]
-    """The resources that must exist before any pod: a pod older than a policy can hold connections that it forbids."""
+    """The resources that must exist before any pod: one without its account is refused, and one older than a policy can
+    hold connections that it forbids."""
 
     def __init__(
         self,
@@ -46,18 +51,37 @@ class TrainingNamespace(pulumi.ComponentResource):
         self.ready = [
             k8s.networking.v1.NetworkPolicy(
                 policy,
-                metadata=access.metadata(name=network.object_name(policy)),
-                spec=spec,
+                metadata=access.metadata(NETWORK, name=network.object_name(policy)),
+                spec=_known(policy, spec, settings, access),
                 opts=access.options(self, depends_on=namespaces),
             )
             for policy, spec in policies.items()
         ]
+        self.ready.append(
+            k8s.core.v1.ServiceAccount(
+                "pods",
+                metadata=access.metadata(NETWORK, name=SERVICE_ACCOUNT),
+                automount_service_account_token=False,
+                opts=access.options(self, depends_on=namespaces),
+            )
+        )
         self.register_outputs({"policies": list(policies)})
 
     def _namespace(self, name: str, access: Access) -> k8s.core.v1.Namespace:
         wanted = network.namespace(access.namespace)["metadata"]
-        metadata: Any = {key: value for key, value in access.metadata(**wanted).items() if key != "namespace"}
+        metadata: Any = {key: value for key, value in access.metadata(NETWORK, **wanted).items() if key != "namespace"}
         return k8s.core.v1.Namespace(f"{name}-namespace", metadata=metadata, opts=access.options(self))
+
+
+def _known(policy: str, spec: Any, settings: NetworkSettings, access: Access) -> Any:
+    """Return a policy's spec, with the addresses of the cluster's servers once these are known."""
+    if access.servers is None or policy not in network.OF_SERVERS:
+        return spec
+
+    def egress(servers: str | None) -> Any:
+        return network.policies(replace(settings, servers=Servers.from_json(servers)))[policy]["egress"]
+
+    return {**spec, "egress": access.servers.apply(egress)}
 
 
 class Operator(pulumi.ComponentResource):
@@ -133,14 +157,14 @@ class ScriptFiles(pulumi.ComponentResource):
         self.ready = [
             k8s.core.v1.ConfigMap(
                 f"{name}-files",
-                metadata=access.metadata(name=of_files),
+                metadata=access.metadata("script", name=of_files),
                 immutable=content["immutable"],
                 binary_data=content["binaryData"],
                 opts=options,
             )
         ]
         if brought.secret:
-            metadata = access.metadata(name=brought.secret.name)
+            metadata = access.metadata("script", name=brought.secret.name)
             data = pulumi.Output.secret(dict(brought.values))
             self.ready.append(
                 k8s.core.v1.Secret(f"{name}-secret", metadata=metadata, immutable=True, string_data=data, opts=options)
@@ -167,7 +191,7 @@ class ProjectModules(pulumi.ComponentResource):
         self.ready = [
             k8s.core.v1.ConfigMap(
                 f"{name}-packed",
-                metadata=access.metadata(name=modules.name),
+                metadata=access.metadata("modules", name=modules.name),
                 immutable=content["immutable"],
                 binary_data=content["binaryData"],
                 opts=access.options(self, depends_on=list(after)),
@@ -198,6 +222,7 @@ class RayTrainingCluster(pulumi.ComponentResource):
             api_version=ray_cluster.API_VERSION,
             kind=ray_cluster.KIND,
             metadata=access.metadata(
+                "ray-cluster",
                 ray_cluster.annotations(settings),
                 name=ray_cluster.NAME,
                 labels=settings.queue.labels if settings.queue else {},
@@ -233,7 +258,7 @@ class Dashboard(pulumi.ComponentResource):
         spec: Any = dashboard.service(at_nodes=access.address is not None)
         k8s.core.v1.Service(
             dashboard.NAME,
-            metadata=access.metadata(name=dashboard.NAME, labels=dashboard.labels()),
+            metadata=access.metadata("dashboard", name=dashboard.NAME),
             spec=spec,
             opts=access.options(self, depends_on=list(after)),
         )

@@ -47,7 +47,7 @@ class RayMonitoring(pulumi.ComponentResource):
         name, content = monitoring.config_map(self._wanted)
         config = k8s.core.v1.ConfigMap(
             f"{monitoring.NAME}-config",
-            metadata=self._access.metadata(name=name),
+            metadata=self._access.metadata(monitoring.NAME, name=name),
             immutable=content["immutable"],
             data=content["data"],
             opts=options,
@@ -55,7 +55,7 @@ class RayMonitoring(pulumi.ComponentResource):
         spec: Any = monitoring.deployment(self._wanted)
         deployment = k8s.apps.v1.Deployment(
             monitoring.NAME,
-            metadata=self._access.metadata(name=monitoring.NAME),
+            metadata=self._access.metadata(monitoring.NAME, name=monitoring.NAME),
             spec=spec,
             opts=self._access.options(
                 self,
@@ -66,7 +66,9 @@ class RayMonitoring(pulumi.ComponentResource):
         return [*services, config, deployment]
 
     def _service(self, name: str, spec: Any, options: pulumi.ResourceOptions) -> pulumi.Resource:
-        return k8s.core.v1.Service(name, metadata=self._access.metadata(name=name), spec=spec, opts=options)
+        return k8s.core.v1.Service(
+            name, metadata=self._access.metadata(monitoring.NAME, name=name), spec=spec, opts=options
+        )
 
     def _pod_monitor(self, options: pulumi.ResourceOptions) -> pulumi.Resource:
         item = monitoring.pod_monitor(self._wanted)
@@ -74,7 +76,7 @@ class RayMonitoring(pulumi.ComponentResource):
             "pod-monitor",
             api_version=item["apiVersion"],
             kind=item["kind"],
-            metadata=self._access.metadata(**item["metadata"]),
+            metadata=self._access.metadata(monitoring.NAME, **item["metadata"]),
             spec=item["spec"],
             opts=options,
         )
@@ -83,7 +85,7 @@ class RayMonitoring(pulumi.ComponentResource):
         item = monitoring.dashboard_object("arms", runs_dashboard.dashboard(arms=self._wanted.way == monitoring.NAME))
         return k8s.core.v1.ConfigMap(
             "arms-dashboard",
-            metadata=self._access.metadata(**item["metadata"]),
+            metadata=self._access.metadata(monitoring.NAME, **item["metadata"]),
             immutable=item["immutable"],
             data=item["data"],
             opts=options,

@@ -111,7 +111,11 @@ class ClusterRuns(pulumi.ComponentResource):
         queue = wanted.jobs.queue
         return k8s.batch.v1.Job(
             plan.name,
-            metadata=access.metadata(jobs.annotations(wanted.stack), labels=queue.labels if queue else {}),
+            metadata=access.metadata(
+                jobs.component(plan.arm),
+                jobs.annotations(wanted.stack),
+                labels={**jobs.run_label(plan), **(queue.labels if queue else {})},
+            ),
             spec=spec,
             opts=access.options(
                 self,
@@ -126,7 +130,7 @@ class ClusterRuns(pulumi.ComponentResource):
         spec: Any = jobs.service(plan)
         if spec is None:
             return []
-        metadata = self._access.metadata(name=plan.name)
+        metadata = self._access.metadata(jobs.component(plan.arm), name=plan.name, labels=jobs.run_label(plan))
         return [
             k8s.core.v1.Service(f"{plan.name}-peers", metadata=metadata, spec=spec, opts=self._access.options(self))
         ]

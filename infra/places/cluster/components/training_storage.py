@@ -70,7 +70,7 @@ class TrainingStorage(pulumi.ComponentResource):
         if not credentials:
             return []
         data = pulumi.Output.secret({FILE: storage_access.credentials_file(credentials)})
-        metadata = self._access.metadata(name=SECRET)
+        metadata = self._access.metadata("storage", name=SECRET)
         options = self._access.options(self, depends_on=list(after))
         return [k8s.core.v1.Secret(SECRET, metadata=metadata, string_data=data, opts=options)]
 

@@ -2,7 +2,6 @@
 
 import shlex
 
-from infra.places.cluster.manifests import pod_parts
 from infra.places.cluster.manifests.pod_parts import Manifest
 from infra.places.cluster.manifests.ray_cluster import DASHBOARD_PORT, HEAD_LABELS, TOKEN_KEY, TOKEN_SECRET
 
@@ -21,11 +20,6 @@ def service(*, at_nodes: bool) -> Manifest:
         "selector": dict(HEAD_LABELS),
         "ports": [port],
     }
-
-
-def labels() -> dict[str, str]:
-    """Return the labels of the Service."""
-    return pod_parts.labels("dashboard")
 
 
 def node_port_url(address: str, node_port: int = NODE_PORT) -> str:

@@ -92,7 +92,7 @@ def job(plan: RunPlan, settings: JobSettings) -> Manifest:
     """Return the spec of the Job of one run."""
     annotations = {OWN_KEY: plan.own_key, MEASUREMENT: plan.measurement, **_storage(plan, settings)}
     template = {
-        "metadata": pod_parts.metadata(settings.placement, _labels(plan), annotations),
+        "metadata": pod_parts.metadata(settings.placement, component(plan.arm), annotations, **run_label(plan)),
         "spec": _pod(plan, settings),
     }
     return {
@@ -115,7 +115,7 @@ def service(plan: RunPlan) -> Manifest | None:
     return {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
-        "selector": {RUN_LABEL: plan.name},
+        "selector": run_label(plan),
         "ports": [{"name": "tensorflow", "port": indexed_job.PORT, "protocol": "TCP"}],
     }
 
@@ -135,8 +135,9 @@ def _recipe_flags(plan: RunPlan, files: Files | None) -> list[str]:
     return [flag.replace("$", "$$") for flag in recipe.flags() if not flag.startswith(ignored)]
 
 
-def _labels(plan: RunPlan) -> dict[str, str]:
-    return pod_parts.labels(component(plan.arm), **{RUN_LABEL: plan.name})
+def run_label(plan: RunPlan) -> dict[str, str]:
+    """Return the label of all objects of a run."""
+    return {RUN_LABEL: plan.name}
 
 
 def _indexed(plan: RunPlan) -> Manifest:
@@ -180,5 +181,4 @@ def _pod_of_arm(plan: RunPlan, settings: JobSettings) -> Manifest:
     common |= {indexed_job.SERVICE: plan.name, indexed_job.WORKERS: str(plan.recipe.workers)}
     main = pod_parts.container("training", image, settings.worker, command=command, environment=common)
     main["ports"] = [{"name": "tensorflow", "containerPort": indexed_job.PORT}]
-    spread = {RUN_LABEL: plan.name}
-    return pod_parts.pod(main, settings.placement, spread=spread, trains=True, subdomain=plan.name, **more)
+    return pod_parts.pod(main, settings.placement, spread=run_label(plan), trains=True, subdomain=plan.name, **more)

@@ -40,6 +40,7 @@ KEPT = "15d"
 KEPT_SIZE, DATA_SIZE = "1GB", "2Gi"
 """The oldest data is deleted above the first size; the second is the volume's, with the log of what is new."""
 LABELS = {PROJECT_LABEL: PROJECT, COMPONENT_LABEL: NAME}
+"""By which its pod is selected; a Deployment's selector can't change."""
 POD_MONITOR = "PodMonitor"
 POD_MONITOR_API = "monitoring.coreos.com/v1"
 POD_MONITOR_CRD = "podmonitors.monitoring.coreos.com"
@@ -161,7 +162,7 @@ def deployment(monitoring: Monitoring) -> Manifest:
         "replicas": 1,
         "strategy": {"type": "Recreate"},
         "selector": {"matchLabels": dict(LABELS)},
-        "template": {"metadata": pod_parts.metadata(monitoring.placement, LABELS), "spec": pod},
+        "template": {"metadata": pod_parts.metadata(monitoring.placement, NAME), "spec": pod},
     }
 
 
@@ -178,7 +179,7 @@ def dashboard_object(name: str, text: str) -> Manifest:
         "kind": "ConfigMap",
         "metadata": {
             "name": f"{DASHBOARD_PREFIX}{name}-{digest[:_DIGITS]}",
-            "labels": {PROJECT_LABEL: PROJECT, DASHBOARD_LABEL: "1"},
+            "labels": {DASHBOARD_LABEL: "1"},
             "annotations": {DIGEST_ANNOTATION: digest},
         },
         "immutable": True,

@@ -4,10 +4,12 @@ In a namespace that this stack creates, every pod is denied first. An existing n
 no policy selects those: a selected pod loses all traffic that no policy allows.
 """
 
+import json
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Self
 from urllib.parse import urlsplit
 
 from infra.places.cluster.manifests import monitoring as metrics
@@ -36,6 +38,8 @@ OPENSHIFT_DNS = {
     "podSelector": {"matchLabels": {"dns.operator.openshift.io/daemonset-dns": "default"}},
 }
 LINK_LOCAL = "169.254.0.0/16"
+NODE_CACHES = ("169.254.20.10/32", "169.254.10.10/32")
+"""The own addresses of a node's DNS cache: of NodeLocal DNSCache, and of AKS LocalDNS."""
 Network = IPv4Network | IPv6Network
 METADATA: tuple[Network, ...] = (
     IPv4Network(LINK_LOCAL),
@@ -58,8 +62,11 @@ NODE_DNS = (
     "34.118.224.0/20",
 )
 """Addresses where a node's DNS cache answers (NodeLocal DNSCache, AKS LocalDNS): its own, or that of the cluster's DNS
-Service, which no pod selector matches. Link-local, private and shared ranges (RFC 3927, 1918, 6598), and the range that
-GKE gives its Services. IPv4 only: not every network policy agent accepts both kinds together."""
+Service, which no pod selector matches. Where that is not known: link-local, private and shared ranges (RFC 3927, 1918,
+6598), and the range that GKE gives its Services. IPv4 only: not every network policy agent accepts both kinds
+together."""
+OF_SERVERS = ("dns", "operator", "autoscaler")
+"""The policies that depend on the addresses of the cluster's servers."""
 
 STORAGE_PORTS = {"http": 80, "https": 443}
 IN_CLUSTER = (".svc", ".svc.cluster.local")
@@ -70,7 +77,27 @@ ANYWHERE = ("0.0.0.0/0", "::/0")
 def namespace(name: str) -> Manifest:
     """Return the namespace, which admits only pods of Pod Security `restricted`."""
     levels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
-    return {"metadata": {"name": name, "labels": {PROJECT_LABEL: PROJECT, **levels}}}
+    return {"metadata": {"name": name, "labels": levels}}
+
+
+@dataclass(frozen=True)
+class Servers:
+    """The addresses of the cluster's own servers, as far as they are known; empty for what is not."""
+
+    api: tuple[tuple[str, int], ...] = ()
+    """The API server's addresses with their ports, its Service's with them: not every agent sees what that becomes."""
+    dns: tuple[str, ...] = ()
+    """The addresses of the cluster's DNS Service."""
+
+    @classmethod
+    def from_json(cls, text: str | None) -> Self:
+        """Return the servers as `to_json` wrote them; nothing known for no text."""
+        known = json.loads(text or "{}")
+        return cls(tuple((address, port) for address, port in known.get("api", ())), tuple(known.get("dns", ())))
+
+    def to_json(self) -> str:
+        """Return them as text, for a resource's properties."""
+        return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +120,7 @@ class NetworkSettings:
     """Whether Ray's autoscaler runs in the head's pod."""
     storage: Sequence[Manifest] = ()
     """Rules that let the pods reach their storage."""
+    servers: Servers = Servers()
 
 
 def policies(settings: NetworkSettings) -> dict[str, Manifest]:
@@ -100,7 +128,7 @@ def policies(settings: NetworkSettings) -> dict[str, Manifest]:
     everyone: Manifest = {} if settings.create_namespace else {"matchLabels": dict(OURS)}
     specs: dict[str, Manifest] = {
         "default-deny": {"podSelector": everyone, "policyTypes": ["Ingress", "Egress"]},
-        "dns": {"podSelector": everyone, "policyTypes": ["Egress"], "egress": _to_dns()},
+        "dns": {"podSelector": everyone, "policyTypes": ["Egress"], "egress": _to_dns(settings.servers)},
         "ray-cluster": _among({**OURS, **CLUSTER_LABELS}),
         "native-workers": _among(_component("native"), *settings.native_ports),
         "submitter": _to_head(),
@@ -113,9 +141,13 @@ def policies(settings: NetworkSettings) -> dict[str, Manifest]:
     if settings.monitoring:
         specs |= _metrics(settings.monitoring)
     if settings.autoscaled:
-        specs["autoscaler"] = {"podSelector": _head(), "policyTypes": ["Egress"], "egress": [_to_api_server()]}
+        specs["autoscaler"] = {
+            "podSelector": _head(),
+            "policyTypes": ["Egress"],
+            "egress": _to_api_server(settings.servers),
+        }
     if settings.operator:
-        specs["operator"] = _operator()
+        specs["operator"] = _operator(settings.servers)
     if settings.pod_range:
         specs["dashboard-node-port"] = _from_nodes(settings.pod_range)
     return specs
@@ -138,12 +170,13 @@ def _ports(*ports: int, protocols: tuple[str, ...] = ("TCP",)) -> list[Manifest]
     return [{"protocol": protocol, "port": port} for port in ports for protocol in protocols]
 
 
-def _to_dns() -> list[Manifest]:
+def _to_dns(servers: Servers) -> list[Manifest]:
     """Return the rules for the cluster's DNS in every distribution, and for no server of the Internet."""
     both = ("UDP", "TCP")
+    caches = (*map(_only, servers.dns), *NODE_CACHES) if servers.dns else NODE_DNS
     return [
         {
-            "to": [CLUSTER_DNS, *({"ipBlock": {"cidr": cidr}} for cidr in NODE_DNS)],
+            "to": [CLUSTER_DNS, *({"ipBlock": {"cidr": cidr}} for cidr in caches)],
             "ports": _ports(DNS_PORT, protocols=both),
         },
         {"to": [OPENSHIFT_DNS], "ports": _ports(OPENSHIFT_DNS_PORT, protocols=both)},
@@ -240,9 +273,8 @@ def _from_nodes(pod_range: str) -> Manifest:
     }
 
 
-def _operator() -> Manifest:
-    """Allow KubeRay's operator DNS and the API server, whose address may change during the cluster's life; nothing
-    calls it.
+def _operator(servers: Servers) -> Manifest:
+    """Allow KubeRay's operator DNS and the API server; nothing calls it.
 
     The pod is Helm's, without our label, so this policy alone selects it in an existing namespace.
     """
@@ -250,12 +282,21 @@ def _operator() -> Manifest:
         "podSelector": {"matchLabels": dict(OPERATOR_LABELS)},
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [],
-        "egress": [*_to_dns(), _to_api_server()],
+        "egress": [*_to_dns(servers), *_to_api_server(servers)],
     }
 
 
-def _to_api_server() -> Manifest:
-    return {"ports": _ports(*API_SERVER_PORTS)}
+def _to_api_server(servers: Servers) -> list[Manifest]:
+    """Return the rules for the API server: at its ports anywhere if its addresses are not known. Each update looks
+    them up: they may change during the cluster's life."""
+    if not servers.api:
+        return [{"ports": _ports(*API_SERVER_PORTS)}]
+    return [{"to": [{"ipBlock": {"cidr": _only(address)}}], "ports": _ports(port)} for address, port in servers.api]
+
+
+def _only(address: str) -> str:
+    """Return the range of one address."""
+    return f"{address}/{128 if ':' in address else 32}"
 
 
 @dataclass(frozen=True)
@@ -288,8 +329,7 @@ def storage_server(storage: Storage) -> StorageServer | None:
     addresses = {str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     if addresses != {host} and any(ip_address(address).is_global for address in addresses):
         return StorageServer(port, addresses=ANYWHERE)
-    ranges = sorted(f"{address}/{128 if ':' in address else 32}" for address in addresses)
-    return StorageServer(port, addresses=tuple(ranges))
+    return StorageServer(port, addresses=tuple(sorted(map(_only, addresses))))
 
 
 def is_in_cluster(storage: Storage) -> bool:

@@ -1,7 +1,7 @@
 """The common parts of every pod that the program declares: identity, security, size, placement. Pure: dicts, no Pulumi.
 
-Every pod passes Pod Security `restricted`, holds no service account token, and has requests equal to its limits: so no
-pod gains what another does not use, which a measurement would show.
+Every pod passes Pod Security `restricted`, holds no service account token, and has CPUs and memory equal to its limits:
+so no pod gains what another does not use, which a measurement would show.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,18 @@ Manifest = dict[str, Any]
 
 PROJECT_LABEL = "app.kubernetes.io/part-of"
 COMPONENT_LABEL = "app.kubernetes.io/component"
+INSTANCE_LABEL = "app.kubernetes.io/instance"
+"""The label with the stack, as far as a label's value can have it. Nothing selects by it."""
 RUN_LABEL = "ray-worth-it/run"
 STACK_ANNOTATION = "ray-worth-it/stack"
-"""The annotation of a run's Job with its stack. No label: a stack's name may be too long, or end with other
-characters."""
+"""The annotation of a run's Job with its stack. What tells stacks apart reads this: a stack's name may be too long
+for a label, or end with other characters."""
 PROJECT = "ray-worth-it"
+SERVICE_ACCOUNT = "ray-worth-it-pods"
+"""The account of all pods but the operator's: it has no rights, and none of them holds a token of it."""
+DISK = "ephemeral-storage"
+LOG_MIB = 64
+"""More than a kubelet keeps of a container's log unless it is told otherwise: five files of 10 MiB."""
 USER = 1000
 """The image's user: a number, because the kubelet cannot tell whether a name is root."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 (of the pod)
@@ -44,6 +51,8 @@ UNPACKED_VARIABLES = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 """The variables that our own image sets. In other images user 1000 may have no name, and no writable folder."""
+_LABEL_LENGTH = 63
+"""The most characters of a label's value, which begins and ends with a letter or a digit."""
 _OF_MAIN = ("image", "imagePullPolicy", "resources", "securityContext", "terminationMessagePolicy")
 
 
@@ -71,6 +80,11 @@ class Placement:
     """The size of /dev/shm; None for the container runtime's default."""
     scratch: str | None = None
     """The size of each writable folder; None for as much as the node has."""
+    disk_mib: int | None = LOG_MIB
+    """The disk that a pod asks its node for, without a limit: MiB. None in a queue: Kueue admits nothing that asks for
+    a resource which its ClusterQueue does not list, and few list this one."""
+    stack: str = ""
+    """The stack whose pods these are."""
     modules: str | None = None
     """The name of the ConfigMap with the project's modules, if the image lacks them."""
     gpus: Gpus | None = None
@@ -83,16 +97,31 @@ class Placement:
         return [*(UNPACKED_START if self.modules else ("python", "-m")), module]
 
 
-def labels(component: str, **more: str) -> dict[str, str]:
-    """Return the labels of a pod, by which network policies select it."""
-    return {PROJECT_LABEL: PROJECT, COMPONENT_LABEL: component, **more}
+def labels(component: str, stack: str = "", **more: str) -> dict[str, str]:
+    """Return the labels of an object: Kubernetes' recommended ones, and by `more` the project's own. Network policies
+    select pods by the project and the component.
+
+    Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/.
+    """
+    return {
+        "app.kubernetes.io/name": PROJECT,
+        INSTANCE_LABEL: stack[:_LABEL_LENGTH].strip("-_."),
+        PROJECT_LABEL: PROJECT,
+        COMPONENT_LABEL: component,
+        "app.kubernetes.io/managed-by": "pulumi",
+        **more,
+    }
 
 
-def metadata(placement: Placement, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None) -> Manifest:
-    """Return the metadata of a pod's template: the user's labels and annotations, and these."""
+def metadata(
+    placement: Placement, component: str, annotations: Mapping[str, str] | None = None, **more: str
+) -> Manifest:
+    """Return the metadata of a pod's template: the user's labels and annotations, and the project's; `more` are labels
+    that it has besides."""
     of_user = placement.template
     noted = {**of_user.annotations, **(annotations or {})}
-    return {"labels": {**of_user.labels, **labels}, **({"annotations": noted} if noted else {})}
+    own = {**labels(component, placement.stack), **more}
+    return {"labels": {**of_user.labels, **own}, **({"annotations": noted} if noted else {})}
 
 
 def container(
@@ -154,6 +183,7 @@ def pod(
     `trains`: it has the GPUs, if there are any.
     """
     spec = {
+        "serviceAccountName": SERVICE_ACCOUNT,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": {
@@ -163,7 +193,7 @@ def pod(
             "fsGroup": USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [main],
+        "containers": [_with_disk(main, placement)],
         "volumes": [{"name": name, "emptyDir": _limited(placement.scratch)} for name in ("tmp", "results")],
         **({"topologySpreadConstraints": [_spread(spread, placement)]} if spread and placement.spread != OFF else {}),
         **(placement.gpus.template if placement.gpus and trains else placement.template).spec,
@@ -200,6 +230,14 @@ def _with_modules(pod: Manifest, config_map: str) -> Manifest:
     spec = mounted(with_variables(pod, **UNPACKED_VARIABLES), "modules", IN_OTHER_IMAGE, {"emptyDir": {}})
     packed = {"name": "packed", "configMap": {"name": config_map}}
     return {**spec, "initContainers": [unpacks], "volumes": [*spec["volumes"], packed]}
+
+
+def _with_disk(main: Manifest, placement: Placement) -> Manifest:
+    """Return the container with its request for disk."""
+    if placement.disk_mib is None:
+        return main
+    resources = main["resources"]
+    return {**main, "resources": {**resources, "requests": {**resources["requests"], DISK: f"{placement.disk_mib}Mi"}}}
 
 
 def _limited(size: str | None) -> Manifest:

@@ -14,7 +14,7 @@ from infra.image.spec import Content
 from infra.places.cluster.manifests import gpus, jobs, project_modules, ray_cluster
 from infra.places.cluster.manifests.jobs import JobSettings
 from infra.places.cluster.manifests.monitoring import Monitoring
-from infra.places.cluster.manifests.pod_parts import Manifest, Placement, Size
+from infra.places.cluster.manifests.pod_parts import LOG_MIB, Manifest, Placement, Size
 from infra.places.cluster.manifests.project_modules import Modules
 from infra.places.cluster.manifests.queue import Queue
 from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
@@ -84,6 +84,8 @@ def pods_of(settings: Settings) -> Pods:
         template=cluster.pod_template,
         modules=modules.name if modules else None,
         spread=cluster.spread_workers,
+        disk_mib=_disk_mib(cluster),
+        stack=settings.stack,
     )
     if recipe.worker_gpus:
         others = gpus.kept_off(placement.template, cluster.gpu_node_selector)
@@ -130,6 +132,13 @@ def pods_of(settings: Settings) -> Pods:
         storage=storage,
         monitoring=_monitoring(settings, placement),
     )
+
+
+def _disk_mib(cluster: ClusterSettings) -> int | None:
+    """Return the disk that a pod asks for: for its log, and for both of its writable folders if they are limited."""
+    if cluster.queue:
+        return None
+    return LOG_MIB + (2 * cluster.scratch.bytes // 2**20 if cluster.scratch else 0)
 
 
 def _monitoring(settings: Settings, placement: Placement) -> Monitoring | None:

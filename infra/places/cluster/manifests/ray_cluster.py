@@ -124,6 +124,7 @@ def replace_on(settings: RayClusterSettings) -> list[str]:
 def _autoscaled(head: Manifest, idle_seconds: int) -> Manifest:
     """Let the head's pod hold Ray's autoscaler, and the volume that this container alone mounts."""
     (main,) = head["containers"]
+    del head["serviceAccountName"]  # KubeRay makes one for it, with the autoscaler's rights
     head["volumes"] = [*head["volumes"], ray_autoscaler.volume()]
     return {"enableInTreeAutoscaling": True, "autoscalerOptions": ray_autoscaler.options(main, idle_seconds)}
 
@@ -153,6 +154,6 @@ def _template(
     )  # the head does not, and there is one
     pod |= {"terminationGracePeriodSeconds": GRACE_SECONDS}
     return {
-        "metadata": pod_parts.metadata(settings.placement, pod_parts.labels(name)),
+        "metadata": pod_parts.metadata(settings.placement, name),
         "spec": settings.storage.mounted_in(pod) if settings.storage else pod,
     }

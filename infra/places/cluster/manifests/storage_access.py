@@ -123,7 +123,7 @@ def claim_object(wanted: Claim, stack: str, namespace: str) -> Manifest:
         "metadata": {
             "name": CLAIM,
             "namespace": namespace,
-            "labels": {pod_parts.PROJECT_LABEL: pod_parts.PROJECT},
+            "labels": pod_parts.labels("storage", stack),
             "annotations": {STACK_ANNOTATION: stack},
         },
         "spec": claim(wanted),
@@ -137,4 +137,4 @@ def probe(address: str, way: str, placement: Placement, storage: InPods, data: s
     command += [f"--data={data}"] if data else []
     main = pod_parts.container("storage-probe", placement.image, PROBE, command=command)
     pod = storage.mounted_in(pod_parts.pod(main, placement))
-    return {"metadata": pod_parts.metadata(placement, pod_parts.labels("storage-probe")), "spec": pod}
+    return {"metadata": pod_parts.metadata(placement, "storage-probe"), "spec": pod}

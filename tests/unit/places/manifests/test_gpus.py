@@ -7,6 +7,7 @@ import pytest
 from infra.places.cluster.api.nodes import usable
 from infra.places.cluster.manifests import jobs, operator, ray_cluster
 from infra.places.cluster.manifests.gpus import kept_off
+from infra.places.cluster.manifests.pod_parts import DISK
 from infra.places.cluster.manifests.pods import Pods, pods_of
 from infra.settings.pod_template import REQUIRED
 from infra.settings.rules import PodTemplate
@@ -47,7 +48,7 @@ def test_pods_that_train_have_the_gpus_and_the_others_none() -> None:
     assert {*TRAIN, *DO_NOT} == made.keys()
     for name in TRAIN:
         assert "1" == resources[name]["limits"]["example.com/gpu"]
-        assert resources[name]["limits"] == resources[name]["requests"]
+        assert resources[name]["limits"] | {DISK: "64Mi"} == resources[name]["requests"]
         assert "nvidia" == made[name]["runtimeClassName"]
         assert [] == violations(made[name])
     for name in DO_NOT:

@@ -8,7 +8,7 @@ import pytest
 
 from infra.places.cluster.manifests import jobs
 from infra.places.cluster.manifests.jobs import JobSettings
-from infra.places.cluster.manifests.pod_parts import Placement, Size
+from infra.places.cluster.manifests.pod_parts import DISK, Placement, Size
 from infra.plan import RunPlan
 from policy.pod_security import violations
 from training.contract.arms import ARMS
@@ -37,6 +37,12 @@ def plan(arm: str, recipe: CnnRecipe = RECIPE) -> RunPlan:
 def pod(arm: str) -> dict[str, Any]:
     """The pod of an arm's Job."""
     return dict(jobs.job(plan(arm), SETTINGS)["template"]["spec"])
+
+
+def resources(size: Size) -> dict[str, Any]:
+    """What a container of this size has, with what it asks for to keep its log."""
+    amounts = size.resources()
+    return amounts | {"requests": amounts["requests"] | {DISK: "64Mi"}}
 
 
 @pytest.mark.parametrize("arm", ARMS)
@@ -75,7 +81,7 @@ def test_the_ray_arm_submits_under_the_job_s_name() -> None:
     assert "training.launch.ray.submit" in before
     assert {"--submission-id=$(JOB_NAME)", "--stack=ci"} <= set(before)
     assert RECIPE == entry.parse("ray", None, ["--result", "/results/r.json", *after]).recipe
-    assert jobs.SUBMITTER.resources() == main["resources"]
+    assert resources(jobs.SUBMITTER) == main["resources"]
 
 
 def test_only_the_submitter_gets_ray_s_token() -> None:
@@ -114,14 +120,14 @@ def test_arms_that_train_alike_have_alike_pods() -> None:
     """The baseline gets the CPUs and memory of one worker, no more."""
     sizes = [pod(arm)["containers"][0]["resources"] for arm in ("baseline", "native")]
 
-    assert [SETTINGS.worker.resources()] * 2 == sizes
+    assert [resources(SETTINGS.worker)] * 2 == sizes
 
 
 def test_the_wide_pod_has_what_all_workers_have() -> None:
     """One process with their CPUs and their memory, and no other to find."""
     (main,) = pod("wide")["containers"]
 
-    assert SETTINGS.wide.resources() == main["resources"]
+    assert resources(SETTINGS.wide) == main["resources"]
     assert jobs.service(plan("wide")) is None
     assert "--workers=3" in main["command"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from infra.places.cluster.manifests import jobs, network
 from infra.places.cluster.manifests.monitoring import Monitoring
-from infra.places.cluster.manifests.network import NetworkSettings
+from infra.places.cluster.manifests.network import NetworkSettings, Servers
 from infra.places.cluster.manifests.operator import OPERATOR_LABELS
 from infra.places.cluster.manifests.pod_parts import COMPONENT_LABEL, PROJECT_LABEL, Placement, labels
 from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS, WORKER_LABELS
@@ -61,6 +61,7 @@ def policies(
     egress: str = "none",
     monitoring: Monitoring | None = None,
     autoscaled: bool = False,
+    servers: Servers = Servers(),  # noqa: B008 (frozen)
 ) -> dict[str, dict[str, Any]]:
     """The policies of a stack, in a namespace that it makes or in one that was there."""
     return network.policies(
@@ -72,6 +73,7 @@ def policies(
             egress=every_key()["egress"].rule.parse(egress),
             monitoring=monitoring,
             autoscaled=autoscaled,
+            servers=servers,
         )
     )
 
@@ -251,6 +253,32 @@ def test_dns_caches_of_a_node_are_reached_and_no_server_of_the_internet(address:
 def test_the_operator_reaches_the_api_server_where_distributions_have_it(port: int) -> None:
     """Managed ones and the Service; kubeadm, k3s and OpenShift; Minikube; MicroK8s."""
     assert any("to" not in rule and _has(rule["ports"], port) for rule in policies()["operator"]["egress"])
+
+
+KNOWN = Servers((("192.168.49.2", 8443), ("10.96.0.1", 443)), ("10.96.0.10",))
+
+
+def test_known_servers_are_opened_and_no_other_address() -> None:
+    """The API server's and its Service's, each at its port; of the private ranges the DNS Service alone."""
+    assert Servers.from_json(KNOWN.to_json()) == KNOWN
+    assert Servers.from_json(None) == Servers()
+    specs = policies(autoscaled=True, servers=KNOWN)
+    api = [
+        {"to": [{"ipBlock": {"cidr": "192.168.49.2/32"}}], "ports": [{"protocol": "TCP", "port": 8443}]},
+        {"to": [{"ipBlock": {"cidr": "10.96.0.1/32"}}], "ports": [{"protocol": "TCP", "port": 443}]},
+    ]
+    names = [peer["ipBlock"]["cidr"] for peer in specs["dns"]["egress"][0]["to"] if "ipBlock" in peer]
+
+    assert api == specs["autoscaler"]["egress"]
+    assert [*specs["dns"]["egress"], *api] == specs["operator"]["egress"]
+    assert ["10.96.0.10/32", *network.NODE_CACHES] == names
+
+
+def test_what_depends_on_the_servers_is_named() -> None:
+    """The other policies are known before the cluster is."""
+    unknown, known = policies(autoscaled=True), policies(autoscaled=True, servers=KNOWN)
+
+    assert {*network.OF_SERVERS} == {name for name in known if known[name] != unknown[name]}
 
 
 @pytest.mark.parametrize("pod", PODS)

@@ -1,16 +1,26 @@
 """What every pod has in common."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from infra.places.cluster.manifests import pod_parts
 from infra.places.cluster.manifests.pod_parts import Placement, Size
+from infra.places.cluster.manifests.pods import pods_of
 from infra.settings.rules import PodTemplate
 from policy.pod_security import violations
+from tests.unit.settings_machine import machine, parse
 
+THERE = {"target": "kubernetes", "kubeContext": "bare", "image": "registry.example.com/a:1"}
 PLACE = Placement("image:1")
 MAIN = pod_parts.container("main", "image:1", Size(0.25, "1Gi"))
+
+
+@pytest.fixture
+def wanted() -> Callable[..., Placement]:
+    """The placement of a stack's pods."""
+    return lambda **values: pods_of(parse({**THERE, **values}, machine(cores=64, gib=256))).placement
 
 
 def test_every_pod_passes_pod_security() -> None:
@@ -31,6 +41,7 @@ def test_no_pod_holds_a_token_or_the_addresses_of_services() -> None:
     pod = pod_parts.pod(MAIN, PLACE)
 
     assert (False, False) == (pod["automountServiceAccountToken"], pod["enableServiceLinks"])
+    assert pod_parts.SERVICE_ACCOUNT == pod["serviceAccountName"]  # not that of whatever else is in the namespace
 
 
 def test_requests_are_the_limits() -> None:
@@ -38,6 +49,24 @@ def test_requests_are_the_limits() -> None:
     resources = MAIN["resources"]
 
     assert {"cpu": "250m", "memory": "1Gi"} == resources["requests"] == resources["limits"]
+
+
+@pytest.mark.parametrize(
+    ("stack", "label"), [("ci", "ci"), ("a" * 100, "a" * 63), ("-my.stack_", "my.stack"), ("b" * 62 + "-c", "b" * 62)]
+)
+def test_a_label_has_as_much_of_a_stack_s_name_as_it_may(stack: str, label: str) -> None:
+    """A name may be longer, and end with other characters: the API server would refuse all pods."""
+    assert label == pod_parts.labels("main", stack)[pod_parts.INSTANCE_LABEL]
+
+
+def test_a_pod_asks_for_the_disk_that_it_may_write(wanted: Callable[..., Placement]) -> None:
+    """Its log's, and both folders' where they are limited. In a queue none: Kueue would never admit it."""
+    asked = [wanted(), wanted(scratch="1Gi"), wanted(queue="training")]
+    disks = [
+        pod_parts.pod(MAIN, place)["containers"][0]["resources"]["requests"].get(pod_parts.DISK) for place in asked
+    ]
+
+    assert ["64Mi", "2112Mi", None] == disks
 
 
 def test_a_read_only_root_has_places_to_write() -> None:
@@ -56,7 +85,7 @@ def test_place_reaches_the_pod() -> None:
     place = Placement("image:1", PodTemplate({"team": "a", pod_parts.PROJECT_LABEL: "b"}, {"note": "c"}, spec))
 
     assert pod_parts.pod(MAIN, place) == pod_parts.pod(MAIN, PLACE) | spec
-    metadata = pod_parts.metadata(place, pod_parts.labels("main"), {"own": "d"})
+    metadata = pod_parts.metadata(place, "main", {"own": "d"})
     assert {"team": "a", **pod_parts.labels("main")} == metadata["labels"]
     assert {"note": "c", "own": "d"} == metadata["annotations"]
     assert {"labels": pod_parts.labels("main")} == pod_parts.metadata(PLACE, pod_parts.labels("main"))

@@ -8,7 +8,7 @@ import pytest
 from infra.image import spec as image_spec
 from infra.places.cluster.manifests import jobs, network, storage_access
 from infra.places.cluster.manifests.network import ANYWHERE, StorageServer, storage_server, to_storage
-from infra.places.cluster.manifests.pod_parts import STORAGE_ANNOTATION
+from infra.places.cluster.manifests.pod_parts import SERVICE_ACCOUNT, STORAGE_ANNOTATION
 from infra.places.cluster.manifests.pods import Pods, pods_of
 from infra.places.cluster.manifests.storage_access import FOLDER, InPods, in_pods
 from infra.settings.rules import MOUNTED
@@ -79,7 +79,7 @@ def test_every_pod_that_trains_is_let_in_and_stays_restricted(way: str) -> None:
         assert (way == "pvc") == ("storage" in volumes)
         assert (way in ("storageCredentials", "storageRole")) == ("storage-credentials" in volumes)
         assert (way == "storageSecret") == ("AWS_SECRET_ACCESS_KEY" in names(pod))
-        assert (way == "serviceAccount") == ("serviceAccountName" in pod)
+        assert (way == "serviceAccount") == (pod["serviceAccountName"] != SERVICE_ACCOUNT)
         assert pod["automountServiceAccountToken"] is False
         assert [] == list(pod_security.violations(pod))
         assert [] == list(rules.no_service_account_tokens(Declared("kubernetes:batch/v1:Job", "x", {"spec": pod})))
