@@ -27,7 +27,7 @@ class RayRuns(pulumi.ComponentResource):
         wanted = WantedRuns(
             config.stack, plans, pods.jobs, False, None, per_run=of_ray.per_run, idle_seconds=of_ray.idle_seconds
         )
-        runs = ClusterRuns("runs", wanted, here, [ray.cluster], child)
+        runs = ClusterRuns("runs", wanted, here, [ray.ready], child)
         self.register_outputs({"runs": list(runs.runs)})
         for name, run in runs.runs.items():
             pulumi.export(name, run.result)

@@ -27,10 +27,18 @@ LATE = {
         "tools.pulumi_from_source.build",
     ): "Go modules, where the vendor's download is not reachable",
     ("tools.stack.recovery", "tools.look.update"): "pulumi, after an update that was killed",
-    ("tools.stack.recovery", "tools.look.admitted"): "kubernetes, after a conflict with Kueue",
 }
 """Which module may import which inside a function, and why."""
-PICKLED = ("claim", "crds", "image_check", "job_result", "ray_dashboards", "run_credentials", "storage_probe")
+PICKLED = (
+    "claim",
+    "crds",
+    "image_check",
+    "job_result",
+    "ray_dashboards",
+    "ray_ready",
+    "run_credentials",
+    "storage_probe",
+)
 """Modules of a cluster's dynamic resources."""
 
 

@@ -96,7 +96,7 @@ def test_every_object_and_pod_says_what_it_belongs_to(stack: str) -> None:
     labels = {name: one["metadata"]["labels"] for name, one in {**objects, **templates}.items()}
 
     assert {} == {name: RECOMMENDED - each.keys() for name, each in labels.items() if RECOMMENDED - each.keys()}
-    assert {record(stack)["stack"]} == {each[INSTANCE_LABEL] for each in labels.values()}
+    assert {record(stack, *WITH_ALL[stack])["stack"]} == {each[INSTANCE_LABEL] for each in labels.values()}
     for name in [name for name in objects if name.startswith("Job ")]:
         run = name.removeprefix("Job ")
         assert (run, run) == (labels[name][RUN_LABEL], templates[name]["metadata"]["labels"][RUN_LABEL])

@@ -11,9 +11,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from infra.places.cluster.api import kube, kueue
+from infra.places.cluster.api import kube, kueue, waits
 from infra.places.cluster.api.kube import KubeError
-from infra.places.cluster.api.short_job import NOT_PULLED
 from infra.places.cluster.job_result import INDEX_LABEL
 from infra.places.cluster.manifests.pod_parts import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, RUN_LABEL
 from infra.settings.problem import set_line
@@ -88,13 +87,8 @@ def _troubles(pod: Pod, before: Collection[str]) -> Iterator[tuple[str, str]]:
     if status.get("reason") == "Evicted":
         yield "", _evicted(str(status.get("message", "")).strip())
         return
-    for condition in status.get("conditions") or []:
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            yield "", f"no node takes its pod: {condition.get('message', '').strip()}"
-    for container in kube.statuses(pod):
-        waiting = container["state"].get("waiting") or {}
-        if waiting.get("reason") in NOT_PULLED:
-            yield "", f"its image can't be pulled: {str(waiting.get('message', '')).strip()}"
+    yield from (("", f"no node takes its pod: {message}") for message in waits.unplaced(pod))
+    yield from (("", f"its image can't be pulled: {message}") for message in waits.not_pulled(pod))
     for end in _ends(pod):
         if end.get("exitCode") and end.get("containerID") not in before:
             yield str(end.get("finishedAt", "")), _ended(pod["metadata"]["labels"], end)

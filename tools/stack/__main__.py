@@ -118,10 +118,7 @@ class Stack:
         config = self._write_config()
         self._recovery.clear(config, self.overrides)
         followed.remember_set(self.name, self.overrides)
-        status = self._run("up", "--yes", config=config)
-        if status and self._recovery.refresh_admitted(config, self._followed.errors):
-            status = self._run("up", "--yes", config=config)
-        return status
+        return self._run("up", "--yes", config=config)
 
     def _refuse_to_move_others(self) -> None:
         """Refuse another namespace, or target, while somebody's job runs in the one that the stack is in."""

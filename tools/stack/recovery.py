@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,6 @@ from tools.stack import state
 
 _HELM_RELEASE = "kubernetes:helm.sh/v3:Release::"
 """In the URN of what Helm installs, of which Helm keeps a record of its own in the cluster."""
-_WRITTEN_BY_KUEUE = 'conflict with "kueue"'
-"""In the error of an update that would write what Kueue has written since: the API server's words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,26 +34,6 @@ class Recovery:
             from tools.look import update
 
             update.mark_interrupted_release(self.stack, overrides)
-
-    def refresh_admitted(self, config: Path, errors: Sequence[str]) -> bool:
-        """Make Pulumi know of a RayCluster that Kueue has admitted since the update had ended that waited for it.
-
-        Only after an update whose errors say that it conflicted with Kueue. Returns whether another one would not.
-        """
-        if not any(_WRITTEN_BY_KUEUE in error for error in errors):
-            return False
-        from tools.look import admitted
-
-        deployment = self._deployment()
-        unready = state.unready_ray_cluster(deployment)
-        if not unready or not admitted.wait_until_ready(
-            self.stack, unready["inputs"]["metadata"]["namespace"], state.pinned_as(deployment) or self.stack
-        ):
-            return False
-        targets = ["--target", unready["urn"]]
-        with self.begun():
-            self.pulumi("refresh", "--yes", "--non-interactive", *targets, "--config-file", str(config), folder=ROOT)
-        return True
 
     def begun(self) -> AbstractContextManager[None]:
         """While pulumi updates the stack: what tells its lock from another container's, should it be killed."""

@@ -193,15 +193,6 @@ def ray_namespaces(deployment: Mapping[str, Any]) -> list[str]:
     return [str(item["inputs"]["metadata"]["namespace"]) for item in resources if item["type"] == _RAY_CLUSTER_TYPE]
 
 
-def unready_ray_cluster(deployment: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the RayCluster that was not ready when its update ended; None if there is none, or it is replaced."""
-    for item in deployment.get("resources") or []:
-        is_old = item.get("delete") or item.get("pendingReplacement")
-        if item["type"] == _RAY_CLUSTER_TYPE and item.get("initErrors") and not is_old:
-            return dict(item)
-    return None
-
-
 def pinned_as(deployment: Mapping[str, Any]) -> str | None:
     """The stack's name when its cluster's kubeconfig was written: another one after `pulumi stack rename`."""
     resources = deployment.get("resources") or []

@@ -16,7 +16,7 @@ from infra.bundle import LEAST_PYTHON, LEAST_RAY, dotted
 from infra.doctor import Finding
 from infra.image import requirements
 from infra.image import spec as image_spec
-from infra.places.cluster import fit, storage_preflight
+from infra.places.cluster import fit, run_watch, storage_preflight
 from infra.places.cluster.api import idle_workers, kube, ray_scale
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
@@ -120,6 +120,8 @@ class ClusterPlace(ABC):
         """Declare the components in the cluster, and the runs."""
         from infra.places.cluster.components.measurement import ClusterMeasurement
 
+        if not pulumi.runtime.is_dry_run():
+            run_watch.start(settings.stack, settings.of_cluster.namespace)
         return ClusterMeasurement(settings, site.pods, runs, partial(self.reach, settings))
 
     @abstractmethod

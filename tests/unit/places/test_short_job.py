@@ -45,7 +45,7 @@ def _sleeps(api: Api) -> bool:
 
 def event(message: str) -> dict[str, Any]:
     """What the Job controller says where it may make no pod."""
-    return {"metadata": {"name": "refused", "labels": {}}, "message": message}
+    return {"metadata": {"name": "refused", "labels": {}}, "reason": "FailedCreate", "message": message}
 
 
 @pytest.fixture(autouse=True)

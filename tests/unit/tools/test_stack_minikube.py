@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.look import admitted, update
+from tools.look import update
 from tools.setup.project import ToolError
 from tools.stack import environment
 from tools.stack.__main__ import Stack
@@ -84,55 +84,6 @@ def test_a_release_whose_creation_was_interrupted_is_taken_up(
     recorded.stack._recovery.clear(Path("config"), {})
 
     assert expected == recorded.steps
-
-
-CONFLICT = 'Apply failed with 1 conflict: conflict with "kueue" using ray.io/v1: .spec.workerGroupSpecs'
-RAY = {"type": "kubernetes:ray.io/v1:RayCluster", "urn": "urn:ray", "inputs": {"metadata": {"namespace": "mine"}}}
-UNREADY = {**RAY, "initErrors": ["not ready"]}
-
-
-@pytest.mark.parametrize(("error", "clusters", "is_admitted", "expected"), [
-    (CONFLICT, [UNREADY], True, True),
-    (CONFLICT, [UNREADY], False, False),
-    ("its pods are not ready", [UNREADY], True, False),
-    (CONFLICT, [RAY], True, False),
-    (CONFLICT, [RAY, {**UNREADY, "delete": True}], True, False),
-    (CONFLICT, [{**UNREADY, "pendingReplacement": True}], True, False),
-])  # fmt: skip
-def test_after_a_conflict_with_kueue_the_update_goes_on(
-    error: str, clusters: list[object], *, is_admitted: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once, where the RayCluster that Pulumi holds for unfinished is ready; nothing else of the cluster is read."""
-    recorded = Recorded("ci", monkeypatch)
-    pinned = {"type": "pulumi-python:dynamic/cluster:Pinned", "inputs": {"stack": "before"}}
-    recorded.deployment = {"resources": [pinned, *clusters]}
-    commands: list[tuple[object, ...]] = []
-
-    def wait(*of: object) -> bool:
-        assert ("ci", "mine", "before") == of
-        return is_admitted
-
-    def answer(_: Recovery, *arguments: str, **__: object) -> str:
-        commands.append(arguments)
-        return recorded._answer(arguments)
-
-    def run(*arguments: str, **_: object) -> int:
-        commands.append(arguments)
-        recorded.stack._followed.errors = [error]
-        return 255
-
-    monkeypatch.setattr(admitted, "wait_until_ready", wait)
-    monkeypatch.setattr(Recovery, "pulumi", answer)
-    monkeypatch.setattr(recorded.stack, "_run", run)
-    monkeypatch.setattr(recorded.stack, "select", lambda: 0)
-    monkeypatch.setattr(recorded.stack, "_refuse_to_move_others", lambda: None)
-    monkeypatch.setattr(recorded.stack, "_write_config", lambda: Path("config"))
-
-    assert 255 == Stack.update(recorded.stack)
-
-    done = [command for command in commands if command[0] in {"up", "refresh"}]
-    refresh = ("refresh", "--yes", "--non-interactive", "--target", "urn:ray", "--config-file", "config")
-    assert [("up", "--yes"), *([refresh, ("up", "--yes")] if expected else [])] == done
 
 
 @pytest.mark.parametrize("pinned_as", [None, "before"])

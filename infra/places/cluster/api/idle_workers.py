@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from infra.places.cluster.api import kube, ray_scale
+from infra.places.cluster.api import kube, ray_scale, waits
 from infra.places.cluster.api.ray_api import ForwardedJobs
 from infra.places.cluster.api.ray_scale import Pod, ScaleError
 from infra.places.cluster.manifests import ray_autoscaler, ray_cluster
@@ -144,6 +144,6 @@ def _what_is_left(left: _Left, jobs: _OwnJobs, namespace: str, what: str) -> str
 
 def _shown(pod: Pod) -> str:
     """Return a pod with its state, and what it waits for."""
-    metadata, waits = pod["metadata"], "; ".join(ray_scale.reasons(pod))
+    metadata, reasons = pod["metadata"], "; ".join(waits.reasons(pod))
     state = "Terminating" if "deletionTimestamp" in metadata else str(pod["status"].get("phase", "Unknown"))
-    return f"{metadata['name']} ({state}{': ' if waits else ''}{waits})"
+    return f"{metadata['name']} ({state}{': ' if reasons else ''}{reasons})"

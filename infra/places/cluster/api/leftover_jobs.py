@@ -53,13 +53,18 @@ def end_unfinished(api: Any, namespace: str) -> list[str]:
     """
     names = list(unfinished(api, namespace))
     for name in names:
-        kube.patch(api, f"{_path(namespace)}/{name}", {"spec": {"activeDeadlineSeconds": 1}})
+        end(api, namespace, name)
     deadline = time.monotonic() + GONE_SECONDS
     while names and set(names) & set(unfinished(api, namespace)):
         if time.monotonic() > deadline:
             raise KubeError(f"these Jobs of an interrupted update do not end: {', '.join(names)}")
         time.sleep(POLL_SECONDS)
     return names
+
+
+def end(api: Any, namespace: str, name: str) -> None:
+    """End a Job by a deadline in the past. Raises KubeError."""
+    kube.patch(api, f"{_path(namespace)}/{name}", {"spec": {"activeDeadlineSeconds": 1}})
 
 
 def _path(namespace: str) -> str:

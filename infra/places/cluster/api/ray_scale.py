@@ -8,11 +8,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from infra.places.cluster.api import kube
-from infra.places.cluster.api.ray_api import ForwardedJobs, is_ready
-from infra.places.cluster.api.short_job import NOT_PULLED
+from infra.places.cluster.api import kube, waits
+from infra.places.cluster.api.ray_api import ForwardedJobs
+from infra.places.cluster.api.ray_api import is_ready as pod_is_ready
 from infra.places.cluster.manifests import ray_cluster
-from infra.places.cluster.manifests.ray_cluster import WORKER_LABELS
+from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS, WORKER_LABELS
 from infra.programs import UserError
 
 MARK = "ray-worth-it/workers-for"
@@ -40,6 +40,8 @@ def up(api: Any, namespace: str, run: str, workers: int, seconds: float = UP_SEC
     """
     began = time.monotonic()
     _ask_for(api, namespace, workers, run)
+    cluster = existing(api, namespace)
+    patience = waits.Patience(lambda reason: print(f"{run}: {reason}", flush=True), is_new=False)
     reached: dict[str, float] = {}
     alive = _Alive(api, namespace)
     pods: Sequence[Pod] = ()
@@ -50,9 +52,14 @@ def up(api: Any, namespace: str, run: str, workers: int, seconds: float = UP_SEC
             if sum(_has_reached(phase, pod, alive) for pod in pods) < workers:
                 break
             reached[phase] = elapsed
-        if len(reached) < len(PHASES) and elapsed > seconds:
-            _ask_for(api, namespace, 0, run)
-            raise ScaleError(_why_not(run, pods, workers, alive, seconds))
+        if len(reached) < len(PHASES):
+            in_vain = patience.look(api, namespace, cluster, pods, workers)
+            if in_vain or elapsed > seconds:
+                _ask_for(api, namespace, 0, run)
+                alive_workers = sum(_has_reached("ready", pod, alive) for pod in pods)
+                raise ScaleError(
+                    _why_not(run, f"{alive_workers} of {workers}", elapsed, in_vain or "; ".join(waiting(pods)))
+                )
         time.sleep(POLL_SECONDS)
     ends = [reached[phase] for phase in PHASES]
     return {phase: end - before for phase, end, before in zip(PHASES, ends, [0.0, *ends], strict=False)}
@@ -125,39 +132,24 @@ def _has_reached(phase: str, pod: Pod, alive: _Alive) -> bool:
         return bool(pod["spec"].get("nodeName"))
     if phase == "image":
         return any("waiting" not in each["state"] for each in kube.statuses(pod))
-    return phase == "created" or is_ready(pod) or alive.has(pod)
+    return phase == "created" or pod_is_ready(pod) or alive.has(pod)
 
 
-def _why_not(run: str, pods: Sequence[Pod], workers: int, alive: _Alive, seconds: float) -> str:
-    """Say how many workers are there, and what the others wait for: the first clause of each reason, once."""
-    alive_workers = sum(_has_reached("ready", pod, alive) for pod in pods)
-    every = dict.fromkeys(reason for pod in pods for reason in reasons(pod))
-    because = f": {'; '.join(every)}" if every else ""
-    return (
-        f"{run}: after {seconds:.0f} s {alive_workers} of {workers} Ray workers were there{because}."
-        " None is asked for now"
-    )
+def _why_not(run: str, alive: str, seconds: float, reasons: str) -> str:
+    """Say how many workers are there, and what the others wait for."""
+    because = f": {reasons}" if reasons else ""
+    return f"{run}: after {seconds:.0f} s {alive} Ray workers were there{because}. None is asked for now"
 
 
-def reasons(pod: Pod) -> list[str]:
-    """Return what a pod waits for, a node or its image: the first clause of each reason."""
-    conditions = pod["status"].get("conditions") or []
-    unplaced = [str(each.get("message", "")) for each in conditions
-                if each["type"] == "PodScheduled" and each["status"] == "False"]  # fmt: skip
-    waiting = [each["state"].get("waiting") or {} for each in kube.statuses(pod)]
-    not_pulled = [str(each.get("message", "")) for each in waiting if each.get("reason") in NOT_PULLED]
-    return [text.partition(". ")[0].strip() for text in (*unplaced, *not_pulled)]
+def waiting(pods: Sequence[Pod]) -> list[str]:
+    """Return what pods wait for, a node or an image, each once."""
+    return list(dict.fromkeys(reason for pod in pods for reason in waits.reasons(pod)))
 
 
 def _ask_for(api: Any, namespace: str, workers: int, run: str | None) -> None:
     """Set the number of workers and the mark; give back the ownership of both."""
-    cluster = read_cluster(api, namespace)
+    cluster = existing(api, namespace) if workers else read_cluster(api, namespace)
     if cluster is None:
-        if workers:
-            raise ScaleError(
-                f"there is no RayCluster in namespace {namespace}: it was deleted by other means than this stack."
-                " To recreate it:\n  pulumi refresh --yes\n  pulumi up"
-            )
         return
     groups = [{**_group(cluster), "replicas": workers}]
     change = {"metadata": {"annotations": {MARK: run}}, "spec": {"workerGroupSpecs": groups}}
@@ -184,6 +176,32 @@ def _mark(cluster: Mapping[str, Any] | None) -> str | None:
 def read_cluster(api: Any, namespace: str) -> dict[str, Any] | None:
     """Return the RayCluster; None if there is none. Raises KubeError."""
     return kube.find(api, _path(namespace))
+
+
+def existing(api: Any, namespace: str) -> dict[str, Any]:
+    """Return the RayCluster. Raises ScaleError if there is none, and KubeError."""
+    cluster = read_cluster(api, namespace)
+    if cluster is None:
+        raise ScaleError(
+            f"there is no RayCluster in namespace {namespace}: it was deleted by other means than this stack."
+            " To recreate it:\n  pulumi refresh --yes\n  pulumi up"
+        )
+    return cluster
+
+
+def is_ready(cluster: Mapping[str, Any], workers: int) -> bool:
+    """Return whether a RayCluster's head is ready, and so many workers, as KubeRay reports it: of none it says
+    nothing."""
+    status = cluster.get("status", {})
+    true = {each["type"] for each in status.get("conditions") or () if each["status"] == "True"}
+    return "HeadPodReady" in true and int(status.get("readyWorkerReplicas") or 0) == workers
+
+
+def all_pods(api: Any, namespace: str) -> list[dict[str, Any]]:
+    """Return the pods of the RayCluster that do not end. Raises KubeError."""
+    chosen = ",".join(f"{key}={value}" for key, value in CLUSTER_LABELS.items())
+    pods = kube.items(api, f"/api/v1/namespaces/{namespace}/pods", labelSelector=chosen)
+    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
 def worker_pods(api: Any, namespace: str) -> list[dict[str, Any]]:

@@ -9,15 +9,14 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from infra.places.cluster.api import kube
-from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api import kube, waits
+from infra.places.cluster.api.waits import NOT_PULLED
 from infra.programs import UserError
 from training.machine import output
 
 POLL_SECONDS = 1.0
 PLACE_SECONDS = 60.0
 """The time after which an unscheduled pod is refused; the resources of an earlier pod are free within seconds."""
-NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 BACKED_OFF = "ImagePullBackOff"
 """The state between two attempts of a pull; its message does not say why the first one failed."""
@@ -124,19 +123,11 @@ def _waiting(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _refuse_without_place(pod: Mapping[str, Any]) -> None:
-    for condition in pod["status"].get("conditions") or []:
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            raise ShortJobError(f"no node takes its pod: {condition.get('message', '').strip()}")
+    for message in waits.unplaced(pod):
+        raise ShortJobError(f"no node takes its pod: {message}")
 
 
 def _refuse_refusal(api: Any, namespace: str, job: str) -> None:
-    """Raise ShortJobError if the API server refuses the pod: by a quota, or a policy of the namespace."""
-    chosen = f"involvedObject.kind=Job,involvedObject.name={job},reason=FailedCreate"
-    try:
-        events = kube.items(api, f"/api/v1/namespaces/{namespace}/events", fieldSelector=chosen)
-    except KubeError as error:
-        if error.status != 403:
-            raise
-        return  # not everybody may read them; then the deadline ends it
-    for event in events:
+    """Raise ShortJobError if the API server refuses the pod. Not everybody may see that; then the deadline ends it."""
+    for event in waits.refusals(api, namespace, kind="Job", name=job):
         raise ShortJobError(f"its pod is refused: {event['message'].strip()}")

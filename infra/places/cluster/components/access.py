@@ -83,3 +83,9 @@ def provider(stack: str, traits: Traits, way: pulumi.Resource, parent: pulumi.Re
         enable_patch_force=False,
         opts=pulumi.ResourceOptions(parent=parent, depends_on=[way]),
     )
+
+
+def uid(metadata: Mapping[str, Any]) -> str | None:
+    """Return an object's uid; unknown in a preview that creates the object."""
+    found: str | None = metadata.get("uid")
+    return found

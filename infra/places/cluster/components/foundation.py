@@ -12,7 +12,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from infra.places.cluster.chart import crds_digest
-from infra.places.cluster.components.access import Access
+from infra.places.cluster.components.access import Access, uid
 from infra.places.cluster.crds import Crds
 from infra.places.cluster.manifests import dashboard, network, operator, queue, ray_cluster, script_files
 from infra.places.cluster.manifests.network import NetworkSettings, Servers
@@ -21,6 +21,7 @@ from infra.places.cluster.manifests.pod_parts import SERVICE_ACCOUNT
 from infra.places.cluster.manifests.project_modules import Modules
 from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
 from infra.places.cluster.manifests.script_files import Secret
+from infra.places.cluster.ray_ready import RayReady
 from infra.settings.rules import CHART, CHART_REPOSITORY
 from training.contract.workload import Files
 
@@ -203,7 +204,8 @@ class ProjectModules(pulumi.ComponentResource):
 class RayTrainingCluster(pulumi.ComponentResource):
     """A RayCluster: its number of workers changes in place, any other change replaces it."""
 
-    cluster: k8s.apiextensions.CustomResource
+    ready: RayReady
+    """The resource that exists once the head is ready, and all workers that are always there."""
 
     def __init__(
         self,
@@ -214,10 +216,10 @@ class RayTrainingCluster(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("ray-worth-it:cluster:RayTrainingCluster", name, {}, opts)
-        timeout, spec = f"{settings.await_seconds}s", ray_cluster.spec(settings)
+        spec = ray_cluster.spec(settings)
         if settings.queue:
             spec = queue.canonical(spec)
-        self.cluster = k8s.apiextensions.CustomResource(
+        cluster = k8s.apiextensions.CustomResource(
             ray_cluster.NAME,
             api_version=ray_cluster.API_VERSION,
             kind=ray_cluster.KIND,
@@ -235,10 +237,18 @@ class RayTrainingCluster(pulumi.ComponentResource):
                 replace_on_changes=list(
                     queue.REPLACE_ON if settings.queue else (*ray_cluster.replace_on(settings), queue.QUEUE_PATH)
                 ),
-                custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
             ),
         )
-        self.register_outputs({"cluster": self.cluster.id})
+        properties = {
+            "uid": cluster.metadata.apply(uid),  # type: ignore[attr-defined]  # each input is an output, too
+            "workers": 0 if settings.per_run else settings.workers,
+            "seconds": settings.await_seconds,
+            "namespace": access.namespace,
+            "kubeconfig": access.kubeconfig,
+        }
+        options = pulumi.ResourceOptions(parent=self, depends_on=[cluster], retain_on_delete=True)
+        self.ready = RayReady(properties, options)
+        self.register_outputs({"ready": self.ready.id})
 
 
 class Dashboard(pulumi.ComponentResource):

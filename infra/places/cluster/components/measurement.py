@@ -57,7 +57,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
         ray_needs = [*foundation, *images, *self._script_files(namespace)]
         ray_needs += self._monitoring(ray_needs)
         ray = RayTrainingCluster("ray", self._pods.ray_cluster, self._access, ray_needs, self._child())
-        dashboard = Dashboard("dashboard", self._access, [ray.cluster], self._child())
+        dashboard = Dashboard("dashboard", self._access, [ray.ready], self._child())
         wanted = WantedRuns(
             settings.stack,
             plans,
@@ -67,7 +67,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
             per_run=self._pods.ray_cluster.per_run,
             idle_seconds=self._pods.ray_cluster.idle_seconds,
         )
-        self.runs = ClusterRuns("runs", wanted, self._access, [ray.cluster], self._child())
+        self.runs = ClusterRuns("runs", wanted, self._access, [ray.ready], self._child())
         if self._access.guard:
             self._access.guard([dashboard, self.runs], self)
         self.outputs = {

@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from infra.places.cluster.components.access import Access
+from infra.places.cluster.components.access import Access, uid
 from infra.places.cluster.job_result import JobResult
 from infra.places.cluster.manifests import jobs
 from infra.places.cluster.manifests.jobs import JobSettings
@@ -83,7 +83,7 @@ class ClusterRuns(pulumi.ComponentResource):
         if workers:
             properties |= {"after": workers.id}
         else:
-            properties |= {"after": job.metadata.apply(_uid), "idleSeconds": self._wanted.idle_seconds}
+            properties |= {"after": job.metadata.apply(uid), "idleSeconds": self._wanted.idle_seconds}
             properties |= {"stack": self._wanted.stack}
         options = pulumi.ResourceOptions(parent=self, depends_on=[job], retain_on_delete=True)
         return RayWorkers(f"{plan.name}-workers-end", properties, options)
@@ -137,7 +137,7 @@ class ClusterRuns(pulumi.ComponentResource):
 
     def _result(self, plan: RunPlan, job: k8s.batch.v1.Job, workers: RayWorkers | None) -> JobResult:
         properties = {
-            "uid": job.metadata.apply(_uid),
+            "uid": job.metadata.apply(uid),
             "jobUrn": workers.urn if workers else job.urn,  # what repeats the run when it is replaced
             "stack": self._wanted.stack,
             "name": plan.name,
@@ -158,9 +158,3 @@ class ClusterRuns(pulumi.ComponentResource):
 def _annotation(name: str) -> str:
     """Return the path of a Job template's annotation, as Pulumi writes it."""
     return f'spec.template.metadata.annotations["{name}"]'
-
-
-def _uid(metadata: k8s.meta.v1.outputs.ObjectMeta) -> str | None:
-    """Return the Job's uid; unknown in a preview that creates the Job."""
-    uid: str | None = metadata.get("uid")
-    return uid

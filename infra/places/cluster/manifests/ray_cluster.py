@@ -4,7 +4,6 @@ The head trains nothing (`num-cpus` 0). Each worker pod holds one training worke
 compute threads, also where its quota is a fraction of a CPU.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -106,14 +105,11 @@ def spec(settings: RayClusterSettings) -> Manifest:
 
 
 def annotations(settings: RayClusterSettings) -> dict[str, str]:
-    """Return the annotation with the conditions under which the RayCluster counts as ready.
-
-    KubeRay's status has no number of ready workers while there are none: a wait for 0 would never end.
-    """
-    workers = [] if settings.per_run else [f"jsonpath={{.status.readyWorkerReplicas}}={settings.workers}"]
+    """Return the annotations for Pulumi: its wait ends when the RayCluster exists. `ray_ready` waits for its pods, and
+    says what these wait for."""
     # The autoscaler's patch makes it an owner of the list of worker groups, beside which an update would conflict.
     forced = {} if settings.idle_seconds is None else {"pulumi.com/patchForce": "true"}
-    return {"pulumi.com/waitFor": json.dumps(["condition=HeadPodReady", *workers]), **forced}
+    return {"pulumi.com/waitFor": "jsonpath={.metadata.uid}", **forced}
 
 
 def replace_on(settings: RayClusterSettings) -> list[str]:

@@ -88,7 +88,7 @@ def test_place_reaches_the_pod() -> None:
     metadata = pod_parts.metadata(place, "main", {"own": "d"})
     assert {"team": "a", **pod_parts.labels("main")} == metadata["labels"]
     assert {"note": "c", "own": "d"} == metadata["annotations"]
-    assert {"labels": pod_parts.labels("main")} == pod_parts.metadata(PLACE, pod_parts.labels("main"))
+    assert {"labels": pod_parts.labels("main")} == pod_parts.metadata(PLACE, "main")
 
 
 def test_the_error_of_an_up_has_the_last_lines() -> None:

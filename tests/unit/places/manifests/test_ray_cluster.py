@@ -69,20 +69,12 @@ def test_replicas_go_together() -> None:
     assert [5, 5, 5] == [group[name] for name in ("replicas", "minReplicas", "maxReplicas")]
 
 
-def test_readiness_counts_this_many_workers() -> None:
-    """`up` goes on when the head and all of them are there."""
-    (waited,) = ray_cluster.annotations(replace(SETTINGS, workers=5)).values()
-
-    assert '["condition=HeadPodReady", "jsonpath={.status.readyWorkerReplicas}=5"]' == waited
-
-
 def test_workers_of_one_run_are_declared_and_not_asked_for() -> None:
-    """At most so many; and nothing waits for their number, which KubeRay leaves out at 0."""
+    """At most so many."""
     per_run = replace(SETTINGS, workers=5, per_run=True)
     group = ray_cluster.spec(per_run)["workerGroupSpecs"][0]
 
     assert [0, 0, 5] == [group[name] for name in ("replicas", "minReplicas", "maxReplicas")]
-    assert ['["condition=HeadPodReady"]'] == [*ray_cluster.annotations(per_run).values()]
 
 
 AUTOSCALED = replace(SETTINGS, workers=5, per_run=True, idle_seconds=30)

@@ -1,0 +1,59 @@
+"""Waits until the RayCluster's pods are ready, as a Pulumi dynamic resource: says what they wait for, and ends when
+that is in vain. Pulumi's own wait does neither.
+
+The state holds the provider pickled by reference: this module and its class keep their names for ever.
+"""
+
+import time
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, DiffResult, Resource
+
+from infra.places.cluster.api import kube, ray_scale
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.waits import Patience
+from infra.programs import UserError
+from infra.provider import Provider, changed
+
+NAME = "ray-ready"
+POLL_SECONDS = 1.0
+
+
+class NotReadyError(UserError):
+    """A RayCluster whose pods did not start; the message says what they wait for."""
+
+
+class RayReady(Resource, module="cluster", name="RayReady"):
+    """The RayCluster of `uid` with `workers` workers that are ready."""
+
+    def __init__(self, properties: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
+        super().__init__(RayReadyProvider(), NAME, properties, opts)
+
+
+class RayReadyProvider(Provider):
+    """Waits when it is created; there is nothing to delete."""
+
+    def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
+        """Wait again for another RayCluster, and for another number of workers."""
+        replaces = changed(olds, news, "uid", "workers")
+        return DiffResult(changes=bool(replaces), replaces=replaces)
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        """Wait until its head and all workers are ready. Raises NotReadyError."""
+        api, namespace, workers = kube.connect(props["kubeconfig"]), props["namespace"], int(props["workers"])
+        patience = Patience(lambda reason: print(f"{NAME}: {reason}", flush=True), is_new=False)
+        deadline, problem, in_vain = time.monotonic() + float(props["seconds"]), "", ""
+        while not in_vain and time.monotonic() < deadline:
+            try:
+                cluster = ray_scale.existing(api, namespace)
+                if ray_scale.is_ready(cluster, workers):
+                    return CreateResult(str(props["uid"]), props)
+                pods = ray_scale.all_pods(api, namespace)
+                in_vain = patience.look(api, namespace, cluster, pods, 1 + workers)
+                problem = "; ".join(dict.fromkeys(ray_scale.waiting(pods)))
+            except KubeError as error:  # it answered a moment ago
+                problem = str(error)
+            time.sleep(POLL_SECONDS)
+        why = in_vain or problem or "KubeRay's operator has not reported it ready: make status"
+        raise NotReadyError(f"the Ray cluster of {workers} workers is not ready: {why}")

@@ -1,0 +1,61 @@
+"""Watches the Jobs of a stack's runs while an update waits for them: says what their pods wait for, and ends a Job
+whose pods never start.
+
+Pulumi waits for a Job until its deadline, whatever happens to its pods: one that has ended is what ends the wait.
+"""
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import pulumi
+
+from infra.places.cluster.api import kube, leftover_jobs
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.waits import Patience
+from infra.places.cluster.job_result import UID_LABEL
+from infra.places.cluster.manifests.pod_parts import RUN_LABEL
+
+POLL_SECONDS = 2.0
+
+
+class RunWatch:
+    """The unfinished Jobs of a stack in a namespace."""
+
+    def __init__(self, stack: str, namespace: str, say: Callable[[str], object], fail: Callable[[str], object]) -> None:
+        self._stack, self._namespace, self._say, self._fail = stack, namespace, say, fail
+        self._patience: dict[str, Patience] = {}
+
+    def look(self, api: Any) -> None:
+        """Look at every Job once. Raises KubeError."""
+        for job in leftover_jobs.unfinished_jobs(api, self._namespace):
+            if leftover_jobs.stack_of(job) == self._stack and not job["spec"].get("suspend"):
+                self._look_at(api, job)
+
+    def _look_at(self, api: Any, job: Mapping[str, Any]) -> None:
+        name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+        run = job["spec"]["template"]["metadata"]["labels"][RUN_LABEL]
+        pods = kube.items(api, f"/api/v1/namespaces/{self._namespace}/pods", labelSelector=f"{UID_LABEL}={uid}")
+        patience = self._patience.setdefault(uid, Patience(lambda reason: self._say(f"{run}: {reason}")))
+        in_vain = patience.look(api, self._namespace, job, pods, job["spec"].get("parallelism", 1))
+        if in_vain:
+            self._fail(f"{run} failed: {in_vain}")
+            leftover_jobs.end(api, self._namespace, name)
+
+
+def start(stack: str, namespace: str) -> None:
+    """Watch from now on until the program ends; before the cluster can be reached there is nothing to see."""
+    watch = RunWatch(stack, namespace, pulumi.log.warn, pulumi.log.error)
+
+    def follow() -> None:
+        while True:
+            time.sleep(POLL_SECONDS)
+            if kube.own_text(stack) is not None:
+                with suppress(KubeError):
+                    watch.look(kube.connect(kube.own_path(stack)))
+
+    # The program's context: by it messages find the engine.
+    threading.Thread(target=contextvars.copy_context().run, args=(follow,), name="run-watch", daemon=True).start()
