@@ -13,16 +13,13 @@ import pulumi
 from compare.measurement import CompareError
 from compare.schema import Comparison
 from compare.stopping import open_words, repeat_seconds
-from infra import budget
+from infra import budget, own_state
 from infra.plan import RunPlan
 from infra.settings.settings import Settings
 from training.contract.repeats import AT_A_TIME_VARIABLE, AUTO, FIRST_REPEATS, GOES_ON, MOST_AUTO_REPEATS
-from training.machine.retries import retry
 
 AT_A_TIME = 4
 """Repeats that an update adds while it is not decided: with four arms the order of their turns cancels out in four."""
-_OUTPUTS = "pulumi:pulumi:readStackOutputs"
-_ATTEMPTS = 6
 
 
 def chosen(settings: Settings, plans: Sequence[RunPlan]) -> tuple[RunPlan, ...]:
@@ -88,26 +85,15 @@ def _repeats_of(comparison: Mapping[str, Any]) -> int:
     return max((len(arm["runs"]) for arm in comparison["arms"].values()), default=0)
 
 
-def _pause(attempt: int, _: Exception) -> float | None:
-    """Return the seconds until the outputs are read again: a file backend cannot be read while it is written, which the
-    engine does at the beginning of this update, and another program may do."""
-    return 0.2 * attempt if attempt < _ATTEMPTS else None
-
-
 def _last_comparison() -> dict[str, Any] | None:
     """Return the output `comparison` of this stack as its last update left it; None if there is none."""
-    name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-
-    def outputs_of() -> Mapping[str, Any]:
-        outputs: Mapping[str, Any] = pulumi.runtime.invoke(_OUTPUTS, {"name": name}).value["outputs"]
-        return outputs
-
     try:
-        outputs = retry(outputs_of, (Exception,), _pause)
+        outputs = own_state.outputs()
         return json.loads(outputs["comparison"]) if "comparison" in outputs else None
     except Exception as error:  # noqa: BLE001 - of the engine, of any kind
         raise pulumi.RunError(
-            f"repeats {AUTO}: the outputs of stack {name} say how many there are, and cannot be read: {error}\n"
+            f"repeats {AUTO}: the outputs of stack {own_state.name()} say how many there are, and cannot be read:"
+            f" {error}\n"
             f"Nothing was changed: try again. A number needs no outputs, and leaves out the repeats beyond it:\n"
             f"  pulumi config set repeats {FIRST_REPEATS}"
         ) from None

@@ -11,6 +11,7 @@ import pytest
 from infra.places.cluster.api import kube
 from infra.places.cluster.chart import crds_digest
 from infra.places.cluster.crds import CrdsProvider
+from infra.places.cluster.manifests.pod_parts import SERVICE_ACCOUNT
 from tests.apiserver import control_plane
 from tests.apiserver.clusters import Cluster
 from tests.apiserver.control_plane import ROOT
@@ -74,6 +75,7 @@ def api(kubeconfig: Path, crd_properties: dict[str, Any]) -> Any:
     namespace = record("ci")["objects"]["Namespace network-namespace"]
     core = CoreV1Api(client)
     core.create_namespace(namespace)
-    # In a cluster a controller makes it; every pod has one, mounted or not.
-    core.create_namespaced_service_account(namespace["metadata"]["name"], {"metadata": {"name": "default"}})
+    # Every pod has one, mounted or not; in a cluster a controller makes the first.
+    for account in ("default", SERVICE_ACCOUNT):
+        core.create_namespaced_service_account(namespace["metadata"]["name"], {"metadata": {"name": account}})
     return DynamicClient(client, cache_file=str(kubeconfig.with_name("discovery.json")))

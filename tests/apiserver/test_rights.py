@@ -10,6 +10,7 @@ import yaml
 
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.manifests.pod_parts import SERVICE_ACCOUNT
 from infra.places.cluster.manifests.ray_cluster import TOKEN_SECRET
 from infra.places.kubernetes import inspection
 from infra.places.kubernetes.pinned_cluster import PinnedClusterProvider
@@ -49,7 +50,9 @@ def administrator(api: Any) -> Any:
     for manifest in made.values():
         kind = api.resources.get(api_version=manifest["apiVersion"], kind=manifest["kind"])
         api.create(kind, manifest, manifest["metadata"].get("namespace"))
-    api.create(api.resources.get(api_version="v1", kind="ServiceAccount"), {"metadata": {"name": "default"}}, NAMESPACE)
+    accounts = api.resources.get(api_version="v1", kind="ServiceAccount")
+    for account in ("default", SERVICE_ACCOUNT):
+        api.create(accounts, {"metadata": {"name": account}}, NAMESPACE)
     api.create(api.resources.get(api_version="apps/v1", kind="Deployment"), OPERATOR, "default")
     return api
 

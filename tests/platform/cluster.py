@@ -8,6 +8,7 @@ from typing import Any
 
 from infra.places.cluster.api import kube
 from infra.places.cluster.manifests import ray_cluster
+from infra.places.cluster.manifests.pod_parts import DISK, SERVICE_ACCOUNT
 from infra.places.cluster.manifests.pods import pods_of
 from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
 from tests.limits import wait_for
@@ -44,9 +45,10 @@ class Cluster:
     api: Any = field(repr=False)
 
     def make_namespace(self) -> None:
-        """Make the namespace, as strict as the project makes its own."""
+        """Make the namespace, as strict as the project makes its own, with the account of its pods."""
         labels = {"pod-security.kubernetes.io/enforce": "restricted"}
         kube.create(self.api, "/api/v1/namespaces", {"metadata": {"name": self.namespace, "labels": labels}})
+        kube.create(self.api, self.path("v1/serviceaccounts"), {"metadata": {"name": SERVICE_ACCOUNT}})
 
     def path(self, kind: str, name: str = "") -> str:
         """Return the path of a kind's objects of the namespace, such as `v1/pods`; or of one of them."""
@@ -98,7 +100,13 @@ def _node(number: int, kubelet: int) -> Object:
     has_gpus = number < GPU_NODES
     name = f"{'gpu' if has_gpus else 'cpu'}-{number:02}"
     cpus = 8 if number % 2 else 64  # the scheduler prefers the larger ones, also for a second pod
-    size = {"cpu": str(cpus), "memory": f"{8 * cpus}Gi", "pods": "110", **({GPU: str(NODE_GPUS)} if has_gpus else {})}
+    size = {
+        "cpu": str(cpus),
+        "memory": f"{8 * cpus}Gi",
+        "pods": "110",
+        DISK: "100Gi",
+        **({GPU: str(NODE_GPUS)} if has_gpus else {}),
+    }
     return {
         "metadata": {"name": name, "annotations": FAKE, "labels": {"kubernetes.io/hostname": name}},
         "spec": {"taints": [GPU_TAINT] if has_gpus else []},

@@ -6,6 +6,7 @@ import pulumi
 
 from infra import plan
 from infra.places import place as places
+from infra.places.cluster import gone, run_watch
 from infra.places.cluster.api import kube
 from infra.places.cluster.components.foundation import RayTrainingCluster
 from infra.places.cluster.components.runs import ClusterRuns, WantedRuns
@@ -39,4 +40,7 @@ if __name__ == "__main__":
     accepted = settings.accepted(draft, chosen)
     if kube.own_text(accepted.stack) and not pulumi.runtime.is_dry_run():
         take_away_workers(kube.connect(kube.own_path(accepted.stack)), accepted)
+    gone.refuse(accepted)
+    if not pulumi.runtime.is_dry_run():
+        run_watch.start(accepted.stack, accepted.of_cluster.namespace)
     RayRuns(accepted, chosen)

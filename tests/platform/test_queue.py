@@ -38,6 +38,7 @@ from tests.platform.queues import (
     workloads,
 )
 from tests.platform.stacks import give_result, new_stack, of_ray, seconds_of
+from tests.platform.test_waits import end_now
 from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 (fixtures)
 from tests.program.engine import Project
 from tests.unit.kueue_objects import group
@@ -132,9 +133,8 @@ def test_an_update_that_was_stopped_in_the_queue_goes_on(
     give_result(cluster, 2)
     give(cluster, team, {**ROOMY, "cpu": "1"})
     with project.running_up() as started:
-        wait_for(lambda: workloads(cluster, "RayCluster"))
-        os.kill(started.pid, signal.SIGINT)
-        assert started.wait(LONGEST_SECONDS)
+        wait_for(lambda: workloads(cluster, "RayCluster") and "ray-ready creating" in project.shown())
+        end_now(project, started)
     if is_admitted:
         give(cluster, team, ROOMY)
         wait_for(lambda: 2 == cluster.ray_status().get("readyWorkerReplicas"))

@@ -87,7 +87,7 @@ class Api:
         return 404, json.dumps({"message": f"{path} not found"})
 
 
-_LISTS = {"pods", "jobs", "nodes", "secrets", "events", "services", "deployments"}
+_LISTS = {"limitranges", "pods", "resourcequotas", "jobs", "nodes", "secrets", "events", "services", "deployments"}
 
 
 def _matches(item: Mapping[str, Any], selector: str) -> bool:

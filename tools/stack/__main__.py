@@ -89,7 +89,9 @@ class Stack:
 
     def _for_make(self, text: str) -> str:
         """A message of the program with lines that somebody who uses make can paste."""
-        if "pulumi config" not in text:  # almost always: the settings need not be loaded for it
+        if not any(
+            command in text for command in ("pulumi config", "pulumi refresh")
+        ):  # almost always: the settings need not be loaded for it
             return text
         from tools.stack.lines import for_make
 

@@ -18,12 +18,12 @@ GOALS = "GOALS"
 """The variable in which make says what it was called for."""
 PLACEHOLDER = "…"
 """For a value that the user has to know."""
-_COMMAND = re.compile(r"pulumi config (?:set|rm)\b[^`\n]*?(?=\s{4,}\(|\s*`|\s*\x1b|\s*$)", re.MULTILINE)
+_COMMAND = re.compile(r"pulumi (?:config (?:set|rm)|refresh)\b[^`\n]*?(?=\s{4,}\(|\s*`|\s*\x1b|\s*$)", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z]\w*")
 
 
 def for_make(text: str, stack: str, overrides: Mapping[str, str]) -> str:
-    """A message whose `pulumi config …` lines are ones of make, for a call with these values in SET."""
+    """A message whose `pulumi …` lines are ones of make, for a call with these values in SET."""
     return _COMMAND.sub(lambda match: _line(match[0], stack, overrides), text)
 
 

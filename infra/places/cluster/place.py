@@ -16,7 +16,7 @@ from infra.bundle import LEAST_PYTHON, LEAST_RAY, dotted
 from infra.doctor import Finding
 from infra.image import requirements
 from infra.image import spec as image_spec
-from infra.places.cluster import fit, run_watch, storage_preflight
+from infra.places.cluster import fit, namespace_limits, run_watch, storage_preflight
 from infra.places.cluster.api import idle_workers, kube, ray_scale
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
@@ -201,15 +201,18 @@ def require_packages(target: str) -> None:
         )
 
 
-def warn_of_silence(stack: str, otherwise: Mapping[str, Any] | None = None) -> None:
-    """Warn at preview that the stack's cluster, or the one it would be created in, does not answer: a preview needs
-    none."""
-    own = kube.own_path(stack)
-    way = own if kube.own_text(stack) is not None else otherwise
+def warn_at_preview(settings: Settings, otherwise: Mapping[str, Any] | None = None) -> None:
+    """Warn that the stack's cluster, or the one it would be created in, does not answer, as a preview needs none; or
+    that its namespace lets in no such pods."""
+    own = kube.own_path(settings.stack)
+    way = own if kube.own_text(settings.stack) is not None else otherwise
     if way is None:
         return
     try:
-        kube.get(kube.connect(way), "/version")
+        api = kube.connect(way)
+        kube.get(api, "/version")
+        for problem in namespace_limits.problems(api, settings):
+            pulumi.log.warn(f"`up` would be refused: {problem}")
     except KubeError as error:
         patience = f" {kube.patience('preview')}" if way == own else ""
         pulumi.log.warn(f"{error}\nThis preview shows the cluster as it was last seen.{patience}")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from infra.places.cluster import crds
+from infra.places.cluster import crds, namespace_limits
 from infra.places.cluster.api import kube, leftover_jobs, ray_api
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_api import RayError
@@ -59,6 +59,7 @@ def problems(api: Any, settings: Settings) -> list[Problem]:
         *_readers(api, settings),
         *integrations.problems(api, settings),
         *quota.problems(api, settings),
+        *namespace_limits.problems(api, settings),
         *_fit(api, settings),
         *storage_problems(api, settings),
     ]

@@ -9,7 +9,7 @@ import pulumi
 
 from infra.doctor import Finding, docker
 from infra.image import base as image_base
-from infra.places.cluster import fit
+from infra.places.cluster import fit, gone
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_scale import ScaleError
@@ -20,7 +20,7 @@ from infra.places.cluster.place import (
     ask_storage,
     require_packages,
     take_away_workers,
-    warn_of_silence,
+    warn_at_preview,
 )
 from infra.places.cluster.traits import Traits
 from infra.places.kubernetes import inspection, integrations, kubeconfig, quota
@@ -59,6 +59,7 @@ class ExistingCluster(ClusterPlace):
         RunError."""
         require_packages(self.target)
         _refuse_unusable(settings)
+        gone.refuse(settings)
         ask_storage(settings)
         if settings.of_cluster.ray_workers != KEPT and not pulumi.runtime.is_dry_run():
             _take_away_workers(settings)
@@ -132,7 +133,7 @@ def _refuse_unusable(settings: Settings) -> None:
         selected = _selected(settings)
         pulumi.log.info(f"the cluster: {selected}")
         if pulumi.runtime.is_dry_run():
-            warn_of_silence(settings.stack, selected.content)
+            warn_at_preview(settings, selected.content)
             _refuse_queue(selected, settings)
             return
         obstacles = inspection.problems(kube.connect(selected.content), settings)

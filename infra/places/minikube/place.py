@@ -11,6 +11,7 @@ import pulumi
 from infra.doctor import Finding
 from infra.image import base as image_base
 from infra.image import command as image_command
+from infra.places.cluster import gone, namespace_limits
 from infra.places.cluster.api import helm_release, kube, leftover_jobs, ray_api
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_api import RayError
@@ -40,7 +41,7 @@ from infra.places.cluster.place import (
     require_packages,
     storage_problems,
     take_away_workers,
-    warn_of_silence,
+    warn_at_preview,
     why_namespace_stays,
 )
 from infra.places.cluster.traits import Traits
@@ -131,10 +132,11 @@ class MinikubePlace(ClusterPlace):
         ask_storage(settings)
         preview = pulumi.runtime.is_dry_run()
         if preview:
-            warn_of_silence(settings.stack)
+            warn_at_preview(settings)
         else:
             _have_machine()
             _refuse_and_clear(settings)
+        gone.refuse(settings)
         site = self.site(image_base.pinned(settings))
         if not preview:
             _bring_back_images(settings.of_cluster, site.pods.placement.image)
@@ -229,7 +231,7 @@ def _refuse_and_clear(settings: Settings) -> None:
         reason = why_namespace_stays(api, settings)
         if reason:
             raise pulumi.RunError(f"{reason}; nothing was changed:\n  {set_line('createNamespace', ON)}")
-        for problem in storage_problems(api, settings):
+        for problem in _problems(api, settings):
             raise pulumi.RunError("\n  ".join([f"{problem.what}; nothing was changed:", *problem.fixes]))
         _keep_others_jobs(api, settings)
         _clear(api, settings.of_cluster.namespace)
@@ -241,6 +243,12 @@ def _refuse_and_clear(settings: Settings) -> None:
         if command.started(profile):
             raise pulumi.RunError(f"the cluster could not be asked: {error}") from None
         pulumi.log.debug(f"leftovers were not searched in an incomplete cluster: {error}")
+
+
+def _problems(api: Any, settings: Settings) -> list[Problem]:
+    """Return what is in the way in a cluster that answers, but for what `allowOversubscription` permits."""
+    found = [*storage_problems(api, settings), *namespace_limits.problems(api, settings)]
+    return [problem for problem in found if not (problem.liftable and settings.run.allow_oversubscription)]
 
 
 def _keep_others_jobs(api: Any, settings: Settings) -> None:

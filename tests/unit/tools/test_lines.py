@@ -49,6 +49,7 @@ def fixes(stack: str, **overrides: str) -> list[str]:
         ("pulumi config rm worker && pulumi config set workers 3", {"worker": "3"}, 'make up SET="workers=3"'),
         ("pulumi config rm worker && pulumi config set workers 3", {}, "make set worker= workers=3"),
         ("pulumi config set --secret rayToken", {}, 'eval "$(make -s env)" && pulumi config set --secret rayToken'),
+        ("pulumi refresh --yes && pulumi up", {}, 'eval "$(make -s env)" && pulumi refresh --yes && pulumi up'),
         ("pulumi config rm 'a:b'", {}, "eval \"$(make -s env)\" && pulumi config rm 'a:b'"),
     ],
 )

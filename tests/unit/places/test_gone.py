@@ -1,0 +1,78 @@
+"""A namespace or a RayCluster that somebody deleted: said before Pulumi looks for it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+
+from infra import own_state
+from infra.places.cluster import gone
+from infra.places.cluster.api import kube
+from infra.places.cluster.manifests import ray_cluster
+from tests.golden import Wording
+from tests.unit.kube_api import NAMESPACE, Api, serving
+from tests.unit.settings_machine import settings
+
+RAY = f"/apis/ray.io/v1/namespaces/{NAMESPACE}/rayclusters/{ray_cluster.NAME}"
+OURS = f"/api/v1/namespaces/{NAMESPACE}"
+WANTED = {"target": "kubernetes", "kubeContext": "bare", "image": "registry.example.com/a:1", "namespace": NAMESPACE}
+STATE = {
+    "urn:pulumi:a::p::A$B$kubernetes:core/v1:Namespace::network-namespace": {"metadata": {"name": NAMESPACE}},
+    "urn:pulumi:a::p::A$B$kubernetes:ray.io/v1:RayCluster::ray": {
+        "metadata": {"name": ray_cluster.NAME, "namespace": NAMESPACE}
+    },
+    "urn:pulumi:a::p::A$kubernetes:core/v1:Service::s": {"metadata": {"name": "s", "namespace": NAMESPACE}},
+}
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """The stack's cluster, with all that the state has."""
+    with serving(tmp_path) as (served, path):
+        monkeypatch.setattr(kube, "own_text", lambda _: "there")
+        monkeypatch.setattr(kube, "own_path", lambda _: path)
+        monkeypatch.setattr(own_state, "resources", lambda: STATE)
+        served.objects |= {OURS: {"metadata": {}}, RAY: {"metadata": {}}}
+        yield served
+
+
+@pytest.mark.parametrize("gone_paths", [(RAY,), (OURS, RAY)])
+def test_what_is_gone_is_named_with_the_line_that_goes_on(
+    gone_paths: tuple[str, ...], api: Api, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
+    """`up` is refused, and a preview says that it would be."""
+    for path in gone_paths:
+        del api.objects[path]
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", said.append)
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
+    with pytest.raises(pulumi.RunError) as refused:
+        gone.refuse(settings(**WANTED))
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    gone.refuse(settings(**WANTED))
+
+    wording("cluster", str(refused.value))
+    (warned,) = said
+    assert warned.partition(": ")[2] == str(refused.value).partition(": ")[2]
+    assert ("namespace ray-system," in warned) == (OURS in gone_paths)
+
+
+@pytest.mark.parametrize("case", ["all there", "never made", "refreshed", "silent", "unreadable state"])
+def test_nothing_else_is_refused(case: str, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first update, one after a refresh, a cluster that does not answer."""
+
+    def unreadable() -> Any:
+        raise RuntimeError
+
+    changes: dict[str, Any] = {
+        "all there": lambda: monkeypatch.setattr(own_state, "resources", unreadable),  # it is not even read
+        "never made": lambda: (api.objects.clear(), monkeypatch.setattr(kube, "own_text", lambda _: None)),
+        "refreshed": lambda: (api.objects.clear(), monkeypatch.setattr(own_state, "resources", dict)),
+        "silent": lambda: api.refused.update({OURS: 503}),
+        "unreadable state": lambda: (api.objects.clear(), monkeypatch.setattr(own_state, "resources", unreadable)),
+    }
+    changes[case]()
+
+    gone.refuse(settings(**WANTED))
