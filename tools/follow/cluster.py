@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from infra.places.cluster.api import kube
+from infra.places.cluster.api import kube, waits
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.job_result import INDEX_LABEL, UID_LABEL
-from infra.places.cluster.manifests.pod_parts import RUN_LABEL
+from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL, RUN_LABEL
 from tools.follow.source import News, State, newest_measurement, published
 from tools.look import cluster
 from tools.look.status_view import phase
@@ -39,7 +39,7 @@ class ClusterSource:
         self._last: list[News] = []
         self._running: set[str] = set()
         self._failed = False
-        self.trouble = ""
+        self.trouble = self.waits_for = ""
 
     def poll(self) -> list[News]:
         """Return what the runs printed since the last call; empty while the cluster does not exist, or does not answer.
@@ -51,6 +51,7 @@ class ClusterSource:
             return []
         try:
             news = [self._news(pod) for pod in newest_measurement(self._pods(), started)]
+            self.waits_for = "" if any(each.state == "running" for each in news) else self._reasons()
         except KubeError as error:
             self.trouble = str(error)
             return [replace(run_news, events=[]) for run_news in self._last]
@@ -69,6 +70,12 @@ class ClusterSource:
         pods = kube.items(self._api, path, labelSelector=f"{RUN_LABEL},{UID_LABEL}")
         return [pod for pod in pods if pod["metadata"]["labels"].get(INDEX_LABEL, "0") == "0"]
 
+    def _reasons(self) -> str:
+        """Return what the project's pods wait for, as those of Ray do before the first run; "" for nothing."""
+        path = f"/api/v1/namespaces/{self._cluster.namespace}/pods"
+        pods = kube.items(self._api, path, labelSelector=f"{PROJECT_LABEL}={PROJECT}")
+        return "; ".join(dict.fromkeys(reason for pod in pods for reason in waits.reasons(pod)))
+
     def _news(self, pod: Mapping[str, Any]) -> News:
         metadata = pod["metadata"]
         state = _STATES.get(pod["status"].get("phase", ""), "running")
@@ -78,6 +85,7 @@ class ClusterSource:
 
     def _new_events(self, key: str, pod: Mapping[str, Any], state: State) -> Iterator[dict[str, Any]]:
         place = f"{phase(pod)} on {pod['spec']['nodeName']}" if pod["spec"].get("nodeName") else phase(pod)
+        place = ": ".join([place, *waits.reasons(pod)])
         if state == "running" and self._places.get(key) != place:
             self._places[key] = place
             yield {"event": "note", "text": place}

@@ -50,6 +50,9 @@ class Source(Protocol):
     trouble: str
     """Why the last poll could ask nobody, and what to do; empty when it could."""
 
+    waits_for: str
+    """What pods wait for while no run goes on, as the cluster says it; empty for nothing."""
+
     def poll(self) -> list[News]:
         """One entry for each run of the measurement, in the order of their start; at once, without waiting."""
 
@@ -60,7 +63,7 @@ class Source(Protocol):
 class LocalSource:
     """Runs on this machine: runs/<stack>/<run>/progress.jsonl."""
 
-    trouble = ""
+    trouble = waits_for = ""
 
     def __init__(self, project: Path, stack: str) -> None:
         self._project = project

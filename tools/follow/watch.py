@@ -142,11 +142,11 @@ def _draw(current: _Current, source: Source, stack: str, console: Console) -> No
 
 
 def _print(current: _Current, source: Source, stack: str, _: Console) -> None:
-    board, printed_state = Board(), ("", True)
+    board, printed_state = Board(), ("", "", True)
     for news in current.polls():
         for line in board.take(news):
             terminal.write(line)
-        state_now = (source.trouble, board.is_running)
+        state_now = (source.trouble, source.waits_for, board.is_running)
         if current.end or (state_now != printed_state and (source.trouble or not board.is_running)):
             terminal.write(_status(board, current, source, stack))
         printed_state = state_now
@@ -165,5 +165,6 @@ def _status(board: Board, current: _Current, source: Source, stack: str) -> str:
         )
     if source.trouble:
         return f"stack {stack}: {source.trouble}\nIt is asked again and again (Ctrl-C ends watching, and nothing else)"
-    going = "follows the runs" if board.is_running else "no run is going on; waiting for the next"
+    waiting = ": ".join(filter(None, ["no run is going on; waiting for the next", source.waits_for]))
+    going = "follows the runs" if board.is_running else waiting
     return f"stack {stack}: {going} (Ctrl-C ends watching, and nothing else)"

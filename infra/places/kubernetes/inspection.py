@@ -197,8 +197,12 @@ def _other_api_server_ports(api: Any) -> list[int]:
 
 
 def servers(api: Any) -> Servers:
-    """Return the addresses of the cluster's own servers; of those that one may not read, none. Raises KubeError."""
-    endpoints = _api_server_endpoints(api)
+    """Return the addresses of the cluster's own servers; of those that one may not read, none. Raises KubeError.
+
+    Nor of an API server under Cilium: to it a node's address belongs to no range, unless it is told otherwise. Source:
+    https://docs.cilium.io/en/stable/network/kubernetes/policy/.
+    """
+    endpoints = set() if kube.find(api, "/apis/cilium.io") else _api_server_endpoints(api)
     of_api = _readable(api, SERVICES.format("default"), fieldSelector="metadata.name=kubernetes")
     fronts = {
         (address, int(port["port"]))

@@ -159,7 +159,7 @@ class MinikubePlace(ClusterPlace):
             cluster=minikube.started,
             nodes=Nodes(cluster.minikube_profile, cluster.minikube_nodes, minikube.started),
             address=minikube.address,
-            servers=minikube.servers,
+            servers=None if cluster.offline.network == "cilium" else minikube.servers,  # as in `inspection.servers`
         )
 
     def doctor(self, settings: Settings) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.nodes import usable
 from infra.places.cluster.crds import LABEL, OWNER
 from infra.places.cluster.manifests.monitoring import POD_MONITOR_CRD
+from infra.places.cluster.manifests.network import Servers
 from infra.places.cluster.manifests.operator import OPERATOR_LABELS
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.manifests.queue import QUEUE_LABEL
@@ -374,6 +376,28 @@ def answer_at(api: Api, port: int) -> None:
         "ports": [{"name": "https", "port": port}],
     }
     api.put("/apis/discovery.k8s.io/v1", "endpointslices", endpoints, "default")
+
+
+def test_the_cluster_s_own_servers_are_found_as_far_as_they_may_be_read(cluster: tuple[Api, Any]) -> None:
+    """The API server behind its Service and the Service itself; of IPv6 no DNS, of Cilium no API server."""
+    api, client = cluster
+    assert Servers() == inspection.servers(client)
+    answer_at(api, 6443)
+    service = {"clusterIPs": ["10.96.0.1"], "ports": [{"port": 443}]}
+    api.put("/api/v1", "services", {"metadata": {"name": "kubernetes"}, "spec": service}, "default")
+    dns = {
+        "metadata": {"name": "dns", "labels": {"k8s-app": "kube-dns"}},
+        "spec": {"clusterIPs": ["10.96.0.10", "fd::a"]},
+    }
+    api.put("/api/v1", "services", dns, "kube-system")
+    known = Servers((("10.96.0.1", 443), ("192.0.2.7", 6443)), ("10.96.0.10",))
+
+    assert known == inspection.servers(client)
+    api.objects["/apis/cilium.io"] = {"kind": "APIGroup"}
+    assert replace(known, api=()) == inspection.servers(client)
+    api.forbidden |= {"/api/v1/namespaces/kube-system/services", inspection.ENDPOINTS}
+    del api.objects["/apis/cilium.io"]
+    assert Servers() == inspection.servers(client)
 
 
 @pytest.mark.parametrize("port", [6443, 16443])

@@ -8,6 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 
+from infra import own_state
 from infra.places.cluster.api import helm_release, kube, ray_api
 from infra.places.cluster.manifests import operator
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
@@ -27,6 +28,7 @@ from training.machine import machine_lock
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the program logs."""
     lines: list[str] = []
+    monkeypatch.setattr(own_state, "resources", dict)
     for level in ("info", "warn", "debug"):
         monkeypatch.setattr(pulumi.log, level, lambda text, level=level: lines.append(f"{level}: {text}"))
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
@@ -64,16 +66,31 @@ def test_the_cluster_is_named_before_it_is_touched(api: Api, said: list[str], wo
     wording("cluster", plain(line, api.url))
 
 
-def test_a_preview_asks_only_whether_the_cluster_answers(
+def test_a_preview_asks_whether_the_cluster_answers_and_what_its_namespace_lets_in(
     api: Api, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It names it all the same; what does not fit is for `up` to refuse."""
+    """It names it all the same; whether nodes have room is for `up` to find."""
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
     ExistingCluster().survey(existing(workers="50", globalBatchSize="50"))
 
-    assert ["GET /version"] == api.asked
+    of_namespace = [f"GET /api/v1/namespaces/{NAMESPACE}/{kind}" for kind in ("resourcequotas", "limitranges")]
+    assert ["GET /version", *of_namespace] == api.asked
     (line,) = said
     assert api.url in line
+
+
+def test_a_preview_warns_of_a_quota_and_up_refuses_it(
+    api: Api, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is created: the runs would wait for pods that never come."""
+    quota = {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "1"}}}
+    api.put("/api/v1", "resourcequotas", quota, NAMESPACE)
+    with pytest.raises(pulumi.RunError, match="the quota small"):
+        ExistingCluster().survey(existing())
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    ExistingCluster().survey(existing())
+
+    assert "warn" in [line.partition(":")[0] for line in said if "the quota small" in line]
 
 
 def test_a_preview_says_that_the_stack_s_minikube_does_not_answer(

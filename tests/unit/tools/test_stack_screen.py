@@ -44,7 +44,7 @@ EPOCH = {
 class Runs:
     """A source with one run, beside one that was there before."""
 
-    trouble = ""
+    trouble = waits_for = ""
 
     def __init__(self, run: str, state: State = "running") -> None:
         self._run, self._run_state = run, state

@@ -148,7 +148,7 @@ class Told:
 
     def __init__(self, *polls: list[News] | str) -> None:
         self._polls = list(polls)
-        self.trouble = ""
+        self.trouble = self.waits_for = ""
 
     def poll(self) -> list[News]:
         """The next list; none where a text says why there is none."""
@@ -211,7 +211,7 @@ def test_what_ended_before_is_not_shown_while_nothing_runs(
 class Idle:
     """A source whose runs are given by the number of the poll, and which is never over by itself."""
 
-    trouble = ""
+    trouble = waits_for = ""
 
     def __init__(self, *running: int, trouble: str = "") -> None:
         self.count, self._running, self.trouble = 0, running, trouble

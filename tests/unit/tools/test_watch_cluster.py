@@ -8,7 +8,7 @@ import pytest
 
 from infra.places.cluster.api import kube
 from infra.places.cluster.job_result import INDEX_LABEL, UID_LABEL
-from infra.places.cluster.manifests.pod_parts import RUN_LABEL
+from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL, RUN_LABEL
 from tests.unit.kube_api import NAMESPACE, Api, pod, serving
 from tools.follow.cluster import ClusterSource, events
 from tools.follow.source import News
@@ -100,6 +100,25 @@ def test_news_are_told_once(source: tuple[Api, ClusterSource]) -> None:
     assert [] == fourth[0].events
     assert ("finished", "ray-1") == (fourth[0].state, fourth[0].run)
     assert asked == len([line for line in api.asked if line.endswith("/log")])
+
+
+NO_NODE = {"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/2 nodes: 1 cordoned. none."}]}
+
+
+def test_what_ray_s_pods_wait_for_is_said_before_there_is_a_run(source: tuple[Api, ClusterSource]) -> None:
+    """The scheduler's reason, until a run goes on; of a run it stands with its pod."""
+    api, watched = source
+    worker = pod("worker", "Pending", {PROJECT_LABEL: PROJECT})
+    worker["status"] |= NO_NODE
+    api.put("/api/v1", "pods", worker, NAMESPACE)
+    watched.poll()
+    before = watched.waits_for
+    put(api, "ray-1", 1, "", phase="Pending")
+    api.objects[f"/api/v1/namespaces/{NAMESPACE}/pods/ray-1-1-x"]["status"] |= NO_NODE
+    ((note,),) = [news.events for news in watched.poll()]
+
+    assert ("0/2 nodes: 1 cordoned", "") == (before, watched.waits_for)
+    assert str(note["text"]).endswith(": 0/2 nodes: 1 cordoned")
 
 
 def test_an_indexed_run_is_one_run(source: tuple[Api, ClusterSource]) -> None:
