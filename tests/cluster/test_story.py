@@ -379,6 +379,43 @@ def test_a_search_is_measured_in_pods(project: ClusterProject) -> None:
     assert all(sum(pods.values()) == 2 for pods in made.values())
 
 
+def test_a_worker_without_a_node_is_said_while_it_is_waited_for(project: ClusterProject) -> None:
+    """The scheduler's reason; the update goes on as soon as there is a node."""
+    nodes = [node["metadata"]["name"] for node in project.objects("nodes")]
+    project.configure(workers="3")
+    for node in nodes:
+        project.kubectl("cordon", node)
+    with project.running_up() as started:
+        wait_for(lambda: "ray-ready: a pod waits: 0/" in project.shown())
+        for node in nodes:
+            project.kubectl("uncordon", node)
+        assert 0 == started.wait(LONGEST_SECONDS)
+
+
+def test_a_quota_is_said_before_and_a_refused_run_ends(project: ClusterProject) -> None:
+    """A preview warns. With a quota that Ray's pods have used up, a run ends with its reason, and is made later."""
+    running = [pod for pod in project.objects("pods") if pod["status"]["phase"] == "Running"]
+    quota = ("quota", "small", f"--namespace={NAMESPACE}")
+    project.kubectl("create", *quota, f"--hard=pods={len(running)}")
+    try:
+        assert "the quota small of the namespace never holds" in project.pulumi("preview")
+        project.configure(allowOversubscription="true", repeats="2")
+        assert "its pods are refused: exceeded quota: small" in project.up(ok=False)
+    finally:
+        project.kubectl("delete", *quota)
+    project.up()
+
+
+def test_a_namespace_that_somebody_deleted_is_named(project: ClusterProject) -> None:
+    """With the line that goes on; without it Pulumi would look for what is gone."""
+    project.kubectl("delete", "namespace", NAMESPACE)
+    said = project.up(ok=False)
+    assert f"namespace {NAMESPACE}" in said
+    assert "pulumi refresh --yes && pulumi up" in said
+    project.pulumi("refresh", "--yes")
+    assert "create" == project.steps()["network-namespace"]
+
+
 def test_destroy_leaves_nothing(project: ClusterProject) -> None:
     """No container, volume, network, profile, or key."""
     project.pulumi("destroy", "--yes", "--skip-preview")
