@@ -55,9 +55,7 @@ def end_now(project: Project, started: "subprocess.Popen[str]") -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("pods", "waits_for"), [(1, "the Ray cluster"), (3, "ray-1 failed")])
-def test_refused_pods_end_an_update_and_the_next_one_goes_on(
-    pods: int, waits_for: str, project: Project, cluster: Cluster
-) -> None:
+def test_refused_pods_end_an_update(pods: int, waits_for: str, project: Project, cluster: Cluster) -> None:
     """Those of Ray's workers, and the one of a run."""
     give_result(cluster, 2)
     with quota(cluster, pods):

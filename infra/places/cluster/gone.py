@@ -61,10 +61,10 @@ def _expected(settings: Settings) -> list[str]:
 
 def _in_state() -> list[tuple[str, str]]:
     """Return the path of the stack's namespace and that of its RayCluster, as its state has them, with their names."""
-    found = []
+    paths_and_names = []
     for urn, outputs in own_state.resources().items():
         kind = urn.split("::")[2].rpartition("$")[2]
         if kind in _KINDS and "metadata" in outputs:
             path, words = (text.format(**outputs["metadata"]) for text in _KINDS[kind])
-            found.append((path, words))
-    return found
+            paths_and_names.append((path, words))
+    return paths_and_names

@@ -247,8 +247,8 @@ def _refuse_and_clear(settings: Settings) -> None:
 
 def _problems(api: Any, settings: Settings) -> list[Problem]:
     """Return what is in the way in a cluster that answers, but for what `allowOversubscription` permits."""
-    found = [*storage_problems(api, settings), *namespace_limits.problems(api, settings)]
-    return [problem for problem in found if not (problem.liftable and settings.run.allow_oversubscription)]
+    problems = [*storage_problems(api, settings), *namespace_limits.problems(api, settings)]
+    return [problem for problem in problems if not (problem.liftable and settings.run.allow_oversubscription)]
 
 
 def _keep_others_jobs(api: Any, settings: Settings) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from infra.places.cluster import ray_ready, run_watch
-from infra.places.cluster.api import kube, waits
+from infra.places.cluster.api import kube, ray_scale, waits
 from infra.places.cluster.api.ray_scale import ScaleError
 from infra.places.cluster.job_result import UID_LABEL
 from infra.places.cluster.manifests import ray_cluster
@@ -166,6 +166,21 @@ def test_a_ray_cluster_that_is_ready_is_waited_for_no_longer(cluster: tuple[Api,
     assert not RayReadyProvider().diff("r", wanted(path), {**wanted(path), "seconds": 1}).changes
     for change in ({"uid": "other"}, {"workers": 3}):
         assert RayReadyProvider().diff("r", wanted(path), {**wanted(path), **change}).replaces == [*change]
+
+
+@pytest.mark.parametrize(
+    ("head", "ready", "workers", "is_ready"),
+    [("True", 2, 2, True), ("True", 3, 2, False), ("True", None, 2, False), ("False", 2, 2, False),
+     ("True", None, 0, True), ("True", 1, 0, True), ("False", None, 0, False)],
+)  # fmt: skip
+def test_a_ray_cluster_is_ready_with_as_many_workers_as_it_has(
+    head: str, ready: int | None, workers: int, is_ready: bool
+) -> None:
+    """Also after one was taken away; of none KubeRay says nothing, and a run's may still be there."""
+    conditions = [{"type": "HeadPodReady", "status": head}]
+    status = {"conditions": conditions, **({} if ready is None else {"readyWorkerReplicas": ready})}
+
+    assert is_ready == ray_scale.is_ready({"status": status}, workers)
 
 
 def test_a_ray_worker_without_a_node_is_said_within_15_seconds(

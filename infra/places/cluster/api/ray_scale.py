@@ -190,11 +190,11 @@ def existing(api: Any, namespace: str) -> dict[str, Any]:
 
 
 def is_ready(cluster: Mapping[str, Any], workers: int) -> bool:
-    """Return whether a RayCluster's head is ready, and so many workers, as KubeRay reports it: of none it says
-    nothing."""
+    """Return whether a RayCluster's head is ready, and so many workers, as KubeRay reports it. Without a number of
+    workers that are always there, those of a run may still be."""
     status = cluster.get("status", {})
     true = {each["type"] for each in status.get("conditions") or () if each["status"] == "True"}
-    return "HeadPodReady" in true and int(status.get("readyWorkerReplicas") or 0) == workers
+    return "HeadPodReady" in true and (not workers or status.get("readyWorkerReplicas") == workers)
 
 
 def all_pods(api: Any, namespace: str) -> list[dict[str, Any]]:

@@ -65,10 +65,10 @@ class Patience:
 
     def __init__(self, say: Callable[[str], object], *, is_new: bool = True) -> None:
         """`is_new`: the object was created to be waited for; refusals of an older one may no longer be true."""
-        self._say = say
+        self._tell = say
         self._earlier: set[tuple[str, int]] | None = set() if is_new else None
         self._since: dict[str, float] = {}
-        self._said: set[str] = set()
+        self._told_reasons: set[str] = set()
         self._in_vain_since: float | None = None
 
     def look(self, api: Any, namespace: str, owner: Object, pods: Sequence[Object], wanted: int) -> str:
@@ -80,9 +80,9 @@ class Patience:
         all_reasons += [f"a pod waits: {reason}" for pod in pods for reason in reasons(pod)]
         self._since = {reason: self._since.get(reason, now) for reason in all_reasons}
         for reason, since in self._since.items():
-            if reason not in self._said and now - since >= SAY_SECONDS:
-                self._said.add(reason)
-                self._say(reason)
+            if reason not in self._told_reasons and now - since >= SAY_SECONDS:
+                self._told_reasons.add(reason)
+                self._tell(reason)
         if not (refused or images):
             self._in_vain_since = None
             return ""

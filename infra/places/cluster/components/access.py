@@ -87,5 +87,5 @@ def provider(stack: str, traits: Traits, way: pulumi.Resource, parent: pulumi.Re
 
 def uid(metadata: Mapping[str, Any]) -> str | None:
     """Return an object's uid; unknown in a preview that creates the object."""
-    found: str | None = metadata.get("uid")
-    return found
+    object_uid: str | None = metadata.get("uid")
+    return object_uid
