@@ -66,13 +66,13 @@ def test_nothing_else_is_refused(case: str, api: Api, monkeypatch: pytest.Monkey
     def unreadable() -> Any:
         raise RuntimeError
 
-    changes: dict[str, Any] = {
-        "all there": lambda: monkeypatch.setattr(own_state, "resources", unreadable),  # it is not even read
-        "never made": lambda: (api.objects.clear(), monkeypatch.setattr(kube, "own_text", lambda _: None)),
-        "refreshed": lambda: (api.objects.clear(), monkeypatch.setattr(own_state, "resources", dict)),
-        "silent": lambda: api.refused.update({OURS: 503}),
-        "unreadable state": lambda: (api.objects.clear(), monkeypatch.setattr(own_state, "resources", unreadable)),
-    }
-    changes[case]()
+    if case in ("never made", "refreshed", "unreadable state"):
+        api.objects.clear()
+    if case == "never made":
+        monkeypatch.setattr(kube, "own_text", lambda _: None)
+    if case == "silent":
+        api.refused[OURS] = 503
+    # Where all is there, the state is not even read
+    monkeypatch.setattr(own_state, "resources", dict if case == "refreshed" else unreadable)
 
     gone.refuse(settings(**WANTED))

@@ -1,12 +1,13 @@
 """What pods wait for: who says it, and who ends what waits in vain."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra.places.cluster import ray_ready, run_watch
+from infra.places.cluster import run_watch
 from infra.places.cluster.api import kube, ray_scale, waits
 from infra.places.cluster.api.ray_scale import ScaleError
 from infra.places.cluster.job_result import UID_LABEL
@@ -37,8 +38,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    monkeypatch.setattr(ray_ready.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(ray_ready.time, "sleep", sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", sleep)
     return now
 
 
@@ -216,7 +217,7 @@ def test_a_refused_ray_worker_ends_the_update_after_two_minutes(
         clock[0] += seconds
         refuse(api, "r", count=2 if is_true_still else 1, reason="FailedToCreateWorkerPod")
 
-    monkeypatch.setattr(ray_ready.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     with pytest.raises(NotReadyError) as error:
         RayReadyProvider().create(wanted(path))
 
