@@ -21,7 +21,7 @@ def outputs() -> Mapping[str, Any]:
 
 
 def resources() -> Mapping[str, Any]:
-    """Return the outputs of each resource by its URN. Raises as `outputs` does."""
+    """Return `type` and `outputs` of each resource by its URN. Raises as `outputs` does."""
     return _read("readStackResourceOutputs", {"stackName": name()})
 
 

@@ -61,10 +61,8 @@ def _expected(settings: Settings) -> list[str]:
 
 def _in_state() -> list[tuple[str, str]]:
     """Return the path of the stack's namespace and that of its RayCluster, as its state has them, with their names."""
-    paths_and_names = []
-    for urn, outputs in own_state.resources().items():
-        kind = urn.split("::")[2].rpartition("$")[2]
-        if kind in _KINDS and "metadata" in outputs:
-            path, words = (text.format(**outputs["metadata"]) for text in _KINDS[kind])
-            paths_and_names.append((path, words))
-    return paths_and_names
+    objects = [(each["type"], each["outputs"].get("metadata")) for each in own_state.resources().values()]
+    texts = [
+        [text.format(**metadata) for text in _KINDS[kind]] for kind, metadata in objects if kind in _KINDS and metadata
+    ]
+    return [(path, words) for path, words in texts]
