@@ -60,7 +60,7 @@ PRELOADED = (
     *("pulumi_kubernetes.helm.v3", "pulumi_kubernetes.yaml"),
 )
 """Packages of cluster stacks: which of the project's files a program loads is looked at, and not which packages."""
-OUTPUTS = "pulumi:pulumi:readStackOutputs"
+OUTPUTS, RESOURCES = "pulumi:pulumi:readStackOutputs", "pulumi:pulumi:readStackResourceOutputs"
 LEFT_JOB, LEFT_SECRET = "ray-1-left", "sh.helm.release.v1.ray-worth-it-operator.v1"
 """What an update that was killed left in a cluster of ours."""
 
@@ -74,9 +74,11 @@ class Recorder(mocks.Mocks):
         self.objects: dict[str, dict[str, Any]] = {}
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-        """The engine's own, of a stack that has no outputs yet; no function of a provider is called by this program."""
+        """The engine's own, of a stack that has nothing yet; no function of a provider is called by this program."""
         if args.token == OUTPUTS:
             return {"name": args.args["name"], "outputs": {}}, []
+        if args.token == RESOURCES:
+            return {"name": args.args["stackName"], "outputs": {}}, []
         raise NotImplementedError(args.token)
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
