@@ -15,7 +15,7 @@ from compare.curve import Curve, curve
 from compare.entries import Ratio
 from compare.intervals import Rule, difference, estimate, rule_of, spread
 from compare.longer import longer_run
-from compare.measurement import NO_REPEAT, Context, Measurement, Run, measure
+from compare.measurement import NO_PRICES, NO_REPEAT, Context, Measurement, Run, measure
 from compare.measures import numbers_of
 from compare.projection import project
 from compare.qualifiers import qualifiers
@@ -37,9 +37,11 @@ from compare.value import Check, Missing, Summary, Value
 from compare.verdict import Findings, MeasuredArm, details, first_words, verdict
 from training.contract.arms import ARMS, RAY
 from training.contract.recipe import canonical
+from training.contract.workload import named
 
 T = TypeVar("T")
-OF_RAY = ("cpuHours", "cost")
+COST = "cost"
+OF_RAY = ("cpuHours", COST)
 """Measures of the Ray arm that are outputs of the stack; those of the others are in the comparison."""
 OF_CURVE = ("stopsPayingAt", "costsMoreFrom")
 """Of the workers' curve, where one was measured."""
@@ -243,10 +245,21 @@ def _reasons(findings: Findings) -> dict[str, str]:
     return {key: why for key, why in reasons.items() if why}
 
 
-def scalar_names() -> list[str]:
-    """The names of the stack's scalar outputs, in the order in which they are shown."""
-    ratios = [each.name for each in measures.RATIOS]
-    return ["answer", "verdict", *ratios, "breakEvenEpochs", *OF_SEARCH, *OF_CURVE, *OF_RAY]
+def scalar_names(context: Context | None = None) -> list[str]:
+    """The names of the stack's scalar outputs, in the order in which they are shown: of those that a measurement with
+    these settings may have, or of all. What cannot exist would be unknown in every preview."""
+    if context is None:
+        ratios = [each.name for each in measures.RATIOS]
+        return ["answer", "verdict", *ratios, "breakEvenEpochs", *OF_SEARCH, *OF_CURVE, *OF_RAY]
+    recipe = context.recipe
+    had = [each.name for each in measures.ratios_of(recipe.workload, recipe.worker_gpus) if each.can_exist(context)]
+    of_ray = [name for name in OF_RAY if name != COST or context.prices != NO_PRICES]
+    return [
+        *("answer", "verdict", *had, "breakEvenEpochs"),
+        *(OF_SEARCH if named(recipe.workload).searches else ()),
+        *(OF_CURVE if context.curve else ()),
+        *(of_ray if RAY.name in context.arms else ()),
+    ]
 
 
 def scalars(comparison: Comparison) -> dict[str, float | str | None]:

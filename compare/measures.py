@@ -10,7 +10,7 @@ from typing import TypeVar, get_args
 
 from compare import run_numbers
 from compare.entries import Measure, Ratio
-from compare.measurement import Measurement, best_score
+from compare.measurement import NO_PRICES, Context, Measurement, best_score
 from compare.run_numbers import Number
 from compare.schema import Claim
 from compare.search_entries import NO_SEARCH, NOTHING_STOPPED, STOPPING, TRIALS
@@ -47,6 +47,22 @@ def _reports_metrics(trained: Workload) -> bool:
 def _has_native_alternative(trained: Workload) -> bool:
     """Return whether the arm `native` is what one would use instead of Ray."""
     return trained.roles.get(NATIVE.name, NATIVE.usual_role) == "alternative"
+
+
+def _has_prices(context: Context) -> bool:
+    """Return whether a price is set."""
+    return context.prices != NO_PRICES
+
+
+def _names_metric(context: Context) -> bool:
+    """Return whether a setting names a metric of the script."""
+    return named(context.recipe.workload).target(context.recipe) is not None
+
+
+def _has_target(context: Context) -> bool:
+    """Return whether a setting says what the metric has to reach."""
+    target = named(context.recipe.workload).target(context.recipe)
+    return target is not None and target.value is not None
 
 
 def _throughput(workload: Workload, unit: str) -> Measure:
@@ -309,13 +325,13 @@ RATIOS = (
     Ratio(
         name="timeToTargetSpeedup", title="Speedup to the target", above="baseline", below="ray",
         of=run_numbers.to_target, only=_reports_metrics, claims=("same work", "same result"),
-        otherwise=NO_TARGET, meaning="baseline / ray, to target",
+        otherwise=NO_TARGET, asked=_has_target, meaning="baseline / ray, to target",
         detail="of a script with metricTarget: until it first reported a metric as good as that",
     ),
     Ratio(
         name="metricGap", title="Metric gap", above="baseline", below="ray", kind="difference", unit="",
         of=run_numbers.metric, only=_reports_metrics, claims=get_args(Claim),
-        otherwise=NO_METRIC, words=None, meaning="baseline - ray, metric",
+        otherwise=NO_METRIC, words=None, asked=_names_metric, meaning="baseline - ray, metric",
         detail="of a script with the key `metric`, the last value",
     ),
     *(
@@ -342,7 +358,7 @@ RATIOS = (
     Ratio(
         name="costRatio", title="Cost ratio", above="ray", below="baseline", otherwise=NO_PRICE,
         of=lambda run, measurement: run_numbers.cost(run, measurement.context),
-        words=("cheaper", "dearer"), meaning="ray / baseline, cost",
+        words=("cheaper", "dearer"), asked=_has_prices, meaning="ray / baseline, cost",
         detail="of a run, where prices are set",
     ),
 )  # fmt: skip

@@ -5,6 +5,7 @@ from operator import attrgetter
 
 from compare import run_numbers
 from compare.entries import Measure, Ratio
+from compare.measurement import Context
 from compare.schema import Claim
 from training.contract.workload import Workload
 
@@ -20,6 +21,11 @@ IN_WHOLE_RUNS: tuple[Claim, ...] = ("same work", "same result", "same script")
 
 SEARCHES: Callable[[Workload], bool] = attrgetter("searches")
 """Whether a workload has an entry that only searches have."""
+
+
+def stops_trials(context: Context) -> bool:
+    """Return whether a rule may stop trials of the search."""
+    return bool(context.recipe.to_dict()["searchScheduler"] != "none")
 
 
 def prefixed(prefix: str, name: str) -> str:
@@ -49,6 +55,7 @@ STOPPING = tuple(
     Ratio(
         name=prefixed(prefix, name), title=f"{title}, {above}", above=above, below="ray", of=of, words=None,
         only=SEARCHES, claims=IN_WHOLE_RUNS, because="search.epochsTrained", otherwise=NOTHING_STOPPED,
+        asked=stops_trials,
         meaning=f"{above} / ray, {what}", detail=f"of a search that stops trials: {detail}",
     )
     for name, title, of, what, detail in (

@@ -33,7 +33,7 @@ def comparison(
     outputs."""
     context = context_of(settings, site, plans)
     measured = pulumi.Output.all(**ground.results).apply(partial(compare_results, context, plans))
-    return {**{name: measured[name] for name in (*scalar_names(), "comparison")}, **ground.outputs}
+    return {**{name: measured[name] for name in (*scalar_names(context), "comparison")}, **ground.outputs}
 
 
 def compare_results(context: Context, plans: Sequence[RunPlan], results: Mapping[str, str | None]) -> dict[str, Any]:

@@ -19,7 +19,9 @@ from typing import Any
 
 import pytest
 
-from compare.comparison import scalar_names
+from compare.comparison import scalars
+from compare.schema import Comparison
+from infra.provider import from_texts
 from tests import leftovers
 from tests.golden import Wording
 from tests.limits import LONGEST_SECONDS
@@ -29,6 +31,13 @@ from tests.unit.settings_machine import settings
 
 ROOT = Path(__file__).resolve().parents[2]
 URNS = Path(__file__).with_name("urns")
+NUMBERS = {
+    *("speedup", "wideSpeedup", "endToEndSpeedup", "endToEndWideSpeedup", "efficiency", "rayOverhead", "accuracyGap"),
+    *("breakEvenEpochs", "cpuHours"),
+}
+"""Outputs of a stack with every default."""
+SCRIPT = {"workload": "script", "script": "examples/keras_tf_config.py"}
+THROUGHPUT = {"throughputRatio", "wideThroughputRatio"}
 
 
 @cache
@@ -100,10 +109,10 @@ def test_a_script_is_measured_in_every_arm() -> None:
 
 
 def test_local_exports_the_comparison_and_its_numbers() -> None:
-    """Nothing else: the dashboard's and the kubeconfig's outputs are a cluster's."""
+    """Nothing else: the dashboard's and the kubeconfig's outputs are a cluster's, other numbers other settings'."""
     exports = record("local")["exports"]
 
-    assert {*scalar_names(), "comparison"} == set(exports)
+    assert NUMBERS | {"answer", "verdict", "comparison"} == set(exports)
     speedup = json.loads(exports["comparison"])["ratios"]["speedup"]
     assert speedup["median"] == exports["speedup"]
     assert 4 == speedup["n"]
@@ -120,9 +129,42 @@ def test_an_arm_that_is_not_measured_is_absent_with_its_reason() -> None:
     assert settings(workers="1").absent_arms["wide"] == alone["absent"]["wide"]
 
 
-def test_what_was_not_measured_is_not_exported() -> None:
-    """Without the native arm there is no Ray overhead: None, which Pulumi leaves out, and not 0."""
-    assert record("local", "nativeArm=false")["exports"]["rayOverhead"] is None
+@pytest.mark.parametrize(
+    ("changes", "more", "fewer"),
+    [
+        ({"nativeArm": "false"}, set(), {"rayOverhead"}),
+        ({"wideArm": "false"}, set(), {"wideSpeedup", "endToEndWideSpeedup"}),
+        ({"priceCpuHour": "0.05"}, {"cost", "costRatio"}, set()),
+        ({"workersCurve": "1"}, {"stopsPayingAt", "costsMoreFrom"}, set()),
+        (SCRIPT, THROUGHPUT, {"accuracyGap"}),
+        (SCRIPT | {"metric": "loss"}, THROUGHPUT | {"metricGap"}, {"accuracyGap"}),
+        (
+            SCRIPT | {"metric": "loss", "metricTarget": "0.1"},
+            THROUGHPUT | {"metricGap", "timeToTargetSpeedup"},
+            {"accuracyGap"},
+        ),
+    ],
+)
+def test_numbers_that_settings_do_not_allow_are_no_outputs(
+    changes: dict[str, str], more: set[str], fewer: set[str]
+) -> None:
+    """A preview would show each as unknown for ever."""
+    exports = record("local", *(f"{key}={value}" for key, value in changes.items()))["exports"]
+
+    assert (NUMBERS | more) - fewer == exports.keys() - {"answer", "verdict", "comparison"}
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_number_that_there_is_is_an_output(stack: str) -> None:
+    """A value that settings allow is under its name in the outputs."""
+    words = [f"{key}={value}" for key, value in environment_of(stack).items()]
+    recorded = record(stack, *words, *(["--preview"] if stack in OF_BUCKETS else []))
+    if "comparison" not in recorded["exports"] or not isinstance(recorded["exports"]["comparison"], str):
+        return  # of a preview
+    comparison = Comparison.from_json(recorded["exports"]["comparison"])
+    present = {name for name, value in scalars(comparison).items() if value is not None}
+
+    assert set() == present - recorded["exports"].keys()
 
 
 def test_what_settings_and_place_say_reaches_the_comparison() -> None:
@@ -164,12 +206,12 @@ def test_outputs_of_a_place_are_exported() -> None:
 
 
 def test_numbers_reach_a_run_as_text() -> None:
-    """Pulumi makes floats of whole numbers; the recipe is one string, and no input is a map."""
+    """Pulumi makes floats of whole numbers; of a map with a text for each, a preview shows those that change."""
     inputs = record("local", "repeats=2")["inputs"]["ray-2"]
 
-    assert {"seed": 2, "workers": 2}.items() <= json.loads(inputs["recipe"]).items()
-    assert isinstance(json.loads(inputs["recipe"])["epochs"], int)
-    assert not [key for key, value in inputs.items() if isinstance(value, dict | list)]
+    assert {"seed": "2", "workers": "2", "dataset": "digits"}.items() <= inputs["recipe"].items()
+    assert {str} == {type(value) for value in inputs["recipe"].values()}
+    assert isinstance(from_texts(inputs["recipe"])["epochs"], int)
 
 
 def test_keeping_concerns_the_baseline_alone() -> None:
