@@ -3,11 +3,14 @@
 Pulumi's state holds each provider pickled by reference, so a provider's module and class keep their names for ever.
 """
 
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pulumi.dynamic import ConfigureRequest, ResourceProvider
+from pulumi.dynamic import ConfigureRequest, DiffResult, ResourceProvider
+
+from training.contract.recipe import canonical
 
 
 class Provider(ResourceProvider):
@@ -18,6 +21,43 @@ class Provider(ResourceProvider):
     def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
         """Hide tracebacks; called before anything else in the provider's process, and only there."""
         sys.tracebacklimit = 0
+
+
+def replaced_by(replaces: Sequence[str], *, deleted_first: bool | None = None) -> DiffResult:
+    """Return that a change of these properties replaces a resource; that nothing has changed if there are none.
+
+    The engine itself compares the inputs of one whose `changes` is None, and a preview shows those that differ. With
+    True it shows all of them, and every line of the old outputs. Only for a provider whose outputs as of creation are
+    its inputs: where the inputs do not differ, the engine sees no change.
+    """
+    return DiffResult(changes=None if replaces else False, replaces=list(replaces), delete_before_replace=deleted_first)
+
+
+def texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return settings as an input of a resource: a text for each, JSON where it would be read as something else.
+
+    A preview shows the settings that change, and no others. Pulumi would make floats of numbers.
+    """
+    return {key: value if _is_plain(value) else canonical(value) for key, value in values.items()}
+
+
+def from_texts(given: Mapping[str, str] | str) -> dict[str, Any]:
+    """Return the settings that `texts` made an input of; earlier versions made one JSON text of all."""
+    if isinstance(given, str):
+        values: dict[str, Any] = json.loads(given)
+        return values
+    return {key: text if _is_plain(text) else json.loads(text) for key, text in given.items()}
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether it is a text that is not JSON."""
+    try:
+        json.loads(value)
+    except ValueError:
+        return True
+    except TypeError:
+        return False
+    return False
 
 
 def changed(olds: Mapping[str, Any], news: Mapping[str, Any], *keys: str) -> list[str]:

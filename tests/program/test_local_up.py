@@ -11,6 +11,8 @@ from tests.program.conftest import NewProject
 from tests.program.engine import Project
 
 ALL = ("baseline-1", "native-1", "ray-1")
+REVIEWED_LINES = 40
+"""What a preview of a changed setting may have with a repeat of three arms."""
 
 
 def replaced(*names: str) -> dict[str, str]:
@@ -81,9 +83,21 @@ def test_storage_outlives_the_stack(project: Project) -> None:
 
 
 def test_preview_shows_which_runs_a_change_repeats(project: Project) -> None:
-    """The engine shows what the provider's diff says; of which change that is, tests/unit/test_plan.py has the list."""
+    """The engine shows what the provider's diff says; of which change that is, tests/unit/test_plan.py has the list.
+
+    A reviewer reads what differs of each run, and neither its old result nor the rest of its recipe.
+    """
     project.create_stack(repeats="1", epochs="3")
     project.up()
+
+    project.configure(epochs="4")
+    shown = project.pulumi("preview", "--diff")
+
+    assert REVIEWED_LINES >= len(shown.splitlines()), shown
+    assert len(ALL) == shown.count('~ epochs: "3" => "4"'), shown
+    assert "breakEvenEpochs" in shown
+    assert 1 == shown.count("[unknown]"), shown  # no number of epochs is known of one repeat
+    project.configure(epochs="3")
 
     for changes, expected in (
         ({"repeats": "2", "runTimeoutMinutes": "7"}, dict.fromkeys(("baseline-2", "native-2", "ray-2"), "create")),

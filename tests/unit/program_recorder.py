@@ -34,6 +34,7 @@ import pulumi
 import yaml
 from pulumi.runtime import mocks, rpc, stack
 
+from infra.provider import from_texts
 from tests.unit.results import make_result
 from tests.unit.walk import Walk
 from tools.setup.project import CLUSTER_TARGETS
@@ -133,7 +134,7 @@ def _is_secret(value: Any) -> bool:
 def result_of(inputs: dict[str, Any]) -> str:
     """A summary that agrees with what the run was asked for."""
     repeat = int(inputs["name"].rpartition("-")[2])
-    recipe = recipe_of(json.loads(inputs["recipe"]))
+    recipe = recipe_of(from_texts(inputs["recipe"]))
     if isinstance(recipe, CnnRecipe):
         made = make_result(inputs["arm"], repeat, replace(recipe, seed=recipe.seed - repeat + 1))
     elif recipe.workload == "search":

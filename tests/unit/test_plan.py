@@ -87,7 +87,7 @@ EVERY = ("baseline-1", "native-1", "ray-1")
 def repeated(before: Settings, after: Settings) -> dict[str, str]:
     """What an engine is told of the runs that an update does not leave as they are."""
     olds, news = ({plan.name: local._properties(each, plan) for plan in plan_runs(each)} for each in (before, after))
-    changed = [n for n in olds.keys() & news.keys() if TrainingRunProvider().diff("id", olds[n], news[n]).changes]
+    changed = [n for n in olds.keys() & news.keys() if TrainingRunProvider().diff("id", olds[n], news[n]).replaces]
     return {
         **dict.fromkeys(news.keys() - olds.keys(), "create"),
         **dict.fromkeys(olds.keys() - news.keys(), "delete"),

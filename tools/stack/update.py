@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from infra.provider import from_texts
+
 Event = Mapping[str, Any]
 
 SWITCH = {"PULUMI_DEBUG_COMMANDS": "true"}
@@ -203,7 +205,7 @@ def _differences(metadata: Mapping[str, Any], repeat: int) -> dict[str, tuple[ob
     """Return the differing settings of a run, before and after: of its recipe, and those that are inputs by
     themselves."""
     inputs = [(metadata.get(when) or {}).get("inputs") or {} for when in ("old", "new")]
-    if not all(isinstance(each.get("recipe"), str) for each in inputs):  # as of what a replacement deletes
+    if not all(each.get("recipe") for each in inputs):  # as of what a replacement deletes
         return {}
     before, after = (_settings_of(each, repeat) for each in inputs)
     if before.get("workload") != after.get("workload"):  # the keys of one mean nothing to the other
@@ -215,7 +217,7 @@ def _differences(metadata: Mapping[str, Any], repeat: int) -> dict[str, tuple[ob
 
 def _settings_of(inputs: Mapping[str, Any], repeat: int) -> dict[str, object]:
     """Return the settings of a run by key; the seed is the first repeat's, from which the others count."""
-    recipe: dict[str, object] = json.loads(inputs["recipe"])
+    recipe: dict[str, object] = from_texts(inputs["recipe"])
     if isinstance(seed := recipe.get("seed"), int) and repeat:
         recipe["seed"] = seed - repeat + 1
     return recipe | {key: inputs[key] for key in _INPUTS if key in inputs}

@@ -26,7 +26,7 @@ from infra.places.cluster.manifests.pod_parts import (
     pod,
 )
 from infra.programs import UserError
-from infra.provider import Provider, changed
+from infra.provider import Provider, changed, replaced_by
 from infra.settings.problem import set_line
 from infra.settings.rules import template_line
 from training.contract.provenance import PROJECT
@@ -62,7 +62,7 @@ class ImageCheckProvider(Provider):
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Replace the resource for another image, other pods, or other requirements."""
         replaced = bool(changed(olds, news, "pod", "namespace"))
-        return DiffResult(changes=replaced, replaces=["pod"] if replaced else [])
+        return replaced_by(["pod"] if replaced else [])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Run the check in the image. Raises BadImageError with what to change."""

@@ -23,7 +23,7 @@ from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests import ray_cluster
 from infra.places.cluster.manifests.queue import QUEUE_LABEL
 from infra.programs import UserError
-from infra.provider import Provider, changed
+from infra.provider import Provider, changed, from_texts, replaced_by
 from training.contract import result
 from training.contract.codec import ResultError
 from training.contract.provenance import PROJECT
@@ -60,8 +60,7 @@ class JobResultProvider(Provider):
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Replace the result if the Job changed, or does not exist yet."""
-        replaces = changed(olds, news, "uid")
-        return DiffResult(changes=bool(replaces), replaces=replaces)
+        return replaced_by(changed(olds, news, "uid"))
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Read the log, write the folder, keep the summary; raises NoResultError."""
@@ -89,7 +88,7 @@ class JobResultProvider(Provider):
 
 def _refuse_other_recipe(run_result: result.TrainingResult, props: dict[str, Any]) -> None:
     """Refuse the result of another recipe: a prebuilt image may hold other code, which reads the flags differently."""
-    recipe = json.loads(props["recipe"])
+    recipe = from_texts(props["recipe"])
     wrong = [key for key, value in recipe.items() if run_result.recipe.get(key) != value]
     if run_result.arm != props["arm"] or wrong:
         raise ResultError(

@@ -30,7 +30,7 @@ from infra.places.cluster.manifests.pod_parts import (
     pod,
 )
 from infra.programs import UserError
-from infra.provider import Provider, changed
+from infra.provider import Provider, changed, replaced_by
 from infra.settings.problem import set_line
 from training.contract.provenance import PROJECT
 
@@ -60,7 +60,7 @@ class RayDashboardsProvider(Provider):
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Replace the resource for another image or namespace."""
         replaced = bool(changed(olds, news, "pod", "namespace"))
-        return DiffResult(changes=replaced, replaces=["pod"] if replaced else [], delete_before_replace=True)
+        return replaced_by(["pod"] if replaced else [], deleted_first=True)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Generate the dashboards in the image, and create their ConfigMaps. Raises NoDashboardsError."""

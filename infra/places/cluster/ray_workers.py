@@ -17,7 +17,7 @@ from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource
 from infra.places.cluster.api import idle_workers, kube, ray_scale
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.run_credentials import ended_well
-from infra.provider import Provider, changed
+from infra.provider import Provider, changed, replaced_by
 
 SCALED = "ray-worth-it/scaled-up"
 """The annotation by which a Job's template names the workers that were asked for: other workers, another run."""
@@ -41,8 +41,8 @@ class RayWorkersProvider(Provider):
         not end well."""
         replaces = changed(olds, news, "run", "workers", "namespace", "after")
         if not replaces and olds["workers"] and _was_interrupted(olds):
-            replaces = ["run"]
-        return DiffResult(changes=bool(replaces), replaces=replaces)
+            return DiffResult(changes=True, replaces=["run"])
+        return replaced_by(replaces)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ask for the workers, or take them away, and wait for it; with Ray's autoscaler, only wait until it has taken

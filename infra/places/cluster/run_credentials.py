@@ -22,7 +22,7 @@ from infra.places.cluster.manifests.pod_parts import RUN_LABEL, STACK_ANNOTATION
 from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS
 from infra.places.cluster.manifests.storage_access import FILE, ROLE_SECRET, credentials_file
 from infra.programs import UserError
-from infra.provider import Provider, changed
+from infra.provider import Provider, changed, replaced_by
 from infra.storage_role import Assumed, assumed
 from training.launch.storage.run_storage import UNTIL
 
@@ -46,8 +46,8 @@ class RunCredentialsProvider(Provider):
         gone."""
         replaces = changed(olds, news, "run", "namespace")
         if not replaces and ended_well(olds) is False:
-            replaces = ["run"]
-        return DiffResult(changes=bool(replaces), replaces=replaces)
+            return DiffResult(changes=True, replaces=["run"])
+        return replaced_by(replaces)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Assume the role, and write its credentials into the Secret. Raises as `make` does.

@@ -19,7 +19,7 @@ from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.short_job import ShortJobError
 from infra.places.cluster.run_credentials import ForeignSecretError
 from infra.programs import UserError
-from infra.provider import Provider, changed
+from infra.provider import Provider, changed, replaced_by
 
 NAME = "storage-probe"
 SECONDS = 300.0
@@ -46,7 +46,7 @@ class StorageProbeProvider(Provider):
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Replace the check for other storage, other credentials, or another image."""
         replaced = bool(changed(olds, news, "pod", "role", "namespace"))
-        return DiffResult(changes=replaced, replaces=["pod"] if replaced else [], delete_before_replace=True)
+        return replaced_by(["pod"] if replaced else [], deleted_first=True)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Try the storage. Raises UnusableStorageError; ProgramError if the role cannot be assumed. Leaves nothing

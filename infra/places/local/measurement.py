@@ -7,9 +7,9 @@ import pulumi
 
 from infra.places.local.run import TrainingRun
 from infra.plan import RunPlan
+from infra.provider import texts
 from infra.settings.settings import Settings
 from training.contract.arms import ARMS
-from training.contract.recipe import canonical
 
 
 class ProcessMeasurement(pulumi.ComponentResource):
@@ -39,12 +39,12 @@ class ProcessMeasurement(pulumi.ComponentResource):
 
 
 def common(settings: Settings, plan: RunPlan) -> dict[str, Any]:
-    """Return the properties of every run. The recipe is one string, because Pulumi turns numbers into floats."""
+    """Return the properties of every run."""
     return {
         "stack": settings.stack,
         "name": plan.name,
         "arm": plan.arm,
-        "recipe": canonical(plan.recipe.to_dict()),
+        "recipe": texts(plan.recipe.to_dict()),
         "timeoutMinutes": settings.run.run_timeout_minutes,
         "keep": settings.run.keep_baseline and ARMS[plan.arm].role(plan.recipe.workload) == "reference",
         "ownKey": plan.own_key,

@@ -27,13 +27,14 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource
 
 from infra.places.local import guard
 from infra.programs import ProgramError
-from infra.provider import Provider, changed
+from infra.provider import Provider, changed, from_texts, replaced_by
 from infra.storage_role import assumed
 from training.contract import progress, result
 from training.contract.arms import ARMS
 from training.contract.codec import ResultError
 from training.contract.printable import printable
 from training.contract.provenance import PROJECT
+from training.contract.recipe import canonical
 from training.contract.workload import recipe_of
 from training.launch import environment
 from training.launch.environment import SECRET
@@ -91,8 +92,7 @@ class TrainingRunProvider(Provider):
         unknown value (`pulumi.output.Unknown`) differs from everything.
         """
         decisive = ["ownKey"] if news.get("keep") is True else ["ownKey", "measurement"]
-        replaces = changed(olds, news, *decisive)
-        return DiffResult(changes=bool(replaces), replaces=replaces)
+        return replaced_by(changed(olds, news, *decisive))
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Execute the run, and print its progress. Raises RunFailedError."""
@@ -133,7 +133,7 @@ def _guard_command(props: dict[str, Any], folder: Path) -> list[str]:
     entry = [sys.executable, "-m", f"training.{props['arm']}", "--result", str(folder / result.NAME)]
     return [
         *(sys.executable, "-m", "infra.places.local.guard", "--deadline", deadline, "--progress", str(folder)),
-        *([f"--warm-up={props['recipe']}"] if next(_runs_begun) == 0 else []),
+        *([f"--warm-up={canonical(from_texts(props['recipe']))}"] if next(_runs_begun) == 0 else []),
         "--count-others",
         "--",
         *entry,
@@ -142,7 +142,7 @@ def _guard_command(props: dict[str, Any], folder: Path) -> list[str]:
 
 
 def _flags(props: dict[str, Any], folder: Path) -> list[str]:
-    flags = recipe_of(json.loads(props["recipe"])).flags()
+    flags = recipe_of(from_texts(props["recipe"])).flags()
     if props["datasetPath"]:
         flags.append(f"--dataset-path={props['datasetPath']}")
     if props["storage"]:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from infra.places.local.run import TrainingRun, TrainingRunProvider
+from infra.provider import from_texts
 from training.contract import result
+from training.contract.recipe import canonical
 from training.launch import environment
 from training.launch.environment import SECRET
 from training.launch.ray.jobs_api import TOKEN, is_here
@@ -36,7 +38,7 @@ class RayJobRunProvider(TrainingRunProvider):
             *([] if is_here(props["address"]) else ["--elsewhere"]),  # this machine has to be the run's alone
             *("--", sys.executable, "-m", "infra.places.ray.run_job"),
             *("--address", props["address"], "--stack", props["stack"], "--result", str(folder / result.NAME)),
-            *(props["arm"], props["recipe"]),
+            *(props["arm"], canonical(from_texts(props["recipe"]))),
         ]
 
     def variables(self, props: dict[str, Any]) -> dict[str, str]:

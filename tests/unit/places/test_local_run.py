@@ -1,7 +1,6 @@
 """A local run's provider without an engine: when it repeats a run, how it is called, what it prints and says."""
 
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,10 @@ from pulumi.output import UNKNOWN
 
 from infra.places.local import guard
 from infra.places.local import run as local_run
+from infra.provider import from_texts, texts
 from training.contract.arms import ARMS
 from training.contract.progress import Progress
 from training.contract.provenance import PROJECT
-from training.contract.recipe import canonical
 from training.launch import entry
 from training.machine import output
 from training.workloads.cnn.recipe import CnnRecipe
@@ -24,13 +23,13 @@ OLDS = {"ownKey": "a", "measurement": "m", "result": "{}", "timeoutMinutes": 30}
 def replaces(**news: Any) -> list[str] | None:
     """What makes the run be repeated."""
     found = local_run.TrainingRunProvider().diff("id", OLDS, {"ownKey": "a", "measurement": "m", "keep": False} | news)
-    assert bool(found.replaces) == found.changes
+    assert (None if found.replaces else False) == found.changes  # None: a preview shows what differs, and no more
     return found.replaces
 
 
 def properties(arm: str = "ray", **changes: Any) -> dict[str, Any]:
     """A run's properties as Pulumi hands them over: its numbers are floats."""
-    recipe = canonical(CnnRecipe(workers=3, sync_batch_norm=True, learning_rate=1e-05).to_dict())
+    recipe = texts(CnnRecipe(workers=3, sync_batch_norm=True, learning_rate=1e-05).to_dict())
     given = {
         "stack": "local",
         "name": f"{arm}-1",
@@ -80,7 +79,7 @@ def test_the_entry_point_reads_the_same_recipe(arm: str) -> None:
 
     request = entry.parse(arm, None, flags)
 
-    assert CnnRecipe.from_dict(json.loads(given["recipe"])) == request.recipe
+    assert CnnRecipe.from_dict(from_texts(given["recipe"])) == request.recipe
     assert str(PROJECT) == request.dataset_path
     assert (ARMS[arm].start == "ray") == request.dashboard
     assert "1800" == command[command.index("--deadline") + 1]

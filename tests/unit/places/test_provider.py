@@ -7,7 +7,8 @@ import pickle
 import pytest
 from pulumi.dynamic.dynamic import serialize_provider
 
-from infra.provider import Provider, changed
+from infra.provider import Provider, changed, from_texts, texts
+from training.contract.recipe import canonical
 
 STATE = {
     "ClaimProvider": "gASVMwAAAAAAAACMGmluZnJhLnBsYWNlcy5jbHVzdGVyLmNsYWltlIwNQ2xhaW1Qcm92aWRlcpSTlCmBlC4=",
@@ -60,3 +61,13 @@ def test_every_provider_is_among_them() -> None:
 def test_properties_are_compared_by_their_keys() -> None:
     """A property that is missing on one side differs."""
     assert ["b", "c"] == changed({"a": 1, "b": 1}, {"a": 1, "b": 2, "c": 3, "d": 4}, "a", "b", "c")
+
+
+def test_settings_as_texts_are_read_as_what_they_were() -> None:
+    """A text that looks like a number stays one; earlier versions' one text of all is read, too."""
+    values = {"number": 4, "text": "4", "word": "digits", "share": 1e-05, "none": None, "no": False, "empty": ""}
+    values |= {"true": "true", "nan": "NaN", "quoted": '"a"', "open": '{"a"', "map": '{"a": 1}', "line": "a\nb"}
+
+    assert values == from_texts(texts(values)) == from_texts(canonical(values))
+    assert {str} == {type(text) for text in texts(values).values()}
+    assert ("4", "digits", '"4"') == tuple(texts(values)[name] for name in ("number", "word", "text"))

@@ -62,5 +62,5 @@ def test_it_is_tried_again_where_pods_are_let_in_otherwise(props: dict[str, Any]
 
     assert not provider.diff("", props, {**props, "kubeconfig": "elsewhere"}).changes
     for key in ("pod", "role", "namespace"):
-        assert provider.diff("", props, {**props, key: "another"}).changes
+        assert provider.diff("", props, {**props, key: "another"}).replaces
     provider.delete("", props)

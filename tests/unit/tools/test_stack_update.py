@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from infra.provider import texts
 from tests.golden import Wording
 from tools.stack.preview_words import words
 from tools.stack.remaining import Remaining, in_words
@@ -25,7 +26,7 @@ PREVIEWED = {"summaryEvent": {"isPreview": True, "resourceChanges": {}}}
 def step(kind: str, name: str, op: str, *, planning: bool = False, of: str = RUN, **recipes: Any) -> dict[str, Any]:
     """An event of a resource; `old` and `new` are the recipes of a run."""
     inputs = {
-        when: {"custom": True, "inputs": {"recipe": json.dumps(recipe)} if recipe else {}}
+        when: {"custom": True, "inputs": {"recipe": texts(recipe)} if recipe else {}}
         for when, recipe in ({"old": None, "new": None} | recipes).items()
     }
     if op == "create":

@@ -15,8 +15,8 @@ from infra.places.cluster.manifests.pod_parts import STORAGE_ANNOTATION
 from infra.places.cluster.manifests.queue import QUEUE_PATH
 from infra.places.cluster.ray_workers import SCALED, RayWorkers
 from infra.plan import RunPlan
+from infra.provider import texts
 from training.contract.arms import ARMS
-from training.contract.recipe import canonical
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class ClusterRuns(pulumi.ComponentResource):
             "stack": self._wanted.stack,
             "name": plan.name,
             "arm": plan.arm,
-            "recipe": canonical(ARMS[plan.arm].settings(plan.recipe)),
+            "recipe": texts(ARMS[plan.arm].settings(plan.recipe)),
             "indexed": ARMS[plan.arm].start == "peers",
             "namespace": self._access.namespace,
             "kubeconfig": self._access.kubeconfig,
