@@ -78,12 +78,12 @@ class Ratio:
     """Whether a workload has it; None: each does."""
     claims: tuple[Claim, ...] = ("same work",)
     """Under which it may be said."""
-    asked: Callable[[Context], bool] | None = None
+    wanted_by: Callable[[Context], bool] | None = None
     """Whether the settings ask for it; None: those of every stack with both arms."""
 
     def can_exist(self, context: Context) -> bool:
         """Return whether a measurement with these settings may have it."""
-        return {self.above, self.below} <= {*context.arms} and (self.asked is None or self.asked(context))
+        return {self.above, self.below} <= {*context.arms} and (self.wanted_by is None or self.wanted_by(context))
 
     def values(self, numbers: Mapping[str, Sequence[float | None]], measurement: Measurement) -> list[Value]:
         """Return it within each repeat, from the numbers of the arms' runs.

@@ -325,13 +325,13 @@ RATIOS = (
     Ratio(
         name="timeToTargetSpeedup", title="Speedup to the target", above="baseline", below="ray",
         of=run_numbers.to_target, only=_reports_metrics, claims=("same work", "same result"),
-        otherwise=NO_TARGET, asked=_has_target, meaning="baseline / ray, to target",
+        otherwise=NO_TARGET, wanted_by=_has_target, meaning="baseline / ray, to target",
         detail="of a script with metricTarget: until it first reported a metric as good as that",
     ),
     Ratio(
         name="metricGap", title="Metric gap", above="baseline", below="ray", kind="difference", unit="",
         of=run_numbers.metric, only=_reports_metrics, claims=get_args(Claim),
-        otherwise=NO_METRIC, words=None, asked=_names_metric, meaning="baseline - ray, metric",
+        otherwise=NO_METRIC, words=None, wanted_by=_names_metric, meaning="baseline - ray, metric",
         detail="of a script with the key `metric`, the last value",
     ),
     *(
@@ -358,7 +358,7 @@ RATIOS = (
     Ratio(
         name="costRatio", title="Cost ratio", above="ray", below="baseline", otherwise=NO_PRICE,
         of=lambda run, measurement: run_numbers.cost(run, measurement.context),
-        words=("cheaper", "dearer"), asked=_has_prices, meaning="ray / baseline, cost",
+        words=("cheaper", "dearer"), wanted_by=_has_prices, meaning="ray / baseline, cost",
         detail="of a run, where prices are set",
     ),
 )  # fmt: skip

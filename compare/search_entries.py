@@ -55,7 +55,7 @@ STOPPING = tuple(
     Ratio(
         name=prefixed(prefix, name), title=f"{title}, {above}", above=above, below="ray", of=of, words=None,
         only=SEARCHES, claims=IN_WHOLE_RUNS, because="search.epochsTrained", otherwise=NOTHING_STOPPED,
-        asked=stops_trials,
+        wanted_by=stops_trials,
         meaning=f"{above} / ray, {what}", detail=f"of a search that stops trials: {detail}",
     )
     for name, title, of, what, detail in (

@@ -41,12 +41,12 @@ def texts(values: Mapping[str, Any]) -> dict[str, str]:
     return {key: value if _is_plain(value) else canonical(value) for key, value in values.items()}
 
 
-def from_texts(given: Mapping[str, str] | str) -> dict[str, Any]:
+def from_texts(recipe: Mapping[str, str] | str) -> dict[str, Any]:
     """Return the settings that `texts` made an input of; earlier versions made one JSON text of all."""
-    if isinstance(given, str):
-        values: dict[str, Any] = json.loads(given)
+    if isinstance(recipe, str):
+        values: dict[str, Any] = json.loads(recipe)
         return values
-    return {key: text if _is_plain(text) else json.loads(text) for key, text in given.items()}
+    return {key: text if _is_plain(text) else json.loads(text) for key, text in recipe.items()}
 
 
 def _is_plain(value: Any) -> bool:

@@ -150,7 +150,7 @@ class ClusterSettings:
     )
     minikube_nodes: int = setting("2", whole(1, 20), "nodes of the Minikube cluster", targets=MINIKUBE)
     minikube_cpus: int = setting("4", whole(2, 256), "CPUs of each Minikube node", targets=MINIKUBE)
-    minikube_memory: Quantity = setting("6Gi", rules.quantity("2Gi"), "memory of each Minikube node", targets=MINIKUBE)
+    minikube_memory: Quantity = setting("7Gi", rules.quantity("2Gi"), "memory of each Minikube node", targets=MINIKUBE)
     operator: str = setting(
         "install",
         choice(["install", "existing"]),

@@ -94,7 +94,7 @@ def test_preview_shows_which_runs_a_change_repeats(project: Project) -> None:
     shown = project.pulumi("preview", "--diff")
 
     assert REVIEWED_LINES >= len(shown.splitlines()), shown
-    assert len(ALL) == shown.count('~ epochs: "3" => "4"'), shown
+    assert len(ALL) == shown.count('~ epochs: "3" => "4"'), shown  # not prose: Pulumi's display
     assert "breakEvenEpochs" in shown
     assert 1 == shown.count("[unknown]"), shown  # no number of epochs is known of one repeat
     project.configure(epochs="3")

@@ -2,21 +2,23 @@
 cluster.
 
 A pod fits a node or does not: sums over nodes say nothing. So pods are placed one by one as the scheduler would, in the
-order of their creation, each on the node with most CPUs left; a part of each node is reserved for other pods.
+order of their creation, each on the node with most CPUs left, of the workers of an arm each on one with the fewest of
+them; a part of each node is reserved for other pods.
 """
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, count, islice
 
 from infra.doctor import Finding
 from infra.places.cluster.manifests import jobs, monitoring, operator, pod_parts, ray_autoscaler
-from infra.settings.cluster import AUTOSCALED, KEPT, PER_RUN, ClusterSettings
+from infra.settings.cluster import AUTOSCALED, KEPT, PER_RUN, PREFERRED, REQUIRED, ClusterSettings
 from infra.settings.problem import set_line
 from infra.settings.rules import Quantity, quantity
 from infra.settings.sections import OFF
 from infra.settings.settings import Settings
-from training.contract.arms import ARMS, Arm, counted
+from training.contract.arms import ARMS, RAY, Arm, counted
 from training.contract.recipe import Recipe
 
 GIB, MIB = 2**30, 2**20
@@ -60,6 +62,15 @@ RESERVED_WITHOUT_CONTROL_PLANE = Size(0.5, GIB)
 
 
 @dataclass(frozen=True)
+class Pod:
+    """A pod of a moment."""
+
+    size: Size
+    arm: str = ""
+    """The arm that it is a worker of, if it has others: they are spread over the nodes."""
+
+
+@dataclass(frozen=True)
 class Measurement:
     """The pods that a measurement runs in a cluster."""
 
@@ -74,20 +85,26 @@ class Measurement:
     """Whether Ray's workers exist only while Ray runs."""
     gpus_apart: bool = False
     """Whether pods without a GPU stay off nodes that have some."""
+    spread: str = PREFERRED
+    """How workers are spread over nodes: a value of `spreadWorkers`."""
 
     @property
     def wide(self) -> Size:
         """Return the size of the wide arm's one pod: the CPUs and the memory of all workers."""
         return Size(self.workers * self.worker.cpus, self.workers * self.worker.memory_bytes)
 
-    def moments(self) -> dict[str, list[Size]]:
+    def pods(self) -> dict[str, list[Pod]]:
         """Return the pods that exist at the same time, by arm: the idle Ray cluster and the operator always run."""
-        workers = [self.worker] * self.workers
-        always = [OPERATOR, *self.others, self.head, *([] if self.per_run else workers)]
+        workers = [Pod(self.worker, RAY.name)] * self.workers
+        always = [*map(Pod, [OPERATOR, *self.others, self.head]), *([] if self.per_run else workers)]
         of_ray = workers if self.per_run else []
         return {
             arm: [*always, *(of_ray if ARMS[arm].start == "ray" else []), *self.of_run(ARMS[arm])] for arm in self.arms
         }
+
+    def moments(self) -> dict[str, list[Size]]:
+        """Return the sizes of these pods."""
+        return {arm: [pod.size for pod in pods] for arm, pods in self.pods().items()}
 
     def gpus_at_once(self) -> dict[str, int]:
         """Return the number of GPUs that are held at the same time, by arm."""
@@ -105,13 +122,13 @@ class Measurement:
             max(sum(pod.memory_bytes for pod in pods) for pods in moments) + sum(size.memory_bytes for size in kept),
         )
 
-    def of_run(self, arm: Arm) -> list[Size]:
+    def of_run(self, arm: Arm) -> list[Pod]:
         """Return the pods of an arm's run, without those of Ray's cluster."""
         if arm.start == "ray":
-            return [SUBMITTER]
+            return [Pod(SUBMITTER)]
         if arm.start == "peers":
-            return [self.worker] * self.workers
-        return [self.wide if arm.all_cpus else self.worker]
+            return [Pod(self.worker, arm.name)] * self.workers
+        return [Pod(self.wide if arm.all_cpus else self.worker)]
 
 
 def measurement_of(
@@ -126,14 +143,42 @@ def measurement_of(
         arms=arms,
         others=(PROMETHEUS,) if cluster.monitoring == monitoring.NAME else (),
         per_run=cluster.ray_workers != KEPT,
+        spread=cluster.spread_workers,
     )
 
 
 def cluster_fit(measurement: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> tuple[str, ...]:
     """Return the arms whose pods do not fit nodes of this allocatable size, minus what is reserved; empty if all
     fit."""
-    moments, apart = measurement.moments(), measurement.gpus_apart
-    return tuple(arm for arm, pods in moments.items() if not _placed(pods, nodes, kept, apart=apart))
+    moments = measurement.pods()
+    return tuple(arm for arm, pods in moments.items() if _placed(measurement, pods, nodes, kept) is None)
+
+
+def spreads(measurement: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> dict[str, tuple[int, ...]]:
+    """Return, by arm with several workers, how many of them each of its nodes is expected to hold, the most first; of
+    arms whose pods fit."""
+    numbers = {}
+    for arm, pods in measurement.pods().items():
+        places = _placed(measurement, pods, nodes, kept) or []
+        holders = Counter(place for place, pod in zip(places, pods, strict=False) if pod.arm == arm)
+        if holders:
+            numbers[arm] = tuple(sorted(holders.values(), reverse=True))
+    return numbers
+
+
+def unlike_spreads(measurement: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> str:
+    """Describe how the arms' workers will probably be spread over nodes where that is not alike; empty if it is, and
+    where the scheduler is left to decide."""
+    if measurement.spread not in (PREFERRED, REQUIRED):
+        return ""
+    numbers = spreads(measurement, nodes, kept)
+    if len(set(numbers.values())) < 2:
+        return ""
+    shown = ", ".join(f"{arm} {' + '.join(map(str, counts))}" for arm, counts in numbers.items())
+    return (
+        f"the arms' workers will probably be spread over the nodes differently ({shown}), because some node has no room"
+        " for another beside the other pods; the verdict says where they were"
+    )
 
 
 def arms_to_leave_out(measurement: Measurement, fits: Callable[[Measurement], bool]) -> tuple[str, ...]:
@@ -151,24 +196,44 @@ def without_arms_line(arms: Sequence[str]) -> list[str]:
     return [" && ".join(set_line(ARMS[arm].switch, OFF) for arm in arms)] if arms else []
 
 
-def _placed(pods: Sequence[Size], nodes: Sequence[Size], kept: Sequence[Size], *, apart: bool) -> bool:
-    """Return whether the scheduler finds a node for each pod; `apart`: those without a GPU need one without GPUs."""
+def _placed(
+    measurement: Measurement, pods: Sequence[Pod], nodes: Sequence[Size], kept: Sequence[Size]
+) -> list[int] | None:
+    """Return the index of the node that the scheduler finds for each pod; None if it finds none for one of them."""
     left = [[a.cpus - b.cpus, a.memory_bytes - b.memory_bytes, a.gpus] for a, b in zip(nodes, kept, strict=True)]
-    have_gpus = [node.gpus > 0 for node in nodes]
+    counts: dict[str, list[int]] = {}
+    places = []
     for pod in pods:
-        fitting = [
-            node
-            for node, has_gpus in zip(left, have_gpus, strict=True)
-            if node[0] + 1e-9 >= pod.cpus and node[1] >= pod.memory_bytes and node[2] >= pod.gpus
-            if pod.gpus or not (apart and has_gpus)
+        workers = counts.setdefault(pod.arm, [0] * len(nodes))
+        place = _place(measurement, pod, nodes, left, workers)
+        if place is None:
+            return None
+        left[place] = [
+            a - b for a, b in zip(left[place], (pod.size.cpus, pod.size.memory_bytes, pod.size.gpus), strict=True)
         ]
-        if not fitting:
-            return False
-        roomiest = max(fitting)
-        roomiest[0] -= pod.cpus
-        roomiest[1] -= pod.memory_bytes
-        roomiest[2] -= pod.gpus
-    return True
+        workers[place] += bool(pod.arm)
+        places.append(place)
+    return places
+
+
+def _place(
+    measurement: Measurement, pod: Pod, nodes: Sequence[Size], left: Sequence[Sequence[float]], workers: Sequence[int]
+) -> int | None:
+    """Return the index of the node for one pod; `left` is the room of each node, `workers` how many of the pod's arm it
+    holds."""
+    size, spread = pod.size, measurement.spread if pod.arm else ""
+    fitting = [
+        index
+        for index, (cpus, memory, gpus) in enumerate(left)
+        if cpus + 1e-9 >= size.cpus and memory >= size.memory_bytes and gpus >= size.gpus
+        if size.gpus or not (measurement.gpus_apart and nodes[index].gpus)
+        if spread != REQUIRED or workers[index] == min(workers)
+    ]
+    return max(
+        fitting,
+        key=lambda index: (-workers[index] if spread in (PREFERRED, REQUIRED) else 0, left[index]),
+        default=None,
+    )
 
 
 def gpu_shortage(measurement: Measurement, nodes: Sequence[Size]) -> str:
@@ -194,14 +259,21 @@ def gpu_lines(measurement: Measurement, nodes: Sequence[Size]) -> list[str]:
 
 def node_that_fits(measurement: Measurement, kept: Sequence[Size], at_least: Size) -> Size:
     """Return the smallest node, in whole CPUs and GiB from `at_least` up, of which `len(kept)` hold everything."""
+    return smallest_node(lambda nodes: not cluster_fit(measurement, nodes, kept), measurement, kept, at_least)
+
+
+def smallest_node(
+    is_enough: Callable[[Sequence[Size]], bool], measurement: Measurement, kept: Sequence[Size], at_least: Size
+) -> Size:
+    """Return the smallest node, in whole CPUs and GiB from `at_least` up, of which `len(kept)` are enough."""
     most = measurement.most(kept)
     roomy = Size(most.cpus + at_least.cpus + 1, most.memory_bytes + at_least.memory_bytes, at_least.gpus)
     sizes = [replace(roomy, cpus=number) for number in _up(at_least.cpus, roomy.cpus)]
-    cpus = _smallest(measurement, kept, sizes).cpus
+    cpus = next(size for size in sizes if is_enough([size] * len(kept))).cpus
     memory = [
         Size(cpus, n * GIB, at_least.gpus) for n in _up(at_least.memory_bytes / GIB, roomy.memory_bytes / GIB + 1)
     ]
-    return _smallest(measurement, kept, memory)
+    return next(size for size in memory if is_enough([size] * len(kept)))
 
 
 def largest_worker(measurement: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> Size | None:
@@ -233,6 +305,12 @@ def room(settings: Settings, nodes: Sequence[Size], kept: Sequence[Size]) -> Fin
     return Finding("nodes", of, f"the largest {measurement.workers} workers that fit:  {worker_line(largest)}", True)
 
 
+def spread(unlike: str) -> Iterator[Finding]:
+    """Yield what was found of workers that are spread differently; never a failure: the measurement says it, too."""
+    if unlike:
+        yield Finding("spread", unlike, "as many workers of each arm on a node", True)
+
+
 def worker_line(worker: Size) -> str:
     """Return the command line that sets a worker's size."""
     whole = worker.memory_bytes % GIB == 0
@@ -243,10 +321,6 @@ def worker_line(worker: Size) -> str:
 def _most(fits: Callable[[int], bool]) -> int:
     """Return the largest whole number that fits; 0 if none does."""
     return next(number for number in count() if not fits(number + 1))
-
-
-def _smallest(measurement: Measurement, kept: Sequence[Size], sizes: Sequence[Size]) -> Size:
-    return next(size for size in sizes if not cluster_fit(measurement, [size] * len(kept), kept))
 
 
 def _up(low: float, high: float) -> range:

@@ -78,8 +78,9 @@ class ClusterPlace(ABC):
     def judge(self, draft: Draft, arms: Sequence[str], optional: Collection[str]) -> Judgement:
         """Leave out the wide arm if no node is known to hold it."""
         why = self.why_no_node(draft) if WIDE.name in optional else ""
-        unfit = self.unfit(draft, [arm for arm in arms if not (why and arm == WIDE.name)])
-        return Judgement(absent={WIDE.name: why} if why else {}, unfit=unfit, remarks=self.remarks(draft))
+        measured = [arm for arm in arms if not (why and arm == WIDE.name)]
+        unfit, remarks = self.unfit(draft, measured), self.remarks(draft, measured)
+        return Judgement(absent={WIDE.name: why} if why else {}, unfit=unfit, remarks=remarks)
 
     @abstractmethod
     def why_no_node(self, draft: Draft) -> str:
@@ -89,7 +90,7 @@ class ClusterPlace(ABC):
         """Return nothing: `up` asks the cluster what it holds."""
         return []
 
-    def remarks(self, draft: Draft) -> list[str]:  # noqa: ARG002
+    def remarks(self, draft: Draft, arms: Sequence[str]) -> list[str]:  # noqa: ARG002
         """Return no remarks."""
         return []
 

@@ -4,7 +4,7 @@ It does not check the settings by themselves, and changes nothing: it reads, and
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -15,12 +15,14 @@ from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_api import RayError
 from infra.places.cluster.fit import (
     RESERVED,
+    Measurement,
     Size,
     arms_to_leave_out,
     cluster_fit,
     gpu_shortage,
     largest_worker,
     measurement_of,
+    unlike_spreads,
     without_arms_line,
     worker_line,
 )
@@ -305,13 +307,22 @@ def nodes(api: Any, settings: Settings) -> dict[str, Size]:
     return gpu_nodes.offered(kube.items(api, "/api/v1/nodes"), settings)
 
 
+def spread(settings: Settings, sizes: Sequence[Size]) -> str:
+    """Describe how arms will probably be spread over nodes of these sizes differently; empty if they will not."""
+    return unlike_spreads(_measurement(settings), sizes, [RESERVED] * len(sizes))
+
+
+def _measurement(settings: Settings) -> Measurement:
+    measurement = measurement_of(settings.recipe, settings.run.worker_memory, settings.of_cluster, settings.arms)
+    return replace(measurement, gpus_apart=bool(settings.recipe.worker_gpus))
+
+
 def _fit(api: Any, settings: Settings) -> Iterator[Problem]:
     all_nodes = kube.items(api, "/api/v1/nodes")
     yield from gpu_nodes.open_to_others(all_nodes, settings)
     sizes_by_name = gpu_nodes.offered(all_nodes, settings)
     sizes = list(sizes_by_name.values())
-    measurement = measurement_of(settings.recipe, settings.run.worker_memory, settings.of_cluster, settings.arms)
-    measurement = replace(measurement, gpus_apart=bool(settings.recipe.worker_gpus))
+    measurement = _measurement(settings)
     if shortage := gpu_shortage(measurement, sizes):
         yield Problem(shortage, fixes=gpu_nodes.ways(measurement, sizes))
         return

@@ -95,7 +95,9 @@ class ExistingCluster(ClusterPlace):
             yield Finding("cluster", "see below", needed, False, str(error))
             return
         yield Finding("cluster", str(selected), needed, True)
-        yield fit.room(settings, list(nodes.values()), [RESERVED] * len(nodes))
+        sizes = list(nodes.values())
+        yield fit.room(settings, sizes, [RESERVED] * len(nodes))
+        yield from fit.spread(inspection.spread(settings, sizes))
         for obstacle in obstacles:
             lifted = obstacle.liftable and settings.run.allow_oversubscription
             needed = "room for the measurement, without foreign runs"
@@ -136,13 +138,16 @@ def _refuse_unusable(settings: Settings) -> None:
             warn_at_preview(settings, selected.content)
             _refuse_queue(selected, settings)
             return
-        obstacles = inspection.problems(kube.connect(selected.content), settings)
+        api = kube.connect(selected.content)
+        obstacles, nodes = inspection.problems(api, settings), inspection.nodes(api, settings)
     except KubeError as error:
         if pulumi.runtime.is_dry_run() and isinstance(error, NotHereError):
             pulumi.log.warn(f"the cluster is not known here, and `up` would be refused: {error}")
             return
         raise pulumi.RunError(f"the cluster could not be asked; nothing was changed.\n{error}") from None
     _refuse("This cluster does not meet the requirements below; nothing was changed.", obstacles, settings)
+    if unlike := inspection.spread(settings, list(nodes.values())):
+        pulumi.log.warn(unlike)
 
 
 def _refuse(title: str, obstacles: Sequence[Problem], settings: Settings) -> None:

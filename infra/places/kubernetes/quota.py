@@ -232,7 +232,7 @@ def pod_sets(measurement: Measurement, arm: str, gpu_resource: str) -> list[PodS
     """Return what is admitted as a whole, in Kueue's order: Ray's head, its workers, the arm's pods."""
     workers = [measurement.worker] * measurement.workers
     trains = ARMS[arm].start != "ray"
-    sets = ([measurement.head], False), (workers, True), (measurement.of_run(ARMS[arm]), trains)
+    sets = ([measurement.head], False), (workers, True), ([pod.size for pod in measurement.of_run(ARMS[arm])], trains)
     return [PodSet(_amounts(pods, gpu_resource), of_training) for pods, of_training in sets]
 
 

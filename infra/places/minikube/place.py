@@ -30,6 +30,9 @@ from infra.places.cluster.fit import (
     measurement_of,
     node_that_fits,
     room,
+    smallest_node,
+    spread,
+    unlike_spreads,
     without_arms_line,
     worker_line,
 )
@@ -90,11 +93,11 @@ class MinikubePlace(ClusterPlace):
             *_unfit_memory(draft, measurement, node, kept),
         ]
 
-    def remarks(self, draft: Draft) -> list[str]:
-        """Return a remark if the runs' storage is deleted with the cluster."""
-        if draft.storage.address != CLAIM:
-            return []
-        return ["storage pvc is in the Minikube cluster: `destroy` deletes that, with what was kept there"]
+    def remarks(self, draft: Draft, arms: Sequence[str]) -> list[str]:
+        """Return remarks if the runs' storage is deleted with the cluster, and if arms are spread differently."""
+        of_storage = "storage pvc is in the Minikube cluster: `destroy` deletes that, with what was kept there"
+        unlike = _unlike_spreads(_measurement(draft, arms), _node(draft), _kept(draft.cluster.minikube_nodes))
+        return [*([of_storage] if draft.storage.address == CLAIM else []), *([unlike] if unlike else [])]
 
     def why_no_node(self, draft: Draft) -> str:
         """Return why the wide arm does not fit, or needs more of this machine than the other arms; empty if it can
@@ -167,7 +170,10 @@ class MinikubePlace(ClusterPlace):
         cluster = settings.of_cluster
         yield from doctor.findings(wanted_cluster(settings))
         node = Size(cluster.minikube_cpus, cluster.minikube_memory.bytes, cluster.minikube_gpus)
-        yield room(settings, [node] * cluster.minikube_nodes, _kept(cluster.minikube_nodes))
+        kept = _kept(cluster.minikube_nodes)
+        yield room(settings, [node] * len(kept), kept)
+        measurement = measurement_of(settings.recipe, settings.run.worker_memory, cluster, settings.arms)
+        yield from spread(_unlike_spreads(measurement, node, kept))
         yield from (Finding("fit", "see below", "all pods fit", False, text) for text in settings.refused_at_up)
 
     def name(self, settings: Settings) -> str:
@@ -341,6 +347,15 @@ def _unfit_nodes(measurement: Measurement, node: Size, kept: Sequence[Size]) -> 
             f" {counted(len(kept), 'node')} of {node}; reserved for the system: {', '.join(map(str, kept))}",
             fixes=(*without_arms_line(fewer), *smaller, larger),
         )
+
+
+def _unlike_spreads(measurement: Measurement, node: Size, kept: Sequence[Size]) -> str:
+    """Describe how arms will be spread differently, with the line that gives nodes room; empty if they are alike."""
+    unlike = unlike_spreads(measurement, [node] * len(kept), kept)
+    if not unlike:
+        return ""
+    larger = smallest_node(lambda nodes: not unlike_spreads(measurement, nodes, kept), measurement, kept, node)
+    return f"{unlike}. Nodes of {larger} have room:  {_size_lines(node, larger)}"
 
 
 def _workers(measurement: Measurement) -> str:

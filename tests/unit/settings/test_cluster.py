@@ -5,7 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from infra.places.cluster.fit import GIB, RESERVED, Measurement, Size, cluster_fit, largest_worker, node_that_fits, room
+from infra.places.cluster.fit import (
+    GIB,
+    RESERVED,
+    RESERVED_WITHOUT_CONTROL_PLANE,
+    Measurement,
+    Size,
+    cluster_fit,
+    largest_worker,
+    measurement_of,
+    node_that_fits,
+    room,
+    spreads,
+)
 from tests.golden import Wording
 from tests.unit.settings_machine import applied, machine, only_problem, settings
 
@@ -113,6 +125,40 @@ def test_the_node_suggested_fits_and_a_smaller_one_does_not(workers: int, cpus: 
         assert unfit(measurement, [Size(found.cpus - 1, found.memory_bytes)] * 2) != ()
     if found.memory_bytes > floor.memory_bytes:
         assert unfit(measurement, [Size(found.cpus, found.memory_bytes - GIB)] * 2) != ()
+
+
+def test_arms_of_the_default_minikube_are_spread_alike() -> None:
+    """A worker of each on a node, whether Ray's are kept or not."""
+    found = settings(machine(32, 64, "minikube"), target="minikube")
+    measurement = measurement_of(found.recipe, found.run.worker_memory, found.of_cluster, found.arms)
+    nodes = [Size(found.of_cluster.minikube_cpus, found.of_cluster.minikube_memory.bytes)] * 2
+
+    assert {"native": (1, 1), "ray": (1, 1)} == spreads(measurement, nodes, [RESERVED, RESERVED_WITHOUT_CONTROL_PLANE])
+    assert found.warnings == ()
+    assert settings(machine(32, 64, "minikube"), target="minikube", rayWorkers="per-run").warnings == ()
+
+
+def test_arms_that_will_be_spread_differently_are_said_beforehand(wording: Wording) -> None:
+    """Everything fits, and no node has room for a third worker beside the head: native's two share the other. The line
+    gives them room."""
+    values = {"target": "minikube", "minikubeMemory": "6Gi"}
+    (remark,) = settings(machine(32, 64, "minikube"), **values).warnings
+
+    assert "(native 2, ray 1 + 1)" in remark  # not prose: numbers
+    wording("settings", remark)
+    line = remark[remark.index("pulumi config set") :]
+    assert settings(machine(32, 64, "minikube"), **applied(values, line)).warnings == ()
+
+
+def test_a_spread_that_is_required_has_to_fit() -> None:
+    """Kubernetes would leave the second pod of native waiting: what is preferred fits, and what is required does
+    not."""
+    nodes, kept = [Size(4, 6 * GIB)] * 2, [RESERVED, RESERVED_WITHOUT_CONTROL_PLANE]
+    preferred = replace(asked(gib=1.5), head=Size(1, 2 * GIB))
+
+    assert cluster_fit(preferred, nodes, kept) == ()
+    assert cluster_fit(replace(preferred, spread="required"), nodes, kept) == ("native",)
+    assert spreads(replace(preferred, spread="off"), [Size(32, 64 * GIB), nodes[0]], kept)["native"] == (2,)
 
 
 def test_three_workers_on_the_default_minikube_need_another_machine_or_no_native_arm(wording: Wording) -> None:
