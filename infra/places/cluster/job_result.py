@@ -17,6 +17,7 @@ from typing import Any
 
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource
+from pulumi.output import Unknown
 
 from infra.places.cluster.api import kube, kueue, ray_api
 from infra.places.cluster.api.kube import KubeError
@@ -59,7 +60,14 @@ class JobResultProvider(Provider):
     """Reads a Job's log when it is created; leaves the files where they are when it is deleted."""
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Replace the result if the Job changed, or does not exist yet."""
+        """Replace the result if the Job changed.
+
+        Whether an unknown Job is another one is left to the update. The engine asks with an unknown uid before it
+        deletes a Job that it replaces: what this calls a replacement then is one without a comparison of its inputs,
+        and a preview shows all of them.
+        """
+        if isinstance(news["uid"], Unknown):
+            return DiffResult(changes=None, replaces=[])
         return replaced_by(changed(olds, news, "uid"))
 
     def create(self, props: dict[str, Any]) -> CreateResult:

@@ -143,6 +143,7 @@ class ClusterRuns(pulumi.ComponentResource):
             "name": plan.name,
             "arm": plan.arm,
             "recipe": texts(ARMS[plan.arm].settings(plan.recipe)),
+            "measurement": plan.measurement,  # read by nobody: a preview shows that it is another
             "indexed": ARMS[plan.arm].start == "peers",
             "namespace": self._access.namespace,
             "kubeconfig": self._access.kubeconfig,
@@ -151,7 +152,12 @@ class ClusterRuns(pulumi.ComponentResource):
             properties["scaleUp"] = workers.scaleUp
         if self._wanted.jobs.queue:
             properties["queue"] = self._wanted.jobs.queue.name
-        options = pulumi.ResourceOptions(parent=self, depends_on=[job], retain_on_delete=True)
+        options = pulumi.ResourceOptions(
+            parent=self,
+            depends_on=[job],
+            retain_on_delete=True,
+            hide_diffs=["uid"],  # that of a dry run, in a preview: no Job will have it
+        )
         return JobResult(f"{plan.name}-result", properties, options)
 
 
