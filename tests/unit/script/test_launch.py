@@ -4,24 +4,38 @@ import io
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.golden import Wording
 from tests.limits import LONGEST_SECONDS
+from training.contract import provenance
 from training.contract.provenance import PROJECT
 from training.launch import entry
+from training.launch.environment import IN_OTHER_IMAGE
 from training.launch.foreign_command import End
 from training.machine import cgroup
 from training.workloads.script import launch
 from training.workloads.script import printed as printed_module
 from training.workloads.script.printed import Printed
+from training.workloads.script.recipe import ScriptRecipe
+from training.workloads.script.recognise import Script
+from training.workloads.script.resolve import ResolvedScript
 
 
 def end(code: int = 0, processes: int = 3) -> End:
     """Of a command."""
     return End(code=code, began=0.0, ended=1.0, left=0, processes=processes)
+
+
+def resolved(**changes: Any) -> ResolvedScript:
+    """A script that was found."""
+    script = Script(path=Path("train.py"), kind="torchrun", modules=frozenset(), arguments=())
+    found = ResolvedScript(recipe=ScriptRecipe(), script=script, python="python", versions={})
+    return replace(found, **changes)
 
 
 def test_a_secret_is_in_no_line(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -59,7 +73,7 @@ def test_a_flood_is_ended(
     assert not printed.pass_on(io.BytesIO(b"0123456789\n" * 3))
     assert b"0123456789\n" == capfdbinary.readouterr().out
     with pytest.raises(launch.ArmError) as refused:
-        launch._refuse_failure(end(-9), printed, "ray")
+        launch._refuse_failure(end(-9), printed, "ray", resolved())
     wording("script", str(refused.value))
 
 
@@ -74,7 +88,38 @@ def test_a_flood_is_ended(
 def test_a_failed_arm_is_one_message(wording: Wording, ended: End, number: str) -> None:
     """What came before it in the log says why."""
     with pytest.raises(launch.ArmError, match=rf"\b{number}\b") as refused:
-        launch._refuse_failure(ended, Printed({}), "ray")
+        launch._refuse_failure(ended, Printed({}), "ray", resolved())
+    wording("script", str(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("where", "key"),
+    [
+        pytest.param({"in_pods": True}, "requirements", id="our image"),
+        pytest.param({"in_pods": True}, "image", id="an image of the user's"),
+        pytest.param({"python": "../mine/.venv/bin/python"}, "python", id="this machine"),
+        pytest.param({}, "every node", id="a Ray cluster"),
+    ],
+)
+def test_a_module_that_is_missing_names_what_brings_it(
+    where: dict[str, Any],
+    key: str,
+    wording: Wording,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """An import within a function is seen by no preview: the run that fails by it names the key, or the place."""
+    if key == "image":
+        monkeypatch.setattr(provenance, "PROJECT", Path(IN_OTHER_IMAGE))
+    printed = Printed({})
+    printed.pass_on(io.BytesIO(b"Traceback\nModuleNotFoundError: No module named 'albumentations.core'\nlast\n"))
+    capfdbinary.readouterr()
+
+    with pytest.raises(launch.ArmError, match=rf"\b{key}\b") as refused:
+        launch._refuse_failure(end(1), printed, "ray", resolved(**where))
+
+    assert "albumentations.core" in str(refused.value)
+    assert "make try" not in str(refused.value)
     wording("script", str(refused.value))
 
 

@@ -16,7 +16,7 @@ from training.contract.progress import Progress
 from training.contract.result import TrainingResult
 from training.launch import foreign_command
 from training.launch.entry import Request
-from training.launch.environment import secrets_of, short_folder
+from training.launch.environment import IN_OTHER_IMAGE, secrets_of, short_folder
 from training.launch.foreign_command import MOST_PRINTED
 from training.launch.usage import Usage
 from training.machine import cgroup
@@ -26,7 +26,7 @@ from training.workloads.script.environment import measured_into, observed_by
 from training.workloads.script.execution_site import Invocation, here
 from training.workloads.script.printed import Printed
 from training.workloads.script.recipe import ScriptRecipe, patterns, variables
-from training.workloads.script.resolve import resolve, why_not
+from training.workloads.script.resolve import ResolvedScript, resolve, why_not
 
 
 class ArmError(ValueError):
@@ -73,7 +73,7 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
         if end.code and cgroup.memory_kills() > killed:
             raise ArmError(_without_memory(arm, place.memory_key, recipe.workers))
         try:
-            _refuse_failure(end, printed, arm)
+            _refuse_failure(end, printed, arm, resolved)
         except ArmError as error:
             if end.code and (workers := place.workers_without_memory()):
                 raise ArmError(f"{error}\n{_workers_without_memory(workers)}") from None
@@ -128,7 +128,7 @@ def _kept(recipe: ScriptRecipe, folder: Path, request: Request) -> list[Artifact
     return kept
 
 
-def _refuse_failure(end: foreign_command.End, printed: Printed, arm: str) -> None:
+def _refuse_failure(end: foreign_command.End, printed: Printed, arm: str, resolved: ResolvedScript) -> None:
     if printed.count > MOST_PRINTED:
         raise ArmError(
             f"it printed more than {MOST_PRINTED // 2**20} MiB and was ended: a measurement would time its printing"
@@ -137,7 +137,26 @@ def _refuse_failure(end: foreign_command.End, printed: Printed, arm: str) -> Non
         raise ArmError(f"it started more than {foreign_command.MOST_PROCESSES} processes, and was ended")
     if end.code:
         how = f"exit code {end.code}" if end.code > 0 else f"signal {-end.code}"
-        raise ArmError(
-            f"the script ended with {how} in the arm {arm}; its last lines are above. `make try` with the same script "
-            "runs some steps of every arm and says what usually helps"
+        helps = (
+            _where_to_install(printed.missing_module, resolved)
+            if printed.missing_module
+            else ("`make try` with the same script runs some steps of every arm and says what usually helps")
         )
+        raise ArmError(f"the script ended with {how} in the arm {arm}; its last lines are above. {helps}")
+
+
+def _where_to_install(module: str, resolved: ResolvedScript) -> str:
+    """Return what brings a module that the script did not find; its package may have another name."""
+    if not resolved.in_pods and resolved.python == "python":
+        return f"Install the package of the module {module} on every node of the Ray cluster"
+    if not resolved.in_pods:
+        return (
+            f"{resolved.python} has no module {module}: install its package there, or name an environment that has it:"
+            "\n  pulumi config set python ../mine/.venv/bin/python"
+        )
+    if str(provenance.PROJECT) == IN_OTHER_IMAGE:
+        return f"Install the package of the module {module} in the image that the key `image` names"
+    return (
+        f"The image has no module {module}: name its package, as name==version, in the file of the key `requirements`:"
+        "\n  pulumi config set requirements ../mine/requirements.txt"
+    )

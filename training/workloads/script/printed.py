@@ -1,5 +1,6 @@
 """What a run of a user's program prints, passed on without secrets. Standard library only."""
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -8,6 +9,7 @@ from typing import IO
 from training.launch.foreign_command import MOST_PRINTED
 from training.machine import output
 
+_MISSING = re.compile(rb"ModuleNotFoundError: No module named '([\w.]+)'")
 LEAST_SECRET = 6
 """Characters of a secret, or of its longest line. A shorter text stands in a log by chance: what is hidden would tell
 it."""
@@ -43,12 +45,16 @@ class Printed:
 
     def __init__(self, secret: Mapping[str, str]) -> None:
         self.count = 0
+        self.missing_module = ""
+        """The module that an import did not find, by the last line that says so."""
         self._secrets = Secrets(secret.values())
 
     def pass_on(self, out: IO[bytes]) -> bool:
         """Copy output to this process's own, line by line; return False when it is too much."""
         with suppress(output.FloodError):
             for line in output.lines(self._counted(output.chunks(out))):
+                if missing := _MISSING.search(line):
+                    self.missing_module = missing[1].decode(errors="replace")
                 sys.stdout.buffer.write(self._secrets.hidden_in(line))
                 sys.stdout.buffer.flush()
         return self.count <= MOST_PRINTED
