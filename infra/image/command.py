@@ -1,6 +1,6 @@
 """Builds the training image, and brings it to the nodes of a Minikube cluster or to a registry.
 
-    python -m infra.image.command build|load|push
+    python -m infra.image.command build|load|push|remains
 
 Reads IMAGE, WORKLOAD, BASE_IMAGE, DATASET, DATASET_PATH, REQUIREMENTS, and for `load` PROFILE from the environment.
 An image that exists under the same name is not changed: the tag is a hash of the content.
@@ -17,11 +17,12 @@ from pathlib import Path
 
 from infra.image import base as image_base
 from infra.image import package_index as image_index
-from infra.image.spec import BUILD_FILES, CIFAR10, DOCKERFILE, Content, modules
+from infra.image.spec import BUILD_FILES, CIFAR10, DOCKERFILE, NAME, Content, modules
 from infra.programs import ProgramError, run, run_main, say, succeeds, with_retries
 from training.contract.provenance import PROJECT
 
 CHUNK_BYTES = 2**20
+ENGINE_SECONDS = 30.0
 INDEX = "RAY_WORTH_IT_INDEX"
 """The variable that passes the package index settings to BuildKit."""
 INDEX_MOUNT = "RUN --mount=type=secret,id=index,target=/run/index "
@@ -50,6 +51,23 @@ def build() -> None:
     with _context(content) as folder:
         build_from(command, index, folder)
     say(f"{image} is {_size(image) / 1e9:.2f} GB")
+
+
+def remains() -> None:
+    """Say which training images the engine keeps when a stack goes, and the line that removes them. They are not
+    removed: a tag is a hash of the content, which other stacks and checkouts may share. Never fails: a stack can be
+    destroyed where no engine is."""
+    image = os.environ["IMAGE"]
+    repository = image.rpartition(":")[0]
+    command = ["docker", "image", "ls", "--format", "{{.Tag}} {{.Size}}", repository]
+    try:
+        tags = [line for line in run(*command, quiet=True, seconds=ENGINE_SECONDS).splitlines() if line.strip()]
+    except ProgramError:
+        return
+    if tags:
+        registry = "" if repository == NAME else ", and its registry keeps what was pushed"
+        say(f"this machine's engine keeps images {repository} (size with shared layers): {', '.join(tags)}{registry}")
+        say(f"If no other stack needs them:  docker image rm $(docker image ls --quiet {repository})")
 
 
 def has_buildkit() -> bool:
@@ -231,4 +249,4 @@ def _size(image: str) -> int:
 
 
 if __name__ == "__main__":
-    run_main({"build": build, "load": load, "push": push})
+    run_main({"build": build, "load": load, "push": push, "remains": remains})

@@ -40,6 +40,7 @@ class TrainingImage(pulumi.ComponentResource):
             f"{name}-build",
             create=f"{SCRIPT} build",
             update=f"{SCRIPT} build",
+            delete=f"{SCRIPT} remains || true",  # a stack can be destroyed where the environment is not installed
             environment={
                 "IMAGE": image,
                 "WORKLOAD": content.workload,
