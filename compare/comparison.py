@@ -40,6 +40,8 @@ from training.contract.recipe import canonical
 from training.contract.workload import named
 
 T = TypeVar("T")
+REPEATS = "repeats"
+"""The output with the number of repeats that the others are of."""
 COST = "cost"
 OF_RAY = ("cpuHours", COST)
 """Measures of the Ray arm that are outputs of the stack; those of the others are in the comparison."""
@@ -250,12 +252,12 @@ def scalar_names(context: Context | None = None) -> list[str]:
     these settings may have, or of all. What cannot exist would be unknown in every preview."""
     if context is None:
         ratios = [each.name for each in measures.RATIOS]
-        return ["answer", "verdict", *ratios, "breakEvenEpochs", *OF_SEARCH, *OF_CURVE, *OF_RAY]
+        return ["answer", "verdict", REPEATS, *ratios, "breakEvenEpochs", *OF_SEARCH, *OF_CURVE, *OF_RAY]
     recipe = context.recipe
     had = [each.name for each in measures.ratios_of(recipe.workload, recipe.worker_gpus) if each.can_exist(context)]
     of_ray = [name for name in OF_RAY if name != COST or context.prices != NO_PRICES]
     return [
-        *("answer", "verdict", *had, "breakEvenEpochs"),
+        *("answer", "verdict", REPEATS, *had, "breakEvenEpochs"),
         *(OF_SEARCH if named(recipe.workload).searches else ()),
         *(OF_CURVE if context.curve else ()),
         *(of_ray if RAY.name in context.arms else ()),
@@ -269,7 +271,7 @@ def scalars(comparison: Comparison) -> dict[str, float | str | None]:
     values: dict[str, float | str | None] = dict.fromkeys(scalar_names())
     values |= {name: value.median if value else None for name, value in ratios if name in values}
     values |= {name: ray.median(name) if ray else None for name in OF_RAY}
-    values |= {"answer": comparison.answer, "verdict": comparison.verdict}
+    values |= {"answer": comparison.answer, "verdict": comparison.verdict, REPEATS: comparison.repeats}
     curve = comparison.workers_curve
     values |= {"stopsPayingAt": curve.stops_paying_at if curve else None}
     values |= {"costsMoreFrom": curve.costs_more_from if curve else None}

@@ -30,10 +30,15 @@ def comparison(
     settings: Settings, site: Site, plans: Sequence[RunPlan], ground: Ground
 ) -> dict[str, pulumi.Input[Any]]:
     """Return the stack's outputs by name. A scalar that was not measured is None, which Pulumi omits from the stack's
-    outputs."""
+    outputs.
+
+    The comparison is marked as a secret for its length alone: `pulumi up` prints every output, JSON as a tree of a
+    thousand lines, and a secret as one (docs/adr/0003).
+    """
     context = context_of(settings, site, plans)
     measured = pulumi.Output.all(**ground.results).apply(partial(compare_results, context, plans))
-    return {**{name: measured[name] for name in (*scalar_names(context), "comparison")}, **ground.outputs}
+    scalars_by_name = {name: measured[name] for name in scalar_names(context)}
+    return {**scalars_by_name, "comparison": pulumi.Output.secret(measured["comparison"]), **ground.outputs}
 
 
 def compare_results(context: Context, plans: Sequence[RunPlan], results: Mapping[str, str | None]) -> dict[str, Any]:

@@ -3,14 +3,11 @@
 Pulumi's state holds each provider pickled by reference, so a provider's module and class keep their names for ever.
 """
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pulumi.dynamic import ConfigureRequest, DiffResult, ResourceProvider
-
-from training.contract.recipe import canonical
 
 
 class Provider(ResourceProvider):
@@ -31,33 +28,6 @@ def replaced_by(replaces: Sequence[str], *, deleted_first: bool | None = None) -
     its inputs: where the inputs do not differ, the engine sees no change.
     """
     return DiffResult(changes=None if replaces else False, replaces=list(replaces), delete_before_replace=deleted_first)
-
-
-def texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return settings as an input of a resource: a text for each, JSON where it would be read as something else.
-
-    A preview shows the settings that change, and no others. Pulumi would make floats of numbers.
-    """
-    return {key: value if _is_plain(value) else canonical(value) for key, value in values.items()}
-
-
-def from_texts(recipe: Mapping[str, str] | str) -> dict[str, Any]:
-    """Return the settings that `texts` made an input of; earlier versions made one JSON text of all."""
-    if isinstance(recipe, str):
-        values: dict[str, Any] = json.loads(recipe)
-        return values
-    return {key: text if _is_plain(text) else json.loads(text) for key, text in recipe.items()}
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether it is a text that is not JSON."""
-    try:
-        json.loads(value)
-    except ValueError:
-        return True
-    except TypeError:
-        return False
-    return False
 
 
 def changed(olds: Mapping[str, Any], news: Mapping[str, Any], *keys: str) -> list[str]:

@@ -41,7 +41,8 @@ def publish(comparison: Comparison, stack: str, project: Path) -> Path:
     except OSError as error:
         raise PublishError(
             f"{error.filename or results} cannot be written: {error.strerror}. Nothing is lost: the runs are in runs/, "
-            "the comparison in `pulumi stack output comparison`. Make room or fix the folder, then run `make report`"
+            "the comparison in `pulumi stack output comparison --show-secrets`. Make room or fix the folder, then run "
+            "`make report`"
         ) from None
     if not (folder / PAGE).is_file():
         _write_page(comparison, folder, stack, project)

@@ -142,7 +142,7 @@ class Project:
 
     def outputs(self) -> dict[str, Any]:
         """The stack's outputs."""
-        found: dict[str, Any] = self._json("stack", "output", "--json")
+        found: dict[str, Any] = self._json("stack", "output", "--json", "--show-secrets")
         return found
 
     def comparison(self) -> dict[str, Any]:

@@ -39,6 +39,8 @@ def test_up_measures_once_and_destroy_leaves_nothing(project: Project) -> None:
     assert 1.6 == pytest.approx(outputs["speedup"], abs=0.01)
     assert 2 == json.loads(outputs["comparison"])["ratios"]["speedup"]["n"]
     assert outputs["verdict"].startswith(outputs["answer"])
+    printed = shown.partition("\nOutputs:\n")[2].partition("\n\n")[0].splitlines()
+    assert outputs.keys() == {line.partition(":")[0].strip() for line in printed}  # a line each, the comparison's, too
     first = ("baseline", "wide", "ray", "native")
     second = ("wide", "native", "baseline", "ray")
     order = [

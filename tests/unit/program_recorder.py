@@ -34,13 +34,12 @@ import pulumi
 import yaml
 from pulumi.runtime import mocks, rpc, stack
 
-from infra.provider import from_texts
 from tests.unit.results import make_result
 from tests.unit.walk import Walk
 from tools.setup.project import CLUSTER_TARGETS
 from training.contract import provenance
 from training.contract.arms import ARMS
-from training.contract.recipe import WORKLOADS, Recipe, canonical
+from training.contract.recipe import WORKLOADS, Recipe, canonical, from_texts
 from training.contract.result import TrainingResult
 from training.contract.workload import recipe_of
 from training.machine import machine_lock

@@ -7,6 +7,7 @@ resource an alias:
 """
 
 import atexit
+import base64
 import json
 import os
 import re
@@ -21,13 +22,13 @@ import pytest
 
 from compare.comparison import scalars
 from compare.schema import Comparison
-from infra.provider import from_texts
 from tests import leftovers
 from tests.golden import Wording
 from tests.limits import LONGEST_SECONDS
 from tests.stacks import OF_BUCKETS, STACKS, environment_of, given
 from tests.unit.program_recorder import SERVE
 from tests.unit.settings_machine import settings
+from training.contract.recipe import from_texts
 
 ROOT = Path(__file__).resolve().parents[2]
 URNS = Path(__file__).with_name("urns")
@@ -112,7 +113,7 @@ def test_local_exports_the_comparison_and_its_numbers() -> None:
     """Nothing else: the dashboard's and the kubeconfig's outputs are a cluster's, other numbers other settings'."""
     exports = record("local")["exports"]
 
-    assert NUMBERS | {"answer", "verdict", "comparison"} == set(exports)
+    assert NUMBERS | {"answer", "verdict", "repeats", "comparison"} == set(exports)
     speedup = json.loads(exports["comparison"])["ratios"]["speedup"]
     assert speedup["median"] == exports["speedup"]
     assert 4 == speedup["n"]
@@ -151,7 +152,7 @@ def test_numbers_that_settings_do_not_allow_are_no_outputs(
     """A preview would show each as unknown for ever."""
     exports = record("local", *(f"{key}={value}" for key, value in changes.items()))["exports"]
 
-    assert (NUMBERS | more) - fewer == exports.keys() - {"answer", "verdict", "comparison"}
+    assert (NUMBERS | more) - fewer == exports.keys() - {"answer", "verdict", "repeats", "comparison"}
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -203,6 +204,21 @@ def test_outputs_of_a_place_are_exported() -> None:
     exports = record("minikube")["exports"]
 
     assert {"dashboardUrl", "dashboardTokenCommand", "kubeconfigPath"} <= set(exports)
+
+
+def test_the_command_of_the_token_works_in_every_folder(tmp_path: Path) -> None:
+    """In the project's as it is, in another with PROJECT; no path of a machine is in the output."""
+    (kubectl := tmp_path / "kubectl").write_text('#!/bin/sh\nset -- "$1"\ncat "${1#--kubeconfig=}"\n')
+    kubectl.chmod(0o755)
+    exports = record("minikube")["exports"]
+    file = tmp_path / "project" / exports["kubeconfigPath"]
+    file.parent.mkdir(parents=True)
+    file.write_bytes(base64.b64encode(b"the token"))
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    for folder, variables in ((tmp_path / "project", {}), (Path("/"), {"PROJECT": str(tmp_path / "project")})):
+        command = ["bash", "-c", exports["dashboardTokenCommand"]]
+        assert b"the token" == subprocess.check_output(command, cwd=folder, env=path | variables)
 
 
 def test_numbers_reach_a_run_as_text() -> None:

@@ -241,7 +241,7 @@ class Stack:
 
     def comparison(self) -> str | None:
         """The output `comparison` as JSON; None before the first complete measurement."""
-        outputs = json.loads(self._pulumi("stack", "output", "--json"))
+        outputs = json.loads(self._pulumi("stack", "output", "--json", "--show-secrets"))
         comparison = outputs.get("comparison")
         return comparison if comparison is None or isinstance(comparison, str) else json.dumps(comparison)
 

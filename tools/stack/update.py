@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from infra.provider import from_texts
+from compare.comparison import REPEATS
+from training.contract.recipe import from_texts
 
 Event = Mapping[str, Any]
 
@@ -224,13 +225,9 @@ def _settings_of(inputs: Mapping[str, Any], repeat: int) -> dict[str, object]:
 
 
 def _compared_repeats(metadata: Mapping[str, Any]) -> int:
-    """Return the repeats of the comparison among a stack's outputs; 0 if there is none that can be read."""
+    """Return how many repeats a stack's outputs are of; 0 if there are none."""
     outputs = (metadata.get("old") or {}).get("outputs") or {}
-    try:
-        arms = json.loads(outputs["comparison"])["arms"]
-        return max((len(arm["runs"]) for arm in arms.values()), default=0)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return 0
+    return int(outputs.get(REPEATS) or 0)
 
 
 def is_stop(message: str) -> bool:

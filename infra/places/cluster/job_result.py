@@ -24,10 +24,11 @@ from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests import ray_cluster
 from infra.places.cluster.manifests.queue import QUEUE_LABEL
 from infra.programs import UserError
-from infra.provider import Provider, changed, from_texts, replaced_by
+from infra.provider import Provider, changed, replaced_by
 from training.contract import result
 from training.contract.codec import ResultError
 from training.contract.provenance import PROJECT
+from training.contract.recipe import from_texts
 from training.launch.pod import log_result
 from training.machine import output
 

@@ -27,14 +27,14 @@ from pulumi.dynamic import ConfigureRequest, CreateResult, DiffResult, Resource
 
 from infra.places.local import guard
 from infra.programs import ProgramError
-from infra.provider import Provider, changed, from_texts, replaced_by
+from infra.provider import Provider, changed, replaced_by
 from infra.storage_role import assumed
 from training.contract import progress, result
 from training.contract.arms import ARMS
 from training.contract.codec import ResultError
 from training.contract.printable import printable
 from training.contract.provenance import PROJECT
-from training.contract.recipe import canonical
+from training.contract.recipe import canonical, from_texts
 from training.contract.workload import recipe_of
 from training.launch import environment
 from training.launch.environment import SECRET

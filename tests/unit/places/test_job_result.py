@@ -14,11 +14,11 @@ from infra.places.cluster.api import kueue
 from infra.places.cluster.api.ray_api import ForwardedJobs
 from infra.places.cluster.job_result import JobResultProvider, NoResultError
 from infra.places.cluster.manifests import ray_cluster
-from infra.provider import texts
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, serving
 from tests.unit.results import make_result
 from training.contract.arms import ARMS
+from training.contract.recipe import texts
 from training.launch.pod import log_result
 from training.launch.ray.other_jobs import mark
 from training.workloads.cnn.recipe import CnnRecipe

@@ -9,10 +9,10 @@ from pulumi.output import UNKNOWN
 
 from infra.places.local import guard
 from infra.places.local import run as local_run
-from infra.provider import from_texts, texts
 from training.contract.arms import ARMS
 from training.contract.progress import Progress
 from training.contract.provenance import PROJECT
+from training.contract.recipe import from_texts, texts
 from training.launch import entry
 from training.machine import output
 from training.workloads.cnn.recipe import CnnRecipe

@@ -170,7 +170,7 @@ def test_a_full_disk_leaves_older_results_whole(tmp_path: Path, monkeypatch: pyt
         path.write_text(text)
 
     monkeypatch.setattr(publishing, "write_whole", full)
-    with pytest.raises(PublishError, match=r"report\.txt.*No space.*pulumi stack output comparison.*make report"):
+    with pytest.raises(PublishError, match=r"report\.txt.*No space.*comparison --show-secrets.*make report"):
         publish(compare(make_runs(recipe), make_context(recipe)), "local", tmp_path)
 
     assert listing(tmp_path) == before

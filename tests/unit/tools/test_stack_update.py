@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from infra.provider import texts
 from tests.golden import Wording
 from tools.stack.preview_words import words
 from tools.stack.remaining import Remaining, in_words
 from tools.stack.update import EventLog, Update, ending, side_of
+from training.contract.recipe import texts
 
 RUN, RESULT, JOB = (
     "pulumi-python:dynamic/training:Run",
@@ -283,8 +283,7 @@ def test_a_preview_in_words(events: list[dict[str, Any]], expected: tuple[str, .
 def measured(repeats: int) -> dict[str, Any]:
     """The stack's own step, whose comparison is of so many repeats."""
     event = step("resourcePreEvent", "p-local", "same", planning=True, of="pulumi:pulumi:Stack", old={"x": 1})
-    comparison = json.dumps({"arms": {"ray": {"runs": [{}] * repeats}}})
-    event["resourcePreEvent"]["metadata"]["old"]["outputs"] = {"comparison": comparison}
+    event["resourcePreEvent"]["metadata"]["old"]["outputs"] = {"comparison": "[secret]", "repeats": float(repeats)}
     return event
 
 

@@ -276,5 +276,5 @@ class Dashboard(pulumi.ComponentResource):
             self.url = pulumi.Output.from_input(dashboard.FORWARDED_URL)
         else:
             self.url = access.address.apply(dashboard.node_port_url)
-        self.token_command = dashboard.token_command(access.kubeconfig, access.namespace)
+        self.token_command = dashboard.in_project(dashboard.token_command(access.kubeconfig, access.namespace))
         self.register_outputs({"url": self.url, "token_command": self.token_command})

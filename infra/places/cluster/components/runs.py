@@ -15,8 +15,8 @@ from infra.places.cluster.manifests.pod_parts import STORAGE_ANNOTATION
 from infra.places.cluster.manifests.queue import QUEUE_PATH
 from infra.places.cluster.ray_workers import SCALED, RayWorkers
 from infra.plan import RunPlan
-from infra.provider import texts
 from training.contract.arms import ARMS
+from training.contract.recipe import texts
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,12 @@ FORWARDED_URL = f"http://127.0.0.1:{DASHBOARD_PORT}"
 """The dashboard's URL while `make dashboard` runs."""
 
 
+def in_project(command: str) -> str:
+    """Return a command line that works in the project's folder, and elsewhere with PROJECT set to it. The folder itself
+    is in no output: it would be another on each machine."""
+    return f'(cd "${{PROJECT:-.}}" && {command})'
+
+
 def token_command(kubeconfig: str, namespace: str) -> str:
     """Return the command line that prints the token; the token itself is in no output."""
     path = f"jsonpath={{.data.{TOKEN_KEY}}}"
