@@ -106,6 +106,8 @@ class Monitor(mocks.MockMonitor):
         self.secrets: list[str] = []
         """Resource and input of what no state has in clear."""
         self.deleted_first: list[str] = []
+        self.hidden: list[str] = []
+        """Resource and input of which no preview shows a difference."""
         self.read_from: dict[str, list[str]] = {}
         """By `resource.input`, the resources whose outputs it is made of."""
 
@@ -120,6 +122,7 @@ class Monitor(mocks.MockMonitor):
             self.retained.append(request.name)
         if request.deleteBeforeReplace:
             self.deleted_first.append(request.name)
+        self.hidden += [f"{request.name}.{key}" for key in request.hideDiffs]
         for key, dependencies in request.propertyDependencies.items():
             self.read_from[f"{request.name}.{key}"] = [urn.rpartition("::")[2] for urn in dependencies.urns]
         return super().RegisterResource(request)  # type: ignore[no-untyped-call]
@@ -212,6 +215,7 @@ def record(name: str, changes: dict[str, str], asked: list[str], *, preview: boo
         "after": monitor.after,
         "retained": monitor.retained,
         "deleted_first": monitor.deleted_first,
+        "hidden": monitor.hidden,
         "read_from": monitor.read_from,
         "exports": exports,
         "said": said,

@@ -227,6 +227,17 @@ def test_a_search_has_the_pods_of_a_script() -> None:
     assert "files" in mounts
 
 
+def test_a_preview_shows_what_differs_of_a_result_and_no_uid_of_a_dry_run() -> None:
+    """Its recipe is a map, of which a line is shown for each change; its measurement changes with every repetition."""
+    recorded = record("minikube", "repeats=1", "nativeArm=false")
+    results = {name: given for name, given in recorded["inputs"].items() if name.endswith("-result")}
+
+    assert {"baseline-1-result", "ray-1-result"} <= results.keys()
+    assert {f"{name}.uid" for name in results} == set(recorded["hidden"])
+    assert {dict} == {type(given["recipe"]) for given in results.values()}
+    assert 1 == len({given["measurement"] for given in results.values()})
+
+
 def test_workers_of_a_ray_run_are_asked_for_before_it_and_taken_away_after_it() -> None:
     """In its turn, by resources that `destroy` calls nothing of; and nothing is taken over for it."""
     recorded = record("kubernetes", "rayWorkers=per-run")

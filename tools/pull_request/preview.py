@@ -79,7 +79,7 @@ def _properties(step: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Return leaves by dotted path; a text that is a JSON object is parsed, because a recipe is such a text."""
+    """Return leaves by dotted path; a text that is a JSON object is parsed, as that of a pod."""
     value = _parsed(value)
     if isinstance(value, dict) and value and SECRET not in value:
         for key, item in value.items():

@@ -59,7 +59,7 @@ def test_added_removed_and_changed_resources_are_told_apart() -> None:
 
 
 def test_properties_are_named_to_the_leaf() -> None:
-    """Inside objects, lists and texts that are JSON, as a run's recipe is."""
+    """Inside objects, lists and texts that are JSON, as that of a pod."""
     recipe = json.dumps({"epochs": 3, "workers": 2})
     base = step("a", recipe=recipe, spec={"containers": [{"image": "x:1", "args": ["--a"]}]})
     head = step("a", recipe=recipe.replace("3", "5"), spec={"containers": [{"image": "x:2", "args": ["--a", "--b"]}]})
