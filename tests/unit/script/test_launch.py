@@ -12,13 +12,12 @@ import pytest
 
 from tests.golden import Wording
 from tests.limits import LONGEST_SECONDS
-from training.contract import provenance
 from training.contract.provenance import PROJECT
 from training.launch import entry
 from training.launch.environment import IN_OTHER_IMAGE
 from training.launch.foreign_command import End
 from training.machine import cgroup
-from training.workloads.script import launch
+from training.workloads.script import launch, resolve
 from training.workloads.script import printed as printed_module
 from training.workloads.script.printed import Printed
 from training.workloads.script.recipe import ScriptRecipe
@@ -110,7 +109,7 @@ def test_a_module_that_is_missing_names_what_brings_it(
 ) -> None:
     """An import within a function is seen by no preview: the run that fails by it names the key, or the place."""
     if key == "image":
-        monkeypatch.setattr(provenance, "PROJECT", Path(IN_OTHER_IMAGE))
+        monkeypatch.setattr(resolve, "PROJECT", Path(IN_OTHER_IMAGE))
     printed = Printed({})
     printed.pass_on(io.BytesIO(b"Traceback\nModuleNotFoundError: No module named 'albumentations.core'\nlast\n"))
     capfdbinary.readouterr()

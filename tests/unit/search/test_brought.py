@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import Wording
-from tests.unit.search.made import RECIPE, TOGETHER, brought_of, ended, result, trial
+from tests.unit.search.made import RECIPE, TOGETHER, brought_of, ended, failed, result, trial
 from training.contract.provenance import NODE, PROJECT
 from training.contract.result import Software
 from training.launch.environment import SECRET_NAMES
@@ -66,6 +66,22 @@ def test_a_failed_trial_brings_the_end_of_its_log(tmp_path: Path) -> None:
     assert "too wide" == one.lines[-1]
     assert brought.LOG_LINES == len(one.lines)
     assert max(map(len, one.lines)) <= output.LONGEST_SHOWN + len(" …")
+
+
+def test_trials_that_all_lack_a_module_name_what_brings_it(wording: Wording) -> None:
+    """By the log of the first; one that failed otherwise, or left no log, says no more than why."""
+    resolved = replace(ended("ray", TOGETHER).resolved, in_pods=True)
+    trials = [failed(number, 10, 12) for number in range(2)]
+    lines = ["Traceback (most recent call last):", "ModuleNotFoundError: No module named 'timm'"]
+    logs = [replace(brought_of(trials[0]), lines=lines), brought_of(trials[1])]
+
+    with pytest.raises(launch.SearchError, match=r"(?s)timm.*pulumi config set requirements") as refused:
+        launch._refuse_all_failed(trials, logs, resolved, "ray")
+    wording("search", str(refused.value))
+
+    with pytest.raises(launch.SearchError) as refused:
+        launch._refuse_all_failed(trials, logs[1:], resolved, "ray")
+    assert "requirements" not in str(refused.value)
 
 
 def test_a_thinned_curve_is_not_replayed() -> None:

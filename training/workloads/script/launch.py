@@ -16,7 +16,7 @@ from training.contract.progress import Progress
 from training.contract.result import TrainingResult
 from training.launch import foreign_command
 from training.launch.entry import Request
-from training.launch.environment import IN_OTHER_IMAGE, secrets_of, short_folder
+from training.launch.environment import secrets_of, short_folder
 from training.launch.foreign_command import MOST_PRINTED
 from training.launch.usage import Usage
 from training.machine import cgroup
@@ -138,25 +138,8 @@ def _refuse_failure(end: foreign_command.End, printed: Printed, arm: str, resolv
     if end.code:
         how = f"exit code {end.code}" if end.code > 0 else f"signal {-end.code}"
         helps = (
-            _where_to_install(printed.missing_module, resolved)
+            resolved.where_to_install(printed.missing_module)
             if printed.missing_module
             else ("`make try` with the same script runs some steps of every arm and says what usually helps")
         )
         raise ArmError(f"the script ended with {how} in the arm {arm}; its last lines are above. {helps}")
-
-
-def _where_to_install(module: str, resolved: ResolvedScript) -> str:
-    """Return what brings a module that the script did not find; its package may have another name."""
-    if not resolved.in_pods and resolved.python == "python":
-        return f"Install the package of the module {module} on every node of the Ray cluster"
-    if not resolved.in_pods:
-        return (
-            f"{resolved.python} has no module {module}: install its package there, or name an environment that has it:"
-            "\n  pulumi config set python ../mine/.venv/bin/python"
-        )
-    if str(provenance.PROJECT) == IN_OTHER_IMAGE:
-        return f"Install the package of the module {module} in the image that the key `image` names"
-    return (
-        f"The image has no module {module}: name its package, as name==version, in the file of the key `requirements`:"
-        "\n  pulumi config set requirements ../mine/requirements.txt"
-    )

@@ -40,6 +40,12 @@ def hidden_parts(secret: str) -> list[str]:
     return [line for line in secret.splitlines() if len(line) >= LEAST_SECRET]
 
 
+def missing_module(text: bytes) -> str:
+    """Return the module that an import did not find, by the last line of a traceback; "" where no line says so."""
+    modules: list[bytes] = _MISSING.findall(text)
+    return modules[-1].decode(errors="replace") if modules else ""
+
+
 class Printed:
     """Passes on what a script prints, without the values of secret variables, until it is too much."""
 
@@ -53,8 +59,7 @@ class Printed:
         """Copy output to this process's own, line by line; return False when it is too much."""
         with suppress(output.FloodError):
             for line in output.lines(self._counted(output.chunks(out))):
-                if missing := _MISSING.search(line):
-                    self.missing_module = missing[1].decode(errors="replace")
+                self.missing_module = missing_module(line) or self.missing_module
                 sys.stdout.buffer.write(self._secrets.hidden_in(line))
                 sys.stdout.buffer.flush()
         return self.count <= MOST_PRINTED

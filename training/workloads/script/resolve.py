@@ -58,6 +58,22 @@ class ResolvedScript:
             "observer": observer_hash(),
         }
 
+    def where_to_install(self, module: str) -> str:
+        """Return what brings a module that the script did not find; its package may have another name."""
+        if not self.in_pods and self.python == "python":
+            return f"Install the package of the module {module} on every node of the Ray cluster"
+        if not self.in_pods:
+            return (
+                f"{self.python} has no module {module}: install its package there, or name an environment that has it:"
+                "\n  pulumi config set python ../mine/.venv/bin/python"
+            )
+        if str(PROJECT) == IN_OTHER_IMAGE:
+            return f"Install the package of the module {module} in the image that the key `image` names"
+        return (
+            f"The image has no module {module}: name its package, as name==version, in the file of the key"
+            " `requirements`:\n  pulumi config set requirements ../mine/requirements.txt"
+        )
+
     def arms(
         self, values: Mapping[str, str], master_port: int = Sizes.master_port, devices: tuple[str, ...] = ()
     ) -> dict[str, ArmCommand]:

@@ -22,7 +22,7 @@ from training.launch.usage import Usage
 from training.machine import cgroup
 from training.workloads.script import commands, left_files
 from training.workloads.script.commands import ArmCommand
-from training.workloads.script.printed import Printed
+from training.workloads.script.printed import Printed, missing_module
 from training.workloads.script.recipe import variables
 from training.workloads.script.resolve import ResolvedScript, resolve
 from training.workloads.search import population, site, summary, trial_environment
@@ -81,7 +81,7 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     trials = _trials(plan, ended, ended_trials)
     _refuse_other_clocks(ended, ended_trials)
     _print_failures(trials, ended_trials, plan)
-    _refuse_all_failed(trials, plan)
+    _refuse_all_failed(trials, ended_trials, resolved, arm)
     result = summary.result(
         summary.EndedSearch(
             resolved=resolved, plan=plan, command=str(command), end=ended, trials=trials, host=host,
@@ -191,7 +191,11 @@ def _print_failures(trials: Sequence[Trial], ended: Sequence[Brought], plan: Pla
         print("\n".join([*log, f"trial {trial.number} failed: {trial.why}"]), flush=True)
 
 
-def _refuse_all_failed(trials: Sequence[Trial], plan: Plan) -> None:
-    if all(trial.state == "failed" for trial in trials):
-        first = trials[0]
-        raise SearchError(f"all {len(trials)} trials failed in the arm {plan.arm}, the first because {first.why}")
+def _refuse_all_failed(trials: Sequence[Trial], ended: Sequence[Brought], resolved: ResolvedScript, arm: str) -> None:
+    if any(trial.state != "failed" for trial in trials):
+        return
+    first = trials[0]
+    log = next((each.lines for each in ended if each.trial.number == first.number), [])
+    module = missing_module("\n".join(log).encode())
+    helps = f". {resolved.where_to_install(module)}" if module else ""
+    raise SearchError(f"all {len(trials)} trials failed in the arm {arm}, the first because {first.why}{helps}")
