@@ -39,8 +39,9 @@ from tests.unit.walk import Walk
 from tools.setup.project import CLUSTER_TARGETS
 from training.contract import provenance
 from training.contract.arms import ARMS
-from training.contract.recipe import WORKLOADS, Recipe, canonical, from_texts
+from training.contract.recipe import WORKLOADS, Recipe, canonical
 from training.contract.result import TrainingResult
+from training.contract.texts import from_texts
 from training.contract.workload import recipe_of
 from training.machine import machine_lock
 from training.workloads.cnn.recipe import CnnRecipe

@@ -148,31 +148,6 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return settings as Pulumi keeps them, a text for each: it would make floats of numbers, and of a map a preview
-    shows what changes. A text that reads as JSON is JSON itself."""
-    return {key: value if _is_plain(value) else canonical(value) for key, value in values.items()}
-
-
-def from_texts(recipe: Mapping[str, str] | str) -> dict[str, Any]:
-    """Return the settings that `texts` made an input of; earlier versions made one JSON text of all."""
-    if isinstance(recipe, str):
-        values: dict[str, Any] = json.loads(recipe)
-        return values
-    return {key: text if _is_plain(text) else json.loads(text) for key, text in recipe.items()}
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether it is a text that is not JSON."""
-    try:
-        json.loads(value)
-    except ValueError:
-        return True
-    except TypeError:
-        return False
-    return False
-
-
 def batch_split(images: int, workers: int) -> list[int]:
     """Return the number of a step's images for each rank, as even as possible, larger first (128 over 3: 43, 43,
     42)."""

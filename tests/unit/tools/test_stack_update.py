@@ -12,7 +12,7 @@ from tests.golden import Wording
 from tools.stack.preview_words import words
 from tools.stack.remaining import Remaining, in_words
 from tools.stack.update import EventLog, Update, ending, side_of
-from training.contract.recipe import texts
+from training.contract.texts import texts
 
 RUN, RESULT, JOB = (
     "pulumi-python:dynamic/training:Run",
