@@ -1,0 +1,14 @@
+"""Random lifecycles with the real engine, the same at every run: `python -m tests.lifecycle` has others, and more."""
+
+import pytest
+
+from tests.lifecycle.drive import cli, drive
+
+
+@pytest.mark.slow
+def test_whatever_happens_the_next_up_ends_with_the_comparison_of_the_present_settings() -> None:
+    """Forty steps; the lines that a failure prints are its reproducer."""
+    program = cli()
+    if program is None:
+        pytest.skip("no Pulumi CLI on PATH or in .tools: `make test` brings it")
+    drive(program, steps=40, seed=1, each=10)
