@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from training import stub_entry
+from tests.program import stub_entry
 from training.contract import result
 
 CODE = 0

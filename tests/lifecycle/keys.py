@@ -6,10 +6,10 @@ from typing import Any
 FIRST = {"repeats": "1", "wideArm": "false"}
 """Of each lifecycle, so that an update makes few runs; they are not unset."""
 RIGHT = (
-    ("epochs", "1"), ("epochs", "2"), ("epochs", "3"), ("globalBatchSize", "32"), ("learningRate", "0.01"), ("seed", "7"),
-    ("warmupSteps", "1"), ("workers", "1"), ("workers", "2"), ("repeats", "1"), ("repeats", "2"), ("nativeArm", "false"),
-    ("nativeArm", "true"), ("wideArm", "true"), ("wideArm", "false"), ("runTimeoutMinutes", "5"), ("priceCpuHour", "0.05"),
-    ("keepBaseline", "true"), ("trainImages", "256"),
+    ("epochs", "1"), ("epochs", "2"), ("epochs", "3"), ("globalBatchSize", "32"), ("learningRate", "0.01"),
+    ("seed", "7"), ("warmupSteps", "1"), ("workers", "1"), ("workers", "2"), ("repeats", "1"), ("repeats", "2"),
+    ("nativeArm", "false"), ("nativeArm", "true"), ("wideArm", "true"), ("wideArm", "false"),
+    ("runTimeoutMinutes", "5"), ("priceCpuHour", "0.05"), ("keepBaseline", "true"), ("trainImages", "256"),
 )  # fmt: skip
 WRONG = (
     ("epochs", "0"), ("epochs", "many"), ("workers", "two"), ("workers", "4096"), ("learningRate", "nan"),
@@ -21,6 +21,7 @@ _OF_RECIPE = {
     "trainImages": "0",
 }  # fmt: skip
 """Keys of the recipe and their defaults."""
+_DEFAULTS = _OF_RECIPE | {"nativeArm": "true", "repeats": "4", "runTimeoutMinutes": "60"}
 
 
 def wrong(settings: Mapping[str, str]) -> set[str]:
@@ -31,6 +32,11 @@ def wrong(settings: Mapping[str, str]) -> set[str]:
 def recipe(settings: Mapping[str, str]) -> dict[str, float]:
     """What has to stand in the recipe."""
     return {key: float(settings.get(key, default)) for key, default in _OF_RECIPE.items()}
+
+
+def explicit(settings: Mapping[str, str]) -> dict[str, str]:
+    """What has to stand among the settings that are not their defaults."""
+    return {key: value for key, value in settings.items() if value != _DEFAULTS.get(key)}
 
 
 def arms(settings: Mapping[str, str]) -> set[str]:

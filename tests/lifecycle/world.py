@@ -40,6 +40,17 @@ class Outcome:
     text: str
 
 
+class Group:
+    """The processes of a group."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def send_signal(self, number: int) -> None:
+        """Send it to each; raises ProcessLookupError where none is left."""
+        os.killpg(self._number, number)
+
+
 class Running:
     """A command that goes on; its output is outside of the disk that may be full."""
 
@@ -50,6 +61,11 @@ class Running:
                 words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 start_new_session=True,
             )  # fmt: skip
+
+    @property
+    def group(self) -> "Group":
+        """It and what it has started, as a terminal sends a signal to them."""
+        return Group(self.process.pid)
 
     def end(self) -> Outcome:
         """Wait for its end."""
@@ -92,7 +108,7 @@ class World:
 
     def _write_arms(self) -> None:
         shutil.copy(ROOT / "tests/program/stub_entry.py", self.folder / "training")
-        text = (HERE / "arm.py").read_text(encoding="utf-8")
+        text = (HERE / "arm.py").read_text(encoding="utf-8").replace("tests.program", "training")
         for arm in ARMS:
             code = re.sub(r"^CODE = .*$", f"CODE = {self.code}", text, count=1, flags=re.M)
             (self.folder / "training" / f"{arm}.py").write_text(code, encoding="utf-8")
@@ -140,8 +156,10 @@ class World:
                 found.append((process.create_time(), process.pid, process))
         return [process for _, _, process in sorted(found, key=lambda each: each[:2])]
 
-    def command_of(self, process: psutil.Process) -> str:
+    def command_of(self, process: psutil.Process | Group) -> str:
         """Its command line; "" where it has ended."""
+        if isinstance(process, Group):
+            return "the group of the command"
         with suppress(psutil.Error):
             return " ".join(process.cmdline())
         return ""

@@ -1,0 +1,213 @@
+"""What is known of a project's stacks, and what has to hold after each step. Runs no step itself."""
+
+import json
+import re
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.lifecycle import keys
+from tests.lifecycle.world import HOST, Outcome, World
+from tests.limits import wait_for
+
+SHOWN_LINES = 14
+"""Of what a command said that failed."""
+NO_SENTENCE = re.compile(
+    r"Traceback \(most recent|^panic:|^goroutine |unhandled exception|Fatal Python|^\s*File \"[^\"]+\", line \d+", re.M
+)
+"""What nobody is to read who only uses the project."""
+ERROR = re.compile(r"\berror\b|\brefused\b|\bfailed\b|\bStopped\b|\bcan't\b|\bcannot\b|\bwas killed\b|\bgoes on\b")
+KILLED = re.compile("currently locked|pending operations|pending creates|interrupted")
+"""After a kill plain Pulumi may say one of these; docs/plain-pulumi.md has the two commands that go on."""
+CLEAR = (
+    ("pulumi", "cancel", "--yes"),
+    ("pulumi", "refresh", "--yes", "--non-interactive", "--clear-pending-creates"),
+)
+
+
+@dataclass
+class Stack:
+    """What is known of a stack."""
+
+    settings: dict[str, str] = field(default_factory=dict)
+    measured: tuple[dict[str, str], int] | None = None
+    """The settings and the code of its whole measurement; None where there is none, or it is not known to be whole."""
+    is_unsure: bool = False
+    """Whether something ended an update: a lock, or operations that began, may be left."""
+
+    def interrupted(self) -> None:
+        """Know nothing any more of what it holds."""
+        self.measured, self.is_unsure = None, True
+
+
+def say(line: str) -> None:
+    """Print a line of the reproducer."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def tell(outcome: Outcome) -> None:
+    """Print what came of a command."""
+    lines = [line for line in outcome.text.splitlines() if line.strip()][-SHOWN_LINES:]
+    say("\n".join([f"    # {' '.join(outcome.words)}: {outcome.code}", *(f"    #   | {line[:300]}" for line in lines)]))
+
+
+class Checked:
+    """A project and its stacks."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.stacks: dict[str, Stack] = {}
+        self.current = ""
+        self.was_full = False
+        """Whether the disk was full: then only make can bring back the state."""
+        self.longest_seconds = 4.0
+        """That an `up` took by itself."""
+        self._seen = 0
+        """Lines of the ledger at the last look."""
+
+    @property
+    def stack(self) -> Stack:
+        """The one that is selected."""
+        return self.stacks[self.current]
+
+    def words_of(self, verb: str, way: str) -> tuple[str, ...]:
+        """The command line of a user's verb."""
+        if way == "make":
+            return "make", "BOOTSTRAP=true", f"STACK={self.current}", verb
+        at_once = ("--yes", "--skip-preview") if verb != "preview" else ()
+        return "pulumi", verb, *at_once, "--non-interactive", "--suppress-outputs"
+
+    def up(self, way: str) -> Outcome:
+        """`up`, to its end."""
+        began = time.monotonic()
+        outcome = self.world.run(*self.words_of("up", way))
+        self.longest_seconds = max(self.longest_seconds, time.monotonic() - began)
+        return outcome
+
+    def good(self, *words: str) -> Outcome:
+        """Run a command that has to succeed."""
+        outcome = self.world.run(*words)
+        self.judge_text(outcome)
+        assert outcome.code == 0, outcome.text
+        return outcome
+
+    # What the state holds.
+
+    def state(self) -> dict[str, Any]:
+        """The deployment; after a full disk as make brings it back."""
+        words = ("pulumi", "stack", "export", "--stack", self.current)
+        if self.was_full and self.world.run(*words).code:
+            self.judge_text(self.world.run(*self.words_of("outputs", "make")))
+        self.was_full = False
+        deployment: dict[str, Any] = self.world.json(*words)["deployment"]
+        return deployment
+
+    def ids(self) -> dict[str, str]:
+        """The folder of each run that the state has."""
+        resources = self.state().get("resources") or []
+        return {each["urn"].rpartition("::")[2]: each["id"] for each in resources if "training:Run::" in each["urn"]}
+
+    def comparison(self) -> dict[str, Any]:
+        """The output of that name; empty where there is none."""
+        outputs = self.world.json("pulumi", "stack", "output", "--json", "--stack", self.current)
+        return dict(json.loads(outputs.get("comparison", "{}")))
+
+    def files(self) -> set[str]:
+        """What is in runs/ and results/."""
+        return {str(path) for name in ("runs", "results") for path in (self.world.folder / name).rglob("*")}
+
+    # What has to hold.
+
+    def judge_text(self, outcome: Outcome) -> None:
+        """Whatever somebody reads is meant for somebody who reads; a failure says that it is one."""
+        if outcome.code:
+            tell(outcome)
+        assert not NO_SENTENCE.search(outcome.text), f"{outcome.words}: {outcome.text}"
+        assert outcome.code == 0 or ERROR.search(outcome.text), f"{outcome.words}: {outcome.code} {outcome.text}"
+
+    def judge_up(self, outcome: Outcome, way: str) -> None:
+        """It ends with the comparison of exactly the present settings, or with one clear error."""
+        self.judge_text(outcome)
+        if wrong := keys.wrong(self.stack.settings):
+            self._judge_refusal(outcome, wrong)
+            return
+        if outcome.code and way == "pulumi" and self.stack.is_unsure:
+            self.clear()
+            outcome = self.up(way)
+            self.judge_text(outcome)
+        assert outcome.code == 0, outcome.text
+        self._judge_comparison()
+        self.stack.measured, self.stack.is_unsure = (dict(self.stack.settings), self.world.code), False
+
+    def clear(self) -> None:
+        """The two commands of docs/plain-pulumi.md."""
+        self.state()
+        for words in CLEAR:
+            self.judge_text(self.world.run(*words))
+
+    def _judge_refusal(self, outcome: Outcome, wrong: set[str]) -> None:
+        """Every wrong key is named, nothing has run, and the outputs are those of the last measurement."""
+        assert outcome.code != 0, outcome.text
+        assert not self.new_lines(), "ran with wrong settings"
+        known = self.stack.is_unsure and KILLED.search(outcome.text)
+        assert known or all(key in outcome.text for key in wrong), outcome.text
+        if self.stack.measured:
+            assert {} == keys.differences(keys.recipe(self.stack.measured[0]), self.comparison()["recipe"])
+
+    def _judge_comparison(self) -> None:
+        """Its settings, arms and repeats, and of each run what was noted while it ran."""
+        settings, compared = self.stack.settings, self.comparison()
+        expected = keys.recipe(settings)
+        assert {} == keys.differences(expected, compared["recipe"])
+        assert keys.explicit(settings) == compared["settings"]
+        assert keys.arms(settings) == compared["arms"].keys()
+        links = [(arm, link) for arm, summary in compared["arms"].items() for link in summary["runs"]]
+        folders = [Path(link["path"]).parent.name for _, link in links]
+        assert len(folders) == len(set(folders)) == len(compared["arms"]) * int(settings["repeats"]), links
+        ended = {line["folder"]: line for line in self.world.ledger() if line["event"] == "ended"}
+        for (arm, link), folder in zip(links, folders, strict=True):
+            assert folder in ended, f"{folder} never ended"
+            ran = ended[folder]
+            of_this = expected | {"seed": expected["seed"] + link["repeat"] - 1}
+            ignored = ["workers"] if arm == "baseline" else []  # a kept one is of another measurement
+            assert {} == keys.differences(of_this, ran["recipe"], *ignored), folder
+            assert (arm, self.world.code) == (ran["arm"], ran["code"]), folder
+        if self.stack.measured == (settings, self.world.code):
+            assert not self.new_lines(), "the same was measured again"
+
+    def new_lines(self) -> list[dict[str, Any]]:
+        """What the arms have noted since the last look."""
+        return self.world.ledger()[self._seen :]
+
+    def look(self) -> None:
+        """After each step."""
+        self.wait_for_the_end()
+        assert [] == self.world.touched()
+        self.state()
+        if not any(stack.is_unsure for stack in self.stacks.values()):
+            assert [] == self.world.locks()
+        self._judge_overlaps()
+        self._seen = len(self.world.ledger())
+
+    def wait_for_the_end(self) -> None:
+        """Wait until nothing lives of any command. The language host of a killed engine takes minutes: it is ended."""
+        wait_for(lambda: not self._left(), "processes that were left have ended")
+        for process in self.world.processes():
+            if HOST in self.world.command_of(process):
+                process.kill()
+        wait_for(lambda: not self.world.processes(), "the language host is gone")
+
+    def _left(self) -> list[psutil.Process]:
+        return [each for each in self.world.processes() if HOST not in self.world.command_of(each)]
+
+    def _judge_overlaps(self) -> None:
+        """No run begins between another's beginning and its end."""
+        lines = sorted(self.world.ledger(), key=lambda line: line["at"])
+        began: dict[str, int] = {line["folder"]: at for at, line in enumerate(lines) if line["event"] == "began"}
+        for at, line in enumerate(lines):
+            if line["event"] == "ended":
+                assert began[line["folder"]] == at - 1, f"{line['folder']} was not alone"
