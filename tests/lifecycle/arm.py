@@ -5,6 +5,7 @@ The file is no part of the project: a disk that is full, or a folder that is del
 
 import json
 import os
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -18,6 +19,8 @@ CODE = 0
 """Counted up where the code changes between two updates."""
 SECONDS = 0.4
 """So long a run can be met by what happens to it."""
+STAYS = "import os, time; os.setpgid(0, 0); time.sleep(100_000)"
+"""A child that nobody but the run's guard ends, as a script may leave one."""
 
 
 def note(event: str, **values: object) -> None:
@@ -33,6 +36,7 @@ def main(arm: str) -> None:
     started = datetime.now(UTC).isoformat()
     about = {"folder": folder.name, "stack": folder.parent.name, "arm": arm, "code": CODE, "recipe": recipe.to_dict()}
     note("began", **about)
+    subprocess.Popen([sys.executable, "-c", STAYS])
     time.sleep(SECONDS)
     stub_entry.main(arm)
     replace(result.read(folder / result.NAME), started_at=started).write(folder / result.NAME)

@@ -39,6 +39,9 @@ class Stack:
     is_unsure: bool = False
     """Whether something ended an update: a lock, or operations that began, may be left."""
 
+    has_comparison: bool = False
+    """Whether the last whole one is still to be among its outputs."""
+
     def interrupted(self) -> None:
         """Know nothing any more of what it holds."""
         self.measured, self.is_unsure = None, True
@@ -142,6 +145,7 @@ class Checked:
         assert outcome.code == 0, outcome.text
         self._judge_comparison()
         self.stack.measured, self.stack.is_unsure = (dict(self.stack.settings), self.world.code), False
+        self.stack.has_comparison = True
 
     def clear(self) -> None:
         """The two commands of docs/plain-pulumi.md."""
@@ -187,7 +191,9 @@ class Checked:
         """After each step."""
         self.wait_for_the_end()
         assert [] == self.world.touched()
-        self.state()
+        resources = self.state().get("resources") or []
+        if self.stack.has_comparison:
+            assert "comparison" in next(each for each in resources if each["type"] == "pulumi:pulumi:Stack")["outputs"]
         if not any(stack.is_unsure for stack in self.stacks.values()):
             assert [] == self.world.locks()
         self._judge_overlaps()

@@ -150,7 +150,7 @@ class Project(Checked):
         if way == "pulumi" and self.stack.is_unsure:
             self.clear()
         self.good(*self.words_of("destroy", way))
-        self.stack.measured, self.stack.is_unsure = None, False
+        self.stack.measured, self.stack.is_unsure, self.stack.has_comparison = None, False, False
         assert self.ids() == {}
         assert self.files() == kept
 
@@ -212,6 +212,7 @@ class Project(Checked):
         self.was_full = True
         self.world.make_room()
         self.stack.interrupted()
+        self.stack.has_comparison &= verb != "destroy"
         self.judge_text(outcome)
 
     # What happens while an update goes on.
