@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -29,6 +30,9 @@ SMOKE = "smoke"
 
 _STACK_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _ATTEMPTS = 3
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_REFUSED = (*_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EIO)
+"""What a file system answers that a user can change."""
 
 T = TypeVar("T")
 
@@ -89,6 +93,8 @@ def last_line(text: str) -> str:
 def run_main(main: Callable[[], int], interrupted: str = "") -> NoReturn:
     """End the process with `main`'s status, an error as its message alone, and a signal to end as the shell expects it.
 
+    A file system that refuses is such an error: what is full or read-only is no defect of the command.
+
     Args:
         main: What the process does.
         interrupted: What a user reads after Ctrl-C or SIGTERM; "" where it is how the command ends anyway.
@@ -100,6 +106,12 @@ def run_main(main: Callable[[], int], interrupted: str = "") -> NoReturn:
             status = main()
     except ToolError as error:
         say(f"error: {error}")
+        status = 1
+    except OSError as error:
+        if error.errno not in _REFUSED:
+            raise
+        about = f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror}"
+        say(f"error: {about}. {'Make room' if error.errno in _FULL else 'Fix that'}, then type the same command again")
         status = 1
     except KeyboardInterrupt as interruption:
         if interrupted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -109,6 +110,40 @@ def test_an_error_is_shown_as_its_message_alone(capsys: pytest.CaptureFixture[st
 
     assert ended.value.code == 1
     assert capsys.readouterr().err == "error: do this\n"
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError(errno.EROFS, "Read-only file system", "/project/.state/set.json"),
+        NotADirectoryError(errno.ENOTDIR, "Not a directory", "/project/results/local"),
+    ],
+    ids=lambda error: errno.errorcode[error.errno],
+)
+def test_a_file_system_that_refuses_is_no_traceback(
+    refused: OSError, capsys: pytest.CaptureFixture[str], wording: Wording
+) -> None:
+    """Whatever a command was about to write, or to read: what happened to which file, and what to do."""
+
+    def main() -> int:
+        raise refused
+
+    with pytest.raises(SystemExit) as ended:
+        project.run_main(main)
+
+    assert 1 == ended.value.code
+    wording("setup", capsys.readouterr().err)
+
+
+def test_another_error_of_the_system_is_a_defect_and_looks_like_one() -> None:
+    """Its traceback is what somebody needs who reports it."""
+
+    def main() -> int:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        project.run_main(main)
 
 
 @pytest.mark.parametrize("text", ["", "what is kept"])
