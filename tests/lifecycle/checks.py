@@ -80,7 +80,7 @@ class Checked:
     def words_of(self, verb: str, way: str) -> tuple[str, ...]:
         """The command line of a user's verb."""
         if way == "make":
-            return "make", "BOOTSTRAP=true", f"STACK={self.current}", verb
+            return "make", "BOOTSTRAP=true", f"STACK={self.current}", *verb.split()
         at_once = ("--yes", "--skip-preview") if verb != "preview" else ()
         return "pulumi", verb, *at_once, "--non-interactive", "--suppress-outputs"
 

@@ -21,6 +21,8 @@ WAYS = st.sampled_from(["pulumi", "make"])
 MOMENTS = st.integers(0, 100).map(lambda percent: percent / 100)
 """Parts of the longest `up` so far, after which something happens beside one."""
 FOLDERS = st.sampled_from(["runs", "results"])
+SHOWS = st.sampled_from(["outputs", "history", "report PRINT=1", "doctor", "status", "diagnose"])
+"""Verbs of make that only look."""
 LOCKED = ("currently locked", "another pulumi works on it")
 DAY = 86_400
 
@@ -133,6 +135,12 @@ class Project(Checked):
         if not self.stack.is_unsure:
             assert outcome.code == 0, outcome.text
 
+    @step(3, verb=SHOWS)
+    def show(self, verb: str) -> None:
+        """Look with make, whatever there is; nothing is run."""
+        self.judge_text(self.world.run(*self.words_of(verb, "make")))
+        assert not self.new_lines()
+
     @step(2)
     def refresh(self) -> None:
         """Ask what there is; nothing is run, and nothing goes."""
@@ -187,11 +195,12 @@ class Project(Checked):
         """Let the clock jump."""
         self.world.set_clock(seconds)
 
-    @step(4, name=FOLDERS, how=st.sampled_from(["deleted", "cut off", "a file", "read-only"]), way=WAYS)
-    def damage(self, name: str, how: str, way: str) -> None:
-        """Damage a folder, and measure; then repair it."""
+    @step(4, name=FOLDERS, how=st.sampled_from(["deleted", "cut off", "a file", "read-only"]), way=WAYS, verb=SHOWS)
+    def damage(self, name: str, how: str, way: str, verb: str) -> None:
+        """Damage a folder, measure and look; then repair it."""
         self.world.damage(name, how)
         outcome = self.up(way)
+        self.judge_text(self.world.run(*self.words_of(verb, "make")))
         self.world.repair(name)
         if outcome.code and how in ("a file", "read-only"):
             self.judge_text(outcome)
