@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pulumi
 
 from compare.comparison import compare, scalar_names, scalars
-from compare.measurement import Context, Prices, Run
+from compare.measurement import CompareError, Context, Prices, Run
 from infra.plan import RunPlan, Site
 from infra.settings.settings import Settings
 
@@ -49,12 +49,17 @@ def compare_results(context: Context, plans: Sequence[RunPlan], results: Mapping
         plans: The runs.
         results: Their summaries as JSON, by run name; None of what `refresh` and `destroy` with `--run-program` declare
             and never make: it is not compared.
+
+    Raises RunError, which Pulumi shows without a traceback, where they are no measurement of one recipe.
     """
     finished = [(plan, summary) for plan in plans if (summary := results[plan.name]) is not None]
-    runs = [Run.from_summary(plan.name, plan.repeat, json.loads(summary)) for plan, summary in finished]
-    if context.is_auto:  # there are as many as have finished
-        context = replace(context, repeats=max((run.repeat for run in runs), default=context.repeats))
-    compared = compare(runs, context)
+    try:
+        runs = [Run.from_summary(plan.name, plan.repeat, json.loads(summary)) for plan, summary in finished]
+        if context.is_auto:  # there are as many as have finished
+            context = replace(context, repeats=max((run.repeat for run in runs), default=context.repeats))
+        compared = compare(runs, context)
+    except CompareError as error:
+        raise pulumi.RunError(str(error)) from None
     return {**scalars(compared), "comparison": compared.to_json()}
 
 

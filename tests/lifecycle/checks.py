@@ -20,7 +20,10 @@ NO_SENTENCE = re.compile(
     r"Traceback \(most recent|^panic:|^goroutine |unhandled exception|Fatal Python|^\s*File \"[^\"]+\", line \d+", re.M
 )
 """What nobody is to read who only uses the project."""
-ERROR = re.compile(r"\berror\b|\brefused\b|\bfailed\b|\bStopped\b|\bcan't\b|\bcannot\b|\bwas killed\b|\bgoes on\b")
+ERROR = re.compile(
+    r"^\s*(?:error|report): |\berror: |\b(?:refused|failed|Stopped|can't|cannot|was killed|goes on)\b",
+    re.M,
+)
 KILLED = re.compile("currently locked|pending operations|pending creates|interrupted")
 """After a kill plain Pulumi may say one of these; docs/plain-pulumi.md has the two commands that go on."""
 CLEAR = (
