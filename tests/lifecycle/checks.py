@@ -20,6 +20,8 @@ NO_SENTENCE = re.compile(
     r"Traceback \(most recent|^panic:|^goroutine |unhandled exception|Fatal Python|^\s*File \"[^\"]+\", line \d+", re.M
 )
 """What nobody is to read who only uses the project."""
+OF_LOG = re.compile(r"^.*\s\| .*$", re.M)
+"""A line of a run's log, which says whatever a run says."""
 ERROR = re.compile(
     r"^\s*(?:error|report): |\berror: |\b(?:refused|failed|Stopped|can't|cannot|was killed|goes on)\b",
     re.M,
@@ -132,7 +134,7 @@ class Checked:
         """Whatever somebody reads is meant for somebody who reads; a failure says that it is one."""
         if outcome.code:
             tell(outcome)
-        assert not NO_SENTENCE.search(outcome.text), f"{outcome.words}: {outcome.text}"
+        assert not NO_SENTENCE.search(OF_LOG.sub("", outcome.text)), f"{outcome.words}: {outcome.text}"
         assert outcome.code == 0 or ERROR.search(outcome.text), f"{outcome.words}: {outcome.code} {outcome.text}"
 
     def judge_up(self, outcome: Outcome, way: str) -> None:

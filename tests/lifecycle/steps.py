@@ -23,6 +23,7 @@ MOMENTS = st.integers(0, 100).map(lambda percent: percent / 100)
 FOLDERS = st.sampled_from(["runs", "results"])
 SHOWS = st.sampled_from(["outputs", "history", "report PRINT=1", "doctor", "status", "diagnose"])
 """Verbs of make that only look."""
+PULUMIS_PYTHON = ("pulumi-language-python", "pulumi.dynamic", "pulumi-resource-pulumi-python")
 LOCKED = ("currently locked", "another pulumi works on it")
 DAY = 86_400
 
@@ -253,10 +254,13 @@ class Project(Checked):
             if not processes:
                 return
             victim = running.group if which < 0 else processes[which % len(processes)]
-            say(f"    # to {self.world.command_of(victim)[:150]}")
+            command = self.world.command_of(victim)
+            say(f"    # to {command[:150]}")
             for name in signals:
+                # A terminal's key reaches none of these, and Python's own answer to it is a traceback.
+                hears = name != "SIGINT" or not any(part in command for part in PULUMIS_PYTHON)
                 with suppress(psutil.Error, ProcessLookupError):
-                    victim.send_signal(signal.Signals[name])
+                    victim.send_signal(signal.Signals[name] if hears else signal.SIGTERM)
                 time.sleep(random.random())  # noqa: S311 - nothing waits for it
 
         self._meanwhile(way, moment, happen)
