@@ -26,7 +26,7 @@ OF_LOG = re.compile(r"^.*\s\| .*$", re.M)
 OF_PULUMI = re.compile(r"Traceback \(most recent(?:.*\n)*?.*\bKeyboardInterrupt$", re.M)
 """What Pulumi's language host lets a program say that it interrupts because it is killed itself."""
 ERROR = re.compile(
-    r"^\s*(?:error|report): |\berror: |\b(?:refused|failed|Stopped|can't|cannot|goes on|[Kk]illed|Terminated)\b",
+    r"^\s*(?:error: |report: |NO )|\berror: |\b(?:refused|failed|Stopped|can't|cannot|goes on|[Kk]illed|Terminated)\b",
     re.M,
 )
 KILLED = re.compile("currently locked|pending operations|pending creates|interrupted")
@@ -53,6 +53,11 @@ class Stack:
     def interrupted(self) -> None:
         """Know nothing any more of what it holds."""
         self.measured, self.is_unsure = None, True
+
+
+def same(expected: object, found: object, what: object = "") -> None:
+    """Raise AssertionError with both where they differ: pytest, which would tell them, need not be there."""
+    assert expected == found, f"{what or 'it'} should be {expected!r}, and is {found!r}"
 
 
 def say(line: str) -> None:
@@ -174,26 +179,27 @@ class Checked:
         known = self.stack.is_unsure and KILLED.search(outcome.text)
         assert known or all(key in outcome.text for key in wrong), outcome.text
         if self.stack.measured:
-            assert {} == keys.differences(keys.recipe(self.stack.measured[0]), self.comparison()["recipe"])
+            same({}, keys.differences(keys.recipe(self.stack.measured[0]), self.comparison()["recipe"]))
 
     def _judge_comparison(self) -> None:
         """Its settings, arms and repeats, and of each run what was noted while it ran."""
         settings, compared = self.stack.settings, self.comparison()
         expected = keys.recipe(settings)
-        assert {} == keys.differences(expected, compared["recipe"])
-        assert keys.explicit(settings) == compared["settings"]
-        assert keys.arms(settings) == compared["arms"].keys()
+        same({}, keys.differences(expected, compared["recipe"]))
+        same(keys.explicit(settings), compared["settings"])
+        same(keys.arms(settings), set(compared["arms"]))
         links = [(arm, link) for arm, summary in compared["arms"].items() for link in summary["runs"]]
         folders = [Path(link["path"]).parent.name for _, link in links]
-        assert len(folders) == len(set(folders)) == len(compared["arms"]) * int(settings["repeats"]), links
+        same(len(compared["arms"]) * int(settings["repeats"]), len(set(folders)), folders)
+        same(len(folders), len(set(folders)), folders)
         ended = {line["folder"]: line for line in self.world.ledger() if line["event"] == "ended"}
         for (arm, link), folder in zip(links, folders, strict=True):
             assert folder in ended, f"{folder} never ended"
             ran = ended[folder]
             of_this = expected | {"seed": expected["seed"] + link["repeat"] - 1}
             ignored = ["workers"] if arm == "baseline" else []  # a kept one is of another measurement
-            assert {} == keys.differences(of_this, ran["recipe"], *ignored), folder
-            assert (arm, self.world.code) == (ran["arm"], ran["code"]), folder
+            same({}, keys.differences(of_this, ran["recipe"], *ignored), folder)
+            same((arm, self.world.code), (ran["arm"], ran["code"]), folder)
         if self.stack.measured == (settings, self.world.code):
             assert not self.new_lines(), "the same was measured again"
 
@@ -204,12 +210,12 @@ class Checked:
     def look(self) -> None:
         """After each step."""
         self.wait_for_the_end()
-        assert [] == self.world.touched()
+        same([], self.world.touched(), "what of others was touched")
         resources = self.state().get("resources") or []
         if self.stack.has_comparison:
             assert "comparison" in next(each for each in resources if each["type"] == "pulumi:pulumi:Stack")["outputs"]
         if not any(stack.is_unsure for stack in self.stacks.values()):
-            assert [] == self.world.locks()
+            same([], self.world.locks(), "locks")
         self._judge_overlaps()
         self._seen = len(self.world.ledger())
 
@@ -220,7 +226,7 @@ class Checked:
         """
         wait_for(lambda: not self._living(ENGINE), "no engine works any more")
         psutil.wait_procs(self._living("", but=HOST), timeout=LEFT_SECONDS)
-        assert [] == [self.world.command_of(each) for each in self._living("", but=HOST)]
+        same([], [self.world.command_of(each) for each in self._living("", but=HOST)], "what is left running")
         for process in self._living(HOST):
             process.kill()
         wait_for(lambda: not self.world.processes(), "the language host is gone")

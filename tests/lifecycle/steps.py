@@ -13,7 +13,7 @@ import psutil
 from hypothesis import strategies as st
 
 from tests.lifecycle import keys
-from tests.lifecycle.checks import Checked, Stack, say
+from tests.lifecycle.checks import Checked, Stack, same, say
 from tests.lifecycle.world import Outcome, Running, World
 
 P = ParamSpec("P")
@@ -132,7 +132,7 @@ class Project(Checked):
         """Look ahead; nothing is run."""
         outcome = self.world.run(*self.words_of("preview", way))
         self.judge_text(outcome)
-        assert not self.new_lines()
+        same([], self.new_lines(), "what has run")
         if not self.stack.is_unsure:
             assert outcome.code == 0, outcome.text
 
@@ -140,7 +140,7 @@ class Project(Checked):
     def show(self, verb: str) -> None:
         """Look with make, whatever there is; nothing is run."""
         self.judge_text(self.world.run(*self.words_of(verb, "make")))
-        assert not self.new_lines()
+        same([], self.new_lines(), "what has run")
 
     @step(2)
     def refresh(self) -> None:
@@ -149,8 +149,8 @@ class Project(Checked):
             self.clear()
         before = self.ids()
         self.good(*self.words_of("refresh", "pulumi"))
-        assert before == self.ids()
-        assert not self.new_lines()
+        same(before, self.ids())
+        same([], self.new_lines(), "what has run")
 
     @step(2, way=WAYS)
     def destroy(self, way: str) -> None:
@@ -160,8 +160,8 @@ class Project(Checked):
             self.clear()
         self.good(*self.words_of("destroy", way))
         self.stack.measured, self.stack.is_unsure, self.stack.has_comparison = None, False, False
-        assert self.ids() == {}
-        assert self.files() == kept
+        same({}, self.ids())
+        same(kept, self.files())
 
     # Stacks.
 
