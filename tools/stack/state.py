@@ -11,6 +11,7 @@ import json
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -150,16 +151,17 @@ def _is_pulumi(process: Path) -> bool:
 
 
 def restore_cut_off(backend: Path, project: str, stack: str) -> bool:
-    """Put back the state before the last, where a full disk cut that off while it was written; whether it was so.
+    """Put back the newest whole state, where a full disk cut the last off while it was written; whether it was so.
 
-    A file backend empties the file that it writes, and has the one before it as `.bak`. Who holds the lock is writing.
+    Who holds the lock is writing.
     """
     if _lock_files(backend, project, stack) and not has_only_stale_locks(backend, project, stack):
         return False
     for ending in (".json", ".json.gz"):
         file = backend / "stacks" / project / f"{stack}{ending}"
-        before = file.with_name(f"{file.name}.bak")
-        if file.is_file() and before.is_file() and not _is_whole(file) and _is_whole(before):
+        if not file.is_file() or _written_at(file):
+            continue
+        if before := _newest_copy(file, backend / "backups" / project / stack, f"{stack}.*{ending}"):
             # Renamed, and not copied: there is no room
             attributes = before.with_name(f"{before.name}.attrs")
             if attributes.is_file():  # with `metadata=skip` in the backend's address there are none
@@ -169,11 +171,29 @@ def restore_cut_off(backend: Path, project: str, stack: str) -> bool:
     return False
 
 
-def _is_whole(file: Path) -> bool:
+def _newest_copy(file: Path, kept: Path, names: str) -> Path | None:
+    """Return the newest whole copy of a stack's state; None if there is none.
+
+    A file backend copies the file to `.bak` before it writes it, which fails unseen where there is no room: then `.bak`
+    lacks the step before, and a whole update's outputs. After each update it keeps a copy in its backups.
+    """
+    copy = file.with_name(f"{file.name}.bak")
+    if not copy.is_file():  # backups may be of an earlier stack of that name
+        return None
+    times = {each: at for each in (copy, *kept.glob(names)) if (at := _written_at(each))}
+    return max(times, key=times.__getitem__, default=None)
+
+
+def _written_at(file: Path) -> datetime | None:
+    """Return when the engine wrote a state, by what it says itself, or else long ago; None of one that is not whole."""
     try:
-        return "checkpoint" in json.loads(_content(file))
-    except (OSError, EOFError, ValueError):
-        return False
+        checkpoint = json.loads(_content(file))["checkpoint"]
+    except (OSError, EOFError, ValueError, KeyError, TypeError):
+        return None
+    try:
+        return datetime.fromisoformat(checkpoint["latest"]["manifest"]["time"])
+    except (KeyError, TypeError, ValueError):
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def _content(file: Path) -> bytes:

@@ -294,6 +294,39 @@ def test_a_state_that_was_cut_off_is_the_one_before_it(
     assert not state.restore_cut_off(tmp_path, "p", "local")
 
 
+@pytest.mark.parametrize("cut", [b"", None])
+@pytest.mark.parametrize("newest", ["of the last update", "in this update"])
+def test_the_newest_of_the_copies_is_put_back(tmp_path: Path, newest: str, cut: bytes | None) -> None:
+    """There was no room for the copy before the write, so it is older than the last update's, which has the outputs."""
+    file = _state(tmp_path, "local.json", b"")
+    older, newer = _at("2026-11-28T01:36:50.061818441Z"), _at("2026-11-28T02:36:50.1+01:00")
+    in_update, of_update = (older, newer) if newest == "of the last update" else (newer, older)
+    _state(tmp_path, "local.json.bak", in_update if cut is None else cut)
+    folder = tmp_path / "backups/p/local"
+    folder.mkdir(parents=True)
+    (folder / "local.1795829812306447174.json").write_bytes(of_update)
+    (folder / "local.1795829812306447174.json.attrs").write_text("attributes of the backup", encoding="utf-8")
+
+    assert state.restore_cut_off(tmp_path, "p", "local")
+    assert (newer if cut is None else of_update) == file.read_bytes()
+
+
+def test_a_backup_alone_may_be_of_an_earlier_stack_of_that_name(tmp_path: Path) -> None:
+    """It is not put back."""
+    file = _state(tmp_path, "local.json", b"")
+    folder = tmp_path / "backups/p/local"
+    folder.mkdir(parents=True)
+    (folder / "local.1795829812306447174.json").write_bytes(WHOLE)
+
+    assert not state.restore_cut_off(tmp_path, "p", "local")
+    assert b"" == file.read_bytes()
+
+
+def _at(time: str) -> bytes:
+    latest = {"manifest": {"time": time}, "resources": [ROOT]}
+    return json.dumps({"version": 3, "checkpoint": {"latest": latest}}).encode()
+
+
 def test_a_state_without_attributes_is_put_back_too(tmp_path: Path) -> None:
     """Where the backend's address has metadata=skip."""
     file, before = _state(tmp_path, "local.json", b""), _state(tmp_path, "local.json.bak", WHOLE)
