@@ -23,8 +23,9 @@ NO_SENTENCE = re.compile(
 """What nobody is to read who only uses the project."""
 OF_LOG = re.compile(r"^.*\s\| .*$", re.M)
 """A line of a run's log, which says whatever a run says."""
-OF_PULUMI = re.compile(r"Traceback \(most recent(?:.*\n)*?.*\bKeyboardInterrupt$", re.M)
-"""What Pulumi's language host lets a program say that it interrupts because it is killed itself."""
+INTERRUPTED = re.compile(r"Traceback \(most recent(?:.*\n)*?.*\bKeyboardInterrupt$", re.M)
+OURS = tuple(f"/p/{name}" for name in ("__main__.py", "compare/", "infra/", "report/", "tools/", "training/"))
+"""In the paths of the project's own modules: Pulumi's are interrupted while they import each other, and say so."""
 ERROR = re.compile(
     r"^\s*(?:error: |report: |NO )|\berror: |\b(?:refused|failed|Stopped|can't|cannot|goes on|[Kk]illed|Terminated)\b",
     re.M,
@@ -71,6 +72,10 @@ def tell(outcome: Outcome) -> None:
     say("\n".join([f"    # {' '.join(outcome.words)}: {outcome.code}", *(f"    #   | {line[:300]}" for line in lines)]))
 
 
+def _ours(traceback: re.Match[str]) -> str:
+    return traceback[0] if any(part in traceback[0] for part in OURS) else ""
+
+
 class Checked:
     """A project and its stacks."""
 
@@ -80,8 +85,6 @@ class Checked:
         self.current = ""
         self.was_full = False
         """Whether the disk was full: then only make can bring back the state."""
-        self.was_plugin_killed = False
-        """Whether it is Pulumi's own processes that something happens to."""
         self.longest_seconds = 4.0
         """That an `up` took by itself."""
         self._seen = 0
@@ -147,8 +150,8 @@ class Checked:
         """
         if outcome.code:
             tell(outcome)
-        read = OF_LOG.sub("", outcome.text)
-        assert not NO_SENTENCE.search(OF_PULUMI.sub("", read) if self.was_plugin_killed else read), outcome.text
+        read = INTERRUPTED.sub(_ours, OF_LOG.sub("", outcome.text))
+        assert not NO_SENTENCE.search(read), outcome.text
         assert outcome.code <= 0 or ERROR.search(outcome.text), f"{outcome.words}: {outcome.code} {outcome.text}"
 
     def judge_up(self, outcome: Outcome, way: str) -> None:

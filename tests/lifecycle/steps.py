@@ -255,17 +255,15 @@ class Project(Checked):
                 return
             victim = running.group if which < 0 else processes[which % len(processes)]
             command = self.world.command_of(victim)
-            self.was_plugin_killed = any(part in command for part in PULUMIS_PYTHON)
             say(f"    # to {command[:150]}")
             for name in signals:
                 # A terminal's key reaches none of these, and Python's own answer to it is a traceback.
-                hears = name != "SIGINT" or not self.was_plugin_killed
+                hears = name != "SIGINT" or not any(part in command for part in PULUMIS_PYTHON)
                 with suppress(psutil.Error, ProcessLookupError):
                     victim.send_signal(signal.Signals[name] if hears else signal.SIGTERM)
                 time.sleep(random.random())  # noqa: S311 - nothing waits for it
 
         self._meanwhile(way, moment, happen)
-        self.was_plugin_killed = False
 
     @step(2, way=WAYS, moment=MOMENTS)
     def cancel(self, way: str, moment: float) -> None:
