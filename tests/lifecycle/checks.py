@@ -166,6 +166,9 @@ class Checked:
             self.judge_text(outcome)
         assert outcome.code == 0, outcome.text
         self._judge_comparison()
+        if way == "make":
+            latest = self.world.folder / "results" / self.current / "latest/comparison.json"
+            same(self.comparison(), json.loads(latest.read_text()), "the latest result")
         self.stack.measured, self.stack.is_unsure = (dict(self.stack.settings), self.world.code), False
         self.stack.has_comparison = True
 
