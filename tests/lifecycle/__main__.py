@@ -10,7 +10,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.lifecycle.drive import cli, drive, replay
+from tests.lifecycle.drive import drive, replay
+from tests.program.engine import cli_here
 from tests.surroundings import make_plain
 
 
@@ -23,7 +24,7 @@ def main() -> int:
     parser.add_argument("--replay", type=Path, help="file with the steps that a failure has printed")
     given = parser.parse_args()
     make_plain()
-    program = cli()
+    program = cli_here()
     if program is None:
         sys.exit("no Pulumi CLI on PATH or in .tools: `make test` brings it")
     if given.replay:

@@ -1,6 +1,5 @@
 """Starts lifecycles: random ones of a seed, or one whose steps are known."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
@@ -13,7 +12,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from tests.lifecycle.checks import say
 from tests.lifecycle.steps import STEPS, Project, Step
 from tests.lifecycle.world import World
-from tests.program.engine import ROOT
 
 
 class Lifecycle(RuleBasedStateMachine):
@@ -59,12 +57,6 @@ class Lifecycle(RuleBasedStateMachine):
         finally:
             if self._world:
                 self._world.close()
-
-
-def cli() -> Path | None:
-    """The Pulumi CLI: the one on PATH, or the one that the bootstrap made."""
-    found = shutil.which("pulumi") or shutil.which("pulumi", path=str(ROOT / ".tools/pulumi/bin"))
-    return Path(found) if found else None
 
 
 def drive(program: Path, *, steps: int, seed: int, each: int) -> None:

@@ -2,13 +2,14 @@
 
 import pytest
 
-from tests.lifecycle.drive import cli, drive
+from tests.lifecycle.drive import drive
+from tests.program.engine import cli_here
 
 
 @pytest.mark.slow
 def test_whatever_happens_the_next_up_ends_with_the_comparison_of_the_present_settings() -> None:
     """Forty steps; the lines that a failure prints are its reproducer."""
-    program = cli()
+    program = cli_here()
     if program is None:
         pytest.skip("no Pulumi CLI on PATH or in .tools: `make test` brings it")
     drive(program, steps=40, seed=1, each=10)

@@ -1,6 +1,5 @@
 """The real engine, for the tests of this folder."""
 
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -8,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.program.engine import ROOT, Project
+from tests.program.engine import Project, cli_here
 
 NewProject = Callable[..., Project]
 
 
 @pytest.fixture(scope="session")
 def cli() -> Path:
-    """The Pulumi CLI: the one on PATH, or the one that the bootstrap made."""
-    found = shutil.which("pulumi") or shutil.which("pulumi", path=str(ROOT / ".tools/pulumi/bin"))
+    """The Pulumi CLI of these tests."""
+    found = cli_here()
     if not found:
         pytest.skip("no Pulumi CLI on PATH or in .tools: `make test` brings it")
-    return Path(found)
+    return found
 
 
 @pytest.fixture

@@ -40,6 +40,12 @@ MARK = "TRAINING_TEST_MARK"
 """An environment variable that every process started by a test inherits, and by which it is found again."""
 
 
+def cli_here() -> Path | None:
+    """The Pulumi CLI: the one on PATH, or the one that the bootstrap made."""
+    found = shutil.which("pulumi") or shutil.which("pulumi", path=str(ROOT / ".tools/pulumi/bin"))
+    return Path(found) if found else None
+
+
 @cache
 def _compiled() -> Path:
     """What a project is copied from, its modules compiled: every copy, and every command in it, would do that anew."""
