@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from compare import fairness, measures, quiet
 from compare.answer import NOT_SAID, answer, claim_of, compare_clocks, epochs_to_win
+from compare.bound import NOT_DISTRIBUTED, bound_of
 from compare.curve import Curve, curve
 from compare.entries import Ratio
 from compare.intervals import Rule, difference, estimate, rule_of, spread
@@ -81,6 +82,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         search=None if isinstance(findings.search, Missing) else findings.search.summary(),
         longer=known(findings.longer),
         passes=measurement.passed,
+        bound=findings.bound.summary if findings.bound else None,
         measurement=context.key,
         auto=findings.ending or "",
     )
@@ -104,6 +106,9 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
     others = quiet.observe(measurement)
     fair = fairness.verify(measurement, others.check)
     claim, lacks = claim_of(measurement, fair)
+    bound = None if fair.failed else bound_of(measurement)
+    if bound:  # the arms say nothing of a distributed run
+        claim, lacks = None, NOT_DISTRIBUTED
     numbers, catalogue = (
         numbers_of(measurement),
         measures.ratios_of(context.recipe.workload, context.recipe.worker_gpus),
@@ -120,10 +125,14 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
     if with_data:  # by itself: whether the other arms can be compared says nothing of these two
         gain = next(each for each in catalogue if each.name == GAIN)
         ratios[GAIN] = with_data.gain(_ratio(gain, numbers.ratios[GAIN], gain.claims[0], rule))
-    epochs = Missing(why_nothing) if why_nothing else epochs_to_win(list(contests.values()))
-    words = "Not comparable" if fair.failed else answer(list(contests.values()), claim)
-    longer = longer_run(words, measurement, list(contests.values()))
-    why_no_model = why_nothing or ("" if claim == "same work" else f"the claim is `{claim}`: {lacks}")
+    epochs = Missing(why_nothing or lacks) if why_nothing or bound else epochs_to_win(list(contests.values()))
+    words = "Not comparable" if fair.failed else bound.answer if bound else answer(list(contests.values()), claim)
+    longer = Missing(lacks) if bound else longer_run(words, measurement, list(contests.values()))
+    repeats, is_final = len(measurement.repeats), words == "Not worth it here" and isinstance(longer, Missing)
+    of_arms = ending(words, list(contests.values()), claim, repeats, is_final=is_final)
+    why_no_model = why_nothing or (
+        lacks if bound else "" if claim == "same work" else f"the claim is `{claim}`: {lacks}"
+    )
     projection = Missing(why_no_model) if why_no_model else project(measurement)
     estimates = {name: ratio.value for name, ratio in ratios.items() if isinstance(ratio.value, Estimate)}
     return Findings(
@@ -143,15 +152,8 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
         arms={name: _arm(name, measurement, numbers.of_arms[name]) for name in numbers.of_arms},
         with_data=with_data,
         longer=longer,
-        ending=ending(
-            words,
-            list(contests.values()),
-            claim,
-            len(measurement.repeats),
-            is_final=words == "Not worth it here" and isinstance(longer, Missing),
-        )
-        if context.is_auto
-        else None,
+        bound=bound,
+        ending=(bound.ending(repeats) if bound else of_arms) if context.is_auto else None,
     )
 
 

@@ -236,6 +236,31 @@ class WorkersCurve:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Bound:
+    """The least that Ray could take, of a script that nothing distributes: no run of Ray's, and no claim about one."""
+
+    workers: Annotated[int, "N: Ray's, of which each has the CPUs of one worker"]
+    trainer: Annotated[str, "Ray's trainer that was started, by its framework, or `tasks`"]
+    start_seconds: Annotated[Spread, "S: Ray's start with workers that import the script's frameworks and do nothing"]
+    shared_seconds: Annotated[Spread, "T: all that `baseline` does after its imports, as if all of it could be split"]
+    least_seconds: Annotated[Spread, "S + T / N, from start to result: no run with Ray takes less"]
+    at_most: Annotated[
+        dict[str, Estimate], "an alternative's time / that, by its arm: so many times as fast Ray could be at most"
+    ]
+    open_from_epochs: Annotated[
+        int | None,
+        "the fewest epochs at which the interval of no alternative lies below 1.05: Ray could be worth it; null: none "
+        "up to 10,000, one repeat, or what an epoch takes is not known",
+    ]
+    open_from_workers: Annotated[
+        int | None,
+        "the fewest workers at which that of `baseline` does not, if they start as fast; null: none up to 1,000, or "
+        "one repeat",
+    ]
+    write: Annotated[str, "what one writes to have it distributed"]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """The `comparison` output: everything, as one JSON object."""
 
@@ -244,7 +269,8 @@ class Comparison:
     verdict: Annotated[str, "the answer, why, how certain, and what qualifies it"]
     claim: Annotated[
         str | None,
-        "`same work`, `same result`, `same script` or `it finished`: how much may be said; null: not comparable",
+        "`same work`, `same result`, `same script` or `it finished`: how much may be said; null: not comparable, or "
+        "nothing distributes the script",
     ]
     arms: Annotated[dict[str, ArmSummary], "the arms that were measured, by name"]
     absent: Annotated[dict[str, str], "the arms that were not, and why"]
@@ -273,6 +299,7 @@ class Comparison:
         LongerRun | None, "what might change *Not worth it here*; null: another answer, or nothing is known to"
     ] = None
     passes: Annotated[str, "over what arms are compared: `4 epochs`, or `the whole run` of a script"] = ""
+    bound: Annotated[Bound | None, "the least that Ray could take; null where Ray trained itself"] = None
     measurement: Annotated[str, "identifies what was measured: the hash that all runs share"] = ""
     auto: Annotated[
         str,

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from compare import bound
 from compare.answer import CLAIM_WORDS, DECIDES, Contest, epochs_to_win, repeats_to_decide
+from compare.bound import BoundFindings
 from compare.curve import Curve
 from compare.fairness import Fairness
 from compare.intervals import ENOUGH_TO_ESTIMATE, MARGIN, auto_would_decide
@@ -66,6 +68,8 @@ class Findings:
     qualifiers: Mapping[str, str]
     with_data: DataPair | None
     """The arm with Ray Data against the subject; None without one. The verdict says nothing of it."""
+    bound: BoundFindings | None
+    """The least that Ray could take, of a script that nothing distributes; None where Ray trained itself."""
     ending: Ending | None
     """Why a measurement with `repeats auto` ends; None if their number is fixed."""
 
@@ -96,7 +100,9 @@ def verdict(findings: Findings) -> str:
         failed = "; ".join(f"{name} failed: {checks[name].why}" for name in findings.fairness.failed)
         return f"{first}: {failed}. No ratio is given, because the arms did not do the same work."
     qualifiers = [f"{text}." for name, text in findings.qualifiers.items() if name not in DETAILS]
-    parts = [f"{first}: {_reason(findings)}.", _claim(findings), _whats_next(findings), _trial_length(findings)]
+    of_bound, passed = findings.bound, findings.measurement.workload.passed
+    then = bound.whats_next(of_bound, passed) if of_bound else _whats_next(findings)
+    parts = [f"{first}: {_reason(findings)}.", _claim(findings), then, _trial_length(findings)]
     parts += [_time(findings), *qualifiers]
     return " ".join(part for part in parts if part)
 
@@ -128,6 +134,8 @@ def _a_step(findings: Findings) -> str:
 def _reason(findings: Findings) -> str:
     """Return what was compared, over how many epochs, and with what confidence."""
     measurement = findings.measurement
+    if findings.bound:
+        return bound.reason(findings.bound) + _certainty(findings)
     known = [(each.now, each.against) for each in findings.contests.values() if isinstance(each.now, Estimate)]
     if not measurement.repeats or not known:
         return NO_REPEAT if not measurement.repeats else "no time was measured"

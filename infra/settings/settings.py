@@ -200,7 +200,9 @@ def _judged(draft: Draft, place: Judge, recipe: Recipe, installed: Installed) ->
 
 
 def _why_unwanted(arm: Arm, draft: Draft) -> str:
-    """Return why an arm with all CPUs is not wanted; empty if it is, or is another one."""
+    """Return why an arm of another workload, or one with all CPUs, is not wanted; empty if it is, or is another one."""
+    if arm.only not in ("", draft.recipe.workload):
+        return f"it is of the workload {arm.only}"
     if not arm.all_cpus:
         return ""
     if draft.values[arm.switch] == OFF:

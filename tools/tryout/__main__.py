@@ -11,7 +11,7 @@ from pathlib import Path
 from report import terminal
 from tools.setup.project import run_main
 from tools.stack.lines import for_make
-from tools.tryout import explain, keep, show, write
+from tools.tryout import bound, explain, keep, show, write
 from tools.tryout.known_script import known_script
 from tools.tryout.others import Others
 from tools.tryout.request import Request, read
@@ -19,6 +19,7 @@ from tools.tryout.run_arm import Outcome, run
 from training.machine import isolation, machine_lock
 from training.machine.ports import held_ports
 from training.workloads.script import commands, facts, python_environment, same_work
+from training.workloads.script.facts import ArmFacts
 from training.workloads.script.recognise import Script
 
 
@@ -37,7 +38,7 @@ def main() -> int:
             terminal.write(f"\nwithout a network of its own: {reason}")
         with Others() as others:
             outcomes = _run_all(arms, script, request, Path(folder))
-    has_times = any(outcome.seen for outcome in outcomes.values())
+    has_times = any(outcome.seen or outcome.ray_start for outcome in outcomes.values())
     if has_times and (busy := others.in_words()):
         terminal.write(f"\nthe machine was not quiet, and the times are not those of a quiet one: {busy}")
     return _say(script, arms, outcomes, request)
@@ -75,14 +76,17 @@ def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Ou
         if not explain.problem(outcome, script, request.limit_seconds)
     }
     ranks = {arm.arm: arm.ranks for arm in arms}
-    seen = {name: facts.of_arm(name, ranks[name], outcome.seen) for name, outcome in trained.items()}
+    with_steps = {name: outcome for name, outcome in trained.items() if outcome.seen}
+    seen = {name: facts.of_arm(name, ranks[name], outcome.seen) for name, outcome in with_steps.items()}
     wanted = [arm.arm for arm in arms if not arm.absent]
     complete = set(trained) == set(wanted) and "ray" in wanted
     verdict = show.verdict(seen, complete)
     if seen:
-        terminal.write(f"\nseen\n{show.table(seen, trained)}")
+        terminal.write(f"\nseen\n{show.table(seen, with_steps)}")
         terminal.write("\n".join(f"  {finding}" for finding in show.findings(seen, verdict)))
-        terminal.write(f"  {show.metrics(trained)}; {show.observer_cost(trained)}")
+        terminal.write(f"  {show.metrics(with_steps)}; {show.observer_cost(with_steps)}")
+    if commands.RAY_START in wanted:
+        return _say_bound(wanted, outcomes, trained, seen, request)
     if "ray" not in wanted:
         terminal.write("\nno claim: without the arm `ray` there is nothing to compare it with")
         return _refused(request)
@@ -97,6 +101,28 @@ def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Ou
     if not complete or verdict.claim is None:
         return _refused(request)
     terminal.write(show.estimate(seen, trained, request.steps, show.epochs_of(request.arguments)))
+    return _can_be_measured(request)
+
+
+def _say_bound(
+    wanted: list[str],
+    outcomes: dict[str, Outcome],
+    trained: dict[str, Outcome],
+    seen: dict[str, ArmFacts],
+    request: Request,
+) -> int:
+    """Say what is known of a script that nothing distributes: there is no claim, but a bound."""
+    if failed := [name for name in wanted if name not in trained]:
+        terminal.write(show.no_claim([name for name in failed if name in outcomes]))
+        return _refused(request)
+    bounded = bound.tried(trained, seen, request.workers, show.epochs_of(request.arguments))
+    if bounded:
+        terminal.write(f"\n{bound.in_words(bounded, request.workers)}")
+    return _can_be_measured(request)
+
+
+def _can_be_measured(request: Request) -> int:
+    """Print what to type next, and return the exit code."""
     terminal.write(
         _write_stack_file(request) if request.write_to else show.next_step(request.command, request.own_stack)
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tools.tryout.run_arm import Outcome
 from training.launch.foreign_command import MOST_PRINTED, MOST_PROCESSES
-from training.workloads.script.commands import ArmCommand
+from training.workloads.script.commands import BY_RAY, ArmCommand
 from training.workloads.script.python_environment import PythonError
 from training.workloads.script.recognise import Script
 
@@ -148,7 +148,7 @@ def problem(outcome: Outcome, script: Script, limit_seconds: int) -> str:
         return _hung(outcome, lines, limit_seconds)
     if outcome.code:
         return _with_lines(f"it ended with exit code {outcome.code}. {helps(outcome.printed)}", lines)
-    if not outcome.seen:
+    if not outcome.seen and script.kind != "plain":  # of a plain one the whole run counts
         return _with_lines(_without_step(outcome, script), lines)
     return ""
 
@@ -231,6 +231,6 @@ def own_rows(script: Script) -> str:
 
 
 def lacks_ray(script: Script, arms: list[ArmCommand]) -> bool:
-    """Return whether only Ray is missing for the arm `ray`."""
-    absent = next((arm.absent for arm in arms if arm.arm == "ray"), "")
+    """Return whether only Ray is missing for the arms with Ray."""
+    absent = next((arm.absent for arm in reversed(arms) if arm.arm in BY_RAY), "")
     return "has no Ray" in absent and not script.needs_ray

@@ -20,9 +20,11 @@ from training.contract.provenance import PROJECT
 from training.launch import environment
 from training.launch.foreign_command import MOST_PRINTED
 from training.machine import process_session
+from training.workloads.script import ray_start
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import observed_by, variables_of
 from training.workloads.script.observations import Observation, read
+from training.workloads.script.ray_start import RayStart
 
 KEPT = 2**16
 """Bytes of the end of what an arm prints."""
@@ -59,6 +61,8 @@ class Outcome:
     """The stack at its time-out; "" if not known."""
     end: Mapping[str, Any]
     """began, ended, left, processes, network; empty if it was ended from outside."""
+    ray_start: RayStart | None = None
+    """What is known of Ray's start, where the arm is nothing else."""
 
     @property
     def hung(self) -> bool:
@@ -102,7 +106,7 @@ def run(arm: ArmCommand, request: Request, folder: Path, where: Path, changed: C
         end = json.loads((own / "end.json").read_text(encoding="utf-8"))
     return Outcome(
         arm=arm.arm, code=code, seconds=seconds, seen=read(own), printed=printed, printed_bytes=printed_bytes,
-        trace=_trace(own, where) if code == guard.DEADLINE else "", end=end,
+        trace=_trace(own, where) if code == guard.DEADLINE else "", end=end, ray_start=ray_start.read(own),
     )  # fmt: skip
 
 

@@ -177,13 +177,18 @@ def estimate(
     if unknown:
         least = duration(once + REPEATS * tried)
         return f"{head} {least}, and longer where an arm makes more than these {steps} steps"
-    works = [arm_facts.work for arm_facts in facts.values()]
-    rounds = next((work.items["rounds"] for work in works if "rounds" in work.items), None)
-    passes = {int(rounds): "rounds"} if rounds else dict.fromkeys(_few_and_many(named_epochs), "epochs")
-    times = {f"{number} {what}": once + REPEATS * (fixed + number * per_epoch) for number, what in passes.items()}
+    of_passes = passes(facts, named_epochs).items()
+    times = {f"{number} {what}": once + REPEATS * (fixed + number * per_epoch) for number, what in of_passes}
     parts = [f"{duration(seconds)} with {what.removesuffix('s') if what == '1 epochs' else what}"
              for what, seconds in times.items()]  # fmt: skip
     return f"{head} {', '.join(parts)}"
+
+
+def passes(facts: Mapping[str, ArmFacts], named_epochs: int | None) -> dict[int, str]:
+    """Return of how many epochs, or rounds, it is said what they take, each with that word in the plural."""
+    works = [arm_facts.work for arm_facts in facts.values()]
+    rounds = next((work.items["rounds"] for work in works if "rounds" in work.items), None)
+    return {int(rounds): "rounds"} if rounds else dict.fromkeys(_few_and_many(named_epochs), "epochs")
 
 
 def _few_and_many(named: int | None) -> tuple[int, ...]:

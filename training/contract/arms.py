@@ -36,6 +36,8 @@ class Arm:
     """The setting that says whether it is measured; "": it always is."""
     ignores: tuple[str, ...] = ()
     """Keys of the recipe that cannot change its runs."""
+    only: str = ""
+    """The only workload that can have it; "": each can."""
 
     def role(self, workload: str, gpus: int = 0) -> Role:
         """Return its role in the comparison of a workload whose workers have so many GPUs each."""
@@ -102,7 +104,16 @@ RAYDATA = Arm(
     switch="dataArguments",
 )
 
-ARMS = {arm.name: arm for arm in (BASELINE, WIDE, NATIVE, RAY, RAYDATA)}
+RAYSTART = Arm(
+    name="raystart",
+    usual_role="variant",
+    start="ray",
+    title="Ray's start with {workers}, which do nothing",
+    only="script",
+)
+"""What Ray takes at least, of a script that nothing distributes: no run of its training, and never compared as one."""
+
+ARMS = {arm.name: arm for arm in (BASELINE, WIDE, NATIVE, RAY, RAYDATA, RAYSTART)}
 """All arms by name, in display order."""
 
 FORMER_ARMS = ("tuned",)

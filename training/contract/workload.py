@@ -178,6 +178,9 @@ class Workload:
     """Returns, from a recipe and the name of an arm, why that arm can't be run; "" if it can."""
     command: Callable[[Any, str, Installed], str] = lambda *_: ""
     """Returns, from a recipe and the name of an arm, the command that a preview shows; "" if there is none."""
+    ports: Mapping[str, str] = field(default_factory=dict)
+    """What one writes to have a training distributed that nothing distributes, by the trainer that its `raystart` has
+    in `did`."""
     target: "Callable[[Any], Target | None]" = lambda _: None
     """Returns, from a recipe, the target of its training; None if the scores are the target, or there is none."""
     work_checks: tuple[str, ...] = ("shardsCoverDataSet", "weightsEqual")

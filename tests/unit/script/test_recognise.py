@@ -7,8 +7,8 @@ import pytest
 
 from tests.golden import Wording
 from training.contract.provenance import PROJECT
-from training.workloads.script import commands
-from training.workloads.script.recognise import EXAMPLES, FRAMEWORKS, ScriptError, Takes, recognise
+from training.workloads.script import commands, ray_start
+from training.workloads.script.recognise import ScriptError, Takes, recognise
 
 WORKERS = ("--num-workers", "{workers}")
 FOLDER = Path(__file__).resolve().parents[3] / "examples"
@@ -201,50 +201,58 @@ def test_a_number_of_workers_that_reaches_nobody_is_refused(wording: Wording, tm
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "trainer", "shown"),
     [
-        ("import xgboost", "examples/trees.py"),
-        ("from lightgbm import train", "examples/trees.py"),
-        ("import torch, xgboost as xgb", "examples/trees.py"),
-        ("from keras.models import Sequential", "examples/keras_tf_config.py"),
-        ("from tensorflow.keras import layers", "examples/keras_tf_config.py"),
-        ("import tf_keras", "examples/keras_tf_config.py"),
-        ("import torch, gymnasium", "examples/torch_ddp.py"),
-        ("import gymnasium", "examples/reinforcement.py"),
-        ("from sklearn.linear_model import SGDClassifier", "docs/own-script.md"),
-        ("import numpy", "docs/own-script.md"),
+        ("import xgboost", "xgboost", ["examples/trees.py"]),
+        ("from lightgbm import train", "lightgbm", ["examples/trees.py"]),
+        ("import torch, xgboost as xgb", "xgboost", ["examples/trees.py"]),
+        ("from keras.models import Sequential", "tensorflow", ["examples/keras_tf_config.py"]),
+        ("from tensorflow.keras import layers", "tensorflow", ["examples/keras_tf_config.py"]),
+        ("import tf_keras", "tensorflow", ["examples/keras_tf_config.py"]),
+        ("import torch, gymnasium", "torch", ["examples/torch_ray.py", "examples/torch_ddp.py"]),
+        ("import gymnasium", "tasks", []),
+        ("from sklearn.linear_model import SGDClassifier", "tasks", []),
+        ("import numpy", "tasks", []),
     ],
 )
-def test_a_script_of_one_process_is_shown_an_example_of_its_framework(tmp_path: Path, text: str, shown: str) -> None:
-    """A file that is there; where there is no such example, the page about scripts."""
-    with pytest.raises(ScriptError) as refused:
-        recognise(script(tmp_path, text), ())
+def test_a_script_of_one_process_is_plain(tmp_path: Path, text: str, trainer: str, shown: list[str]) -> None:
+    """It has what Ray starts for its framework, and what one writes for that; an example that it names is there."""
+    found = recognise(script(tmp_path, text), ("--epochs", "2"))
 
-    assert [shown] == re.findall(r"\w+/[\w.-]+\.(?:py|md)", str(refused.value))
-    assert (PROJECT / shown).is_file()
+    assert ("plain", trainer) == (found.kind, ray_start.trainer_of(found))
+    assert shown == re.findall(r"examples/[\w.-]+\.py", ray_start.PORTS[trainer])
+    for name in shown:
+        assert "other" != recognise(PROJECT / name, WORKERS).kind
 
 
-def test_a_number_of_workers_is_asked_only_where_ray_could_take_it(wording: Wording, tmp_path: Path) -> None:
-    """Without Ray, torchrun and TF_CONFIG a script has no arm `ray`, whatever its arguments are."""
+def test_what_takes_a_number_of_workers_or_starts_ray_is_not_plain(tmp_path: Path) -> None:
+    """It is distributed somehow; and a trial of a search is one process, whatever the script is."""
     path = script(tmp_path, "import xgboost")
 
-    with pytest.raises(ScriptError) as refused:
-        recognise(path, ())
-    assert "{workers}" not in str(refused.value)
-    with_workers = commands.commands(recognise(path, WORKERS), "python", commands.Sizes(workers=2), {})
-    assert next(arm for arm in with_workers if arm.arm == "ray").absent
-    wording("script", str(refused.value))
+    assert ("other", "plain", "plain") == (
+        recognise(path, WORKERS).kind,
+        recognise(path, (), "plain").kind,
+        recognise(path, (), "other").kind,
+    )
+    assert "other" == recognise(path, (), takes=Takes(one_process=True)).kind
+    with pytest.raises(ScriptError, match=r"\{workers\}"):
+        recognise(script(tmp_path, "import ray, xgboost"), ())
 
 
-def test_every_framework_that_is_recognised_has_its_example() -> None:
-    """And each example is distributed in a way that is recognised, with that framework."""
-    without = {"sklearn", "ray"}
+def test_a_plain_script_is_measured_alone_and_beside_a_start_of_ray(wording: Wording, tmp_path: Path) -> None:
+    """Its workers import the frameworks, and the Python before them all that the script imports at once."""
+    path = script(tmp_path, "import numpy, torch\nfrom sklearn.svm import SVC\n")
+    arms = {arm.arm: arm for arm in commands.commands(recognise(path, ()), "python", commands.Sizes(workers=2), {})}
+    start = [str(commands.RANKS / "ray_start.py"), "2", "1", "torch"]
+    modules = ["--frameworks", "sklearn", "torch", "--imports", "numpy", "sklearn", "torch"]
 
-    assert {name for name, _ in EXAMPLES} == set(FRAMEWORKS) - without
-    for framework, name in EXAMPLES:
-        example = recognise(FOLDER / name, WORKERS)
-        assert example.kind != "other"
-        assert framework in example.frameworks or "keras" in framework
+    assert {"native", "ray"} == {name for name, arm in arms.items() if arm.absent}
+    wording("script", arms["ray"].absent)
+    assert ("python", str(path)) == arms["baseline"].command == arms["wide"].command
+    assert ("python", *start, *modules) == arms["raystart"].command
+    assert (1, 2, 2) == tuple(arms[name].cpus for name in ("baseline", "wide", "raystart"))
+    assert "raystart" not in {arm.arm for arm in commands.commands(recognise(path, (), "torchrun"), "python",
+                                                                   commands.Sizes(workers=2), {})}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from training.contract.provenance import PROJECT
+from training.workloads.script import ray_start
 from training.workloads.script.recognise import WORDS, Script
 
 RANKS = PROJECT / "training" / "workloads" / "script" / "ranks"
 ARMS = ("baseline", "wide", "native", "ray")
 WITH_DATA = "raydata"
 """The arm beside these of a script that has arguments by which it reads through Ray Data."""
+RAY_START = "raystart"
+"""The arm beside these of a script that nothing distributes: Ray's start, with workers that do nothing."""
 ALONE = ("baseline", "wide")
-BY_RAY = ("ray", WITH_DATA)
+BY_RAY = ("ray", WITH_DATA, RAY_START)
 OF_RAY_DATA = ("ray-torch", "ray-tensorflow")
 """Kinds that can read their batches through Ray Data while they train."""
 BY_TORCHRUN = ("ray-torch", "torchrun")
@@ -83,9 +86,10 @@ class ArmCommand:
 def commands(
     script: Script, python: str, sizes: Sizes, values: Mapping[str, str], has_ray: bool = True
 ) -> list[ArmCommand]:
-    """Return the commands of all ARMS in this order, and of WITH_DATA for a script that can have it; `values` replace
-    placeholders other than {workers}."""
-    arms = (*ARMS, WITH_DATA) if script.data_arguments else ARMS
+    """Return the commands of all ARMS in this order, and of WITH_DATA and RAY_START for a script that can have them;
+    `values` replace placeholders other than {workers}."""
+    more = {WITH_DATA: script.data_arguments, RAY_START: script.kind == "plain"}
+    arms = (*ARMS, *(arm for arm, can_be in more.items() if can_be))
     reasons = {arm: _absent(arm, script, sizes, has_ray) for arm in arms}
     with_ray_data = replace(script, arguments=script.data_arguments)
     return [
@@ -100,6 +104,8 @@ def _present(arm: str, script: Script, python: str, sizes: Sizes, values: Mappin
     alone = arm in ALONE
     threads = sizes.threads(arm)
     command = [str(script.path), *arguments(script, {**values, "workers": str(_workers(arm, script, sizes))})]
+    if arm == RAY_START:
+        command = [str(RANKS / "ray_start.py"), *ray_start.arguments(script, sizes.workers, threads)]
     return ArmCommand(
         arm=arm,
         command=(python, *_launcher(arm, script, sizes), *command),
@@ -119,11 +125,21 @@ def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
         return "with one worker it is the baseline"
     if arm == "wide":
         return ONE_GPU if sizes.gpus else ""
+    if arm in ("native", "ray") and script.kind == "plain":
+        return not_distributed(script)
     if arm == "native":
         return _no_native(script, sizes)
     if arm == WITH_DATA and script.kind not in OF_RAY_DATA:
         return f"{WORDS[script.kind]} does not read its batches through Ray Data while it trains"
     return _no_ray(script, has_ray) if arm in BY_RAY else ""
+
+
+def not_distributed(script: Script) -> str:  # noqa: ARG001 (what is distributed for the user will depend on it)
+    """Return why nothing distributes a script of one process: the only place that says so."""
+    return (
+        "nothing in the script distributes it; if it takes its ranks from torchrun or TF_CONFIG, name that kind (KIND, "
+        "scriptKind)"
+    )
 
 
 def _no_ray(script: Script, has_ray: bool) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from training.contract import progress, provenance
-from training.contract.arms import ARMS, NATIVE
+from training.contract.arms import ARMS, NATIVE, RAYSTART
 from training.contract.progress import Progress
 from training.contract.result import TrainingResult
 from training.launch import foreign_command
@@ -20,7 +20,7 @@ from training.launch.environment import secrets_of, short_folder
 from training.launch.foreign_command import MOST_PRINTED
 from training.launch.usage import Usage
 from training.machine import cgroup
-from training.workloads.script import commands, left_files, summary
+from training.workloads.script import commands, left_files, ray_start, summary
 from training.workloads.script.detail import Artifact
 from training.workloads.script.environment import measured_into, observed_by
 from training.workloads.script.execution_site import Invocation, here
@@ -78,7 +78,7 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
             if end.code and (workers := place.workers_without_memory()):
                 raise ArmError(f"{error}\n{_workers_without_memory(workers)}") from None
             raise
-        seen = place.seen(own)
+        seen, start = place.seen(own), ray_start.read(own) if arm == RAYSTART.name else None
         kept = _kept(recipe, storage, request) if seen is not None else []
     finally:
         shutil.rmtree(storage, ignore_errors=True)
@@ -87,7 +87,7 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
         return None
     files = tuple(left_files.since(before, commands.folder(resolved.script)))
     ended_run = summary.EndedRun(
-        resolved, command, place.ended(end), tuple(seen), host, usage.throttled(), tuple(kept), files
+        resolved, command, place.ended(end), tuple(seen), host, usage.throttled(), tuple(kept), files, start
     )
     result = summary.result(ended_run)
     reasons = result.reasons | place.reasons()

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 Kind = Literal[
-    "ray-torch", "torchrun", "spawn", "ray-tensorflow", "tf-config", "ray-xgboost", "ray-lightgbm", "ray-rllib", "other"
+    "ray-torch", "torchrun", "spawn", "ray-tensorflow", "tf-config", "ray-xgboost", "ray-lightgbm", "ray-rllib",
+    "plain", "other",
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 WORDS: dict[Kind, str] = {
@@ -25,6 +26,7 @@ WORDS: dict[Kind, str] = {
     "ray-xgboost": "Ray Train for XGBoost",
     "ray-lightgbm": "Ray Train for LightGBM",
     "ray-rllib": "RLlib",
+    "plain": "trains in one process, as far as its imports tell",
     "other": "a script of no known kind",
 }
 TRAINERS: dict[str, Kind] = {
@@ -39,17 +41,6 @@ BY_TORCHRUN = ("torch.distributed", "torch.nn.parallel", "accelerate", "lightnin
 ASK_THEMSELVES = BY_TORCHRUN[2:]
 """Modules among them that find out whether there are other ranks."""
 FRAMEWORKS = ("torch", "tensorflow", "keras", "tf_keras", "xgboost", "lightgbm", "sklearn", "gymnasium", "ray")
-EXAMPLES = (
-    ("xgboost", "trees.py"),
-    ("lightgbm", "trees.py"),
-    ("tensorflow", "keras_tf_config.py"),
-    ("keras", "keras_tf_config.py"),
-    ("tf_keras", "keras_tf_config.py"),
-    ("torch", "torch_ddp.py"),
-    ("gymnasium", "reinforcement.py"),
-)
-"""By the framework that a script imports, the first of these, the distributed example of it. No other framework has
-one: those of `BY_TORCHRUN` are never without ranks, and scikit-learn trains in one process."""
 RLLIB_LOADS = ("gymnasium", "torch")
 PLACEHOLDERS = ("workers", "seed", "epochs", "storage")
 _FINDS_MODULES = re.compile(
@@ -141,6 +132,8 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto", takes:
     kind_of_it = _kind(modules, _names(tree), arguments, kind)
     if kind == "auto" and kind_of_it == "torchrun" and _starts_ranks(modules, files):
         kind_of_it = "spawn"
+    if kind_of_it == "other" and _is_plain(modules, arguments, takes):
+        kind_of_it = "plain"
     script = Script(
         path=path, kind=kind_of_it, modules=modules, arguments=arguments, files=frozenset(files),
         loads=_loads(path, tree), imports=_packages(path, tree, files),
@@ -207,6 +200,12 @@ def _kind(modules: frozenset[str], names: frozenset[str], arguments: tuple[str, 
     return "other"
 
 
+def _is_plain(modules: frozenset[str], arguments: tuple[str, ...], takes: Takes) -> bool:
+    """Return whether nothing distributes it: it takes no number of workers, and starts no Ray of its own."""
+    has_workers = any("{workers}" in argument for argument in arguments)
+    return not (takes.one_process or has_workers or any(_is_in(name, "ray") for name in modules))
+
+
 def _starts_ranks(modules: frozenset[str], files: set[Path]) -> bool:
     """Return whether it has torch.multiprocessing start them, as PyTorch's tutorial does."""
     calls = (node for path in files for node in ast.walk(parsed(path)) if isinstance(node, ast.Call))
@@ -248,13 +247,7 @@ def _check_arguments(script: Script, takes: Takes) -> None:
         return
     if takes.one_process:
         _check_it_is_one(script)
-    elif script.kind == "other":
-        raise ScriptError(
-            "script",
-            f"{script.path.name} trains in one process, as far as its imports tell: nothing in it is distributed yet. "
-            f"{_what_shows(script)}. {_or_is_it(script)}",
-        )
-    else:
+    elif script.kind != "plain":
         raise ScriptError(
             "arguments",
             f"the script's arguments have no {{workers}}, and {WORDS[script.kind]} takes the number of workers from "
@@ -264,28 +257,12 @@ def _check_arguments(script: Script, takes: Takes) -> None:
 
 def _check_it_is_one(script: Script) -> None:
     """Refuse a script that would start workers of its own: as many as it has by default, and a Ray for them."""
-    if script.kind != "other" or script.needs_ray:
+    if script.kind not in ("plain", "other") or script.needs_ray:
         raise ScriptError(
             "arguments",
             f"the script's arguments have no {{workers}}, and {script.path.name} starts workers of its own: each run "
             "is one process, which it is with that number. Give the script such an argument: … --num-workers {workers}",
         )
-
-
-def _what_shows(script: Script) -> str:
-    """Return where to read how a script of its framework is distributed."""
-    example = next((name for framework, name in EXAMPLES if script.uses(framework)), "")
-    return f"examples/{example} shows what to add" if example else "docs/own-script.md says what can be measured"
-
-
-def _or_is_it(script: Script) -> str:
-    """Return what to do with a script that is distributed in a way that was not recognised."""
-    if script.needs_ray:
-        return "If it starts workers of Ray itself, give it their number: … --num-workers {workers}"
-    return (
-        "If it does take its ranks from torchrun's variables or from TF_CONFIG, name its kind, torchrun or tf-config, "
-        "with KIND or the key scriptKind"
-    )
 
 
 def _lacks(tree: ast.Module, word: str) -> bool:

@@ -14,6 +14,8 @@ from training.contract import provenance
 from training.contract.arms import NATIVE, counted
 from training.contract.provenance import Host
 from training.contract.result import (
+    IMPORTS,
+    TRAINER,
     WORKERS,
     Amount,
     Provenance,
@@ -34,6 +36,7 @@ from training.workloads.script.commands import ArmCommand, folder
 from training.workloads.script.detail import Artifact, Rank, ScriptDetail
 from training.workloads.script.observations import RLLIB, Observation
 from training.workloads.script.ranks_work import are_uneven, no_steps
+from training.workloads.script.ray_start import RayStart
 from training.workloads.script.recipe import variables
 from training.workloads.script.resolve import ResolvedScript
 from training.workloads.script.step_clock import StepClock, step_clock
@@ -56,6 +59,7 @@ UNSEEN = (
     "no step was seen; seen are steps of PyTorch's optimizers, Keras' fit, XGBoost's and LightGBM's train, and RLlib's "
     "iterations, but not your own loops in TensorFlow"
 )
+ONLY_STARTED = "Ray was started, and nothing was trained"
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,13 @@ class EndedRun:
     """Time for which a quota held the whole run back."""
     artifacts: tuple[Artifact, ...] = ()
     left_files: tuple[str, ...] = ()
+    ray_start: RayStart | None = None
+    """What is known of Ray's start, where the arm is nothing else."""
+
+    @property
+    def unseen(self) -> str:
+        """Return why no step was seen, where none was."""
+        return ONLY_STARTED if self.ray_start else UNSEEN
 
     @cached_property
     def facts(self) -> facts.ArmFacts | None:
@@ -127,7 +138,7 @@ def result(ended: EndedRun) -> TrainingResult:
         curve=[],
         schedule=[],
         work={ROWS_PER_EPOCH: float(known.rows_per_epoch)} if known and known.rows_per_epoch else {},
-        did=dict(known.work.items) if known else {},
+        did=dict(known.work.items) if known else {TRAINER: ended.ray_start.trainer} if ended.ray_start else {},
         workers=[_worker(ended, observation) for observation in ended.seen] or [_worker(ended, None)],
         checks=checks,
         reported=_reported(ended),
@@ -160,7 +171,7 @@ def _thinned(points: list[Reported]) -> list[Reported]:
 def _checks(ended: EndedRun) -> tuple[dict[str, bool | None], dict[str, str]]:
     """Return the checks of the ranks against each other, and for each that is not true the reason."""
     if ended.facts is None:
-        return dict.fromkeys(CHECKS), dict.fromkeys((f"checks.{name}" for name in CHECKS), UNSEEN)
+        return dict.fromkeys(CHECKS), dict.fromkeys((f"checks.{name}" for name in CHECKS), ended.unseen)
     steps = sorted({len(observation.step_ends) for observation in ended.seen})
     in_step = len(steps) == 1 or are_uneven(ended.seen)
     known = {
@@ -175,18 +186,18 @@ def _checks(ended: EndedRun) -> tuple[dict[str, bool | None], dict[str, str]]:
 
 
 def _seconds(ended: EndedRun) -> Seconds:
-    clock = ended.clock
+    clock, imports = ended.clock, ended.ray_start.import_seconds if ended.ray_start else 0.0
     return Seconds(
         train=sum(clock.timed) if clock and clock.timed else None,
         startup=max(observation.first_step_at for observation in ended.seen) - ended.end.began if ended.seen else None,
-        phases={},
+        phases={IMPORTS: imports} if ended.ray_start else {},
         warmup=clock.warmup_seconds if clock else None,
         validation=clock.between_seconds if clock else None,
         evaluation=None,
         report=None,
         wall=ended.end.ended - ended.end.began,
         # The others waited for it
-        probe=min((observation.own_seconds + observation.hook_seconds for observation in ended.seen), default=0.0),
+        probe=min((observation.own_seconds + observation.hook_seconds for observation in ended.seen), default=imports),
         observer=max((observation.hook_seconds for observation in ended.seen), default=0.0),
     )
 
@@ -348,13 +359,13 @@ def _reasons(ended: EndedRun) -> dict[str, str]:
     if not (ended.seen and ended.seen[0].all_reduce):
         reasons["allReduce"] = _why_not_probed(ended)
     if not ended.seen:
-        reasons |= dict.fromkeys(("workers.affinity", "peakMemoryBytes"), UNSEEN)
+        reasons |= dict.fromkeys(("workers.affinity", "peakMemoryBytes"), ended.unseen)
     if ended.host.cpu_quota is None:
         reasons["provenance.cpuQuota"] = "no CPU quota holds this run"
     if ended.seen and (together := ended.seen[0].executed_together) > 1:
         reasons["steps.seconds"] = TOGETHER.format(steps=counted(together, "step"))
     if ended.clock is None or not ended.clock.timed:
-        why = "it made too few steps" if ended.clock else ended.seen[0].lost["steps"] if ended.seen else UNSEEN
+        why = "it made too few steps" if ended.clock else ended.seen[0].lost["steps"] if ended.seen else ended.unseen
         reasons |= dict.fromkeys(OF_STEPS, why)
     elif ended.facts and ended.facts.rows_per_step is None:
         reasons["amount.perSecond"] = "the script's rows could not be counted"
@@ -388,7 +399,7 @@ def _why_no_parts(ended: EndedRun) -> dict[str, str]:
     parts = ended.seen[0].parts if ended.seen else None
     if parts is None:
         framework = ended.seen[0].framework if ended.seen else ""
-        return {"stepParts": f"the parts of a step of {framework} are not told apart" if framework else UNSEEN}
+        return {"stepParts": f"the parts of a step of {framework} are not told apart" if framework else ended.unseen}
     why = next((each.parts.no_parts for each in ended.seen if each.parts and each.parts.no_parts), "")
     if why or ended.step_parts is None:
         return {"stepParts": why or "none of the timed steps has parts: those of the first 20,000 are kept"}
@@ -401,7 +412,7 @@ def _why_not_probed(ended: EndedRun) -> str:
     if ended.command.arm != NATIVE.name:
         return "only the native arm probes the link"
     if not ended.seen:
-        return UNSEEN
+        return ended.unseen
     first = ended.seen[0]
     if first.framework != "torch":
         return f"only a process group of PyTorch is probed: nobody else can use that of {first.framework}"

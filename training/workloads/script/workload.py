@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from training.contract.workload import Target, Workload
-from training.workloads.script import resolve, same_work
+from training.workloads.script import ray_start, resolve, same_work
 from training.workloads.script.detail import ScriptDetail
 from training.workloads.script.recipe import ScriptRecipe
 
@@ -58,6 +58,7 @@ WORKLOAD = Workload(
     why_not=resolve.why_not,
     command=resolve.shown,
     warm_up=resolve.warm_up,
+    ports=ray_start.PORTS,
     target=target,
     work_checks=("rowsDisjoint", "weightsEqual"),
     same_work=same_work.of_results,

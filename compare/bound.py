@@ -1,0 +1,175 @@
+"""The least that Ray could take, of a script that nothing distributes yet. Pure.
+
+With N workers Ray takes at least S + T / N, whatever is written: S is its start, measured with workers that import the
+script's frameworks and do nothing, and T is all that one process with one worker's CPUs does after its imports, as if
+everything of that could be split. It is no run of Ray's: it can say that Ray is not worth it, and never that it is.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from compare.answer import Contest, contest_of
+from compare.intervals import MARGIN, Rule, ratio_interval, rule_of, spread
+from compare.longer import first_after
+from compare.measurement import Measurement
+from compare.run_numbers import Clock, clock_of, whole_seconds
+from compare.schema import Answer, Bound, Ending, Estimate
+from compare.value import Missing
+from compare.words import compared, shown_seconds
+from training.contract.arms import BASELINE, RAYSTART, counted
+from training.contract.repeats import MOST_AUTO_REPEATS
+from training.contract.result import IMPORTS, TRAINER, TrainingResult
+
+MOST_WORKERS = 1_000
+"""Numbers of workers up to which it is looked whether more of them could be worth it."""
+NOT_DISTRIBUTED = "nothing distributes the script yet: what Ray takes at least is known, and no run of it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Least:
+    """What is known of Ray in one repeat, in seconds."""
+
+    start: float
+    """S."""
+    shared: float
+    """T."""
+    clock: Clock
+    """S + T / N, and an N-th of what an epoch takes."""
+
+
+def least_of(baseline: Clock, start: float, imports: float, workers: int) -> Least:
+    """Return the least of a run with Ray, from the clock of one process.
+
+    `imports`: what importing took in that process, and starting and ending it; no part of that is split.
+    """
+    shared = max(0.0, baseline.whole - imports)
+    per_epoch = None if baseline.per_epoch is None else baseline.per_epoch / workers
+    return Least(start=start, shared=shared, clock=Clock(baseline.epochs, start + shared / workers, per_epoch))
+
+
+def _least(baseline: TrainingResult, start: TrainingResult, workers: int) -> Least:
+    return least_of(clock_of(baseline), whole_seconds(start), start.seconds.phases[IMPORTS], workers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundFindings:
+    """What the bound says of each alternative."""
+
+    summary: Bound
+    contests: Mapping[str, Contest]
+    """By the alternative, of the least that Ray takes: `is_lost` is a loss whatever is written, and `is_won` no win."""
+
+    @property
+    def answer(self) -> Answer:
+        """Return *Not worth it here* where even the least that Ray takes loses, else *Not decided*."""
+        return "Not worth it here" if any(each.is_lost for each in self.contests.values()) else "Not decided"
+
+    def ending(self, repeats: int) -> Ending:
+        """Return why a measurement with `repeats auto` ends."""
+        if self.answer != "Not decided":
+            return "decided"
+        if all(_stays_open(each) for each in self.contests.values()):
+            return "nothing to decide"
+        return "most repeats" if repeats >= MOST_AUTO_REPEATS else "goes on"
+
+
+def _stays_open(contest: Contest) -> bool:
+    """Return whether more repeats would hardly show a loss."""
+    return isinstance(contest.now, Missing) or (contest.now.lower is not None and contest.now.lower > MARGIN)
+
+
+def bound_of(measurement: Measurement) -> BoundFindings | None:
+    """Return the bound, of all complete repeats; None where Ray trained itself, or was not started alone."""
+    if measurement.subject or RAYSTART.name not in measurement.variants:
+        return None
+    workers, starts = measurement.recipe.workers, [run.result for run in measurement.by_arm[RAYSTART.name]]
+    baselines = [run.result for run in measurement.by_arm[BASELINE.name]]
+    least = [_least(*of_repeat, workers) for of_repeat in zip(baselines, starts, strict=True)]
+    contests = {name: _contest(name, least, measurement) for name in measurement.alternatives}
+    at_most = {name: each.now for name, each in contests.items() if isinstance(each.now, Estimate)}
+    trainer = starts[0].did[TRAINER]
+    summary = Bound(
+        workers=workers,
+        trainer=trainer,
+        start_seconds=spread([each.start for each in least]),
+        shared_seconds=spread([each.shared for each in least]),
+        least_seconds=spread([each.clock.whole for each in least]),
+        at_most=at_most,
+        open_from_epochs=_open_from_epochs(contests.values()),
+        open_from_workers=_open_from_workers(list(map(clock_of, baselines)), least, rule_of(measurement), workers),
+        write=measurement.workload.ports.get(trainer, ""),
+    )
+    return BoundFindings(summary=summary, contests=contests)
+
+
+def _contest(name: str, least: Sequence[Least], measurement: Measurement) -> Contest:
+    clocks = [clock_of(run.result) for run in measurement.by_arm[name]]
+    pairs = [(clock, each.clock) for clock, each in zip(clocks, least, strict=True)]
+    epochs, title = measurement.epochs_trained[0], measurement.requests[name].title
+    contest = contest_of(pairs, epochs, title, rule_of(measurement))
+    if isinstance(contest.now, Missing):
+        return contest
+    return replace(contest, now=replace(contest.now, decision="", repeats_to_decide=None))
+
+
+def _open_from_epochs(contests: Collection[Contest]) -> int | None:
+    """Return the fewest epochs at which these runs exclude for no alternative that Ray is worth it; None: none, or one
+    repeat, or what an epoch takes is not known."""
+    if any(isinstance(each.per_epoch, Missing) or each.per_epoch.lower is None for each in contests):
+        return None
+    return first_after(0, lambda epochs: not any(each.is_lost_at(epochs) for each in contests))
+
+
+def _open_from_workers(baselines: Sequence[Clock], least: Sequence[Least], rule: Rule, workers: int) -> int | None:
+    """Return the fewest workers at which these runs do not exclude that Ray is worth it over one process with the CPUs
+    of one, if more of them start as fast; None: there are none, or one repeat."""
+
+    def is_open(number: int) -> bool:
+        clocks = [
+            (alone.whole, each.start + each.shared / number) for alone, each in zip(baselines, least, strict=True)
+        ]
+        interval = ratio_interval([alone / ray for alone, ray in clocks], rule.confidence)
+        return interval is not None and interval.upper >= MARGIN
+
+    return next((number for number in range(workers, MOST_WORKERS + 1) if is_open(number)), None)
+
+
+def reason(findings: BoundFindings) -> str:
+    """Return what is compared, and what it comes to: `with 2 workers Ray takes at least 9.8 s: …`."""
+    bound, contests = findings.summary, findings.contests
+    start, shared = shown_seconds(bound.start_seconds.median), shown_seconds(bound.shared_seconds.median)
+    against = contests[BASELINE.name].against
+    started = "workers that import its frameworks and do nothing"
+    text = (
+        f"nothing distributes the script yet. Whatever is written, with {counted(bound.workers, 'worker')} Ray takes at"
+        f" least {shown_seconds(bound.least_seconds.median)} from start to result: {start} to start {started}, and"
+        f" 1/{bound.workers} of the {shared} that {against} takes after its imports"
+    )
+    known = [(each.now, each.against) for each in contests.values() if isinstance(each.now, Estimate)]
+    return f"{text}. So Ray {least_sides(known)}"
+
+
+def least_sides(ratios: Sequence[tuple[Estimate, str]]) -> str:
+    """Return Ray's least time against several others: `is at most 1.3 times as fast (1.2 to 1.4) as …`."""
+    texts = []
+    for ratio, against in ratios:
+        text = compared(ratio)
+        texts.append(f"{text.verb} {'at least' if text.is_longer else 'at most'} {text.words()} as {against}")
+    return " and ".join(texts)
+
+
+def whats_next(findings: BoundFindings, passed: str) -> str:
+    """Return when Ray could be worth it, and what one writes to know it."""
+    bound = findings.summary
+    epochs, workers = bound.open_from_epochs, bound.open_from_workers
+    could = [f"from {counted(epochs, passed)} on"] if epochs else []
+    if workers and workers > bound.workers:
+        could.append(
+            f"against one process with the CPUs of one worker from {workers:,} workers on, if they start as fast"
+        )
+    texts = (
+        [f"It could be worth it {', or '.join(could)}: more is not known of it before it is written"] if could else []
+    )
+    if findings.answer == "Not decided":
+        texts.append(f"To write: {bound.write}")
+    return " ".join(f"{text}." for text in texts)

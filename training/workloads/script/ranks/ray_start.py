@@ -1,0 +1,100 @@
+"""Ray's start without a training: as many workers as were asked for import a script's frameworks, and do nothing.
+
+python ray_start.py N CPUS TRAINER --frameworks MODULE… --imports MODULE…
+
+TRAINER is `torch`, `tensorflow`, `xgboost` or `lightgbm`, for Ray's trainer of that framework, or `tasks`: Ray's tasks,
+where Ray has none. First a Python of its own imports what the script does, and nothing else: what that takes is no part
+of the start. The file start.json in the folder TRAINING_OBSERVE has both facts. Runs in the user's Python with the
+user's Ray (2.51 and newer).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+TRAINERS = {
+    "torch": "TorchTrainer",
+    "tensorflow": "TensorflowTrainer",
+    "xgboost": "XGBoostTrainer",
+    "lightgbm": "LightGBMTrainer",
+}
+IMPORT = """
+import importlib, sys
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except Exception:
+        pass
+"""
+
+
+def load(config: dict[str, Any]) -> None:
+    """Import the frameworks in a worker, as a training there does first."""
+    for name in config["frameworks"]:
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # noqa: BLE001 (of a module that is not ours)
+            print(f"{name} was not imported: {error!r}")
+
+
+def import_seconds(names: list[str]) -> float:
+    """Return the time of a Python that imports these modules and ends."""
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", IMPORT, *names], check=True)
+    return time.monotonic() - began
+
+
+def start_trainer(name: str, workers: int, cpus: int, frameworks: list[str]) -> None:
+    """Start the workers of Ray's trainer of a framework. Raises ImportError where Ray lacks that here."""
+    trainer = getattr(importlib.import_module(f"ray.train.{name}"), TRAINERS[name])
+    import ray.train
+
+    trainer(
+        load,
+        train_loop_config={"frameworks": frameworks},
+        scaling_config=ray.train.ScalingConfig(num_workers=workers, resources_per_worker={"CPU": cpus}),
+        run_config=ray.train.RunConfig(storage_path=tempfile.mkdtemp(prefix="ray-train-")),
+    ).fit()
+
+
+def start_tasks(workers: int, cpus: int, frameworks: list[str]) -> None:
+    """Start as many of Ray's tasks at a time as there are workers."""
+    import ray
+
+    ray.init()
+    task = ray.remote(num_cpus=cpus)(load)
+    ray.get([task.remote({"frameworks": frameworks}) for _ in range(workers)])
+
+
+def main() -> None:
+    """Start Ray as asked for, and write what was started."""
+    sys.path[0] = ""  # this file's folder is none of the script's
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("workers", type=int)
+    parser.add_argument("cpus", type=int)
+    parser.add_argument("trainer")
+    parser.add_argument("--frameworks", nargs="*", default=[])
+    parser.add_argument("--imports", nargs="*", default=[])
+    asked = parser.parse_args()
+    start = {"importSeconds": import_seconds(asked.imports), "trainer": asked.trainer}
+    try:
+        if asked.trainer == "tasks":
+            raise ImportError
+        start_trainer(asked.trainer, asked.workers, asked.cpus, asked.frameworks)
+    except ImportError:  # as of Keras without TensorFlow
+        start["trainer"] = "tasks"
+        start_tasks(asked.workers, asked.cpus, asked.frameworks)
+    Path(os.environ["TRAINING_OBSERVE"], "start.json").write_text(json.dumps(start), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

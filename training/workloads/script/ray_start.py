@@ -1,0 +1,78 @@
+"""Ray's start without a training, of a script that nothing distributes: its command, what came of it, what to write.
+
+It is what Ray needs whatever is written: `compare.bound` makes the least from it that a run with Ray could take.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.workloads.script.recognise import Script
+
+TASKS = "tasks"
+"""What starts where Ray has no trainer for a framework."""
+TRAINERS = {
+    "xgboost": "xgboost",
+    "lightgbm": "lightgbm",
+    "torch": "torch",
+    "tensorflow": "tensorflow",
+    "keras": "tensorflow",
+    "tf_keras": "tensorflow",
+}
+"""By a framework, the first of these that a script imports, the trainer that Ray has for it."""
+PORTS: Mapping[str, str] = {
+    "torch": "a training function for Ray's TorchTrainer, in it prepare_model(model) and prepare_data_loader(loader) "
+    "(examples/torch_ray.py), or for torchrun init_process_group, DistributedDataParallel(model) and a "
+    "DistributedSampler (examples/torch_ddp.py)",
+    "tensorflow": "model and compile() in MultiWorkerMirroredStrategy().scope(), and dataset.shard() "
+    "(examples/keras_tf_config.py); with TensorFlow as its backend Keras 3 can't be distributed so, but tf-keras can "
+    "(TF_USE_LEGACY_KERAS=1), and Keras 3 on PyTorch as PyTorch is",
+    "xgboost": "a training function for Ray's XGBoostTrainer, in which each worker has rows of its own in its DMatrix "
+    "(examples/trees.py)",
+    "lightgbm": "a training function for Ray's LightGBMTrainer, in which each worker has rows of its own in its "
+    "Dataset (examples/trees.py)",
+    TASKS: "Ray has no trainer for it: fits that do not need each other, as of a grid or a cross-validation, can be "
+    "Ray's tasks (with scikit-learn ray.util.joblib.register_ray()); one fit is split only by an algorithm that can "
+    "be",
+}
+"""By what started, what one writes to have such a script distributed."""
+_FILE = "start.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayStart:
+    """What is known of a start besides how long it took."""
+
+    import_seconds: float
+    """Time of a Python that imports what the script does and ends: part of the run, and not of the start."""
+    trainer: str
+    """A key of PORTS."""
+
+
+def trainer_of(script: Script) -> str:
+    """Return the trainer that Ray has for a script, or TASKS."""
+    return next((trainer for name, trainer in TRAINERS.items() if script.uses(name)), TASKS)
+
+
+def arguments(script: Script, workers: int, cpus: int) -> list[str]:
+    """Return the arguments of `ranks/ray_start.py`.
+
+    Its workers import the frameworks alone, whatever else the script imports: a port may do without the rest.
+    """
+    imports = sorted({*script.imports, *script.loads})
+    return [
+        *(str(workers), str(cpus), trainer_of(script)),
+        *(["--frameworks", *sorted(script.loads)] if script.loads else []),
+        *(["--imports", *imports] if imports else []),
+    ]
+
+
+def read(folder: Path) -> RayStart | None:
+    """Return what a start left in the folder of its observer; None if it did not end well."""
+    try:
+        start: dict[str, Any] = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return RayStart(import_seconds=start["importSeconds"], trainer=start["trainer"])
