@@ -23,6 +23,8 @@ from training.contract.result import IMPORTS, TRAINER, TrainingResult
 MOST_WORKERS = 1_000
 """Numbers of workers up to which it is looked whether more of them could be worth it."""
 NOT_DISTRIBUTED = "nothing distributes the script yet: what Ray takes at least is known, and no run of it"
+RAY_TRAINED = "it is of a script that nothing distributes"
+"""Why there is no bound."""
 
 
 @dataclass(frozen=True, kw_only=True)

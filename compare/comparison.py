@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from compare import fairness, measures, quiet
 from compare.answer import NOT_SAID, answer, claim_of, compare_clocks, epochs_to_win
-from compare.bound import NOT_DISTRIBUTED, bound_of
+from compare.bound import NOT_DISTRIBUTED, RAY_TRAINED, bound_of
 from compare.curve import Curve, curve
 from compare.entries import Ratio
 from compare.intervals import Rule, difference, estimate, rule_of, spread
@@ -226,6 +226,7 @@ def _reasons(findings: Findings) -> dict[str, str]:
         "projection": findings.projection,
         "workersCurve": points,
         "longer": findings.longer,
+        "bound": findings.bound or Missing(RAY_TRAINED),
         **({"search": search} if isinstance(search, Missing) else search.missing()),
     }
     if not isinstance(points, Missing):

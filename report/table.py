@@ -174,7 +174,7 @@ def _is_news(name: str, comparison: Comparison) -> bool:
         return name in ARMS and ARMS[name].role(comparison.workload) != "variant"
     if why in {NO_RAY_PODS, ONE_RAY_RUN, NOT_ASKED, *measures.NOT_ASKED, measures.NO_RAY_DATA}:
         return False
-    if name in (*OF_CURVE, "longer"):  # of the curve its table says it, of longer training the verdict
+    if name in (*OF_CURVE, "longer", "bound"):  # of the curve its table says it, of the others the verdict
         return False
     if why in comparison.absent.values():
         return False

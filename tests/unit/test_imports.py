@@ -14,6 +14,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| `([\w./]+)` \| .* \| ([^|]+) \|$", re.MULTILINE)
 TENSORFLOW = {"checkpoints", "summary", "dataset", "loop", "model", "train"}
 RAY = {
+    "ray_alone",
     "driver",
     "memory_kills",
     "node_packages",

@@ -77,8 +77,9 @@ def test_names_are_unique_and_arms_exist() -> None:
 
 
 def test_roles_of_the_arms() -> None:
-    """One reference and one subject, always measured; every other arm names the setting that leaves it out."""
+    """One reference and one subject, always measured; every other arm names the setting that leaves it out, or the
+    workload that alone has it."""
     roles = [arm.usual_role for arm in ARMS.values()]
 
     assert (roles.count("reference"), roles.count("subject")) == (1, 1)
-    assert all(arm.switch for arm in ARMS.values() if arm.usual_role in ("control", "variant", "alternative"))
+    assert all(arm.switch or arm.only for arm in ARMS.values() if arm.usual_role in ("control", "variant", "alternative"))

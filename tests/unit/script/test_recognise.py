@@ -243,7 +243,7 @@ def test_a_plain_script_is_measured_alone_and_beside_a_start_of_ray(wording: Wor
     """Its workers import the frameworks, and the Python before them all that the script imports at once."""
     path = script(tmp_path, "import numpy, torch\nfrom sklearn.svm import SVC\n")
     arms = {arm.arm: arm for arm in commands.commands(recognise(path, ()), "python", commands.Sizes(workers=2), {})}
-    start = [str(commands.RANKS / "ray_start.py"), "2", "1", "torch"]
+    start = [str(commands.RANKS / "ray_alone.py"), "2", "1", "torch"]
     modules = ["--frameworks", "sklearn", "torch", "--imports", "numpy", "sklearn", "torch"]
 
     assert {"native", "ray"} == {name for name, arm in arms.items() if arm.absent}

@@ -56,7 +56,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(FILES, folder / "training/workloads/sums")
     (folder / "training/workloads/sums/__init__.py").write_text('"""Sums."""\n')
     entry = 'TRIO = Arm(name="trio", usual_role="variant", start="peers", title="three", switch="trioArm")\n\nARMS ='
-    arms.write_text(arms.read_text().replace("\nARMS =", f"\n{entry}", 1).replace("RAYDATA)}", "RAYDATA, TRIO)}"))
+    arms.write_text(arms.read_text().replace("\nARMS =", f"\n{entry}", 1).replace("RAYSTART)}", "RAYSTART, TRIO)}"))
     module = (folder / "training/native.py").read_text().replace('"native"', '"trio"')
     (folder / "training/trio.py").write_text(module)
     return folder

@@ -24,7 +24,7 @@ def test_a_workload_gives_an_arm_its_role(monkeypatch: pytest.MonkeyPatch) -> No
 
     roles = [arm.role("cnn") for arm in ARMS.values()]
 
-    assert roles == ["reference", "alternative", "alternative", "subject", "variant"]
+    assert roles == ["reference", "alternative", "alternative", "subject", "variant", "variant"]
 
 
 @pytest.mark.parametrize("name", ["cnn", "script"])
@@ -35,7 +35,7 @@ def test_arms_have_their_usual_role(name: str) -> None:
 
 def test_with_gpus_native_is_what_one_would_use_instead() -> None:
     """One process uses one GPU, so there is no bigger one."""
-    assert ["reference", "alternative", "alternative", "subject", "variant"] == [
+    assert ["reference", "alternative", "alternative", "subject", "variant", "variant"] == [
         arm.role("script", 1) for arm in ARMS.values()
     ]
     words = [ARMS[name].words(ScriptRecipe(worker_gpus=1)) for name in ("baseline", "native")]

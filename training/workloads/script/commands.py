@@ -105,7 +105,7 @@ def _present(arm: str, script: Script, python: str, sizes: Sizes, values: Mappin
     threads = sizes.threads(arm)
     command = [str(script.path), *arguments(script, {**values, "workers": str(_workers(arm, script, sizes))})]
     if arm == RAY_START:
-        command = [str(RANKS / "ray_start.py"), *ray_start.arguments(script, sizes.workers, threads)]
+        command = [str(RANKS / "ray_alone.py"), *ray_start.arguments(script, sizes.workers, threads)]
     return ArmCommand(
         arm=arm,
         command=(python, *_launcher(arm, script, sizes), *command),

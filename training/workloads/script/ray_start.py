@@ -57,7 +57,7 @@ def trainer_of(script: Script) -> str:
 
 
 def arguments(script: Script, workers: int, cpus: int) -> list[str]:
-    """Return the arguments of `ranks/ray_start.py`.
+    """Return the arguments of `ranks/ray_alone.py`.
 
     Its workers import the frameworks alone, whatever else the script imports: a port may do without the rest.
     """

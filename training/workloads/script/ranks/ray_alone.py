@@ -1,6 +1,6 @@
 """Ray's start without a training: as many workers as were asked for import a script's frameworks, and do nothing.
 
-python ray_start.py N CPUS TRAINER --frameworks MODULE… --imports MODULE…
+python ray_alone.py N CPUS TRAINER --frameworks MODULE… --imports MODULE…
 
 TRAINER is `torch`, `tensorflow`, `xgboost` or `lightgbm`, for Ray's trainer of that framework, or `tasks`: Ray's tasks,
 where Ray has none. First a Python of its own imports what the script does, and nothing else: what that takes is no part
