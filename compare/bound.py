@@ -15,10 +15,10 @@ from compare.measurement import Measurement
 from compare.run_numbers import Clock, clock_of, whole_seconds
 from compare.schema import Answer, Bound, Ending, Estimate
 from compare.value import Missing
-from compare.words import compared, shown_seconds
+from compare.words import least_sides, shown_seconds
 from training.contract.arms import BASELINE, RAYSTART, counted
 from training.contract.repeats import MOST_AUTO_REPEATS
-from training.contract.result import IMPORTS, TRAINER, TrainingResult
+from training.contract.result import TRAINER, TrainingResult
 
 MOST_WORKERS = 1_000
 """Numbers of workers up to which it is looked whether more of them could be worth it."""
@@ -50,7 +50,7 @@ def least_of(baseline: Clock, start: float, imports: float, workers: int) -> Lea
 
 
 def _least(baseline: TrainingResult, start: TrainingResult, workers: int) -> Least:
-    return least_of(clock_of(baseline), whole_seconds(start), start.seconds.phases[IMPORTS], workers)
+    return least_of(clock_of(baseline), whole_seconds(start), start.seconds.probe, workers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,15 +149,6 @@ def reason(findings: BoundFindings) -> str:
     )
     known = [(each.now, each.against) for each in contests.values() if isinstance(each.now, Estimate)]
     return f"{text}. So Ray {least_sides(known)}"
-
-
-def least_sides(ratios: Sequence[tuple[Estimate, str]]) -> str:
-    """Return Ray's least time against several others: `is at most 1.3 times as fast (1.2 to 1.4) as …`."""
-    texts = []
-    for ratio, against in ratios:
-        text = compared(ratio)
-        texts.append(f"{text.verb} {'at least' if text.is_longer else 'at most'} {text.words()} as {against}")
-    return " and ".join(texts)
 
 
 def whats_next(findings: BoundFindings, passed: str) -> str:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from compare.intervals import ENOUGH_TO_ESTIMATE, MARGIN
-from compare.schema import ArmSummary, Comparison, Estimate
-from compare.words import reciprocal, shown_seconds, shown_times
-from training.contract.arms import RAY
+from compare.schema import ArmSummary, Bound, Comparison, Estimate
+from compare.words import least_sides, reciprocal, shown_seconds, shown_times
+from training.contract.arms import RAY, counted
 
-Kind = Literal["clocks", "to target", "as written", "not comparable", "nothing"]
-"""What the sentence compares: times from start to end, times to the target, times of which nothing more is known."""
+Kind = Literal["clocks", "to target", "as written", "bound", "not comparable", "nothing"]
+"""What the sentence compares: times from start to end, times to the target, times of which nothing more is known, the
+least that Ray could take."""
 
 RATIOS = {"clocks": {"baseline": "endToEndSpeedup", "wide": "endToEndWideSpeedup", "native": "endToEndNativeSpeedup"},
           "to target": {"baseline": "timeToTargetSpeedup"}}  # fmt: skip
@@ -47,6 +48,8 @@ def in_short(comparison: Comparison) -> InShort:
     if failed:
         text = f"The runs cannot be compared, because these checks failed: {', '.join(failed)}."
         return InShort(kind="not comparable", sentence=text)
+    if comparison.bound:
+        return _bounded(comparison, comparison.bound)
     kind = _kind(comparison)
     alternative = _alternative(comparison, kind)
     ray, other = comparison.arms.get(RAY.name), comparison.arms.get(alternative)
@@ -68,6 +71,31 @@ def machine_in_short(comparison: Comparison) -> str:
     """Return that the machine was not quiet, and what to do; "" if nothing else used a noticeable part of it."""
     taken = [text for key in MACHINE if (text := comparison.reasons.get(key))]
     return f"The machine was not quiet. {'. '.join(taken)}." if taken else ""
+
+
+def _bounded(comparison: Comparison, bound: Bound) -> InShort:
+    """Compare the least that Ray could take with the alternative that leaves it the least room."""
+    ratios = {name: ratio for name, ratio in bound.at_most.items() if name in comparison.arms}
+    if not ratios:
+        return InShort(kind="nothing", sentence="No time was measured, so nothing is compared yet.")
+    alternative = min(ratios, key=lambda name: ratios[name].median)
+    least, other = shown_seconds(bound.least_seconds.median), comparison.arms[alternative]
+    seconds = other.median("wallSeconds")
+    certain = ", in one repeat" if ratios[alternative].n == 1 else ""
+    sentence = (
+        f"{other.title[:1].upper()}{other.title[1:]} takes {shown_seconds(seconds)}; whatever is written to distribute"
+        f" the script, with {counted(bound.workers, 'worker')} Ray takes at least {least}, of which"
+        f" {shown_seconds(bound.start_seconds.median)} are its start: Ray"
+        f" {least_sides([(ratios[alternative], 'that')])}{certain}."
+    )
+    return InShort(
+        kind="bound",
+        alternative=alternative,
+        alternative_seconds=seconds,
+        ray_seconds=bound.least_seconds.median,
+        times_as_long=_inverse(ratios[alternative]),
+        sentence=sentence,
+    )
 
 
 def _kind(comparison: Comparison) -> Kind:

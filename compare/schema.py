@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
 from compare.measurement import CompareError
-from training.contract.arms import ARMS, FORMER_ARMS
+from training.contract.arms import ARMS, FORMER_ARMS, RAYSTART
 from training.contract.codec import ResultError, decode, encode
 from training.contract.recipe import canonical
 from training.contract.result import Provenance, RayCluster
@@ -351,7 +351,8 @@ class Comparison:
     @property
     def has_equal_epochs(self) -> bool:
         """Whether all runs trained as many epochs; else whole runs are of more than the epochs that are compared."""
-        trained = [arm.measures.get("epochsCompleted") for arm in self.arms.values()]
+        arms = [arm for name, arm in self.arms.items() if name != RAYSTART.name]
+        trained = [arm.measures.get("epochsCompleted") for arm in arms]
         return len({epochs for spread in trained if spread for epochs in spread.values}) <= 1
 
     @property

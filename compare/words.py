@@ -64,6 +64,15 @@ def sides(ratios: Sequence[tuple[Estimate, str]]) -> str:
     return " and ".join(texts)
 
 
+def least_sides(ratios: Sequence[tuple[Estimate, str]]) -> str:
+    """The least that Ray takes against several others: `is at most 1.3 times as fast (1.2 to 1.4) as …`."""
+    texts = []
+    for ratio, against in ratios:
+        text = compared(ratio)
+        texts.append(f"{text.verb} {'at least' if text.is_longer else 'at most'} {text.words()} as {against}")
+    return " and ".join(texts)
+
+
 def inverse(ratio: Estimate) -> Estimate:
     """The ratio with its sides exchanged; what it decides is not said any more."""
     return replace(

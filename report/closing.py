@@ -96,6 +96,8 @@ def _to_go_on(comparison: Comparison, stack: str, settings: Mapping[str, str]) -
 
 
 def _to_decide(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
+    if comparison.bound:
+        return f"{make(stack, 'report')}    # what to write to know more, and when it could be worth it"
     if comparison.claim in ("same script", "it finished"):
         return f"{make(stack, 'report')}    # what is not known of the runs"
     still_open = open_ratios(comparison)

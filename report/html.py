@@ -15,7 +15,7 @@ from compare import measures
 from compare.entries import Measure
 from compare.in_short import ALTERNATIVES, RATIOS, in_short, machine_in_short
 from compare.intervals import rule
-from compare.schema import Comparison
+from compare.schema import Comparison, Estimate
 from compare.words import compared
 from report import curve, gpus, ratios, search_page, step_parts, words
 from report.commands import settings_text
@@ -66,7 +66,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             sentence=in_short(comparison).sentence,
             machine=machine_in_short(comparison),
             first=first(comparison),
-            deciding=[_deciding_row(comparison, name) for name in deciding(comparison)],
+            deciding=_deciding_rows(comparison),
             trained=named(comparison.workload).words(comparison.recipe),
             arms=_ray_first(comparison),
             detail=detail[:1].upper() + detail[1:],
@@ -137,6 +137,17 @@ def deciding(comparison: Comparison) -> tuple[str, ...]:
     return tuple(name for name in ratios if name in known)
 
 
+def _deciding_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return a row for each of them; of a bound, for each alternative that it is compared with."""
+    if comparison.bound is None:
+        return [_deciding_row(comparison, name) for name in deciding(comparison)]
+    at_most = comparison.bound.at_most.items()
+    return [
+        _row_of({"name": name, "what": f"Against {comparison.arms[name].title}, Ray"}, ratio, " at least", " at most")
+        for name, ratio in at_most
+    ]
+
+
 def _deciding_row(comparison: Comparison, name: str) -> dict[str, Any]:
     """Return a row in the words of the sentence above it: how many times as long Ray takes, or as fast it is."""
     each, value = measures.ratio(name), comparison.ratios.get(name)
@@ -150,15 +161,21 @@ def _deciding_row(comparison: Comparison, name: str) -> dict[str, Any]:
     row = {"name": name, "what": what[:1].upper() + what[1:]}
     if value is None:
         return row | {"times": "", "why": comparison.reasons.get(name, "")}
+    why = ratios.why_open(value, comparison) if value.decision == ratios.UNDECIDED else ""
+    return _row_of(row, value) | {"why": why}
+
+
+def _row_of(row: dict[str, Any], value: Estimate, longer: str = "", faster: str = "") -> dict[str, Any]:
+    """Return the row with its ratio; `longer` and `faster` follow the verb."""
     text = compared(value)
     certain = f"{text.low} to {text.high} with 95 % confidence" if text.low else "one repeat: how certain is not known"
     return row | {
-        "what": f"{row['what']} {text.verb}",
+        "what": f"{row['what']} {text.verb}{longer if text.is_longer else faster}",
         "times": text.times,
         "compared": text.unit,
         "range": certain,
         "decision": value.decision,
-        "why": ratios.why_open(value, comparison) if value.decision == ratios.UNDECIDED else "",
+        "why": "",
     }
 
 

@@ -42,7 +42,12 @@ class Row:
 
 
 def rows(comparison: Comparison) -> list[Row]:
-    """The ratios of the arms that were measured, then the break-even; those that no setting asked for are left out."""
+    """The ratios of the arms that were measured, then the break-even; those that no setting asked for are left out.
+
+    Of a script that nothing distributes, how much faster Ray could be at most.
+    """
+    if comparison.bound:
+        return [_at_most(comparison, name, ratio) for name, ratio in comparison.bound.at_most.items()]
     marks = _marks(comparison)
     shown = []
     for each in measures.ratios_of(comparison.workload, comparison.gpus):
@@ -75,6 +80,17 @@ def why_open(value: Estimate, comparison: Comparison) -> str:
         text = f"measure at least {number} repeats"
     text = f"one repeat has no interval; {text}" if value.n == 1 else text
     return f"{text}; the machine was not quiet" if machine_in_short(comparison) else text
+
+
+def _at_most(comparison: Comparison, name: str, ratio: Estimate) -> Row:
+    clock = measures.ratio("endToEndSpeedup")
+    text, is_lost = figure(ratio, clock), ratio.upper is not None and ratio.upper < 1
+    meaning = f"{name} / the least that Ray takes, end to end"
+    title = f"At most, against {comparison.arms[name].title}"
+    return Row(
+        name=f"atMost.{name}", title=title, median=f"{text.median}×", interval=text.range, ends=text.ends,
+        says="slower" if is_lost else "", meaning=meaning,
+    )  # fmt: skip
 
 
 def _break_even(comparison: Comparison) -> Row:

@@ -29,9 +29,9 @@ MACHINE, TRAINING_WAIT = "machine", "workers.trainingWait"
 """Keys in a result's reasons: why it is not known what other programs took, and how long ranks waited for a CPU."""
 FAILED = "failed"
 """Word of a trial that failed, in each item of a search's `did` that it did not do."""
-IMPORTS, TRAINER = "imports", "trainer"
-"""Of a run that only started Ray: the phase in which the script's imports were timed, which is the run's probe, and the
-key of `did` with the trainer that was started, or `tasks`."""
+TRAINER = "trainer"
+"""Key of `did` of a run that only started Ray: the trainer that was started, or `tasks`. Its `seconds.probe` is what a
+Python took that imports what the script does, and ends."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,6 @@ from training.contract import provenance
 from training.contract.arms import NATIVE, counted
 from training.contract.provenance import Host
 from training.contract.result import (
-    IMPORTS,
     TRAINER,
     WORKERS,
     Amount,
@@ -190,7 +189,7 @@ def _seconds(ended: EndedRun) -> Seconds:
     return Seconds(
         train=sum(clock.timed) if clock and clock.timed else None,
         startup=max(observation.first_step_at for observation in ended.seen) - ended.end.began if ended.seen else None,
-        phases={IMPORTS: imports} if ended.ray_start else {},
+        phases={},
         warmup=clock.warmup_seconds if clock else None,
         validation=clock.between_seconds if clock else None,
         evaluation=None,
