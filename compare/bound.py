@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compare.answer import Contest, contest_of
-from compare.intervals import MARGIN, Rule, ratio_interval, rule_of, spread
+from compare.intervals import MARGIN, Rule, ratio_interval, repeats_to_decide, rule_of, spread
 from compare.longer import first_after
 from compare.measurement import Measurement
 from compare.run_numbers import Clock, clock_of, whole_seconds
@@ -99,6 +99,7 @@ def bound_of(measurement: Measurement) -> BoundFindings | None:
         at_most=at_most,
         open_from_epochs=_open_from_epochs(contests.values()),
         open_from_workers=_open_from_workers(list(map(clock_of, baselines)), least, rule_of(measurement), workers),
+        repeats_to_decide=_repeats_to_decide(contests.values(), rule_of(measurement)),
         write=measurement.workload.ports.get(trainer, ""),
     )
     return BoundFindings(summary=summary, contests=contests)
@@ -112,6 +113,15 @@ def _contest(name: str, least: Sequence[Least], measurement: Measurement) -> Con
     if isinstance(contest.now, Missing):
         return contest
     return replace(contest, now=replace(contest.now, decision="", repeats_to_decide=None))
+
+
+def _repeats_to_decide(contests: Collection[Contest], rule: Rule) -> int | None:
+    """Return the fewest repeats that would probably show a loss; None where one is shown, or none is suggested."""
+    if any(each.is_lost for each in contests):
+        return None
+    nows = [each.now for each in contests if isinstance(each.now, Estimate) and each.now.median < MARGIN]
+    numbers = [repeats_to_decide([value / MARGIN for value in now.values], rule) for now in nows]
+    return min((number for number in numbers if number), default=None)
 
 
 def _open_from_epochs(contests: Collection[Contest]) -> int | None:
@@ -153,16 +163,15 @@ def reason(findings: BoundFindings) -> str:
 
 def whats_next(findings: BoundFindings, passed: str) -> str:
     """Return when Ray could be worth it, and what one writes to know it."""
-    bound = findings.summary
-    epochs, workers = bound.open_from_epochs, bound.open_from_workers
-    could = [f"from {counted(epochs, passed)} on"] if epochs else []
-    if workers and workers > bound.workers:
-        could.append(
-            f"against one process with the CPUs of one worker from {workers:,} workers on, if they start as fast"
-        )
-    texts = (
-        [f"It could be worth it {', or '.join(could)}: more is not known of it before it is written"] if could else []
-    )
+    bound, texts = findings.summary, list[str]()
+    if bound.repeats_to_decide:
+        texts.append(f"By these runs it loses even so, which {bound.repeats_to_decide} repeats would probably show")
+    could = [f"from {counted(bound.open_from_epochs, passed)} on"] if bound.open_from_epochs else []
+    if bound.open_from_workers and bound.open_from_workers > bound.workers:
+        of_one = "against one process with the CPUs of one worker"
+        could.append(f"{of_one} from {bound.open_from_workers:,} workers on, if they start as fast")
+    if could:
+        texts.append(f"What is written could be worth it {', or '.join(could)}; only a run of it would show that")
     if findings.answer == "Not decided":
         texts.append(f"To write: {bound.write}")
     return " ".join(f"{text}." for text in texts)

@@ -17,7 +17,7 @@ from compare.measurement import Measurement, Run
 from compare.run_numbers import kept_from
 from compare.schema import Spread
 from compare.value import Check, Missing, Summary
-from training.contract.arms import ARMS
+from training.contract.arms import ARMS, RAYSTART
 from training.contract.cpu_use import NOTICEABLE_CPUS, MachineUse
 
 MOST_WAITED = 0.05
@@ -52,11 +52,12 @@ class Quiet:
 def observe(measurement: Measurement) -> Quiet:
     """Return what the runs' own readings say of it."""
     runs = measurement.runs
+    with_start = [*runs, *measurement.by_arm.get(RAYSTART.name, ())]
     return Quiet(
         check=_check(measurement.repeats, measurement.subject),
         remarks={
-            "otherPrograms": _taken(runs, "Other programs took", lambda use: use.other_cpus),
-            "stolen": _taken(runs, "The host of this virtual machine took", lambda use: use.stolen_cpus),
+            "otherPrograms": _taken(with_start, "Other programs took", lambda use: use.other_cpus),
+            "stolen": _taken(with_start, "The host of this virtual machine took", lambda use: use.stolen_cpus),
             "unevenCpus": _uneven(runs),
         },
         idle_ray_cpus=_idle_ray_cpus(measurement),

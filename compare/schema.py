@@ -257,6 +257,11 @@ class Bound:
         "the fewest workers at which that of `baseline` does not, if they start as fast; null: none up to 1,000, or "
         "one repeat",
     ]
+    repeats_to_decide: Annotated[
+        int | None,
+        "where these runs suggest, and do not show, that even this loses: repeats, in all, that would probably show "
+        "it; null: they suggest nothing or show it, or over 100",
+    ]
     write: Annotated[str, "what one writes to have it distributed"]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from compare.in_short import in_short, machine_in_short, open_ratios
 from compare.intervals import auto_would_decide
-from compare.schema import Comparison
+from compare.schema import Bound, Comparison
 from compare.stopping import BUDGET, lacks_time, repeat_seconds
 from compare.words import duration
 from report import step_parts
@@ -97,7 +97,7 @@ def _to_go_on(comparison: Comparison, stack: str, settings: Mapping[str, str]) -
 
 def _to_decide(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
     if comparison.bound:
-        return f"{make(stack, 'report')}    # what to write to know more, and when it could be worth it"
+        return _of_bound(comparison, comparison.bound, stack, settings)
     if comparison.claim in ("same script", "it finished"):
         return f"{make(stack, 'report')}    # what is not known of the runs"
     still_open = open_ratios(comparison)
@@ -107,10 +107,20 @@ def _to_decide(comparison: Comparison, stack: str, settings: Mapping[str, str]) 
     if comparison.repeats == 1:  # it had no interval that could have been looked at
         return f"{make(stack, 'up', {**settings, 'repeats': str(repeats)})}    # runs that are there are kept"
     by_auto = all(auto_would_decide(each.values) for each in still_open)
-    if by_auto and repeats <= MOST_AUTO_REPEATS and comparison.settings.keys().isdisjoint(NOT_BESIDE_AUTO):
+    if by_auto and repeats <= MOST_AUTO_REPEATS and _may_be_auto(comparison):
         return f"{make(stack, 'up', {**settings, 'repeats': AUTO})}    # until it is decided; earlier runs are kept"
     anew = f"{make(stack, 'destroy')} && {make(stack, 'up', {**settings, 'repeats': str(repeats)})}"
     return f"{anew}    # anew: repeats that are added until it is decided err more often"
+
+
+def _of_bound(comparison: Comparison, bound: Bound, stack: str, settings: Mapping[str, str]) -> str:
+    if bound.repeats_to_decide and _may_be_auto(comparison):
+        return f"{make(stack, 'up', {**settings, 'repeats': AUTO})}    # until it is decided; earlier runs are kept"
+    return f"{make(stack, 'report')}    # what to write to know more, and when it could be worth it"
+
+
+def _may_be_auto(comparison: Comparison) -> bool:
+    return not comparison.auto and comparison.settings.keys().isdisjoint(NOT_BESIDE_AUTO)
 
 
 def make(stack: str, target: str, settings: Mapping[str, str] | None = None) -> str:

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from compare import measures
+from compare.bound import NOT_DISTRIBUTED
 from compare.comparison import OF_CURVE
 from compare.curve import NOT_ASKED
 from compare.entries import Measure
@@ -11,7 +12,7 @@ from compare.quiet import NO_RAY_PODS, ONE_RAY_RUN
 from compare.schema import ArmSummary, Comparison
 from report import clocks, curve, ratios, step_parts, words
 from report.figures import MISSING, figure, is_shown, unit
-from training.contract.arms import ARMS, RAYDATA, counted
+from training.contract.arms import ARMS, RAYDATA, RAYSTART, counted
 from training.contract.workload import named
 
 WIDTH = 80
@@ -176,8 +177,10 @@ def _is_news(name: str, comparison: Comparison) -> bool:
         return False
     if name in (*OF_CURVE, "longer", "bound"):  # of the curve its table says it, of the others the verdict
         return False
-    if why in comparison.absent.values():
+    if why in comparison.absent.values() or group == RAYSTART.name:
         return False
+    if why == NOT_DISTRIBUTED:
+        return name == "claim"
     columns = {each.name for each in measures.measures_of(comparison.workload) if each.column}
     return group in {"checks", "repeats"} or not rest or rest in columns
 

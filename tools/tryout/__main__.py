@@ -118,6 +118,8 @@ def _say_bound(
     bounded = bound.tried(trained, seen, request.workers, show.epochs_of(request.arguments))
     if bounded:
         terminal.write(f"\n{bound.in_words(bounded, request.workers)}")
+    keep.keep(request, seen, trained)
+    terminal.write(show.estimate(seen, trained, request.steps, show.epochs_of(request.arguments)))
     return _can_be_measured(request)
 
 

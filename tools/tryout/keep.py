@@ -19,7 +19,10 @@ FOLDER = STATE / "tried"
 
 
 def keep(request: Request, seen: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome]) -> None:
-    """Write the file; it replaces that of an earlier call with the same script, arguments and workers."""
+    """Write the file; it replaces that of an earlier call with the same script, arguments and workers.
+
+    `seen` has nothing of an arm whose steps were not seen: such a run was a whole one.
+    """
     recipe = ScriptRecipe(
         script=request.keys["script"],
         script_arguments=request.keys.get("scriptArguments", ""),
@@ -29,22 +32,22 @@ def keep(request: Request, seen: Mapping[str, ArmFacts], outcomes: Mapping[str, 
         measure_steps=request.steps,
     ).to_dict()
     del recipe["environment"]
-    runs = [timed.to_dict(_timed(recipe, seen[name], outcomes[name])) for name in seen]
+    runs = [timed.to_dict(_timed(recipe, seen.get(name), outcome)) for name, outcome in outcomes.items()]
     same = {key: value for key, value in recipe.items() if key != "measureSteps"}
     name = hashlib.sha256(canonical(same).encode()).hexdigest()[:16]
     write_whole(FOLDER / f"{name}.json", json.dumps(runs, indent=1) + "\n")
 
 
-def _timed(recipe: Mapping[str, object], facts: ArmFacts, outcome: Outcome) -> Timed:
+def _timed(recipe: Mapping[str, object], facts: ArmFacts | None, outcome: Outcome) -> Timed:
     return Timed(
-        arm=facts.arm,
+        arm=outcome.arm,
         recipe=recipe,
         began=outcome.end["began"],
         wall=outcome.seconds,
-        startup=start_seconds(outcome),
-        step=facts.step_seconds,
-        steps=facts.steps,
+        startup=start_seconds(outcome) if facts else 0.0,
+        step=facts.step_seconds if facts else None,
+        steps=facts.steps if facts else 0,
         between=0.0,
-        per_epoch=facts.steps_per_epoch,
+        per_epoch=facts.steps_per_epoch if facts else None,
         is_whole=not any(rank.ended_early for rank in outcome.seen),
     )

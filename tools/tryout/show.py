@@ -165,15 +165,17 @@ def estimate(
     The imports before the first run of an update take about as long as the start of an arm. For boosters an epoch is a
     round.
     """
-    fixed, per_epoch, unknown = 0.0, 0.0, False
     tried = sum(outcome.seconds for outcome in outcomes.values())
-    once = min(map(start_seconds, outcomes.values()))
+    once = min((start_seconds(outcome) for outcome in outcomes.values() if outcome.seen), default=0.0)
+    fixed, per_epoch, unknown = sum(outcomes[name].seconds for name in outcomes if name not in facts), 0.0, False
     for name, arm_facts in facts.items():
         step = arm_facts.step_seconds or 0.0
         fixed += max(0.0, outcomes[name].seconds - arm_facts.steps * step)
         per_epoch += (arm_facts.steps_per_epoch or 0) * step
         unknown = unknown or not arm_facts.steps_per_epoch or not arm_facts.step_seconds
     head = f"`make up` runs every arm {REPEATS} times. By these runs that will take about"
+    if not facts:
+        return f"{head} {duration(REPEATS * tried)}"
     if unknown:
         least = duration(once + REPEATS * tried)
         return f"{head} {least}, and longer where an arm makes more than these {steps} steps"

@@ -109,6 +109,7 @@ RAYSTART = Arm(
     usual_role="variant",
     start="ray",
     title="Ray's start with {workers}, which do nothing",
+    ignores=("epochs", "measureSteps", "scriptArguments"),
     only="script",
 )
 """What Ray takes at least, of a script that nothing distributes: no run of its training, and never compared as one."""

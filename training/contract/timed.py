@@ -96,7 +96,8 @@ def _steps_of(timed: Timed, recipe: Recipe) -> int | None:
 def _whole_steps(timed: Timed, recipe: Recipe) -> int | None:
     """Return the number of steps of a run that ends by itself; None if it is not known."""
     workload, wanted = named(recipe.workload), recipe.to_dict()
-    key, decides = workload.passes_key, workload.has_key_for_passes(wanted)
+    key = workload.passes_key
+    decides = workload.has_key_for_passes(wanted) and key not in ARMS[timed.arm].ignores
     passes: int = wanted[key]
     if timed.is_whole and (passes == timed.recipe[key] or not decides):
         return timed.steps

@@ -136,10 +136,7 @@ def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
 
 def not_distributed(script: Script) -> str:  # noqa: ARG001 (what is distributed for the user will depend on it)
     """Return why nothing distributes a script of one process: the only place that says so."""
-    return (
-        "nothing in the script distributes it; if it takes its ranks from torchrun or TF_CONFIG, name that kind (KIND, "
-        "scriptKind)"
-    )
+    return "nothing in it is distributed, as far as its imports tell (KIND=torchrun or KIND=tf-config says otherwise)"
 
 
 def _no_ray(script: Script, has_ray: bool) -> str:

@@ -1,0 +1,232 @@
+"""A script that nothing distributes: the least that Ray could take, and that nothing more is said of it."""
+
+import json
+import math
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compare.bound import least_of
+from compare.comparison import compare, scalars
+from compare.in_short import in_short
+from compare.measurement import Context, Run
+from compare.run_numbers import Clock
+from compare.schema import Comparison
+from report import closing, html, table
+from tests.golden import Wording
+from tests.unit.results import quiet_machine
+from tests.unit.script.test_facts import rank
+from training.contract import provenance
+from training.launch.foreign_command import End
+from training.workloads.script import summary
+from training.workloads.script.ray_start import RayStart
+from training.workloads.script.recipe import ScriptRecipe
+from training.workloads.script.recognise import Script
+from training.workloads.script.resolve import ResolvedScript
+
+ARMS = ("baseline", "wide", "raystart")
+ABSENT = dict.fromkeys(("native", "ray"), "nothing distributes it")
+STEPS, STEP, IMPORTS = 12, 0.4, 2.0
+"""Three epochs of four steps, of so many seconds."""
+Walls = Mapping[str, float]
+SLOW_START: Walls = {"baseline": 20.0, "wide": 15.0, "raystart": 14.0}
+QUICK_START: Walls = {"baseline": 200.0, "wide": 150.0, "raystart": 14.0}
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_no_way_of_splitting_takes_less(seed: int) -> None:
+    """Whatever share of the work is split, however evenly, and whatever else a run of Ray does."""
+    draw = random.Random(seed)  # noqa: S311 (no secret)
+    workers, epochs = draw.randint(1, 16), draw.randint(1, 50)
+    imports, once, epoch = draw.uniform(0, 30), draw.uniform(0, 30), draw.uniform(0, 10)
+    start = draw.uniform(0, 60)
+    split = draw.choice([1.0, draw.random()])
+    shares = [draw.choice([1.0, draw.random()]) for _ in range(workers)] if seed % 2 else [1.0] * workers
+    slowest = max(shares) / sum(shares)
+
+    def ray(number: int) -> float:
+        work = once + number * epoch
+        return start + (1 - split) * work + split * work * slowest + draw.choice([0.0, draw.random()])
+
+    alone = Clock(epochs, imports + once + epochs * epoch, epoch)
+    least = least_of(alone, start, imports, workers).clock
+    for number in (epochs, 1, 1000):
+        bound = least.at(number)
+
+        assert bound is not None
+        assert bound <= ray(number) * (1 + 1e-12)
+
+
+def test_what_importing_takes_is_never_less_than_nothing() -> None:
+    """Of a script that ends at once the start is all."""
+    assert 7.0 == least_of(Clock(0, 1.0, None), 7.0, 2.0, 2).clock.whole
+
+
+def steps_of(arm: str) -> list[Any]:
+    """Three whole epochs of an arm that trains, of one process."""
+    if arm == "raystart":
+        return []
+    cpus = 2 if arm == "wide" else 1
+    more: dict[str, Any] = {"threads": cpus, "threadCpus": [[list(range(cpus)), 1.0]],
+                            "stepEnds": [105.0 + STEP * step for step in range(STEPS)], "endedEarly": False,
+                            "passes": [[4 * epoch, True] for epoch in range(3)]}  # fmt: skip
+    return [rank(0, 1, batch=64, steps=STEPS, **more)]
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Callable[..., Comparison]:
+    """The comparison of four repeats that took so long."""
+    path = tmp_path / "train.py"
+    path.write_text("import torch\n")
+    script = Script(path=path, kind="plain", modules=frozenset({"torch"}), arguments=(), loads=frozenset({"torch"}))
+    host = replace(provenance.host(), cpus_allowed=4, cpu_quota=None)
+
+    def measure(
+        walls: Walls, *, seen: Callable[[str], list[Any]] = steps_of, repeats: int = 4, noise: float = 0.01, **more: Any
+    ) -> Comparison:
+        own = ScriptRecipe(script=str(path), script_arguments="--epochs {epochs}", epochs=3)
+        runs = []
+        for repeat in range(1, repeats + 1):
+            asked = ResolvedScript(
+                recipe=replace(own, seed=repeat), script=script, python="python", versions={"ray": "2.60"}
+            )
+            for arm in ARMS:
+                wall = walls[arm] * (1 + noise * (repeat if arm == "raystart" else -repeat))
+                end = End(code=0, began=100.0, ended=100.0 + wall, left=0, processes=1)
+                start = RayStart(import_seconds=IMPORTS, trainer="torch") if arm == "raystart" else None
+                ended = summary.EndedRun(asked, asked.arms({})[arm], end, tuple(seen(arm)), host, 0.0, ray_start=start)
+                result = replace(summary.result(ended), machine=quiet_machine(wall))
+                runs.append(Run(f"{arm}-{repeat}", repeat, result))
+        context = Context(recipe=own, target="local", repeats=repeats, arms=ARMS, absent=ABSENT, **more)
+        return compare(runs, context)
+
+    return measure
+
+
+def nothing_of_ray(found: Comparison) -> None:
+    """No claim, no ratio and no number of a run that nobody made."""
+    assert found.claim is None
+    assert {"ray", "native"} == set(found.absent)
+    assert {None} == set(found.ratios.values())
+    assert ({}, None, None, None) == (found.break_even, found.break_even_epochs, found.longer, found.projection)
+    numbers = scalars(found)
+    assert {"answer", "verdict"} == {name for name, value in numbers.items() if value is not None}
+
+
+def test_a_start_that_takes_too_long_is_not_worth_it(measured: Callable[..., Comparison], wording: Wording) -> None:
+    """With 95 % confidence, over either alternative; it says from how many epochs and workers on that is open."""
+    found = measured(SLOW_START)
+    bound = found.bound
+
+    assert bound is not None
+    assert "Not worth it here" == found.answer
+    nothing_of_ray(found)
+    for number, (start, shared, least) in enumerate(
+        zip(bound.start_seconds.values, bound.shared_seconds.values, bound.least_seconds.values, strict=True), 1
+    ):
+        assert 14.0 * (1 + 0.01 * number) - IMPORTS == pytest.approx(start)
+        assert 20.0 * (1 - 0.01 * number) - IMPORTS == pytest.approx(shared)
+        assert start + shared / 2 == pytest.approx(least)
+    upper = bound.at_most["wide"].upper
+    assert upper is not None
+    assert upper < bound.at_most["wide"].median * 1.1 < 1.05
+    assert bound.open_from_epochs is not None
+    assert bound.open_from_epochs > 3
+    wording("script", found.verdict)
+    wording("script", in_short(found).sentence)
+
+
+def test_where_it_could_be_worth_it_nothing_is_decided(measured: Callable[..., Comparison], wording: Wording) -> None:
+    """However sure it is that the bound lies above: it is no run of Ray's. It says what to write."""
+    found = measured(QUICK_START)
+    bound = found.bound
+
+    assert bound is not None
+    assert "Not decided" == found.answer
+    assert all(ratio.lower and ratio.lower > 1.05 for ratio in bound.at_most.values())
+    assert {""} == {ratio.decision for ratio in bound.at_most.values()}
+    nothing_of_ray(found)
+    assert "examples/torch_ddp.py" in found.verdict
+    wording("script", found.verdict)
+    wording("script", closing.next_step(found, "mine", {}))
+
+
+@pytest.mark.parametrize(
+    ("walls", "noise", "repeats", "ending", "to_decide"),
+    [
+        pytest.param(SLOW_START, 0.01, 4, "decided", False, id="lost"),
+        pytest.param(QUICK_START, 0.01, 4, "nothing to decide", False, id="open"),
+        pytest.param(SLOW_START, 0.08, 2, "goes on", True, id="not sure yet"),
+    ],
+)
+def test_repeats_are_added_only_where_they_may_decide(
+    measured: Callable[..., Comparison], walls: Walls, noise: float, repeats: int, ending: str, *, to_decide: bool
+) -> None:
+    """With `repeats auto`; a bound that lies above stays there."""
+    found = measured(walls, noise=noise, repeats=repeats, is_auto=True)
+
+    assert ending == found.auto
+    assert found.bound is not None
+    assert to_decide == (found.bound.repeats_to_decide is not None)
+
+
+def test_one_repeat_decides_nothing(measured: Callable[..., Comparison]) -> None:
+    """However far it loses."""
+    found = measured(SLOW_START, repeats=1)
+
+    assert "Not decided" == found.answer
+    assert found.bound is not None
+    assert (None, None) == (found.bound.open_from_epochs, found.bound.at_most["baseline"].upper)
+
+
+def test_a_script_whose_steps_are_not_seen_has_a_bound(measured: Callable[..., Comparison]) -> None:
+    """Over the whole run: how long an epoch takes is not known."""
+    found = measured(SLOW_START, seen=lambda _: [])
+
+    assert "Not worth it here" == found.answer
+    nothing_of_ray(found)
+    assert found.bound is not None
+    assert found.bound.open_from_epochs is None
+    assert found.bound.open_from_workers is not None
+
+
+def test_more_workers_are_named_where_the_start_leaves_room(measured: Callable[..., Comparison]) -> None:
+    """Of 20 s 18 can be split: with a start of 12 s not by 2 workers, by 3 perhaps, and with 19 s never."""
+    found = measured({"baseline": 20.0, "wide": 20.0, "raystart": 14.0}, noise=0.0001)
+    never = measured({"baseline": 20.0, "wide": 20.0, "raystart": 21.5}, noise=0.0001)
+
+    assert found.bound is not None
+    workers = found.bound.open_from_workers
+    assert workers is not None
+    assert math.ceil(18 / (20 / 1.05 - 12)) == workers
+    assert never.bound is not None
+    assert never.bound.open_from_workers is None
+
+
+def test_arms_that_did_other_work_have_no_bound(measured: Callable[..., Comparison]) -> None:
+    """One process with all CPUs that trains something else is no alternative."""
+
+    def seen(arm: str) -> list[Any]:
+        return [replace(each, step_rows=tuple(64 * (step + 1) for step in range(STEPS))) for each in steps_of(arm)] if (
+            arm != "wide") else [rank(0, 1, batch=32, steps=STEPS, endedEarly=False)]  # fmt: skip
+
+    found = measured(SLOW_START, seen=seen)
+
+    assert "Not comparable" == found.answer
+    assert found.bound is None
+
+
+def test_it_is_shown(measured: Callable[..., Comparison], tmp_path: Path, wording: Wording) -> None:
+    """On the page, in the table and in the last lines; and what is kept can be read."""
+    found = measured(SLOW_START)
+
+    assert found == Comparison.from_json(found.to_json())
+    assert {"baseline", "wide"} == set(json.loads(found.to_json())["bound"]["atMost"])
+    page = html.render(found, "mine", tmp_path)
+    assert in_short(found).sentence in page.replace("&#39;", "'")
+    wording("script", table.render(found))
+    wording("script", closing.render(found, "mine", None, {}))
