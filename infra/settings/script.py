@@ -122,9 +122,10 @@ def python_has_ray(draft: ScriptDraft) -> Iterator[Problem]:
         return
     if "ray" not in python_environment.versions(python):
         yield Problem(
-            draft.shown("python"), "an environment with Ray: without the arm ray there is nothing to compare",
+            draft.shown("python"), "an environment with Ray: without it there is nothing to compare",
             (python_environment.line_that_gives(script, ["ray"], python),),
-            why="the arm ray runs the script as Ray Train's training function",
+            why="Ray's start is measured there, as nothing distributes the script"
+            if script.kind == "plain" else "the arm ray runs the script as Ray Train's training function",
         )  # fmt: skip
 
 
@@ -145,6 +146,18 @@ def has_ray_arm(draft: ScriptDraft) -> Iterator[Problem]:
             (set_line("scriptKind", "torchrun"),),
             why="it calls torch.multiprocessing.spawn, so Ray can't start its ranks, and the arm ray is absent; if it "
             "can also take them from torchrun's variables, set the kind yourself",
+        )
+
+
+def curve_has_runs(draft: ScriptDraft) -> Iterator[Problem]:
+    """Refuse a curve over numbers of workers where no number of them trains."""
+    script = _recognised(draft)
+    if script and script.kind == "plain" and draft.run.workers_curve:
+        yield Problem(
+            f"{draft.shown('workersCurve')} with {draft.shown('script')}",
+            "no curve of a script that nothing distributes",
+            (set_line("workersCurve", "none"),),
+            why="it trains in one process, whatever the number of workers is",
         )
 
 
@@ -366,6 +379,7 @@ OWN = OfWorkload(
         is_recognised,
         settings_reach_it,
         has_ray_arm,
+        curve_has_runs,
         folder_is_small,
         metric_is_named,
         artifacts_have_a_place,

@@ -179,7 +179,7 @@ def test_a_measurement_stops_its_own_and_no_other(head: Head, api: JobsApi, word
     begin(api, "left", mark("ci"))
     begin(api, "measured-elsewhere", mark("another"))
     with pytest.raises(OthersError, match=r"(?s)theirs \(sleep 600\).*STACK=ci make jobs STOP=1 JOB=theirs"):
-        submit.run(api, "measured", [], {}, "ci")
+        submit.run(api, "measured", ["ray"], {}, "ci")
     assert ("RUNNING", "RUNNING") == (state(api, "theirs"), state(api, "left"))
     assert "measured" not in {job["submission_id"] for job in api.jobs()}
 

@@ -88,9 +88,8 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
         action="store_true",
         help="in a pod: leave CPU affinity, the machine's lock and network alone",
     )
-    if arm == "ray":
-        parser.add_argument("--address", default="", help="address of a running Ray cluster; empty: start one here")
     if ARMS[arm].start == "ray":
+        parser.add_argument("--address", default="", help="address of a running Ray cluster; empty: start one here")
         parser.add_argument("--dashboard", action="store_true", help="serve Ray's dashboard while the run lasts")
     kind = _workload(arguments).recipe
     for field in kind.settings().values():

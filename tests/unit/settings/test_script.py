@@ -575,3 +575,41 @@ def test_a_script_without_workload_is_what_is_trained() -> None:
     assert "script" == settings(script=file, workload="").recipe.workload
     (problem,) = problems(script=file, workload="cnn")
     assert "pulumi config rm script" in problem.fixes
+
+
+def test_a_script_that_nothing_distributes_is_measured_alone_and_beside_a_start(tmp_path: Path) -> None:
+    """As it is, with one worker's CPUs and with all; the preview shows why the others are absent."""
+    path = tmp_path / "plain.py"
+    path.write_text("import argparse\n")
+    found = parse(keys(path, scriptArguments="--epochs {epochs}", epochs="2"), machine())
+
+    assert ("baseline", "wide", "raystart") == found.arms
+    assert {"native", "ray"} == set(found.absent_arms)
+    assert len({*found.absent_arms.values()}) == 1
+    assert "ray_alone.py 2 1 tasks" in "\n".join(found.commands)  # not prose: a command
+    assert "raystart" not in settings().arms
+    assert "raystart" not in parse(keys(path, scriptKind="torchrun"), machine()).arms
+
+
+def test_a_curve_of_a_script_that_nothing_distributes_is_refused(wording: Wording, tmp_path: Path) -> None:
+    """No number of workers trains it."""
+    path = tmp_path / "plain.py"
+    path.write_text("import argparse\n")
+    (problem,) = problems(**keys(path, workersCurve="1,2"))
+
+    assert ("pulumi config set workersCurve none",) == problem.fixes
+    wording("settings", str(problem).replace(str(path), "plain.py"))
+
+
+def test_an_environment_without_ray_has_no_start(
+    wording: Wording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing can be said of Ray then, and the line that installs it is shown."""
+    path = tmp_path / "plain.py"
+    path.write_text("import argparse\n")
+    monkeypatch.setattr(python_environment, "versions", lambda _: {"python": "3.11.7"})
+    monkeypatch.setattr(python_environment, "line_that_gives", lambda *_: "LINE")
+    (problem,) = problems(**keys(path))
+
+    assert ("LINE",) == problem.fixes
+    wording("settings", str(problem))

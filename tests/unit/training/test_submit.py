@@ -133,7 +133,7 @@ def test_what_an_interrupted_measurement_left_is_stopped_first() -> None:
     """It would share the workers' CPUs with this run. What others ran before has ended, and is nobody's concern."""
     ray = FakeRay({"old": ["RUNNING"], "done": ["SUCCEEDED"], "theirs": ["FAILED"]}, marks={"old": mark("ci")})
     with serving(ray) as address:
-        submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
+        submit.run(JobsApi(address, TOKEN), "new", ["ray"], {}, "ci")
 
     assert ["/api/jobs/old/stop", "/api/jobs/"] == changes(ray)
     assert mark("ci") == ray.marks["new"]
@@ -158,7 +158,7 @@ def test_a_run_of_somebody_else_s_measurement_is_never_stopped(wording: Wording,
         serving(ray) as address,
         pytest.raises(OthersError, match=r"(?s)\n  theirs .*make jobs STOP=1 JOB=theirs") as refused,
     ):
-        submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
+        submit.run(JobsApi(address, TOKEN), "new", ["ray"], {}, "ci")
     wording("ray-cluster", str(refused.value))
 
     assert [] == changes(ray)
@@ -169,7 +169,7 @@ def test_somebody_else_s_job_is_never_stopped(state: str) -> None:
     """The run is refused with the line that ends the job; also beside one that a measurement left."""
     ray = FakeRay({"theirs": [state], "old": ["RUNNING"]}, marks={"old": mark("ci"), "theirs": {"by": "me"}})
     with serving(ray) as address, pytest.raises(OthersError) as refused:
-        submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
+        submit.run(JobsApi(address, TOKEN), "new", ["ray"], {}, "ci")
 
     assert [] == changes(ray)
     assert "stack ci" in str(refused.value)
@@ -182,7 +182,7 @@ def test_a_driver_that_connected_by_itself_is_somebody_else_s_too() -> None:
     ray = FakeRay(drivers=[DRIVER])
     said = r"03000000 is a driver .*process 214 at 10\.244\.0\.7"
     with serving(ray) as address, pytest.raises(OthersError, match=said):
-        submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
+        submit.run(JobsApi(address, TOKEN), "new", ["ray"], {}, "ci")
 
     assert [] == changes(ray)
 
@@ -212,7 +212,7 @@ def test_a_run_beside_which_somebody_s_job_began_does_not_count(
     beginning(ray, state)
     said = f"(?s)does not count.*{said}"
     with serving(ray) as address, pytest.raises(OthersError, match=said):
-        submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
+        submit.run(JobsApi(address, TOKEN), "new", ["ray"], {}, "ci")
 
     assert ["/api/jobs/", "/api/jobs/new/stop"] == changes(ray)
 
@@ -223,7 +223,7 @@ def test_a_job_that_began_at_the_very_end_is_seen_too(monkeypatch: pytest.Monkey
     ray = FakeRay()
     beginning(ray, "RUNNING")
     with serving(ray) as address, pytest.raises(OthersError, match="theirs"):
-        submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
+        submit.run(JobsApi(address, TOKEN), "new", ["ray"], {}, "ci")
 
 
 @pytest.mark.parametrize(("heard", "said"), [(True, ""), (False, "STACK=ci make jobs STOP=1 JOB=new")])
@@ -241,7 +241,7 @@ def test_a_job_that_can_t_be_followed_any_more_is_ended(
 
     ray.answer = silent  # type: ignore[method-assign]
     with serving(ray) as address, pytest.raises(SubmitError, match="503") as failed:
-        submit.run(JobsApi(address, TOKEN), "new", [], {}, "ci")
+        submit.run(JobsApi(address, TOKEN), "new", ["ray"], {}, "ci")
 
     assert str(failed.value).endswith(said)
     assert ("STOP=1" in str(failed.value)) is not heard
@@ -296,7 +296,7 @@ def test_a_wrong_token_is_refused_at_once() -> None:
     """Asking again would not help."""
     ray = FakeRay()
     with serving(ray) as address, pytest.raises(SubmitError, match="token was refused"):
-        submit.run(JobsApi(address, "guess"), "job-1", [], {}, "ci")
+        submit.run(JobsApi(address, "guess"), "job-1", ["ray"], {}, "ci")
 
     assert [] == ray.requests
 

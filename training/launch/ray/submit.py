@@ -1,6 +1,6 @@
-"""Submits the ray arm to a running Ray cluster and follows it to its end: the main process of that arm's Job.
+"""Submits an arm to a running Ray cluster and follows it to its end: the main process of that arm's Job.
 
-    python -m training.launch.ray.submit --address http://HEAD:8265 --submission-id ID --stack STACK -- FLAGS…
+    python -m training.launch.ray.submit --address http://HEAD:8265 --submission-id ID --stack S [--arm ARM] -- FLAGS…
 
 What a run needs beside the image is sent first, as a package; its driver and its workers have that as their folder.
 The driver runs on the cluster's head; its log is printed as it grows, and ends with the result.
@@ -43,9 +43,11 @@ class OthersError(SubmitError):
     """The cluster is not the run's alone."""
 
 
-def run(api: JobsApi, submission_id: str, flags: list[str], environment: dict[str, str], stack: str) -> None:
-    """Submit the arm and follow it; returns when it succeeded with the cluster to itself, else raises SubmitError."""
-    command = ["-m", "training.launch.pod.run", "ray", "--address=auto", *flags]
+def run(api: JobsApi, submission_id: str, arm: list[str], environment: dict[str, str], stack: str) -> None:
+    """Submit the arm, its name and its flags, and follow it; returns when it succeeded with the cluster to itself, else
+    raises SubmitError."""
+    name, *flags = arm
+    command = ["-m", "training.launch.pod.run", name, "--address=auto", *flags]
 
     def submit() -> None:
         if FILES in os.environ:
@@ -223,11 +225,18 @@ def main() -> None:
     parser.add_argument("--address", required=True, help="http address of the cluster's dashboard")
     parser.add_argument("--submission-id", required=True, help="name of the Ray job")
     parser.add_argument("--stack", required=True, help="whose measurement it is, for messages")
-    parser.add_argument("flags", nargs="+", help="flags of training.ray, after --")
+    parser.add_argument("--arm", default="ray", help="name of the arm")
+    parser.add_argument("flags", nargs="+", help="flags of the arm, after --")
     options = parser.parse_args()
     try:
         api = JobsApi(options.address, token(), direct=True)
-        run(api, options.submission_id, options.flags, entry.pass_on_start(process_start()), options.stack)
+        run(
+            api,
+            options.submission_id,
+            [options.arm, *options.flags],
+            entry.pass_on_start(process_start()),
+            options.stack,
+        )
     except SubmitError as error:
         sys.exit(f"error: {error}")
 

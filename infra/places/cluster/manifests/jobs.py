@@ -25,7 +25,7 @@ from infra.places.cluster.manifests.script_files import Secret
 from infra.places.cluster.manifests.storage_access import InPods
 from infra.plan import RunPlan, folder_of
 from training.contract import progress, provenance
-from training.contract.arms import ARMS
+from training.contract.arms import ARMS, RAY
 from training.contract.recipe import kebab
 from training.contract.workload import Files
 from training.launch.pod import indexed_job, versions
@@ -167,6 +167,7 @@ def _pod_of_arm(plan: RunPlan, settings: JobSettings) -> Manifest:
             f"--address={address}",
             "--submission-id=$(JOB_NAME)",
             f"--stack={settings.stack}",
+            *([] if arm is RAY else [f"--arm={arm.name}"]),
             "--",
             *flags,
         ]

@@ -84,11 +84,20 @@ def test_the_ray_arm_submits_under_the_job_s_name() -> None:
     assert resources(jobs.SUBMITTER) == main["resources"]
 
 
+def test_another_arm_with_ray_is_submitted_by_its_name() -> None:
+    """The head's pod is told which module to run."""
+    named = {arm: [flag for flag in pod(arm)["containers"][0]["command"] if flag.startswith("--arm=")]
+             for arm in ("ray", "raystart")}  # fmt: skip
+
+    assert {"ray": [], "raystart": ["--arm=raystart"]} == named
+    assert "here" == entry.parse("raystart", None, ["--result", "/results/r.json", "--address=here"]).address
+
+
 def test_only_the_submitter_gets_ray_s_token() -> None:
     """By reference: its value is in no manifest."""
     with_token = [arm for arm in ARMS if "RAY_AUTH_TOKEN" in str(pod(arm))]
 
-    assert ["ray", "raydata"] == with_token
+    assert ["ray", "raydata", "raystart"] == with_token
     (main,) = pod("ray")["containers"]
     (token,) = [one["valueFrom"]["secretKeyRef"] for one in main["env"] if one["name"] == "RAY_AUTH_TOKEN"]
     assert token["optional"]  # without it the pod starts, and says that the RayCluster is gone
