@@ -44,8 +44,8 @@ def main() -> int:
     for key in secrets_of(stack):
         line = f"{key} is secret, and stays in stack {stack}; for this one:\n  pulumi config set --secret {key}"
         terminal.write(for_make(line, best, {}))
-    if why := why_no_arms(values):
-        terminal.write(f"not yet measurable with and without Ray: {why}")
+    if text := without_ray(values):
+        terminal.write(text)
     return 0
 
 
@@ -136,13 +136,15 @@ def secrets_of(stack: str) -> list[str]:
     )
 
 
-def why_no_arms(values: Mapping[str, str]) -> str:
-    """Return why the script can't be measured in every arm, as one that trains in one process; "" if it can."""
+def without_ray(values: Mapping[str, str]) -> str:
+    """Return why the script is not trained with Ray, as one that trains in one process; "" if it is."""
     own = {key: values[key] for key in ("script", "scriptArguments", "scriptKind") if key in values}
     try:
-        resolve.script_of(ScriptRecipe.from_dict(own))
+        script = resolve.script_of(ScriptRecipe.from_dict(own))
     except ScriptError as error:
-        return str(error)
+        return f"not yet measurable with and without Ray: {error}"
+    if script.kind == "plain":
+        return f"nothing in {script.path.name} is distributed: it is measured in one process, beside a start of Ray"
     return ""
 
 

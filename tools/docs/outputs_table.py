@@ -53,6 +53,7 @@ _TITLES: tuple[tuple[str, type], ...] = (
     ("Estimate", schema.Estimate),
     ("BreakEven", schema.BreakEven),
     ("LongerRun", schema.LongerRun),
+    ("Bound", schema.Bound),
     ("ArmSummary", schema.ArmSummary),
     ("StepTimes", schema.StepTimes),
     ("RunLink", schema.RunLink),

@@ -200,14 +200,14 @@ def test_secrets_stay_where_they_are(
     wording("adopt", capsys.readouterr().out.replace(result_name(stacks), "RESULT"))
 
 
-def test_a_script_of_one_process_is_said_to_have_no_arms_yet(
-    measured: Measured, stacks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_script_of_one_process_is_said_to_be_measured_in_one(
+    measured: Measured, stacks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
-    """Its stack is written all the same: somebody may distribute it now."""
+    """Its stack has a bound, until somebody distributes it."""
     script = tmp_path / "alone.py"
     script.write_text("import argparse\n")
     measured(script=str(script))
     adopt.main()
 
     assert str(script) == written(stacks)["script"]
-    assert "alone.py" in capsys.readouterr().out
+    wording("adopt", capsys.readouterr().out.splitlines()[-1])
