@@ -125,7 +125,7 @@ def python_has_ray(draft: ScriptDraft) -> Iterator[Problem]:
             draft.shown("python"), "an environment with Ray: without it there is nothing to compare",
             (python_environment.line_that_gives(script, ["ray"], python),),
             why="Ray's start is measured there, as nothing distributes the script"
-            if script.kind == "plain" else "the arm ray runs the script as Ray Train's training function",
+            if commands.not_distributed(script) else "the arm ray runs the script as Ray Train's training function",
         )  # fmt: skip
 
 
@@ -152,7 +152,7 @@ def has_ray_arm(draft: ScriptDraft) -> Iterator[Problem]:
 def curve_has_runs(draft: ScriptDraft) -> Iterator[Problem]:
     """Refuse a curve over numbers of workers where no number of them trains."""
     script = _recognised(draft)
-    if script and script.kind == "plain" and draft.run.workers_curve:
+    if script and commands.not_distributed(script) and draft.run.workers_curve:
         yield Problem(
             f"{draft.shown('workersCurve')} with {draft.shown('script')}",
             "no curve of a script that nothing distributes",

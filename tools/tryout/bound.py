@@ -94,6 +94,8 @@ def in_words(bound: Tried, workers: int) -> str:
         of = f"with {counted(number, bound.passed)} " if bound.passed else ""
         times = [f"{name} takes {shown_seconds(clock.at(number))}" for name, clock in bound.alternatives.items()]
         lines.append(f"  {of}{enumerated([*times, f'Ray at least {shown_seconds(bound.least.at(number))}'])}")
+    if not bound.passed:
+        lines.append("  no step was seen, so these are whole runs; what longer ones take is not known")
     if bound.passed:
         epochs = open_from(bound)
         never = f"  up to {MOST_EPOCHS:,} {bound.passed}s it is not worth it"

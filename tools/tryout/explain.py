@@ -145,21 +145,25 @@ def problem(outcome: Outcome, script: Script, limit_seconds: int) -> str:
         what = f"it started more than {MOST_PROCESSES} processes and was ended: "
         return what + "does it start itself, without `if __name__ == '__main__'`?"
     if outcome.hung:
-        return _hung(outcome, lines, limit_seconds)
+        return _hung(outcome, script, lines, limit_seconds)
     if outcome.code:
         return _with_lines(f"it ended with exit code {outcome.code}. {helps(outcome.printed)}", lines)
-    if not outcome.seen and script.kind != "plain":  # of a plain one the whole run counts
+    is_whole = outcome.ray_start or (script.kind == "plain" and not outcome.end.get("left"))
+    if not outcome.seen and not is_whole:  # of a plain script without steps the whole run counts
         return _with_lines(_without_step(outcome, script), lines)
     return ""
 
 
-def _hung(outcome: Outcome, lines: str, limit_seconds: int) -> str:
+def _hung(outcome: Outcome, script: Script, lines: str, limit_seconds: int) -> str:
     steps = min((len(rank.step_ends) for rank in outcome.seen), default=0)
     what = f"it did not end within {limit_seconds} s and was ended"
     what += f", after {steps} steps" if steps else ", and no rank had written what it did"
     if "No available node types can fulfill" in outcome.printed or "not enough resources" in outcome.printed.lower():
         what += ": Ray waits for CPUs or GPUs that this machine has not"
-    hint = f". LIMIT={2 * limit_seconds} gives it longer; a rank that waits for one that has ended waits forever"
+    why = "a rank that waits for one that has ended waits forever"
+    if script.kind == "plain" and not steps:
+        why = "no step was seen, and without one the whole run is tried"
+    hint = f". LIMIT={2 * limit_seconds} gives it longer; {why}"
     return _with_lines(what + hint, outcome.trace or lines)
 
 

@@ -88,8 +88,8 @@ def commands(
 ) -> list[ArmCommand]:
     """Return the commands of all ARMS in this order, and of WITH_DATA and RAY_START for a script that can have them;
     `values` replace placeholders other than {workers}."""
-    more = {WITH_DATA: script.data_arguments, RAY_START: script.kind == "plain"}
-    arms = (*ARMS, *(arm for arm, can_be in more.items() if can_be))
+    more = {WITH_DATA: script.data_arguments, RAY_START: not_distributed(script)}
+    arms = (*ARMS, *(arm for arm, wanted in more.items() if wanted))
     reasons = {arm: _absent(arm, script, sizes, has_ray) for arm in arms}
     with_ray_data = replace(script, arguments=script.data_arguments)
     return [
@@ -125,8 +125,8 @@ def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
         return "with one worker it is the baseline"
     if arm == "wide":
         return ONE_GPU if sizes.gpus else ""
-    if arm in ("native", "ray") and script.kind == "plain":
-        return not_distributed(script)
+    if arm in ("native", "ray") and (reason := not_distributed(script)):
+        return reason
     if arm == "native":
         return _no_native(script, sizes)
     if arm == WITH_DATA and script.kind not in OF_RAY_DATA:
@@ -134,8 +134,10 @@ def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
     return _no_ray(script, has_ray) if arm in BY_RAY else ""
 
 
-def not_distributed(script: Script) -> str:  # noqa: ARG001 (what is distributed for the user will depend on it)
-    """Return why nothing distributes a script of one process: the only place that says so."""
+def not_distributed(script: Script) -> str:
+    """Return why nothing distributes a script; "" if something does. Nothing else decides which arms it lacks for it."""
+    if script.kind != "plain":
+        return ""
     return "nothing in it is distributed, as far as its imports tell (KIND=torchrun or KIND=tf-config says otherwise)"
 
 

@@ -173,7 +173,7 @@ def why_not(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
     """Return why the script has no such arm; "" if it has."""
     if arm == commands.WITH_DATA and not recipe.data_arguments:
         return "dataArguments is not set"
-    if arm == commands.RAY_START and script_of(recipe).kind != "plain":
+    if arm == commands.RAY_START and not commands.not_distributed(script_of(recipe)):
         return "the script is distributed, and Ray trains it"
     return resolve(recipe, image).arms(SHOWN_VALUES)[arm].absent
 
