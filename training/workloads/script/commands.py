@@ -135,7 +135,7 @@ def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
 
 
 def not_distributed(script: Script) -> str:
-    """Return why nothing distributes a script; "" if something does. Nothing else decides which arms it lacks for it."""
+    """Return why nothing distributes a script; "" if something does. Nothing else decides which arms it lacks."""
     if script.kind != "plain":
         return ""
     return "nothing in it is distributed, as far as its imports tell (KIND=torchrun or KIND=tf-config says otherwise)"

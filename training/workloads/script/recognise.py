@@ -248,9 +248,10 @@ def _check_arguments(script: Script, takes: Takes) -> None:
     if takes.one_process:
         _check_it_is_one(script)
     elif script.kind != "plain":
+        who = WORDS[script.kind] if script.kind != "other" else f"{script.path.name}, which imports Ray,"
         raise ScriptError(
             "arguments",
-            f"the script's arguments have no {{workers}}, and {WORDS[script.kind]} takes the number of workers from "
+            f"the script's arguments have no {{workers}}, and {who} takes the number of workers from "
             "them: every arm would be the same. Give the script such an argument: … --num-workers {workers}",
         )
 
