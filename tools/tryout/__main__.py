@@ -85,7 +85,7 @@ def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Ou
         terminal.write(f"\nseen\n{show.table(seen, with_steps)}")
         terminal.write("\n".join(f"  {finding}" for finding in show.findings(seen, verdict)))
         terminal.write(f"  {show.metrics(with_steps)}; {show.observer_cost(with_steps)}")
-    if commands.RAY_START in wanted:
+    if commands.not_distributed(script):
         return _say_bound(wanted, outcomes, trained, seen, request)
     if "ray" not in wanted:
         terminal.write("\nno claim: without the arm `ray` there is nothing to compare it with")
@@ -112,6 +112,9 @@ def _say_bound(
     request: Request,
 ) -> int:
     """Say what is known of a script that nothing distributes: there is no claim, but a bound."""
+    if commands.RAY_START not in wanted:
+        terminal.write("\nno bound: its environment has no Ray whose start could be measured")
+        return _refused(request)
     if failed := [name for name in wanted if name not in trained]:
         terminal.write(show.no_claim([name for name in failed if name in outcomes]))
         return _refused(request)

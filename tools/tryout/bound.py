@@ -100,4 +100,4 @@ def in_words(bound: Tried, workers: int) -> str:
         epochs = open_from(bound)
         never = f"  up to {MOST_EPOCHS:,} {bound.passed}s it is not worth it"
         lines.append(f"  it could be worth it from {counted(epochs, bound.passed)} on" if epochs else never)
-    return "\n".join([*lines, f"to write, if it could be: {PORTS[bound.trainer]}"])
+    return "\n".join([*lines, f"to write where it could be: {PORTS[bound.trainer]}"])

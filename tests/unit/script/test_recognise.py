@@ -240,11 +240,11 @@ def test_what_takes_a_number_of_workers_or_starts_ray_is_not_plain(tmp_path: Pat
 
 
 def test_a_plain_script_is_measured_alone_and_beside_a_start_of_ray(wording: Wording, tmp_path: Path) -> None:
-    """Its workers import the frameworks, and the Python before them all that the script imports at once."""
+    """Its workers import what the trainer is for, and the Python before them all that the script imports at once."""
     path = script(tmp_path, "import numpy, torch\nfrom sklearn.svm import SVC\n")
     arms = {arm.arm: arm for arm in commands.commands(recognise(path, ()), "python", commands.Sizes(workers=2), {})}
     start = [str(commands.RANKS / "ray_alone.py"), "2", "1", "torch"]
-    modules = ["--frameworks", "sklearn", "torch", "--imports", "numpy", "sklearn", "torch"]
+    modules = ["--frameworks", "torch", "--imports", "numpy", "sklearn", "torch"]
 
     assert {"native", "ray"} == {name for name, arm in arms.items() if arm.absent}
     wording("script", arms["ray"].absent)

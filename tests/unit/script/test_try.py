@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +22,9 @@ from tools.tryout import __main__ as tryout
 from tools.tryout import explain, keep, request, show, write
 from tools.tryout.run_arm import Outcome
 from training.workloads.script.commands import ArmCommand
+from training.workloads.script.observations import Observation
 from training.workloads.script.python_environment import PythonError
+from training.workloads.script.ray_start import RayStart
 from training.workloads.script.recognise import Script, recognise
 
 ARMS = ("baseline", "native", "ray")
@@ -141,6 +145,64 @@ def test_a_good_try_ends_with_what_to_type_next(stacks: Path, capsys: pytest.Cap
     last = capsys.readouterr().out.splitlines()[-3:]
     assert f'make try SCRIPT={path} ARGS="--epochs 2 --n {{workers}}" WRITE=1' in last[0]
     assert "STACK=train make up" in last[-1]
+
+
+PLAIN = ("baseline", "wide", "raystart")
+
+
+def plain(stacks: Path, outcomes: dict[str, Outcome], text: str = "import numpy\n", **given: str) -> int:
+    """The exit code of a try of a script that nothing distributes."""
+    path = stacks / "train.py"
+    path.write_text(text, encoding="utf-8")
+    asked = request.read({"SCRIPT": str(path)} | given)
+    arms = [ArmCommand(arm=name) for name in PLAIN] + [ArmCommand(arm=name, absent="why") for name in ("native", "ray")]
+    return tryout._say(recognise(path, asked.arguments), arms, outcomes, asked)
+
+
+def took(arm: str, seconds: float, *ranks: Observation) -> Outcome:
+    """An arm that ended well after so long."""
+    start = RayStart(import_seconds=1.0, trainer="tasks") if arm == "raystart" else None
+    return replace(outcome(*ranks), arm=arm, seconds=seconds, ray_start=start, end={"began": 100.0, "left": 0})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "steps"),
+    [
+        pytest.param((9.0, 7.0, 6.0), False, id="whole runs"),
+        pytest.param((9.0, 7.0, 6.0), True, id="steps"),
+        pytest.param((9.0, 7.0, 900.0), True, id="a long start"),
+    ],
+)
+def test_a_script_that_nothing_distributes_ends_with_a_bound(
+    stacks: Path,
+    seconds: tuple[float, ...],
+    capsys: pytest.CaptureFixture[str],
+    wording: Wording,
+    *,
+    steps: bool,
+) -> None:
+    """There is no claim; what was tried is kept for the preview, and WRITE=1 writes it."""
+    more: dict[str, Any] = {"batch": 64, "stepEnds": [105.0 + 0.1 * step for step in range(20)]}
+    ranks = {name: [rank(0, 1, **more)] if steps and name != "raystart" else [] for name in PLAIN}
+    outcomes = {name: took(name, length, *ranks[name]) for name, length in zip(PLAIN, seconds, strict=True)}
+
+    assert 0 == plain(stacks, outcomes, WRITE="1", ARGS="--epochs 3")
+    printed = capsys.readouterr().out
+    assert "claim" not in printed
+    assert (stacks / "Pulumi.train.yaml").is_file()
+    (kept,) = (stacks / "tried").iterdir()
+    assert [*PLAIN] == [run["arm"] for run in json.loads(kept.read_text())]
+    wording("try", printed[printed.index("nothing distributes it") :].partition("\nwritten")[0])
+
+
+def test_a_start_that_failed_bounds_nothing(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is written, as of any arm that fails."""
+    failed = replace(took("raystart", 9.0), code=1, ray_start=None, printed="Traceback\nKeyError\n")
+    outcomes = {"baseline": took("baseline", 9.0), "wide": took("wide", 7.0), "raystart": failed}
+
+    assert 1 == plain(stacks, outcomes, WRITE="1")
+    assert "raystart failed" in capsys.readouterr().out
+    assert not (stacks / "Pulumi.train.yaml").exists()
 
 
 def test_what_is_written_is_a_stack_of_the_script(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,9 +33,9 @@ PORTS: Mapping[str, str] = {
     "(examples/trees.py)",
     "lightgbm": "a training function for Ray's LightGBMTrainer, in which each worker has rows of its own in its "
     "Dataset (examples/trees.py)",
-    TASKS: "Ray has no trainer for it: fits that do not need each other, as of a grid or a cross-validation, can be "
-    "Ray's tasks (with scikit-learn ray.util.joblib.register_ray()); one fit is split only by an algorithm that can "
-    "be",
+    TASKS: "with JAX a training function for Ray's JaxTrainer; fits that do not need each other, as of a grid or a "
+    "cross-validation, as Ray's tasks (with scikit-learn ray.util.joblib.register_ray()). One fit of another framework "
+    "is split only by an algorithm that can be: Ray has no trainer for it",
 }
 """By what started, what one writes to have such a script distributed."""
 _FILE = "start.json"
@@ -59,12 +59,13 @@ def trainer_of(script: Script) -> str:
 def arguments(script: Script, workers: int, cpus: int) -> list[str]:
     """Return the arguments of `ranks/ray_alone.py`.
 
-    Its workers import the frameworks alone, whatever else the script imports: a port may do without the rest.
+    Its workers import the trainer's framework alone, whatever else the script imports: a port may do without the rest.
     """
-    imports = sorted({*script.imports, *script.loads})
+    imports, trainer = sorted({*script.imports, *script.loads}), trainer_of(script)
+    frameworks = sorted(name for name in script.loads if TRAINERS.get(name, TASKS) == trainer)
     return [
-        *(str(workers), str(cpus), trainer_of(script)),
-        *(["--frameworks", *sorted(script.loads)] if script.loads else []),
+        *(str(workers), str(cpus), trainer),
+        *(["--frameworks", *frameworks] if frameworks else []),
         *(["--imports", *imports] if imports else []),
     ]
 

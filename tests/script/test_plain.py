@@ -1,0 +1,86 @@
+"""Scripts that train in one process, tried for real; and that a run with Ray takes no less than the bound says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from compare.bound import least_of
+from compare.run_numbers import clock_of, whole_seconds
+from tests.golden import Wording
+from tests.script.tryout import EXAMPLES, NO_TORCH, measure_one, try_script
+from tests.stacks import TORCH
+from training.workloads.script import ray_start
+from training.workloads.script.recognise import WORDS
+
+NUMPY = """
+import numpy as np
+rows = np.random.default_rng(0).normal(size=(4000, 20))
+weights = np.zeros(20)
+for _ in range(100):
+    weights -= 0.1 * rows.T @ (rows @ weights - rows.sum(1)) / len(rows)
+"""
+KERAS = """
+import numpy as np
+from tf_keras import Sequential, layers
+rows = np.random.default_rng(0).normal(size=(1024, 16))
+model = Sequential([layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(rows, rows.sum(1), batch_size=32, epochs=2, verbose=0)
+"""
+TORCH_LOOP = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+rows = torch.randn(1024, 16)
+model = torch.nn.Linear(16, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    for batch, labels in DataLoader(TensorDataset(rows, rows.sum(1, keepdim=True)), batch_size=32):
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(batch), labels).backward()
+        optimizer.step()
+"""
+SCRIPTS = [
+    pytest.param(NUMPY, "tasks", "", id="NumPy"),
+    pytest.param(KERAS, "tensorflow", "", id="Keras"),
+    pytest.param(TORCH_LOOP, "torch", TORCH, id="PyTorch", marks=pytest.mark.skipif(not TORCH, reason=NO_TORCH)),
+]
+
+
+@pytest.mark.parametrize(("text", "trainer", "python"), SCRIPTS)
+def test_nobody_is_turned_away(text: str, trainer: str, python: str, tmp_path: Path, wording: Wording) -> None:
+    """Two arms as they are, a start of Ray, the bound by these runs, what to write and what to type; on one page."""
+    path = tmp_path / "mine.py"
+    path.write_text(text, encoding="utf-8")
+    tried = try_script(path, PYTHON=python)
+
+    assert 0 == tried.code, tried.text
+    assert WORDS["plain"] == tried.kind
+    assert {"native", "ray"} == set(tried.absent)
+    assert f"ray_alone.py 2 1 {trainer} " in tried.text
+    assert "" == tried.claim
+    assert ray_start.PORTS[trainer] in tried.text
+    assert "STACK=mine make up" in tried.text
+    bound = tried.text[tried.text.index("whatever is written") :].partition("\nto write")[0]
+    wording("try", re.sub(r"\d[\d,.]* (s|min|h|epochs?)\b|up to .* not worth it|could be .* on", r"SOME \1", bound))
+
+
+@pytest.mark.parametrize(
+    ("example", "python"),
+    [
+        pytest.param("keras_tf_config.py", "", id="Keras"),
+        pytest.param("torch_ddp.py", TORCH, id="PyTorch", marks=pytest.mark.skipif(not TORCH, reason=NO_TORCH)),
+    ],
+)
+def test_a_run_with_ray_takes_no_less_than_the_bound(example: str, python: str, tmp_path: Path) -> None:
+    """Of the same training, which these scripts can do with Ray, too."""
+    with_python = {"python": python} if python else {}
+    runs = {
+        arm: measure_one(EXAMPLES / example, arm, tmp_path / arm, "--script-arguments=--epochs 1", *kind, **with_python)
+        for arm, kind in {"raystart": ["--script-kind=plain"], "baseline": [], "ray": []}.items()
+    }
+    start = runs["raystart"]
+    least = least_of(clock_of(runs["baseline"]), whole_seconds(start), start.seconds.probe, 2)
+
+    assert (0, None, "") == (start.epochs_completed, start.steps.seconds, start.weights or "")
+    assert 0 < least.clock.whole <= whole_seconds(runs["ray"])
