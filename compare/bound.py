@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compare.answer import Contest, contest_of
+from compare.fairness import Fairness
 from compare.intervals import MARGIN, Rule, ratio_interval, repeats_to_decide, rule_of, spread
 from compare.longer import first_after
 from compare.measurement import Measurement
@@ -60,6 +61,8 @@ class BoundFindings:
     summary: Bound
     contests: Mapping[str, Contest]
     """By the alternative, of the least that Ray takes: `is_lost` is a loss whatever is written, and `is_won` no win."""
+    is_same_work: bool
+    """Whether the alternatives are known to do the work of the baseline, from which the least is computed."""
 
     @property
     def answer(self) -> Answer:
@@ -80,8 +83,11 @@ def _stays_open(contest: Contest) -> bool:
     return isinstance(contest.now, Missing) or (contest.now.lower is not None and contest.now.lower > MARGIN)
 
 
-def bound_of(measurement: Measurement) -> BoundFindings | None:
-    """Return the bound, of all complete repeats; None where Ray trained itself, or was not started alone."""
+def bound_of(measurement: Measurement, fairness: Fairness) -> BoundFindings | None:
+    """Return the bound, of all complete repeats; None where Ray trained itself, was not started alone, or arms did other
+    work."""
+    if fairness.failed:
+        return None
     if measurement.subject or RAYSTART.name not in measurement.variants:
         return None
     workers, starts = measurement.recipe.workers, [run.result for run in measurement.by_arm[RAYSTART.name]]
@@ -102,7 +108,8 @@ def bound_of(measurement: Measurement) -> BoundFindings | None:
         repeats_to_decide=_repeats_to_decide(contests.values(), rule_of(measurement)),
         write=measurement.workload.ports.get(trainer, ""),
     )
-    return BoundFindings(summary=summary, contests=contests)
+    is_same_work = len(contests) == 1 or fairness.checks["sameWork"].passed is True
+    return BoundFindings(summary=summary, contests=contests, is_same_work=is_same_work)
 
 
 def _contest(name: str, least: Sequence[Least], measurement: Measurement) -> Contest:
@@ -158,7 +165,8 @@ def reason(findings: BoundFindings) -> str:
         f" 1/{bound.workers} of the {shared} that {against} takes after its imports"
     )
     known = [(each.now, each.against) for each in contests.values() if isinstance(each.now, Estimate)]
-    return f"{text}. So Ray {least_sides(known)}"
+    doubt = "" if findings.is_same_work else " (that both do the same work is not verified)"
+    return f"{text}. So Ray {least_sides(known)}{doubt}"
 
 
 def whats_next(findings: BoundFindings, passed: str) -> str:

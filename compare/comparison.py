@@ -106,7 +106,7 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
     others = quiet.observe(measurement)
     fair = fairness.verify(measurement, others.check)
     claim, lacks = claim_of(measurement, fair)
-    bound = None if fair.failed else bound_of(measurement)
+    bound = bound_of(measurement, fair)
     if bound:  # the arms say nothing of a distributed run
         claim, lacks = None, NOT_DISTRIBUTED
     numbers, catalogue = (

@@ -183,8 +183,8 @@ def test_one_repeat_decides_nothing(measured: Callable[..., Comparison]) -> None
     assert (None, None) == (found.bound.open_from_epochs, found.bound.at_most["baseline"].upper)
 
 
-def test_a_script_whose_steps_are_not_seen_has_a_bound(measured: Callable[..., Comparison]) -> None:
-    """Over the whole run: how long an epoch takes is not known."""
+def test_a_script_whose_steps_are_not_seen_has_a_bound(measured: Callable[..., Comparison], wording: Wording) -> None:
+    """Over the whole run: how long an epoch takes is not known, nor whether both arms do the same, which is said."""
     found = measured(SLOW_START, seen=lambda _: [])
 
     assert "Not worth it here" == found.answer
@@ -192,6 +192,7 @@ def test_a_script_whose_steps_are_not_seen_has_a_bound(measured: Callable[..., C
     assert found.bound is not None
     assert found.bound.open_from_epochs is None
     assert found.bound.open_from_workers is not None
+    wording("script", found.verdict)
 
 
 def test_more_workers_are_named_where_the_start_leaves_room(measured: Callable[..., Comparison]) -> None:
