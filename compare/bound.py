@@ -84,8 +84,10 @@ def _stays_open(contest: Contest) -> bool:
 
 
 def bound_of(measurement: Measurement, fairness: Fairness) -> BoundFindings | None:
-    """Return the bound, of all complete repeats; None where Ray trained itself, was not started alone, or arms did other
-    work."""
+    """Return the bound, of all complete repeats.
+
+    None where Ray trained itself or no start of it was measured, and of arms that can't be compared.
+    """
     if fairness.failed:
         return None
     if measurement.subject or RAYSTART.name not in measurement.variants:
