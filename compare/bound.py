@@ -1,7 +1,7 @@
 """The least that Ray could take, of a script that nothing distributes yet. Pure.
 
 With N workers Ray takes at least S + T / N, whatever is written: S is its start, measured with workers that import the
-script's frameworks and do nothing, and T is all that one process with one worker's CPUs does after its imports, as if
+script's framework and do nothing, and T is all that one process with one worker's CPUs does after its imports, as if
 everything of that could be split. It is no run of Ray's: it can say that Ray is not worth it, and never that it is.
 """
 
@@ -160,7 +160,7 @@ def reason(findings: BoundFindings) -> str:
     bound, contests = findings.summary, findings.contests
     start, shared = shown_seconds(bound.start_seconds.median), shown_seconds(bound.shared_seconds.median)
     against = contests[BASELINE.name].against
-    started = "workers that import its frameworks and do nothing"
+    started = "workers that import its framework and do nothing"
     text = (
         f"nothing distributes the script yet. Whatever is written, with {counted(bound.workers, 'worker')} Ray takes at"
         f" least {shown_seconds(bound.least_seconds.median)} from start to result: {start} to start {started}, and"

@@ -240,8 +240,8 @@ class Bound:
     """The least that Ray could take, of a script that nothing distributes: no run of Ray's, and no claim about one."""
 
     workers: Annotated[int, "N: Ray's, of which each has the CPUs of one worker"]
-    trainer: Annotated[str, "Ray's trainer that was started, by its framework, or `tasks`"]
-    start_seconds: Annotated[Spread, "S: Ray's start with workers that import the script's frameworks and do nothing"]
+    trainer: Annotated[str, "Ray's trainer for the framework, by that; `tasks`: it has none, and tasks were started"]
+    start_seconds: Annotated[Spread, "S: Ray's start with workers that import the script's framework and do nothing"]
     shared_seconds: Annotated[Spread, "T: all that `baseline` does after its imports, as if all of it could be split"]
     least_seconds: Annotated[Spread, "S + T / N, from start to result: no run with Ray takes less"]
     at_most: Annotated[

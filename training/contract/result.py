@@ -30,8 +30,8 @@ MACHINE, TRAINING_WAIT = "machine", "workers.trainingWait"
 FAILED = "failed"
 """Word of a trial that failed, in each item of a search's `did` that it did not do."""
 TRAINER = "trainer"
-"""Key of `did` of a run that only started Ray: the trainer that was started, or `tasks`. Its `seconds.probe` is what a
-Python took that imports what the script does, and ends."""
+"""Key of `did` of a run that only started Ray: Ray's trainer for the framework, or `tasks`. Its `seconds.probe` is what
+a Python took that imports what the script does, and ends."""
 
 
 @dataclass(frozen=True, kw_only=True)

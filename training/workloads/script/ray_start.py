@@ -12,7 +12,7 @@ from typing import Any
 from training.workloads.script.recognise import Script
 
 TASKS = "tasks"
-"""What starts where Ray has no trainer for a framework."""
+"""What starts where Ray has no trainer for a framework; else Ray Train's workers do."""
 TRAINERS = {
     "xgboost": "xgboost",
     "lightgbm": "lightgbm",
@@ -37,7 +37,7 @@ PORTS: Mapping[str, str] = {
     "cross-validation, as Ray's tasks (with scikit-learn ray.util.joblib.register_ray()). One fit of another framework "
     "is split only by an algorithm that can be: Ray has no trainer for it",
 }
-"""By what started, what one writes to have such a script distributed."""
+"""By Ray's trainer, what one writes to have such a script distributed."""
 _FILE = "start.json"
 
 

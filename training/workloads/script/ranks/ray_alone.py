@@ -1,11 +1,12 @@
-"""Ray's start without a training: as many workers as were asked for import a script's frameworks, and do nothing.
+"""Ray's start without a training: as many workers as were asked for import a script's framework, and do nothing.
 
 python ray_alone.py N CPUS TRAINER --frameworks MODULE… --imports MODULE…
 
-TRAINER is `torch`, `tensorflow`, `xgboost` or `lightgbm`, for Ray's trainer of that framework, or `tasks`: Ray's tasks,
-where Ray has none. First a Python of its own imports what the script does, and nothing else: what that takes is no part
-of the start. The file start.json in the folder TRAINING_OBSERVE has both facts. Runs in the user's Python with the
-user's Ray (2.51 and newer).
+Where Ray has a TRAINER for the framework the workers are Ray Train's, else, with `tasks`, they are Ray's tasks. Ray's
+own trainers import their framework in this process, too, and connect the workers; a run can do without, so they are not
+used. First a Python of its own imports what the script does, and nothing else: what that takes is no part of the start.
+The file start.json in the folder TRAINING_OBSERVE has that. Runs in the user's Python with the user's Ray (2.51 and
+newer).
 """
 
 from __future__ import annotations
@@ -21,12 +22,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-TRAINERS = {
-    "torch": "TorchTrainer",
-    "tensorflow": "TensorflowTrainer",
-    "xgboost": "XGBoostTrainer",
-    "lightgbm": "LightGBMTrainer",
-}
 IMPORT = """
 import importlib, sys
 for name in sys.argv[1:]:
@@ -53,12 +48,12 @@ def import_seconds(names: list[str]) -> float:
     return time.monotonic() - began
 
 
-def start_trainer(name: str, workers: int, cpus: int, frameworks: list[str]) -> None:
-    """Start the workers of Ray's trainer of a framework. Raises ImportError where Ray lacks that here."""
-    trainer = getattr(importlib.import_module(f"ray.train.{name}"), TRAINERS[name])
+def start_train(workers: int, cpus: int, frameworks: list[str]) -> None:
+    """Start the workers of Ray Train."""
     import ray.train
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
-    trainer(
+    DataParallelTrainer(
         load,
         train_loop_config={"frameworks": frameworks},
         scaling_config=ray.train.ScalingConfig(num_workers=workers, resources_per_worker={"CPU": cpus}),
@@ -86,13 +81,8 @@ def main() -> None:
     parser.add_argument("--imports", nargs="*", default=[])
     asked = parser.parse_args()
     start = {"importSeconds": import_seconds(asked.imports), "trainer": asked.trainer}
-    try:
-        if asked.trainer == "tasks":
-            raise ImportError
-        start_trainer(asked.trainer, asked.workers, asked.cpus, asked.frameworks)
-    except ImportError:  # as of Keras without TensorFlow
-        start["trainer"] = "tasks"
-        start_tasks(asked.workers, asked.cpus, asked.frameworks)
+    way = start_tasks if asked.trainer == "tasks" else start_train
+    way(asked.workers, asked.cpus, asked.frameworks)
     Path(os.environ["TRAINING_OBSERVE"], "start.json").write_text(json.dumps(start), encoding="utf-8")
 
 
