@@ -64,7 +64,7 @@ def test_nobody_is_turned_away(text: str, trainer: str, python: str, tmp_path: P
 
 
 def test_a_start_is_no_run_of_the_training(tmp_path: Path) -> None:
-    """Ray Train's workers have imported TensorFlow, and nothing of the script ran; what its imports take is the probe."""
+    """Ray Train's workers have imported TensorFlow, and nothing of the script ran; its imports are the probe."""
     script = tmp_path / "mine.py"
     script.write_text(f"{KERAS}\nopen('trained', 'w').close()\n", encoding="utf-8")
     found = measure_one(script, "raystart", tmp_path / "run")
