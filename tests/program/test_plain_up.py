@@ -36,7 +36,7 @@ def test_a_plain_script_has_a_bound_and_no_claim(project: Project) -> None:
     bound = found["bound"]
 
     assert "ray_alone.py 2 1 tasks --imports numpy" in shown  # not prose: a command
-    assert "Not worth it here" == found["answer"] == project.outputs()["answer"], up
+    assert "Not worth it here" == found["answer"] == project.outputs()["answer"], up  # not prose: the answer
     assert ["baseline", "raystart", "wide"] == sorted(found["arms"])
     assert {"native", "ray"} == set(found["absent"])
     assert found["claim"] is None

@@ -55,7 +55,7 @@ def test_nobody_is_turned_away(text: str, trainer: str, python: str, tmp_path: P
     assert 0 == tried.code, tried.text
     assert WORDS["plain"] == tried.kind
     assert {"native", "ray"} == set(tried.absent)
-    assert f"ray_alone.py 2 1 {trainer} " in tried.text
+    assert f"ray_alone.py 2 1 {trainer} " in tried.text  # not prose: a command
     assert "" == tried.claim
     assert ray_start.PORTS[trainer] in tried.text
     assert "STACK=mine make up" in tried.text

@@ -29,6 +29,7 @@ from training.workloads.script.recognise import Script
 from training.workloads.script.resolve import ResolvedScript
 
 ARMS = ("baseline", "wide", "raystart")
+NO = "Not worth it here"
 ABSENT = dict.fromkeys(("native", "ray"), "nothing distributes it")
 STEPS, STEP, IMPORTS = 12, 0.4, 2.0
 """Three epochs of four steps, of so many seconds."""
@@ -123,7 +124,7 @@ def test_a_start_that_takes_too_long_is_not_worth_it(measured: Callable[..., Com
     bound = found.bound
 
     assert bound is not None
-    assert "Not worth it here" == found.answer
+    assert NO == found.answer
     nothing_of_ray(found)
     for number, (start, shared, least) in enumerate(
         zip(bound.start_seconds.values, bound.shared_seconds.values, bound.least_seconds.values, strict=True), 1
@@ -187,7 +188,7 @@ def test_a_script_whose_steps_are_not_seen_has_a_bound(measured: Callable[..., C
     """Over the whole run: how long an epoch takes is not known, nor whether both arms do the same, which is said."""
     found = measured(SLOW_START, seen=lambda _: [])
 
-    assert "Not worth it here" == found.answer
+    assert NO == found.answer
     nothing_of_ray(found)
     assert found.bound is not None
     assert found.bound.open_from_epochs is None

@@ -1,4 +1,4 @@
-"""Ray's start without a training: as many workers as were asked for import a script's framework, and do nothing.
+"""Ray's start without a training: as many workers as were options for import a script's framework, and do nothing.
 
 python ray_alone.py N CPUS TRAINER --frameworks MODULE… --imports MODULE…
 
@@ -71,7 +71,7 @@ def start_tasks(workers: int, cpus: int, frameworks: list[str]) -> None:
 
 
 def main() -> None:
-    """Start Ray as asked for, and write what was started."""
+    """Start Ray as options for, and write what was started."""
     sys.path[0] = ""  # this file's folder is none of the script's
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workers", type=int)
@@ -79,10 +79,10 @@ def main() -> None:
     parser.add_argument("trainer")
     parser.add_argument("--frameworks", nargs="*", default=[])
     parser.add_argument("--imports", nargs="*", default=[])
-    asked = parser.parse_args()
-    start = {"importSeconds": import_seconds(asked.imports), "trainer": asked.trainer}
-    way = start_tasks if asked.trainer == "tasks" else start_train
-    way(asked.workers, asked.cpus, asked.frameworks)
+    options = parser.parse_args()
+    start = {"importSeconds": import_seconds(options.imports), "trainer": options.trainer}
+    way = start_tasks if options.trainer == "tasks" else start_train
+    way(options.workers, options.cpus, options.frameworks)
     Path(os.environ["TRAINING_OBSERVE"], "start.json").write_text(json.dumps(start), encoding="utf-8")
 
 
