@@ -1,11 +1,9 @@
 """Scripts that train in one process, tried for real, and a start of Ray."""
 
-import re
 from pathlib import Path
 
 import pytest
 
-from tests.golden import Wording
 from tests.script.tryout import NO_TORCH, measure_one, try_script
 from tests.stacks import TORCH
 from training.workloads.script import ray_start
@@ -38,6 +36,8 @@ for _ in range(2):
         torch.nn.functional.mse_loss(model(batch), labels).backward()
         optimizer.step()
 """
+ONE_PAGE = 60
+"""Lines."""
 SCRIPTS = [
     pytest.param(NUMPY, "tasks", "", id="NumPy"),
     pytest.param(KERAS, "tensorflow", "", id="Keras"),
@@ -46,7 +46,7 @@ SCRIPTS = [
 
 
 @pytest.mark.parametrize(("text", "trainer", "python"), SCRIPTS)
-def test_nobody_is_turned_away(text: str, trainer: str, python: str, tmp_path: Path, wording: Wording) -> None:
+def test_nobody_is_turned_away(text: str, trainer: str, python: str, tmp_path: Path) -> None:
     """Two arms as they are, a start of Ray, the bound by these runs, what to write and what to type; on one page."""
     path = tmp_path / "mine.py"
     path.write_text(text, encoding="utf-8")
@@ -59,8 +59,7 @@ def test_nobody_is_turned_away(text: str, trainer: str, python: str, tmp_path: P
     assert "" == tried.claim
     assert ray_start.PORTS[trainer] in tried.text
     assert "STACK=mine make up" in tried.text
-    bound = tried.text[tried.text.index("nothing distributes it") :].partition("\nto write where")[0]
-    wording("try", re.sub(r"\d[\d,.]* (s|min|h|epochs?)\b|up to .* not worth it|could be .* on", r"SOME \1", bound))
+    assert len(tried.text.splitlines()) < ONE_PAGE
 
 
 def test_a_start_is_no_run_of_the_training(tmp_path: Path) -> None:
