@@ -136,8 +136,9 @@ def has_ray_arm(draft: ScriptDraft) -> Iterator[Problem]:
         yield Problem(
             draft.shown("scriptKind"),
             "a script that imports Ray, or takes its ranks from torchrun's variables or TF_CONFIG",
-            (set_line("scriptKind", "torchrun"), set_line("scriptKind", "tf-config")),
-            why="its text has none of these, so the arm ray is absent; if another file does it, set the kind yourself",
+            tuple(set_line("scriptKind", kind) for kind in ("torchrun", "tf-config", "plain")),
+            why="its text has none of these, so the arm ray is absent; if another file does it, set the kind yourself; "
+            "a plain one is measured in one process, beside a start of Ray",
         )
     if script and script.kind == "spawn":
         yield Problem(

@@ -143,7 +143,10 @@ def not_distributed(script: Script) -> str:
 
 def _no_ray(script: Script, has_ray: bool) -> str:
     if script.kind == "other" and not script.needs_ray:
-        return "it imports no Ray, and takes its ranks neither from torchrun nor from TF_CONFIG (KIND=… says otherwise)"
+        return (
+            "it imports no Ray, and takes its ranks neither from torchrun nor from TF_CONFIG (KIND=… says otherwise, "
+            "and KIND=plain measures it in one process)"
+        )
     if script.kind == "spawn":
         return "the script starts its ranks itself, so Ray can't; one for torchrun can be measured with Ray"
     return "" if has_ray else "its environment has no Ray"
