@@ -115,7 +115,7 @@ def nothing_of_ray(found: Comparison) -> None:
     assert {None} == set(found.ratios.values())
     assert ({}, None, None, None) == (found.break_even, found.break_even_epochs, found.longer, found.projection)
     numbers = scalars(found)
-    assert {"answer", "verdict"} == {name for name, value in numbers.items() if value is not None}
+    assert {"answer", "verdict", "repeats"} == {name for name, value in numbers.items() if value is not None}
 
 
 def test_a_start_that_takes_too_long_is_not_worth_it(measured: Callable[..., Comparison], wording: Wording) -> None:
