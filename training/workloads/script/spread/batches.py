@@ -1,0 +1,170 @@
+"""PyTorch's DataLoaders: which batches they deliver, and the rows of each that this rank computes.
+
+The script's own sampler draws each batch, on every rank alike; a rank takes every N-th row of it. Only iterations that
+feed backward passes are split, as the plan of the single process says.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from . import places
+from .plan import Plan
+
+LOADER, ITERATION = "_spread_loader", "_spread_iteration"
+MOST_KEPT = 64
+"""Batches of an iteration that are remembered."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A delivered batch: the numbers of its rows, of which `own` are this process's."""
+
+    iteration: Iteration
+    number: int
+    own: tuple[int, ...]
+    """Places in the whole batch."""
+    whole: int
+    weight: float
+    """What the mean over this rank's rows counts in the mean over the whole batch, times the ranks."""
+
+
+@dataclass
+class Iteration:
+    """One pass over a loader."""
+
+    loader: int
+    number: int
+    made: str
+    """Where the loader was made."""
+    site: str
+    """Where the pass begins."""
+    kind: str
+    """`rows`; or why it can't be split: `iterable`, `unbatched`."""
+    splits: bool = False
+    feeds: bool = False
+    drawn: deque[tuple[tuple[int, ...], int]] = field(default_factory=deque)
+    delivered: int = 0
+    kept: deque[Batch] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
+    lags: set[int] = field(default_factory=set)
+
+
+class Loaders:
+    """The loaders of this process."""
+
+    def __init__(self, torch: Any, rank: int, world: int, plan: Optional[Plan], *, reverse: bool = False) -> None:
+        """Replace what begins, draws and delivers in DataLoaders."""
+        self.rank, self.world, self.plan, self.reverse = rank, world, plan, reverse
+        self.iterations: list[Iteration] = []
+        self.latest: Optional[Batch] = None
+        """The batch that was delivered last, of those that are split; of any, in a single process."""
+        self.since_backward: list[Batch] = []
+        self.at_start: list[Callable[[str], None]] = []
+        self.at_delivery: list[Callable[[Batch, Any], Any]] = []
+        self._torch, self._counter = torch, itertools.count()
+        self._starting: Optional[Iteration] = None
+        self._replace(torch.utils.data.dataloader)
+
+    def _replace(self, module: Any) -> None:
+        loaders, loader = self, module.DataLoader
+        make, begin, sampler = loader.__init__, loader.__iter__, loader._index_sampler.fget
+        deliver = module._BaseDataLoaderIter.__next__
+
+        def __init__(self: Any, *args: Any, **more: Any) -> None:
+            make(self, *args, **more)
+            self.__dict__[LOADER] = (next(loaders._counter), places.stack())
+
+        def __iter__(self: Any) -> Any:
+            iteration = loaders._begin(self, module)
+            loaders._starting = iteration
+            try:
+                iterator = begin(self)
+            finally:
+                loaders._starting = None
+            iterator.__dict__[ITERATION] = iteration
+            return iterator
+
+        def __next__(self: Any) -> Any:
+            batch = deliver(self)
+            return loaders._deliver(self.__dict__.get(ITERATION), batch)
+
+        loader.__init__, loader.__iter__ = __init__, __iter__
+        loader._index_sampler = property(lambda self: _Drawn(loaders, sampler(self)))
+        module._BaseDataLoaderIter.__next__ = __next__
+
+    def _begin(self, loader: Any, module: Any) -> Iteration:
+        number, made = loader.__dict__.get(LOADER, (-1, ""))
+        site = places.stack()
+        for start in self.at_start:
+            start(site)
+        earlier = sum(1 for each in self.iterations if each.loader == number)
+        rows = loader._dataset_kind == module._DatasetKind.Map
+        kind = "iterable" if not rows else "rows" if loader._auto_collation else "unbatched"
+        iteration = Iteration(number, earlier, made, site, kind)
+        if self.plan is not None and kind == "rows":
+            iteration.splits = self.plan.splits(number, earlier, made, site)
+        self.iterations.append(iteration)
+        if getattr(loader, "in_order", True) is False:
+            loader.in_order = True  # ranks need one order
+        return iteration
+
+    def part(self, iteration: Iteration, index: Any) -> Any:
+        """Return the rows of a drawn batch that this process computes."""
+        if iteration.kind != "rows":
+            return index
+        rows = list(index)
+        places_ = list(range(len(rows)))
+        if self.reverse:
+            places_.reverse()
+        if iteration.splits:
+            places_ = places_[self.rank :: self.world]
+        iteration.drawn.append((tuple(places_), len(rows)))
+        return [rows[place] for place in places_ or [0]]
+
+    def _deliver(self, iteration: Optional[Iteration], content: Any) -> Any:
+        if iteration is None:
+            return content
+        own, whole = iteration.drawn.popleft() if iteration.drawn else ((), 0)
+        weight = self.world * len(own) / whole if iteration.splits and whole else 1.0
+        batch = Batch(iteration, iteration.delivered, own or (0,), whole, weight)
+        iteration.delivered += 1
+        iteration.kept.append(batch)
+        if iteration.splits or self.plan is None:
+            self.latest = batch
+            if self._torch.is_grad_enabled():
+                self.since_backward.append(batch)
+        for look in self.at_delivery:
+            content = look(batch, content)
+        return content
+
+    def fed(self) -> Optional[Batch]:
+        """Return the batch that the backward pass now beginning is of, as the plan says how many are drawn ahead."""
+        if self.latest is None or self.plan is None:
+            return self.latest
+        lag = self.plan.lag(self.latest.iteration.made, self.latest.iteration.site)
+        kept = self.latest.iteration.kept
+        return kept[-1 - lag] if lag < len(kept) else kept[0]
+
+
+class _Drawn:
+    """The sampler of a loader, of whose batches this process takes its part."""
+
+    def __init__(self, loaders: Loaders, sampler: Any) -> None:
+        self._loaders, self._sampler = loaders, sampler
+
+    def __iter__(self) -> Iterator[Any]:
+        iteration = self._loaders._starting
+        drawn = iter(self._sampler)
+        if iteration is None:
+            return drawn
+        return (self._loaders.part(iteration, index) for index in drawn)
+
+    def __len__(self) -> int:
+        return len(self._sampler)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sampler, name)

@@ -1,0 +1,61 @@
+"""Generators of random numbers: one seed in every process, and those of rank 0 on every rank."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import sys
+from typing import Any
+
+from .settings import SEED
+
+
+def seed(torch: Any) -> None:
+    """Seed what a script draws from where it sets no seed itself, NumPy's unseeded generators included."""
+    random.seed(SEED)
+    torch.manual_seed(SEED)
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return
+    numpy.random.seed(SEED)
+    make = numpy.random.default_rng
+    numpy.random.default_rng = lambda seed=None: make(SEED if seed is None else seed)
+
+
+def states(torch: Any) -> tuple[Any, ...]:
+    """Return the states of all generators."""
+    numpy = sys.modules.get("numpy")
+    on_cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
+    return (
+        torch.get_rng_state(),
+        random.getstate(),
+        None if numpy is None else numpy.random.get_state(),
+        torch.cuda.get_rng_state() if on_cuda else None,
+    )
+
+
+def restore(torch: Any, given: tuple[Any, ...]) -> None:
+    """Set the states of all generators."""
+    of_torch, of_python, of_numpy, of_cuda = given
+    torch.set_rng_state(of_torch)
+    random.setstate(of_python)
+    numpy = sys.modules.get("numpy")
+    if of_numpy is not None and numpy is not None:
+        numpy.random.set_state(of_numpy)
+    if of_cuda is not None and torch.cuda.is_available():
+        torch.cuda.set_rng_state(of_cuda)
+
+
+def take_over(torch: Any) -> None:
+    """Set the generators of every rank as those of rank 0."""
+    distributed = torch.distributed
+    content = pickle.dumps(states(torch))
+    length = torch.tensor([len(content)], dtype=torch.int64)
+    distributed.broadcast(length, 0)
+    if distributed.get_rank() == 0:
+        content_tensor = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    else:
+        content_tensor = torch.empty(int(length), dtype=torch.uint8)
+    distributed.broadcast(content_tensor, 0)
+    if distributed.get_rank() != 0:
+        restore(torch, pickle.loads(content_tensor.numpy().tobytes()))  # noqa: S301 (rank 0's own)

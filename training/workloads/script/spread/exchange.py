@@ -1,0 +1,232 @@
+"""`torch.autograd.backward` of a rank: DDP's own reducer over those leaves of the loss' graph that an optimizer has.
+
+No module is touched: whatever led to the loss, its leaves are found in its graph. Gradients enter at the root weighted
+by the rows of this rank, so that the reducer's mean over ranks is the mean over rows.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Optional
+
+from . import places
+from .batches import Batch, Loaders
+
+BUCKET_BYTES, FIRST_BUCKET_BYTES = 25 * 2**20, 2**20
+"""DDP's own defaults."""
+REENTRANT = "CheckpointFunctionBackward"
+"""Name of a node that makes its part of the graph only when it is reached."""
+
+
+def leaves(roots: Iterable[Any]) -> tuple[dict[int, Any], bool]:
+    """Return the leaf tensors of graphs by their ids, and whether these are all: not where a part is made later."""
+    found: dict[int, Any] = {}
+    seen: set[Any] = set()
+    complete = True
+    pending = []
+    for root in roots:
+        if root.grad_fn is not None:
+            pending.append(root.grad_fn)
+        elif root.requires_grad:
+            found[id(root)] = root
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        variable = getattr(node, "variable", None)
+        if variable is not None and not node.next_functions:
+            found[id(variable)] = variable
+            continue
+        if node.name() == REENTRANT:
+            complete = False
+        pending.extend(each for each, _ in node.next_functions if each is not None)
+    return found, complete
+
+
+class Group:
+    """The parameters of an optimizer that no other had first, and the reducer of those that are trained now."""
+
+    def __init__(self) -> None:
+        self.parameters: list[Any] = []
+        self._key: tuple[int, ...] = ()
+        self.reducer: Any = None
+        self._equal: set[int] = set()
+
+    def trained(self) -> list[Any]:
+        """Return the parameters that want gradients."""
+        return [each for each in self.parameters if each.requires_grad]
+
+    def prepare(self, torch: Any) -> list[Any]:
+        """Have the reducer wait for the gradients of all trained parameters, which are returned."""
+        trained = self.trained()
+        key = tuple(map(id, trained))
+        if key != self._key:
+            self.reducer = None  # its hooks go before others come
+            self._make_equal(torch, trained)
+            self.reducer, self._key = _reducer(torch, trained), key
+        self.reducer._rebuild_buckets()
+        self.reducer.prepare_for_forward()
+        self.reducer.prepare_for_backward([])
+        return trained
+
+    def _make_equal(self, torch: Any, trained: Sequence[Any]) -> None:
+        """Have all ranks begin with the parameters of rank 0, as DDP does."""
+        with torch.no_grad():
+            for each in trained:
+                if id(each) not in self._equal:
+                    self._equal.add(id(each))
+                    torch.distributed.broadcast(each.detach(), 0)
+
+
+def _reducer(torch: Any, parameters: Sequence[Any]) -> Any:
+    distributed = torch.distributed
+    sparse = [False] * len(parameters)
+    buckets, limits = distributed._compute_bucket_assignment_by_size(
+        list(parameters), [FIRST_BUCKET_BYTES, BUCKET_BYTES], sparse
+    )
+    return distributed.Reducer(
+        list(parameters),
+        list(reversed(buckets)),
+        list(reversed(limits)),
+        distributed.distributed_c10d._get_default_group(),
+        sparse,
+        BUCKET_BYTES,
+        False,  # unused parameters get a gradient of zeros: see `_backward`
+        False,
+        {number: str(number) for number in range(len(parameters))},
+        FIRST_BUCKET_BYTES,
+    )
+
+
+class Optimizers:
+    """The parameters of all optimizers, in the order in which these got them."""
+
+    def __init__(self, torch: Any) -> None:
+        """Note what optimizers are given."""
+        self.groups: list[Group] = []
+        self._group_of: dict[int, Group] = {}
+        self._of_optimizer: weakref.WeakKeyDictionary[Any, Group] = weakref.WeakKeyDictionary()
+        add = torch.optim.Optimizer.add_param_group
+
+        def add_param_group(optimizer: Any, *args: Any, **more: Any) -> None:
+            add(optimizer, *args, **more)
+            self._note(optimizer)
+
+        torch.optim.Optimizer.add_param_group = add_param_group
+
+    def _note(self, optimizer: Any) -> None:
+        group = self._of_optimizer.get(optimizer)
+        if group is None:
+            group = self._of_optimizer[optimizer] = Group()
+            self.groups.append(group)
+        for settings in optimizer.param_groups:
+            for parameter in settings["params"]:
+                if id(parameter) not in self._group_of:
+                    self._group_of[id(parameter)] = group
+                    group.parameters.append(parameter)
+
+    def parameters(self) -> list[Any]:
+        """Return all of them."""
+        return [each for group in self.groups for each in group.parameters]
+
+    def of(self, tensors: dict[int, Any]) -> list[Group]:
+        """Return the groups with any of these tensors, by their ids."""
+        involved = {id(self._group_of[key]) for key in tensors if key in self._group_of}
+        return [group for group in self.groups if id(group) in involved]
+
+    def has(self, tensor: Any) -> bool:
+        """Return whether an optimizer has it."""
+        return id(tensor) in self._group_of
+
+
+class Exchange:
+    """The replaced backward pass of a rank."""
+
+    def __init__(self, torch: Any, loaders: Loaders, optimizers: Optimizers) -> None:
+        """Replace `torch.autograd.backward`."""
+        self._torch, self._loaders, self._optimizers = torch, loaders, optimizers
+        self._call: Callable[..., None] = torch.autograd.backward
+        self._inside = False
+        self.around: list[Callable[[str, Optional[Batch]], None]] = []
+        """Called before each exchange, with the line."""
+        self.after: list[Callable[[], None]] = []
+        torch.autograd.backward = self.backward
+
+    def backward(
+        self,
+        tensors: Any,
+        grad_tensors: Any = None,
+        retain_graph: Optional[bool] = None,
+        create_graph: bool = False,
+        grad_variables: Any = None,
+        inputs: Any = None,
+    ) -> None:
+        """Compute gradients, and exchange those of parameters that an optimizer has."""
+        torch = self._torch
+        roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+        if grad_tensors is None:
+            grad_tensors = grad_variables
+        given = [grad_tensors] if grad_tensors is None or isinstance(grad_tensors, torch.Tensor) else list(grad_tensors)
+        given += [None] * (len(roots) - len(given))
+        more = {"retain_graph": retain_graph, "create_graph": create_graph}
+        if inputs is not None:
+            more["inputs"] = [inputs] if isinstance(inputs, torch.Tensor) else list(inputs)
+        if self._inside or not all(isinstance(root, torch.Tensor) for root in roots):
+            self._call(tensors, grad_tensors, inputs=inputs, **{k: v for k, v in more.items() if k != "inputs"})
+            return
+        found, complete = leaves(roots)
+        if inputs is not None:
+            found = {id(each): each for each in more["inputs"] if id(each) in found}
+        groups = self._optimizers.of(found)
+        if not groups:
+            self._call(roots, given, **more)
+            return
+        self._inside = True
+        try:
+            self._exchange(roots, given, found if complete else None, groups, more)
+        finally:
+            self._inside = False
+        self._loaders.since_backward.clear()
+
+    def _exchange(
+        self, roots: list[Any], given: list[Any], found: Optional[dict[int, Any]], groups: list[Group], more: Any
+    ) -> None:
+        torch, batch = self._torch, self._loaders.fed()
+        site = places.stack()
+        for look in self.around:
+            look(site, batch)
+        weight = 1.0 if batch is None else batch.weight
+        gradients = [_root(torch, root, gradient, weight) for root, gradient in zip(roots, given)]
+        trained = [each for group in groups for each in group.prepare(torch)]
+        unused = [] if found is None else [each for each in trained if id(each) not in found]
+        had_none = [each for each in unused if each.grad is None]
+        inputs = [] if found is None else [
+            (each, None if each.grad is None else each.grad.clone())
+            for each in found.values()
+            if not self._optimizers.has(each) and not isinstance(each, torch.nn.Parameter)
+        ]  # fmt: skip
+        if "inputs" in more:
+            more["inputs"] = [*more["inputs"], *unused]
+        zeros = [torch.zeros((), dtype=each.dtype, device=each.device).expand_as(each) for each in unused]
+        self._call([*roots, *unused], [*gradients, *zeros], **more)
+        with torch.no_grad():
+            for each in had_none:
+                if each.grad is not None and not each.grad.any():
+                    each.grad = None  # no rank used it
+            for each, before in inputs:  # each rank has the gradient of its own rows: times the ranks, as the root is
+                if each.grad is not None:
+                    own = each.grad if before is None else each.grad - before
+                    own = own / self._loaders.world
+                    each.grad = own if before is None else before + own
+        for done in self.after:
+            done()
+
+
+def _root(torch: Any, root: Any, gradient: Any, weight: float) -> Any:
+    if gradient is None:
+        if root.numel() != 1:
+            return None  # the original says so
+        gradient = torch.ones_like(root, memory_format=torch.preserve_format)
+    return gradient if weight == 1.0 else gradient * weight

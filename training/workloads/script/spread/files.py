@@ -1,0 +1,196 @@
+"""Files that a rank other than 0 writes: in a folder of its own, where it reads them back.
+
+What the script opens, makes, renames or removes by Python's own functions and by PyTorch's `save` is looked up there
+first. Files of the system (/dev, /proc, /sys) are as they are.
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import pathlib
+import shutil
+from typing import Any, Optional
+
+SYSTEM = ("/dev/", "/proc/", "/sys/")
+OPEN, EXISTS, MAKE = builtins.open, os.path.lexists, os.makedirs
+WRITING = set("wax+")
+
+
+class Layer:
+    """A folder over all others, and what was removed in it."""
+
+    def __init__(self, folder: str) -> None:
+        """Begin with an empty folder."""
+        self.folder = os.path.abspath(folder)
+        self.removed: set[str] = set()
+        self._lexists, self._stat, self._mkdir = os.lstat, os.stat, os.mkdir
+
+    def own(self, path: Any) -> Optional[tuple[str, str]]:
+        """Return the path in full and in the layer; None for what has none."""
+        if isinstance(path, int) or path is None:
+            return None
+        text = os.fsdecode(os.fspath(path))
+        full = os.path.abspath(text)
+        if full.startswith((*SYSTEM, self.folder)) or full == self.folder:
+            return None
+        return full, self.folder + full
+
+    def _is(self, path: str) -> bool:
+        try:
+            self._lexists(path)
+        except OSError:
+            return False
+        return True
+
+    def to_read(self, path: Any) -> Any:
+        """Return where a path is read: in the layer if it is there."""
+        both = self.own(path)
+        if both is None:
+            return path
+        if self._is(both[1]) or both[0] in self.removed:
+            return both[1]
+        return path
+
+    def to_write(self, path: Any, *, keeps: bool = False) -> Any:
+        """Return where a path is written, below folders as they are; with the content that it has, if that is kept."""
+        both = self.own(path)
+        if both is None:
+            return path
+        full, own = both
+        parent = os.path.dirname(full)
+        if self._is(self.to_read(parent)):
+            self._folders(os.path.dirname(own))
+        if keeps and not self._is(own) and full not in self.removed and self._is(full) and os.path.isfile(full):
+            with io.FileIO(full) as source, io.FileIO(own, "w") as target:
+                shutil.copyfileobj(source, target)
+        self.removed.discard(full)
+        return own
+
+    def _folders(self, path: str) -> None:
+        if not self._is(path):
+            self._folders(os.path.dirname(path))
+            self._mkdir(path)
+
+    def remove(self, path: Any) -> Any:
+        """Note that a path is no more; return what is really removed: a copy."""
+        both = self.own(path)
+        if both is None or both[0] in self.removed:
+            return path if both is None else both[1]
+        full, own = both
+        if not self._is(own) and self._is(full):
+            if os.path.isdir(full):
+                self._folders(own)
+            else:
+                self.to_write(path, keeps=True)
+        if self._is(full):
+            self.removed.add(full)
+        return own
+
+    def names(self, path: Any) -> Optional[list[str]]:
+        """Return the names in a folder that is partly in the layer; None for any other."""
+        both = self.own("." if path is None else path)
+        if both is None or not (os.path.isdir(both[1]) or self.removed):
+            return None
+        names = set(LISTDIR(both[1])) if os.path.isdir(both[1]) else set()
+        if os.path.isdir(both[0]):
+            names |= {name for name in LISTDIR(both[0]) if os.path.join(both[0], name) not in self.removed}
+        return sorted(names)
+
+
+LISTDIR = os.listdir
+
+
+def redirect(torch: Any, folder: str) -> None:
+    """Have this process write its files in a folder."""
+    layer = Layer(folder)
+    _redirect_open(layer)
+    _redirect_names(layer)
+    opener = torch.serialization._open_zipfile_writer_file
+    make = opener.__init__
+
+    def __init__(self: Any, name: Any, *more: Any, **others: Any) -> None:
+        make(self, layer.to_write(name), *more, **others)
+
+    opener.__init__ = __init__
+
+
+def _redirect_open(layer: Layer) -> None:
+    def open_(file: Any, mode: str = "r", *args: Any, **more: Any) -> Any:
+        if WRITING & set(mode):
+            if "x" in mode and os.path.lexists(file):
+                raise FileExistsError(17, "File exists", file)
+            return OPEN(layer.to_write(file, keeps="a" in mode or "r" in mode), mode, *args, **more)
+        return OPEN(layer.to_read(file), mode, *args, **more)
+
+    low = os.open
+
+    def low_open(path: Any, flags: int, *args: Any, **more: Any) -> int:
+        if more.get("dir_fd") is not None:
+            return low(path, flags, *args, **more)
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            if flags & os.O_EXCL and os.path.lexists(path):
+                raise FileExistsError(17, "File exists", path)
+            return low(layer.to_write(path, keeps=not flags & os.O_TRUNC), flags, *args, **more)
+        return low(layer.to_read(path), flags, *args, **more)
+
+    builtins.open = io.open = open_  # type: ignore[assignment]
+    os.open = low_open
+
+
+def _redirect_names(layer: Layer) -> None:
+    def reading(call: Any) -> Any:
+        return lambda path, *args, **more: call(
+            path if more.get("dir_fd") is not None else layer.to_read(path), *args, **more
+        )
+
+    def removing(call: Any) -> Any:
+        return lambda path, *args, **more: call(
+            path if more.get("dir_fd") is not None else layer.remove(path), *args, **more
+        )
+
+    def making(call: Any) -> Any:
+        def make(path: Any, *args: Any, **more: Any) -> Any:
+            if os.path.lexists(path):
+                raise FileExistsError(17, "File exists", path)
+            return call(layer.to_write(path), *args, **more)
+
+        return make
+
+    def moving(call: Any) -> Any:
+        def move(source: Any, target: Any, **more: Any) -> Any:
+            kept = layer.to_write(source, keeps=True) if os.path.isfile(source) else layer.to_read(source)
+            removed = layer.own(source)
+            result = call(kept, layer.to_write(target), **more)
+            if removed is not None:
+                layer.removed.add(removed[0])
+            return result
+
+        return move
+
+    listdir, scandir = os.listdir, os.scandir
+
+    def listed(path: Any = None) -> Any:
+        names = layer.names(path)
+        return listdir(path) if names is None else names
+
+    os.listdir = listed
+    os.scandir = lambda path=None: scandir(layer.to_read("." if path is None else path))  # type: ignore[assignment]
+    for name in ("stat", "lstat", "access", "readlink", "chmod", "utime"):
+        setattr(os, name, reading(getattr(os, name)))
+    for name in ("remove", "unlink", "rmdir"):
+        setattr(os, name, removing(getattr(os, name)))
+    for name in ("mkdir", "mkfifo"):
+        setattr(os, name, making(getattr(os, name)))
+    for name in ("rename", "replace"):
+        setattr(os, name, moving(getattr(os, name)))
+    _redirect_accessor()
+
+
+def _redirect_accessor() -> None:
+    """Have `pathlib` before Python 3.11, which keeps functions of `os`, use those of now."""
+    accessor = getattr(pathlib, "_NormalAccessor", None)
+    for name in ("stat", "lstat", "mkdir", "unlink", "rmdir", "rename", "replace", "listdir", "scandir", "open"):
+        if accessor is not None and hasattr(accessor, name):
+            setattr(accessor, name, staticmethod(io.open if name == "open" else getattr(os, name)))

@@ -1,0 +1,65 @@
+"""Processes of one script, each a fork of this one, which has imported PyTorch and computed nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+from . import process
+from .settings import Settings
+
+
+@dataclass
+class Fork:
+    """A process, and the file with what it printed."""
+
+    settings: Settings
+    pid: int
+    printed: Path
+    code: Optional[int] = None
+
+
+def start(torch: Any, settings: Settings, command: Sequence[str], printed: Path) -> Fork:
+    """Start the script with these settings."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return Fork(settings, pid, printed)
+    code = 1
+    try:
+        os.setpgid(0, 0)
+        output = os.open(printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        code = process.main(torch, settings, list(command))
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def wait(forks: Sequence[Fork], seconds: float) -> bool:
+    """Wait until all have ended; return whether they did. One that has not within this time is killed, and its
+    children."""
+    deadline = time.monotonic() + seconds
+    running = list(forks)
+    while running and time.monotonic() < deadline:
+        for each in list(running):
+            pid, status = os.waitpid(each.pid, os.WNOHANG)
+            if pid:
+                each.code = os.waitstatus_to_exitcode(status)
+                running.remove(each)
+        time.sleep(0.01)
+    for each in running:
+        os.killpg(each.pid, signal.SIGKILL)
+        os.waitpid(each.pid, 0)
+        each.code = -signal.SIGKILL
+    return not running

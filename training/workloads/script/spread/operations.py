@@ -1,0 +1,273 @@
+"""Looks at each operation of PyTorch in a run of the proof, and has it computed as the proof needs it.
+
+Which batches a result comes from; the multiplications made of each; numbers of 64 bits instead of fewer; random
+numbers that belong to a row of the whole batch, whichever rank computes that row. Compilers leave code under it alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import sys
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from . import chance, places
+from .batches import Batch, Loaders
+from .settings import SEED, Settings
+
+NOTHING: frozenset[tuple[int, int]] = frozenset()
+IN_PLACE = {"uniform_", "normal_", "bernoulli_", "random_", "exponential_", "log_normal_", "cauchy_", "geometric_"}
+FACTORIES = {"rand", "randn", "randint"}
+LIKE = {"rand_like", "randn_like", "randint_like", "bernoulli", "poisson", "normal"}
+PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "mv": 0, "addmv": 1, "dot": 0}
+"""Products of matrices, with the place of the first factor."""
+
+
+class Operations(TorchDispatchMode):  # type: ignore[misc]
+    """Looks at each operation."""
+
+    def __init__(self, torch: Any, loaders: Loaders, settings: Settings) -> None:
+        """Look at batches, too, as they are delivered."""
+        super().__init__()
+        self._torch, self._loaders, self._settings = torch, loaders, settings
+        self._low = {torch.float32, torch.float16, torch.bfloat16}
+        self._origins: dict[int, frozenset[tuple[int, int]]] = {}
+        self.products: dict[str, float] = {}
+        """Multiplications by what they are of: `number of a pass`, or "" where no batch led to it."""
+        self.chance: dict[str, str] = {}
+        """What is drawn by chance for each row, with its line: `operation`, `data`."""
+        self.batch_statistics = ""
+        loaders.at_delivery.append(self._deliver)
+        if settings.double:
+            torch.set_default_dtype(torch.float64)
+            self._widen()
+        if settings.keyed:
+            self._key_data()
+
+    # The batches that a result comes from
+
+    def of(self, tensor: Any) -> frozenset[tuple[int, int]]:
+        """Return the batches that it was computed from: numbers of the pass and in the pass."""
+        return self._origins.get(_place(tensor), NOTHING)
+
+    def _deliver(self, batch: Batch, content: Any) -> Any:
+        torch = self._torch
+        origin = frozenset([(self._loaders.iterations.index(batch.iteration), batch.number)])
+
+        def look(tensor: Any) -> Any:
+            if self._settings.double and tensor.dtype in self._low:
+                tensor = tensor.to(torch.float64)
+            self._origins[_place(tensor)] = origin
+            return tensor
+
+        with _disable_current_modes():
+            return mapped(torch, content, look)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what was seen."""
+        return {"products": self.products, "chance": self.chance, "batchStatistics": self.batch_statistics}
+
+    # Operations
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = func.overloadpacket.__name__
+        if self._settings.double:
+            args, kwargs = self._wide(args), self._wide(kwargs)
+        result = self._of_rows(func, name, args, kwargs)
+        if self._settings.double and name == "lift_fresh" and result.dtype in self._low:
+            result = result.to(self._torch.float64)
+        inputs = list(_tensors((*args, *kwargs.values())))
+        origin: frozenset[tuple[int, int]] = NOTHING
+        for each in inputs:
+            origin |= self._origins.get(_place(each), NOTHING)
+        for each in _tensors((result,)):
+            if isinstance(each, self._torch.nn.Parameter):
+                continue
+            place = _place(each)
+            if origin:
+                self._origins[place] = origin
+            else:
+                self._origins.pop(place, None)
+        if "batch_norm" in name and not self.batch_statistics and _trains(name, args):
+            self.batch_statistics = places.line() or "?"
+        if self._torch.is_grad_enabled():
+            self._count(name, args, result, origin)
+        return result
+
+    def _count(self, name: str, args: Any, result: Any, origin: frozenset[tuple[int, int]]) -> None:
+        if name in PRODUCTS:
+            amount = result.numel() * args[PRODUCTS[name]].shape[-1]
+        elif name in ("convolution", "_convolution"):
+            amount = result.numel() * math.prod(args[1].shape[1:])
+        elif name == "embedding":
+            amount = result.numel()
+        else:
+            return
+        passes = {number for number, _ in origin}
+        key = str(max(passes)) if passes else ""
+        self.products[key] = self.products.get(key, 0.0) + amount
+
+    # 64 bits
+
+    def _wide(self, value: Any) -> Any:
+        if isinstance(value, self._torch.dtype):
+            return self._torch.float64 if value in self._low else value
+        if isinstance(value, dict):
+            return {key: self._wide(each) for key, each in value.items()}
+        return tuple(map(self._wide, value)) if type(value) is tuple else value
+
+    def _widen(self) -> None:
+        """Widen what is read, and have gradient scalers do nothing: nothing overflows."""
+        torch = self._torch
+        rebuild = torch._utils._rebuild_tensor
+
+        def rebuild_tensor(*args: Any, **more: Any) -> Any:
+            with _disable_current_modes():
+                tensor = rebuild(*args, **more)
+                return tensor.to(torch.float64) if tensor.dtype in self._low else tensor
+
+        torch._utils._rebuild_tensor = rebuild_tensor
+        scaler = torch.amp.GradScaler
+        make = scaler.__init__
+
+        def __init__(self: Any, *args: Any, **more: Any) -> None:
+            make(self, *args, **{**more, "enabled": False})
+
+        scaler.__init__ = __init__
+        autocast = torch.amp.autocast_mode.autocast
+        begin = autocast.__init__
+
+        def begin_without(self: Any, *args: Any, **more: Any) -> None:
+            begin(self, *args[:2], **{**more, "enabled": False})
+
+        autocast.__init__ = begin_without
+
+    # Chance
+
+    def _rows(self) -> Optional[tuple[Batch, Any]]:
+        batch = self._loaders.latest
+        if batch is None or not batch.whole or not self._settings.keyed:
+            return None
+        return batch, self._torch.tensor(batch.own)
+
+    def _of_rows(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """Return the operation's result; where it draws for rows, for the whole batch, of which these are taken."""
+        if name not in IN_PLACE and name not in FACTORIES and name not in LIKE:
+            if not self._settings.statistics and "batch_norm" in name:
+                return func(*_fixed(name, args), **kwargs)
+            return func(*args, **kwargs)
+        batch = self._loaders.latest
+        own = 0 if batch is None else len(batch.own)
+        leading = _leading(self._torch, name, args)
+        if batch is None or not batch.whole or leading != own or not self._settings.keyed:
+            return func(*args, **kwargs)
+        self.chance.setdefault("operation", places.line() or "?")
+        rows = self._torch.tensor(batch.own)
+        if name in IN_PLACE:
+            whole = args[0].new_empty((batch.whole, *args[0].shape[1:]))
+            return args[0].copy_(func(whole, *args[1:], **kwargs)[rows])
+        if name in FACTORIES:
+            sizes = [place for place, each in enumerate(args) if isinstance(each, (list, tuple))][0]
+            size = [batch.whole, *args[sizes][1:]]
+            return func(*args[:sizes], size, *args[sizes + 1 :], **kwargs)[rows]
+        if name in ("bernoulli", "poisson", "normal"):
+            return func(*args, **kwargs)
+        whole = args[0].new_empty((batch.whole, *args[0].shape[1:]))
+        return func(whole, *args[1:], **kwargs)[rows]
+
+    def _key_data(self) -> None:
+        """Have each row of a data set drawn with generators of its own."""
+        torch, operations = self._torch, self
+        fetcher = torch.utils.data._utils.fetch._MapDatasetFetcher
+
+        def fetch(self: Any, index: Any) -> Any:
+            if not self.auto_collation:
+                return self.collate_fn(self.dataset[index])
+            before = chance.states(torch)
+            count = self.__dict__["_spread_count"] = self.__dict__.get("_spread_count", 0) + 1
+            rows = []
+            for each in index:
+                _seed(torch, (SEED, count, str(each)))
+                start = chance.states(torch)
+                several = getattr(self.dataset, "__getitems__", None)
+                rows.append(several([each])[0] if several else self.dataset[each])
+                if "data" not in operations.chance and _differ(torch, start, chance.states(torch)):
+                    operations.chance["data"] = "?"
+            chance.restore(torch, before)
+            return self.collate_fn(rows)
+
+        fetcher.fetch = fetch
+
+
+def _seed(torch: Any, key: Any) -> None:
+    number = random.Random(repr(key)).getrandbits(32)  # noqa: S311 (a number from a key)
+    torch.manual_seed(number)
+    random.seed(number)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(number)
+
+
+def _differ(torch: Any, one: Any, other: Any) -> bool:
+    if not torch.equal(one[0], other[0]) or one[1] != other[1]:
+        return True
+    return one[2] is not None and (one[2][2] != other[2][2] or (one[2][1] != other[2][1]).any())
+
+
+def _leading(torch: Any, name: str, args: Any) -> int:
+    if name in FACTORIES:
+        sizes = [each for each in args if isinstance(each, (list, tuple))]
+        return int(sizes[0][0]) if sizes and sizes[0] else -1
+    first = args[0] if args else None
+    return first.shape[0] if isinstance(first, torch.Tensor) and first.dim() else -1
+
+
+def _trains(name: str, args: Any) -> bool:
+    """Return whether batch normalisation uses the batch: the sixth argument of all its forms, or a form without it."""
+    flags = [each for each in args if isinstance(each, bool)]
+    return bool(flags[0]) if flags else True
+
+
+def _fixed(name: str, args: Any) -> Any:
+    first = next((place for place, each in enumerate(args) if isinstance(each, bool)), None)
+    if first is None or "backward" in name:
+        return args
+    return (*args[:first], False, *args[first + 1 :])
+
+
+def _place(tensor: Any) -> int:
+    try:
+        return int(tensor.untyped_storage().data_ptr())
+    except (RuntimeError, NotImplementedError):
+        return 0
+
+
+def _tensors(values: Any) -> Iterator[Any]:
+    for value in values:
+        if hasattr(value, "untyped_storage"):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
+
+
+def mapped(torch: Any, content: Any, look: Any) -> Any:
+    """Return a batch with each of its tensors as `look` gives it."""
+    if isinstance(content, torch.Tensor):
+        return look(content)
+    if isinstance(content, tuple) and hasattr(content, "_fields"):
+        return type(content)(*(mapped(torch, each, look) for each in content))
+    if type(content) in (list, tuple):
+        return type(content)(mapped(torch, each, look) for each in content)
+    if hasattr(content, "items") and hasattr(content, "keys"):
+        with contextlib.suppress(Exception):
+            for key in list(content.keys()):
+                content[key] = mapped(torch, content[key], look)
+    elif hasattr(content, "__dict__"):
+        for key, each in list(vars(content).items()):
+            if isinstance(each, torch.Tensor):
+                setattr(content, key, look(each))
+    return content

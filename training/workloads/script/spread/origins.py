@@ -1,0 +1,109 @@
+"""What backward passes are fed by, in a run of the proof: the facts of the plan."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from torch.optim import optimizer as optimizer_hooks
+from torch.utils._python_dispatch import _disable_current_modes
+
+from . import places
+from .batches import Loaders
+from .exchange import Exchange, Optimizers
+from .operations import Operations
+
+MOST_WITHOUT_STEPS = 48
+"""Backward passes without an optimizer step after which a script is taken to have no optimizer."""
+
+
+class Origins:
+    """Notes each backward pass of a script."""
+
+    def __init__(
+        self,
+        torch: Any,
+        loaders: Loaders,
+        optimizers: Optimizers,
+        operations: Operations,
+        exchange: Optional[Exchange],
+    ) -> None:
+        """Look at backward passes, inside a rank's exchange or in a single process."""
+        self._torch, self._loaders, self._optimizers, self._operations = torch, loaders, optimizers, operations
+        self.backwards = self.grads = self.by_hand = 0
+        self._depth = 0
+        self._line = self._grad_line = ""
+        self._steps_with_backward = self._steps_without_backward = 0
+        self._fresh = False
+        self._sparse: set[int] = set()
+        if exchange is None:
+            self._replace_backward()
+        self._replace_grad()
+        optimizer_hooks.register_optimizer_step_post_hook(self._after_step)
+
+    def _replace_backward(self) -> None:
+        autograd, origins = self._torch.autograd, self
+        call = autograd.backward
+
+        def backward(tensors: Any, *args: Any, **more: Any) -> None:
+            if origins._depth == 0:
+                origins._note(tensors)
+            origins._depth += 1
+            try:
+                call(tensors, *args, **more)
+            finally:
+                origins._depth -= 1
+
+        autograd.backward = backward
+
+    def _replace_grad(self) -> None:
+        autograd, origins = self._torch.autograd, self
+        call = autograd.grad
+
+        def grad(outputs: Any, inputs: Any, *args: Any, **more: Any) -> Any:
+            wanted = [inputs] if isinstance(inputs, origins._torch.Tensor) else list(inputs)
+            if origins._depth == 0 and any(origins._optimizers.has(each) for each in wanted):
+                origins.grads += 1
+                origins._grad_line = places.line()
+            return call(outputs, inputs, *args, **more)
+
+        autograd.grad = grad
+
+    def _note(self, tensors: Any) -> None:
+        roots = [tensors] if isinstance(tensors, self._torch.Tensor) else list(tensors)
+        self.backwards += 1
+        self._fresh = True
+        self._line = self._line or places.line()
+        loaders = self._loaders
+        with _disable_current_modes():
+            fed = {batch for root in roots for batch in self._operations.of(root)}
+        if not fed:
+            fed = {(loaders.iterations.index(each.iteration), each.number) for each in loaders.since_backward}
+        loaders.since_backward.clear()
+        if not fed:
+            self.by_hand += 1
+        for number in {number for number, _ in fed}:
+            iteration = loaders.iterations[number]
+            iteration.feeds = True
+            iteration.lags.add(iteration.delivered - 1 - max(each for other, each in fed if other == number))
+
+    def _after_step(self, *_: Any) -> None:
+        if self._fresh:
+            self._steps_with_backward += 1
+        else:
+            self._steps_without_backward += 1
+        self._fresh = False
+
+    def facts(self) -> dict[str, Any]:
+        """Return the plan, and why it can't be followed."""
+        return {
+            "passes": [
+                {
+                    "loader": each.loader, "number": each.number, "made": each.made, "site": each.site,
+                    "kind": each.kind, "feeds": each.feeds, "splits": each.splits, "batches": each.delivered,
+                    "lag": min(each.lags, default=0),
+                }
+                for each in self._loaders.iterations
+            ],
+            "backwards": self.backwards, "byHand": self.by_hand, "grads": self.grads,
+            "stepsWithout": self._steps_without_backward, "line": self._line, "gradLine": self._grad_line,
+        }  # fmt: skip

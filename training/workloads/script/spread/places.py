@@ -1,0 +1,42 @@
+"""Where the script is when it does something: by files and lines, those of PyTorch and of this package left out."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from types import FrameType
+from typing import Optional
+
+OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+LIBRARIES = tuple(
+    {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    | {f"{os.sep}site-packages{os.sep}"}
+)
+
+
+def line() -> str:
+    """Return the innermost file and line that is the user's own: no library's; "" where there is none."""
+    frame: Optional[FrameType] = sys._getframe(1)
+    while frame is not None:
+        if _is_users(frame.f_code.co_filename):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def stack() -> str:
+    """Return all lines of the user that led here, which tell two calls of one function apart."""
+    frame: Optional[FrameType] = sys._getframe(1)
+    lines = []
+    while frame is not None:
+        if _is_users(frame.f_code.co_filename):
+            lines.append(f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}")
+        frame = frame.f_back
+    return " ".join(lines)
+
+
+def _is_users(name: str) -> bool:
+    if name.startswith(OURS) or name.startswith("<"):
+        return False
+    return not any(name.startswith(library) or library in name for library in LIBRARIES)

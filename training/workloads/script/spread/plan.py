@@ -1,0 +1,46 @@
+"""Which passes over which loaders feed backward passes, as the single process showed.
+
+A pass that the single process did not come to is that of an earlier one by where its loader was made and where it
+began; one of a place that nobody saw is not split.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+
+class Plan:
+    """The plan that a rank follows."""
+
+    def __init__(self, path: str) -> None:
+        """Read it."""
+        facts = json.loads(Path(path).read_text(encoding="utf-8"))
+        passes: list[dict[str, Any]] = facts["passes"]
+        self._exact = {(each["loader"], each["number"]): (each["site"], each["feeds"]) for each in passes}
+        self._of_loader = _alike(passes, "loader", "site")
+        self._of_place = _alike(passes, "made", "site")
+        self._lags = {(each["made"], each["site"]): each["lag"] for each in passes if each["feeds"]}
+
+    def splits(self, loader: int, number: int, made: str, site: str) -> bool:
+        """Return whether the pass feeds backward passes."""
+        seen_at, feeds = self._exact.get((loader, number), ("", False))
+        if seen_at == site:
+            return bool(feeds)
+        feeds = self._of_loader.get((loader, site))
+        return bool(self._of_place.get((made, site)) if feeds is None else feeds)
+
+    def lag(self, made: str, site: str) -> int:
+        """Return how many batches are drawn before a batch's own backward pass."""
+        return int(self._lags.get((made, site), 0))
+
+
+def _alike(passes: Iterable[dict[str, Any]], *keys: str) -> dict[tuple[Any, ...], bool]:
+    """Return whether passes with these keys feed; those that did and did not are split, as a first pass may be cut."""
+    found: dict[tuple[Any, ...], bool] = {}
+    for each in passes:
+        key = tuple(each[name] for name in keys)
+        found[key] = found.get(key, False) or bool(each["feeds"])
+    return found

@@ -1,0 +1,100 @@
+"""Proves that ranks do the work of the script's single process, or names what they do else.
+
+python -m …spread.prove SCRIPT [--workers N] [-- ARGUMENTS]
+
+It runs some steps of the script, in processes of their own whose files are thrown away: alone, alone with the rows of
+each batch reversed, and as ranks; in 64 bits, and in the script's own types. What reversed rows change is what equal
+work may differ by.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from . import forks
+from .judge import Judge
+from .records import Run
+from .settings import Settings
+
+STEPS, SECONDS = 8, 120.0
+
+
+class Runs:
+    """Runs of one script, each in a folder of its own."""
+
+    def __init__(self, torch: Any, command: Sequence[str], world: int, folder: Path, seconds: float) -> None:
+        """Run nothing yet."""
+        self.torch, self.world = torch, world
+        self._command, self._folder, self._deadline = command, folder, time.monotonic() + seconds
+
+    def start(self, name: str, world: int, **settings: Any) -> Run:
+        """Start one process, or ranks."""
+        folder = self._folder / name
+        folder.mkdir()
+        common = Settings(world=world, out=str(folder), steps=STEPS, watches=True, store=str(folder / "store"))
+        common = replace(common, **settings)
+        started = []
+        for rank in range(world):
+            private = folder / f"private-{rank}"
+            private.mkdir()
+            own = replace(common, rank=rank, private=str(private))
+            started.append(forks.start(self.torch, own, self._command, folder / f"printed-{rank}"))
+        return Run(name, folder, started)
+
+    def wait(self, *runs: Run) -> None:
+        """Wait for all of them."""
+        for run in runs:
+            run.ended = forks.wait(run.forks, max(0.1, self._deadline - time.monotonic()))
+
+    def plan(self) -> Run:
+        """Run the script alone; the facts are the plan."""
+        run = self.start("plan", 1)
+        self.wait(run)
+        return run
+
+
+def prove(torch: Any, command: Sequence[str], world: int, seconds: float = SECONDS) -> dict[str, Any]:
+    """Return the outcome and its evidence."""
+    folder = Path(tempfile.mkdtemp(prefix="spread-"))
+    began = time.monotonic()
+    try:
+        outcome = Judge(Runs(torch, command, world, folder, seconds)).outcome()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return {**outcome, "workers": world, "seconds": round(time.monotonic() - began, 2)}
+
+
+def load() -> Any:
+    """Import PyTorch, and what optimizers import when they are made; no thread may compute before a fork."""
+    import torch
+    import torch._dynamo
+    import torch.distributed
+    import torch.utils.data
+
+    return torch
+
+
+def main() -> int:
+    """Print the outcome as JSON; return 0 where it is `equal`."""
+    parser = argparse.ArgumentParser(prog="prove", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("script")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("arguments", nargs="*", help="the script's own, after --")
+    given = parser.parse_args()
+    outcome = prove(load(), [given.script, *given.arguments], given.workers, given.seconds)
+    print(json.dumps(outcome, indent=2))
+    return int(outcome["outcome"] != "equal")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""What a process of the proof leaves: weights and gradients at some steps, and facts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch.optim import optimizer as optimizer_hooks
+from torch.utils._python_dispatch import _disable_current_modes
+
+from .exchange import Optimizers
+
+LOOKED_AT = (1, 2, 4, 8)
+"""Steps whose weights are kept."""
+
+
+class Enough(SystemExit):
+    """The script has made as many steps as the proof needs."""
+
+
+class Record:
+    """The record of one process, in a folder."""
+
+    def __init__(self, torch: Any, optimizers: Optimizers, out: str, rank: int, most: int) -> None:
+        """Look at every optimizer step, and end the script after `most`; 0: never."""
+        self.steps = 0
+        self.facts: dict[str, Any] = {}
+        self.to_know: list[Callable[[], dict[str, Any]]] = []
+        self._torch, self._optimizers, self._out, self._rank, self._most = torch, optimizers, Path(out), rank, most
+        self._raised = False
+        self._kept_last = -1
+        optimizer_hooks.register_optimizer_step_pre_hook(self._before)
+        optimizer_hooks.register_optimizer_step_post_hook(self._after)
+
+    def _before(self, optimizer: Any, *_: Any) -> None:
+        if self.steps == 0:
+            self._keep("weights-0", [each.detach() for each in self._optimizers.parameters()])
+        if self.steps + 1 in LOOKED_AT:
+            self._keep(f"gradients-{self.steps + 1}", [each.grad for each in self._optimizers.parameters()])
+
+    def _after(self, optimizer: Any, *_: Any) -> None:
+        self.steps += 1
+        if self.steps in LOOKED_AT:
+            self._keep_weights(self.steps)
+        if self.steps == self._most:
+            self.end()
+
+    def end(self) -> None:
+        """End the script: by an exception, or by all means where it stops that."""
+        if self._raised:
+            self.write("")
+            os._exit(0)
+        self._raised = True
+        raise Enough(0)
+
+    def _keep_weights(self, step: int) -> None:
+        self._keep(f"weights-{step}", [each.detach() for each in self._optimizers.parameters()])
+        self._kept_last = step
+
+    def _keep(self, name: str, tensors: list[Any]) -> None:
+        with self.quiet():
+            copies = [None if each is None else _plain(each) for each in tensors]
+            _save(self._torch, copies, self._path(name, "pt"))
+
+    def _path(self, name: str, ending: str) -> Path:
+        return self._out / f"{name}-rank{self._rank}.{ending}"
+
+    def quiet(self) -> Any:
+        """Return a context in which no operation is looked at."""
+        return _disable_current_modes()
+
+    def write(self, error: str) -> None:
+        """Write the facts, and the weights of the last step."""
+        if self.steps and self._kept_last != self.steps:
+            self._keep("weights-last", [each.detach() for each in self._optimizers.parameters()])
+        for know in self.to_know:
+            self.facts.update(know())
+        self.facts.update(steps=self.steps, error=error)
+        write_json(self._path("facts", "json"), self.facts)
+
+
+OPEN, RENAME = open, os.replace
+"""The originals: the script's own go elsewhere."""
+
+
+def _save(torch: Any, content: Any, path: Path) -> None:
+    with OPEN(path, "wb") as file:
+        torch.save(content, file)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a file whole."""
+    part = path.with_suffix(".part")
+    with OPEN(part, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+    RENAME(part, path)
+
+
+def _plain(tensor: Any) -> Any:
+    if tensor.is_sparse:
+        tensor = tensor.to_dense()
+    return tensor.detach().to("cpu", copy=True)

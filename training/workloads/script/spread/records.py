@@ -1,0 +1,127 @@
+"""What the processes of a run left, read, and two runs compared."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Optional
+
+from .forks import Fork
+from .record import LOOKED_AT
+
+INFINITE = float("inf")
+
+
+@dataclass
+class Run:
+    """A run of one process, or of ranks."""
+
+    name: str
+    folder: Path
+    forks: list[Fork]
+    ended: bool = True
+
+    @cached_property
+    def facts(self) -> list[dict[str, Any]]:
+        """Return the facts of each rank; empty ones where it wrote none."""
+        return [self._json(f"facts-rank{rank}.json") for rank in range(len(self.forks))]
+
+    @cached_property
+    def apart(self) -> str:
+        """Return how ranks branched apart, if they did."""
+        said = [self._json(f"apart-rank{rank}.json").get("apart", "") for rank in range(len(self.forks))]
+        return next(filter(None, said), "")
+
+    @property
+    def error(self) -> str:
+        """Return the last lines of the first process that failed."""
+        if not self.ended:
+            return "it did not end in time"
+        for fork in self.forks:
+            if fork.code:
+                return "\n".join(fork.printed.read_text(errors="replace").strip().splitlines()[-12:])
+        return ""
+
+    def _json(self, name: str) -> dict[str, Any]:
+        path = self.folder / name
+        content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        return content
+
+    def tensors(self, torch: Any, name: str, rank: int = 0) -> Optional[list[Any]]:
+        """Return tensors that a rank kept under a name."""
+        path = self.folder / f"{name}-rank{rank}.pt"
+        kept: Optional[list[Any]] = torch.load(path) if path.exists() else None
+        return kept
+
+    @property
+    def steps(self) -> int:
+        """Return the optimizer steps of rank 0."""
+        return int(self.facts[0].get("steps", 0))
+
+
+def flat(torch: Any, tensors: Sequence[Any], like: Optional[Sequence[Any]] = None) -> Any:
+    """Return all numbers in one tensor; zeros for a gradient that is not there."""
+    parts = []
+    for place, each in enumerate(tensors):
+        if each is None and like is not None:
+            parts.append(torch.zeros(like[place].numel(), dtype=torch.float64))
+        elif each is not None:
+            parts.append(each.to(torch.float64).flatten())
+    return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
+
+
+def weights(torch: Any, one: Run, other: Run, rank: int = 0) -> dict[str, float]:
+    """Return how far weights of two runs are apart after each step that was kept: the largest difference, in parts of
+    the largest change since the start of the first."""
+    start = one.tensors(torch, "weights-0")
+    found: dict[str, float] = {}
+    if start is None:
+        return found
+    first = flat(torch, start)
+    for step in (*map(str, LOOKED_AT), "last"):
+        of_one, of_other = one.tensors(torch, f"weights-{step}"), other.tensors(torch, f"weights-{step}", rank)
+        if of_one is None and of_other is None:
+            continue
+        found[step] = INFINITE
+        if of_one is not None and of_other is not None:
+            found[step] = _apart(flat(torch, of_one), flat(torch, of_other), first)
+    return found
+
+
+def _apart(one: Any, other: Any, start: Any) -> float:
+    if one.shape != other.shape:
+        return INFINITE
+    if not one.numel():
+        return 0.0
+    change = float((one[: start.numel()] - start).abs().max()) if start.numel() else 0.0
+    distance = float((one - other).abs().max())
+    if math.isnan(distance):
+        return 0.0 if bool((one.isnan() == other.isnan()).all()) and not bool(one.isfinite().any()) else INFINITE
+    return distance / change if change else (0.0 if distance == 0.0 else INFINITE)
+
+
+def gradients(torch: Any, one: Run, other: Run, rank: int = 0) -> dict[str, float]:
+    """Return how far gradients before the steps are apart: in parts of the largest."""
+    found: dict[str, float] = {}
+    for step in map(str, LOOKED_AT):
+        of_one, of_other = one.tensors(torch, f"gradients-{step}"), other.tensors(torch, f"gradients-{step}", rank)
+        if of_one is None or of_other is None:
+            continue
+        if [each is None for each in of_one] != [each is None for each in of_other]:
+            found[step] = INFINITE
+            continue
+        a, b = flat(torch, of_one), flat(torch, of_other)
+        largest = float(a.abs().max()) if a.numel() else 0.0
+        distance = float((a - b).abs().max()) if a.numel() else 0.0
+        found[step] = distance / largest if largest else (0.0 if distance == 0.0 else INFINITE)
+    return found
+
+
+def largest(found: dict[str, float]) -> float:
+    """Return the largest; infinity where nothing could be compared, or a number is none."""
+    numbers = [INFINITE if math.isnan(each) else each for each in found.values()]
+    return max(numbers, default=INFINITE)

@@ -1,0 +1,52 @@
+"""What one process of the script is to be, as it is given in a variable that the script never sees."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+
+VARIABLE = "TRAINING_SPREAD"
+SEED = 20260119
+"""Seed of every process, which the script's own replaces."""
+
+
+@dataclass
+class Settings:
+    """One process of the script."""
+
+    rank: int = 0
+    world: int = 1
+    store: str = ""
+    """How ranks find each other: a file's path, or host:port of rank 0."""
+    plan: str = ""
+    """Path of the plan that a rank follows."""
+    out: str = ""
+    """Folder for what is recorded; "" where nothing is."""
+    private: str = ""
+    """Folder for the files that this process writes; "" where it writes its files where the script says."""
+    steps: int = 0
+    """Optimizer steps after which it ends; 0 where the script runs as long as it wants."""
+    watches: bool = False
+    """Whether operations are looked at: where rows go, and what is computed of them."""
+    double: bool = False
+    """Whether all floating numbers have 64 bits."""
+    reverse: bool = False
+    """Whether the rows of each batch come in reverse order."""
+    keyed: bool = False
+    """Whether chance belongs to the row that it is drawn for, whichever rank computes it."""
+    statistics: bool = True
+    """Whether batch normalisation uses the batch's own statistics."""
+    exchange: str = "reducer"
+    """`reducer`; or `given`: gradients are fitted to those of `given`, and then replaced by them."""
+    given: str = ""
+    """Folder of a single process' record."""
+
+    def text(self) -> str:
+        """Return the settings as the value of VARIABLE."""
+        return json.dumps(asdict(self))
+
+
+def taken() -> Settings:
+    """Return what the variable says, which is removed."""
+    return Settings(**json.loads(os.environ.pop(VARIABLE)))

@@ -1,0 +1,122 @@
+"""Notices ranks that branched apart: each waits where the others never come.
+
+A thread of each rank tells the others where it waits, and looks where they do. Two that wait at different exchanges, or
+one that waits while another has ended, wait for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .record import write_json
+
+PERIOD_SECONDS, PATIENCE_SECONDS = 0.5, 2.0
+EXIT_CODE = 86
+"""Exit code of ranks that branched apart."""
+KEPT = 512
+MOST_SECONDS = 60
+
+
+class Watch:
+    """Where this rank is, told to the others."""
+
+    def __init__(self, store: Any, rank: int, world: int, out: str) -> None:
+        """Begin to tell and to look."""
+        self._store, self._rank, self._world, self._out = store, rank, world, out
+        self._number, self._site, self._waits, self._ended, self._digest = 0, "", False, False, 0
+        self._kept: deque[tuple[int, int, str]] = deque(maxlen=KEPT)
+        self._seen: tuple[Any, float] = (None, 0.0)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def enter(self, site: str) -> None:
+        """Note that an exchange begins here."""
+        self._number += 1
+        self._digest = zlib.crc32(site.encode(), self._digest)
+        self._site, self._waits = site, True
+        self._kept.append((self._number, self._digest, site))
+
+    def leave(self) -> None:
+        """Note that it is done."""
+        self._waits = False
+
+    def during(self, site: str, exchange: Callable[[], None]) -> None:
+        """Exchange something at a place."""
+        self.enter(site)
+        exchange()
+        self.leave()
+
+    def end(self, *, waits: bool) -> None:
+        """Note that the script has ended here, and wait until the other ranks have said so, too."""
+        self._ended = True
+        self._tell()
+        deadline = time.monotonic() + MOST_SECONDS
+        while waits and time.monotonic() < deadline and not all(each and each["ended"] for each in self._others()):
+            time.sleep(0.02)
+        self._stop.set()
+
+    def _tell(self) -> None:
+        now = {
+            "number": self._number, "site": self._site, "waits": self._waits, "ended": self._ended,
+            "kept": list(self._kept)[-64:],
+        }  # fmt: skip
+        with contextlib.suppress(Exception):
+            self._store.set(f"watch-{self._rank}", json.dumps(now))
+
+    def _others(self) -> list[Any]:
+        others = []
+        for rank in range(self._world):
+            key = f"watch-{rank}"
+            if rank == self._rank:
+                continue
+            try:
+                others.append(json.loads(self._store.get(key)) if self._store.check([key]) else None)
+            except Exception:  # noqa: BLE001 (the store's rank has gone)
+                others.append({"number": -1, "site": "", "waits": False, "ended": True, "kept": []})
+        return others
+
+    def _look(self) -> None:
+        while not self._stop.wait(PERIOD_SECONDS):
+            self._tell()
+            why = self._apart([each for each in self._others() if each])
+            if not why:
+                self._seen = (None, 0.0)
+            elif self._seen[0] != self._number:
+                self._seen = (self._number, time.monotonic())
+            elif time.monotonic() - self._seen[1] > PATIENCE_SECONDS:
+                self._say(why)
+
+    def _apart(self, others: list[Any]) -> str:
+        """Return how this rank and another are apart; "" where they may still come together."""
+        sites = {number: (digest, site) for number, digest, site in list(self._kept)}
+        for other in others:
+            for number, digest, site in other["kept"]:
+                if number in sites and sites[number][0] != digest:
+                    return f"one rank exchanges at {sites[number][1]}, another at {site}"
+            if not self._waits:
+                continue
+            if other["ended"]:
+                return f"one rank waits at {self._site}, where another has ended"
+            if other["waits"] and other["number"] != self._number:
+                return f"one rank waits at {self._site}, another at {other['site']}"
+        return ""
+
+    def _say(self, why: str) -> None:
+        with contextlib.suppress(Exception):
+            if self._out:
+                write_json(Path(self._out, f"apart-rank{self._rank}.json"), {"apart": why})
+            sys.stderr.write(f"ranks of the script branched apart: {why}\n")
+            sys.stderr.flush()
+            time.sleep(PERIOD_SECONDS)  # the others may say it, too
+        os._exit(EXIT_CODE)
