@@ -11,8 +11,10 @@ MOST_EXACT, TIMES = 1e-9, 100.0
 """In 64 bits equal work differs by this part of its change at most, or by so many times what reversed rows change."""
 MOST_ROUNDING = 1e-7
 """What reversed rows may change in 64 bits by rounding alone; more is another work."""
-MOST_OWN = 1e-2
-"""The same bound in the script's own types, where reversed rows change less."""
+MOST_LEFT = 1e-7
+"""What a fit may leave of a gradient, and miss of a number."""
+MOST_REPEATED = 0.5
+"""The part of the work that all ranks may repeat."""
 
 
 class Proving(Protocol):
@@ -69,13 +71,80 @@ class Judge:
                 return self._say("named", kind="apart", number=None, reason=run.apart)
             if run.error:
                 return self._say("failed", reason=f"{run.name}: {run.error}")
-        exact_yard = self._apart("reversed", alone, turned)
-        exact_ranks = self._apart("ranks", alone, ranks)
-        own_yard = self._apart("ownReversed", plan, own_turned)
-        own_ranks = self._apart("ownRanks", plan, own)
-        if exact_yard < MOST_ROUNDING and exact_ranks <= max(MOST_EXACT, TIMES * exact_yard):
-            return self._say("equal", number=exact_ranks, own=own_ranks, yard=own_yard)
-        return self._say("named", kind="?", number=exact_ranks)
+        self._apart("ownReversed", plan, own_turned)
+        self._apart("ownRanks", plan, own)
+        if (share := self._repeated(alone, ranks)) > MOST_REPEATED:
+            return self._say("bound", reason="not split", number=share)
+        chance = alone.facts[0]["chance"]
+        if self._agree("", alone, turned, ranks):
+            if chance:
+                return self._named("chance", None, agrees=True, at=chance)
+            return self._say("equal", number=self._number)
+        return self._name(alone, ranks, chance)
+
+    def _agree(self, name: str, alone: Run, turned: Run, ranks: Run) -> bool:
+        """Return whether ranks differ from the single process by no more than reversed rows do."""
+        yard = self._apart(f"reversed{name}", alone, turned)
+        self._number = self._apart(f"ranks{name}", alone, ranks)
+        self._yard = yard
+        return yard < MOST_ROUNDING and self._number <= max(MOST_EXACT, TIMES * yard)
+
+    def _repeated(self, alone: Run, ranks: Run) -> float:
+        """Return which part of the work that could be split every rank did again: 0 where it is split, 1 where none
+        is; 0, too, where nothing could be counted."""
+        feeding = {str(place) for place, each in enumerate(alone.facts[0]["passes"]) if each["feeds"]} | {""}
+        once = _sum(alone.facts[0]["products"], feeding)
+        of_ranks = sum(_sum(facts["products"], feeding) for facts in ranks.facts)
+        again = (of_ranks / once - 1) / (self._world - 1) if once else 0.0
+        self.evidence["repeated"] = again
+        return again
+
+    def _name(self, alone: Run, ranks: Run, chance: dict[str, str]) -> dict[str, Any]:
+        """Return what makes ranks' work another."""
+        difference, yard = self._number, self._yard
+        own = [records.largest(records.weights(self._torch, ranks, ranks, rank)) for rank in range(1, self._world)]
+        if max(own) > MOST_EXACT:
+            return self._named("ranks differ", max(own), agrees=False)
+        if alone.facts[0]["batchStatistics"] and self._agrees_without_statistics():
+            return self._named("statistics", difference, agrees=True, with_chance=chance)
+        fits = self._fits(alone)
+        residual = max((each["residual"] for each in fits), default=0.0)
+        if not fits:
+            return self._named("unknown", difference, agrees=False)
+        numbers = [[each for each, empty in zip(fit["numbers"], fit["empty"]) if not empty] for fit in fits]
+        first = fits[0]["numbers"]
+        if residual < MOST_LEFT:
+            if all(abs(each - 1) < MOST_LEFT for fit in numbers for each in fit):
+                return self._named("sum", first, agrees=True)
+            if all(abs(sum(fit) - 1) < MOST_LEFT for fit in numbers):
+                return self._named("weights", first, agrees=True)
+            return self._named("function", first, agrees=False)
+        if yard >= MOST_ROUNDING:
+            return self._named("chance", difference, agrees=False)
+        kind = "part" if sum(first) > (1 + self._world) / 2 else "statistics"
+        return self._named(kind, first if kind == "part" else residual, agrees=False)
+
+    def _agrees_without_statistics(self) -> bool:
+        settings = {"double": True, "keyed": True, "statistics": False}
+        start = self._runs.start
+        alone, turned = start("alone-off", 1, **settings), start("turned-off", 1, reverse=True, **settings)
+        ranks = start("ranks-off", self._world, plan=self._path, **settings)
+        self._runs.wait(alone, turned, ranks)
+        if alone.error or turned.error or ranks.error:
+            return False
+        return self._agree("WithoutStatistics", alone, turned, ranks)
+
+    def _fits(self, alone: Run) -> list[dict[str, Any]]:
+        run = self._runs.start(
+            "fits", self._world, plan=self._path, double=True, keyed=True, given=str(alone.folder)
+        )
+        self._runs.wait(run)
+        fits: list[dict[str, Any]] = run.facts[0].get("fits", [])
+        self.evidence["fits"] = fits or run.error
+        return fits
+
+    def _named(self, kind: str, number: Any, *, agrees: bool, **more: Any) -> dict[str, Any]:
+        return self._say("named", kind=kind, number=number, elseAgrees=agrees, **more)
 
     def _apart(self, name: str, one: Run, other: Run) -> float:
         weights = records.weights(self._torch, one, other)
@@ -99,3 +168,7 @@ def _unsplit(facts: dict[str, Any]) -> str:
         if kind in feeding:
             return kind
     return ""
+
+
+def _sum(amounts: dict[str, float], keys: set[str]) -> float:
+    return sum(amount for key, amount in amounts.items() if key in keys)

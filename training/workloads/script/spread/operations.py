@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import random
 import sys
 from collections.abc import Iterator
@@ -15,10 +16,12 @@ from typing import Any, Optional
 
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from . import chance, places
+from . import chance, places, record
 from .batches import Batch, Loaders
 from .settings import SEED, Settings
 
+MARKER = "chance-in-data"
+"""File that says that rows are drawn by chance."""
 NOTHING: frozenset[tuple[int, int]] = frozenset()
 IN_PLACE = {"uniform_", "normal_", "bernoulli_", "random_", "exponential_", "log_normal_", "cauchy_", "geometric_"}
 FACTORIES = {"rand", "randn", "randint"}
@@ -69,7 +72,10 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
 
     def facts(self) -> dict[str, Any]:
         """Return what was seen."""
-        return {"products": self.products, "chance": self.chance, "batchStatistics": self.batch_statistics}
+        chance_ = dict(self.chance)
+        if os.path.exists(os.path.join(self._settings.out, MARKER)):
+            chance_.setdefault("data", "?")
+        return {"products": self.products, "chance": chance_, "batchStatistics": self.batch_statistics}
 
     # Operations
 
@@ -93,7 +99,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
                 self._origins[place] = origin
             else:
                 self._origins.pop(place, None)
-        if "batch_norm" in name and not self.batch_statistics and _trains(name, args):
+        if "batch_norm" in name and not self.batch_statistics and _trains(args):
             self.batch_statistics = places.line() or "?"
         if self._torch.is_grad_enabled():
             self._count(name, args, result, origin)
@@ -149,12 +155,6 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
 
     # Chance
 
-    def _rows(self) -> Optional[tuple[Batch, Any]]:
-        batch = self._loaders.latest
-        if batch is None or not batch.whole or not self._settings.keyed:
-            return None
-        return batch, self._torch.tensor(batch.own)
-
     def _of_rows(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """Return the operation's result; where it draws for rows, for the whole batch, of which these are taken."""
         if name not in IN_PLACE and name not in FACTORIES and name not in LIKE:
@@ -184,6 +184,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         """Have each row of a data set drawn with generators of its own."""
         torch, operations = self._torch, self
         fetcher = torch.utils.data._utils.fetch._MapDatasetFetcher
+        marker = os.path.join(self._settings.out, MARKER)
 
         def fetch(self: Any, index: Any) -> Any:
             if not self.auto_collation:
@@ -198,6 +199,8 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
                 rows.append(several([each])[0] if several else self.dataset[each])
                 if "data" not in operations.chance and _differ(torch, start, chance.states(torch)):
                     operations.chance["data"] = "?"
+                    with record.OPEN(marker, "a"):  # a loader's own process tells it so
+                        pass
             chance.restore(torch, before)
             return self.collate_fn(rows)
 
@@ -226,10 +229,10 @@ def _leading(torch: Any, name: str, args: Any) -> int:
     return first.shape[0] if isinstance(first, torch.Tensor) and first.dim() else -1
 
 
-def _trains(name: str, args: Any) -> bool:
-    """Return whether batch normalisation uses the batch: the sixth argument of all its forms, or a form without it."""
+def _trains(args: Any) -> bool:
+    """Return whether batch normalisation uses the batch. Normalisation of each instance is one of a batch of 1."""
     flags = [each for each in args if isinstance(each, bool)]
-    return bool(flags[0]) if flags else True
+    return args[0].shape[0] > 1 and (bool(flags[0]) if flags else True)
 
 
 def _fixed(name: str, args: Any) -> Any:

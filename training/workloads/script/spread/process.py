@@ -16,6 +16,7 @@ from typing import Any, Optional
 from . import chance, files
 from .batches import Loaders
 from .exchange import Exchange, Optimizers
+from .fits import Fits, Kept
 from .operations import Operations
 from .origins import Origins
 from .plan import Plan
@@ -55,10 +56,16 @@ def install(torch: Any, settings: Settings) -> tuple[Optional[Record], Optional[
     exchange = watch = None
     if store is not None:
         watch = Watch(store, settings.rank, settings.world, settings.out)
-        exchange = Exchange(torch, loaders, optimizers)
-        exchange.around.append(lambda site, batch: watch.enter(site))
-        exchange.after.append(watch.leave)
+        if settings.given and kept is not None:
+            fits = Fits(torch, loaders, optimizers, kept, settings.given)
+            kept.to_know.append(fits.facts)
+        else:
+            exchange = Exchange(torch, loaders, optimizers)
+            exchange.around.append(lambda site, batch: watch.enter(site))
+            exchange.after.append(watch.leave)
         loaders.at_start.append(lambda site: watch.during(site, lambda: chance.take_over(torch)))
+    elif kept is not None:
+        Kept(torch, optimizers, kept, settings.out)
     if settings.watches and kept is not None:
         operations = Operations(torch, loaders, settings)
         origins = Origins(torch, loaders, optimizers, operations, exchange)

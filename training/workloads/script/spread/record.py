@@ -63,7 +63,7 @@ class Record:
     def _keep(self, name: str, tensors: list[Any]) -> None:
         with self.quiet():
             copies = [None if each is None else _plain(each) for each in tensors]
-            _save(self._torch, copies, self._path(name, "pt"))
+            save(self._torch, copies, self._path(name, "pt"))
 
     def _path(self, name: str, ending: str) -> Path:
         return self._out / f"{name}-rank{self._rank}.{ending}"
@@ -86,7 +86,8 @@ OPEN, RENAME = open, os.replace
 """The originals: the script's own go elsewhere."""
 
 
-def _save(torch: Any, content: Any, path: Path) -> None:
+def save(torch: Any, content: Any, path: Path) -> None:
+    """Write tensors, wherever the script writes its own files."""
     with OPEN(path, "wb") as file:
         torch.save(content, file)
 

@@ -37,10 +37,8 @@ class Settings:
     """Whether chance belongs to the row that it is drawn for, whichever rank computes it."""
     statistics: bool = True
     """Whether batch normalisation uses the batch's own statistics."""
-    exchange: str = "reducer"
-    """`reducer`; or `given`: gradients are fitted to those of `given`, and then replaced by them."""
     given: str = ""
-    """Folder of a single process' record."""
+    """Folder of a single process' record: gradients are fitted to those there, and then replaced by them."""
 
     def text(self) -> str:
         """Return the settings as the value of VARIABLE."""

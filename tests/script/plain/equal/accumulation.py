@@ -1,0 +1,17 @@
+"""Gradients of three batches, with a left-over."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+x, y = torch.randn(200, 8), torch.randn(200, 1)
+loader = DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
+model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(5):
+    for number, (a, b) in enumerate(loader, 1):
+        (nn.functional.mse_loss(model(a), b) / 3).backward()
+        if number % 3 == 0 or number == len(loader):
+            optimizer.step()
+            optimizer.zero_grad()

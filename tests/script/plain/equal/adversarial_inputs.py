@@ -1,0 +1,18 @@
+"""Inputs moved along their own gradients."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+x, y = torch.randn(200, 8), torch.randn(200, 1)
+loader = DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
+model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for a, b in loader:
+    a.requires_grad_()
+    nn.functional.mse_loss(model(a), b, reduction="sum").backward()
+    moved = (a + 0.1 * a.grad).detach()
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(moved), b).backward()
+    optimizer.step()

@@ -1,0 +1,22 @@
+"""A deep copy follows as a moving average, and is saved whole."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+x, y = torch.randn(200, 8), torch.randn(200, 1)
+loader = DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
+model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+import copy
+
+average = copy.deepcopy(model)
+for a, b in loader:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(a), b).backward()
+    optimizer.step()
+    with torch.no_grad():
+        for one, other in zip(average.parameters(), model.parameters()):
+            one.lerp_(other, 0.1)
+torch.save(average, "average.pt")

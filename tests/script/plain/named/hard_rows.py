@@ -1,0 +1,16 @@
+"""The rows of a batch with the highest loss."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+x, y = torch.randn(200, 8), torch.randn(200, 1)
+loader = DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
+model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for a, b in loader:
+    losses = (model(a) - b).square().flatten()
+    optimizer.zero_grad()
+    losses.topk(len(a) // 3).values.mean().backward()
+    optimizer.step()

@@ -1,0 +1,19 @@
+"""A loop that leaves batches out by their loss."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+x, y = torch.randn(200, 8), torch.randn(200, 1)
+loader = DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
+model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(9):
+    for a, b in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(a), b)
+        if float(loss.detach()) > 1.0:
+            continue
+        loss.backward()
+        optimizer.step()
