@@ -47,6 +47,8 @@ class Iteration:
     """`rows`; or why it can't be split: `iterable`, `unbatched`."""
     splits: bool = False
     feeds: bool = False
+    guessed: bool = False
+    """Whether that is only known from the order of things."""
     drawn: deque[tuple[tuple[int, ...], int]] = field(default_factory=deque)
     delivered: int = 0
     kept: deque[Batch] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))

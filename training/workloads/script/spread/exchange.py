@@ -58,14 +58,14 @@ class Group:
         """Return the parameters that want gradients."""
         return [each for each in self.parameters if each.requires_grad]
 
-    def prepare(self, torch: Any) -> list[Any]:
+    def prepare(self, torch: Any, sparse: set[int]) -> list[Any]:
         """Have the reducer wait for the gradients of all trained parameters, which are returned."""
         trained = self.trained()
         key = tuple(map(id, trained))
         if key != self._key:
             self.reducer = None  # its hooks go before others come
             self._make_equal(torch, trained)
-            self.reducer, self._key = _reducer(torch, trained), key
+            self.reducer, self._key = _reducer(torch, trained, sparse), key
         self.reducer._rebuild_buckets()
         self.reducer.prepare_for_forward()
         self.reducer.prepare_for_backward([])
@@ -80,9 +80,9 @@ class Group:
                     torch.distributed.broadcast(each.detach(), 0)
 
 
-def _reducer(torch: Any, parameters: Sequence[Any]) -> Any:
+def _reducer(torch: Any, parameters: Sequence[Any], of_sparse: set[int]) -> Any:
     distributed = torch.distributed
-    sparse = [False] * len(parameters)
+    sparse = [id(each) in of_sparse for each in parameters]
     buckets, limits = distributed._compute_bucket_assignment_by_size(
         list(parameters), [FIRST_BUCKET_BYTES, BUCKET_BYTES], sparse
     )
@@ -148,7 +148,7 @@ class Exchange:
         """Replace `torch.autograd.backward`."""
         self._torch, self._loaders, self._optimizers = torch, loaders, optimizers
         self._call: Callable[..., None] = torch.autograd.backward
-        self._inside = False
+        self._inside = self.has_inputs = False
         self.around: list[Callable[[str, Optional[Batch]], None]] = []
         """Called before each exchange, with the line."""
         self.after: list[Callable[[], None]] = []
@@ -199,7 +199,7 @@ class Exchange:
             look(site, batch)
         weight = 1.0 if batch is None else batch.weight
         gradients = [_root(torch, root, gradient, weight) for root, gradient in zip(roots, given)]
-        trained = [each for group in groups for each in group.prepare(torch)]
+        trained = [each for group in groups for each in group.prepare(torch, self._sparse())]
         unused = [] if found is None else [each for each in trained if id(each) not in found]
         had_none = [each for each in unused if each.grad is None]
         inputs = [] if found is None else [
@@ -215,13 +215,30 @@ class Exchange:
             for each in had_none:
                 if each.grad is not None and not each.grad.any():
                     each.grad = None  # no rank used it
-            for each, before in inputs:  # each rank has the gradient of its own rows: times the ranks, as the root is
-                if each.grad is not None:
-                    own = each.grad if before is None else each.grad - before
-                    own = own / self._loaders.world
-                    each.grad = own if before is None else before + own
+            for each, before in inputs:
+                self.has_inputs = True
+                self._correct(each, before, weight)
         for done in self.after:
             done()
+
+    def _sparse(self) -> set[int]:
+        plan = self._loaders.plan
+        if plan is None or not plan.sparse:
+            return set()
+        return {id(each) for place, each in enumerate(self._optimizers.parameters()) if place in plan.sparse}
+
+    def _correct(self, tensor: Any, before: Any, weight: float) -> None:
+        """Take from an input's gradient what the root's was weighted by: all of it, as in a port, where the loss is a
+        sum; but for the share of rows where it is a mean."""
+        plan = self._loaders.plan
+        times = self._loaders.world if plan is not None and plan.inputs_as_single else weight
+        if tensor.grad is not None and times:
+            own = (tensor.grad if before is None else tensor.grad - before) / times
+            tensor.grad = own if before is None else before + own
+
+    def facts(self) -> dict[str, Any]:
+        """Return whether inputs had gradients."""
+        return {"hasInputs": self.has_inputs}
 
 
 def _root(torch: Any, root: Any, gradient: Any, weight: float) -> Any:

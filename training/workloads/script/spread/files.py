@@ -11,10 +11,11 @@ import io
 import os
 import pathlib
 import shutil
+import tempfile
 from typing import Any, Optional
 
 SYSTEM = ("/dev/", "/proc/", "/sys/")
-OPEN, EXISTS, MAKE = builtins.open, os.path.lexists, os.makedirs
+OPEN, MAKE = builtins.open, os.makedirs
 WRITING = set("wax+")
 
 
@@ -105,6 +106,8 @@ LISTDIR = os.listdir
 def redirect(torch: Any, folder: str) -> None:
     """Have this process write its files in a folder."""
     layer = Layer(folder)
+    tempfile.tempdir = os.path.join(layer.folder, "t")  # sockets are made there, too, which nothing redirects
+    MAKE(tempfile.tempdir, exist_ok=True)
     _redirect_open(layer)
     _redirect_names(layer)
     opener = torch.serialization._open_zipfile_writer_file

@@ -44,9 +44,7 @@ class Kept:
 class Fits:
     """The backward pass of a rank that fits."""
 
-    def __init__(
-        self, torch: Any, loaders: Loaders, optimizers: Optimizers, record: Record, given: str
-    ) -> None:
+    def __init__(self, torch: Any, loaders: Loaders, optimizers: Optimizers, record: Record, given: str) -> None:
         """Replace `torch.autograd.backward`."""
         self._torch, self._loaders, self._optimizers, self._record = torch, loaders, optimizers, record
         self._given = Path(given)
@@ -69,7 +67,8 @@ class Fits:
                 whole = torch.load(file)
             own = added(torch, self._optimizers, before)
             counts = batch is None or batch.weight > 0
-            self.fits.append(self._fit(own, whole, counts=counts))
+            share = 1.0 if batch is None else batch.weight / self._loaders.world
+            self.fits.append({**self._fit(own, whole, counts=counts), "share": share})
             for each, start, delta in zip(self._optimizers.parameters(), before, whole):
                 each.grad = delta if start is None else start if delta is None else start + delta.to(start)
         if len(self.fits) == FITTED:

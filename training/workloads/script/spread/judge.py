@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any, Protocol
 
 from . import records
@@ -80,6 +82,8 @@ class Judge:
             if chance:
                 return self._named("chance", None, agrees=True, at=chance)
             return self._say("equal", number=self._number)
+        if ranks.facts[0]["hasInputs"] and self._agrees_with_inputs(alone, turned):
+            return self._say("equal", number=self._number)
         return self._name(alone, ranks, chance)
 
     def _agree(self, name: str, alone: Run, turned: Run, ranks: Run) -> bool:
@@ -92,9 +96,11 @@ class Judge:
     def _repeated(self, alone: Run, ranks: Run) -> float:
         """Return which part of the work that could be split every rank did again: 0 where it is split, 1 where none
         is; 0, too, where nothing could be counted."""
-        feeding = {str(place) for place, each in enumerate(alone.facts[0]["passes"]) if each["feeds"]} | {""}
-        once = _sum(alone.facts[0]["products"], feeding)
-        of_ranks = sum(_sum(facts["products"], feeding) for facts in ranks.facts)
+        passes = alone.facts[0]["passes"]
+        feeding = {str(place) for place, each in enumerate(passes) if each["feeds"] and not each["guessed"]} | {""}
+        what = "products" if _sum(alone.facts[0]["products"], feeding) else "results"
+        once = _sum(alone.facts[0][what], feeding)
+        of_ranks = sum(_sum(facts[what], feeding) for facts in ranks.facts)
         again = (of_ranks / once - 1) / (self._world - 1) if once else 0.0
         self.evidence["repeated"] = again
         return again
@@ -105,15 +111,20 @@ class Judge:
         own = [records.largest(records.weights(self._torch, ranks, ranks, rank)) for rank in range(1, self._world)]
         if max(own) > MOST_EXACT:
             return self._named("ranks differ", max(own), agrees=False)
-        if alone.facts[0]["batchStatistics"] and self._agrees_without_statistics():
-            return self._named("statistics", difference, agrees=True, with_chance=chance)
-        fits = self._fits(alone)
+        if alone.facts[0]["batchStatistics"]:
+            statistics, agrees = self._without_statistics()
+            if agrees:
+                return self._named("statistics", difference, agrees=True, chance=chance)
+            alone = statistics
+        fits = self._fits(alone, statistics=alone.name == "alone")
         residual = max((each["residual"] for each in fits), default=0.0)
         if not fits:
             return self._named("unknown", difference, agrees=False)
         numbers = [[each for each, empty in zip(fit["numbers"], fit["empty"]) if not empty] for fit in fits]
         first = fits[0]["numbers"]
         if residual < MOST_LEFT:
+            if all(abs(a - b) < MOST_LEFT for fit in fits for a, b in zip(fit["numbers"], fit["shares"])):
+                return self._named("later", difference, agrees=False)
             if all(abs(each - 1) < MOST_LEFT for fit in numbers for each in fit):
                 return self._named("sum", first, agrees=True)
             if all(abs(sum(fit) - 1) < MOST_LEFT for fit in numbers):
@@ -124,22 +135,36 @@ class Judge:
         kind = "part" if sum(first) > (1 + self._world) / 2 else "statistics"
         return self._named(kind, first if kind == "part" else residual, agrees=False)
 
-    def _agrees_without_statistics(self) -> bool:
+    def _without_statistics(self) -> tuple[Run, bool]:
+        """Return the single process with batch normalisation off, and whether ranks agree with it then."""
         settings = {"double": True, "keyed": True, "statistics": False}
         start = self._runs.start
         alone, turned = start("alone-off", 1, **settings), start("turned-off", 1, reverse=True, **settings)
         ranks = start("ranks-off", self._world, plan=self._path, **settings)
         self._runs.wait(alone, turned, ranks)
         if alone.error or turned.error or ranks.error:
-            return False
-        return self._agree("WithoutStatistics", alone, turned, ranks)
+            return alone, False
+        return alone, self._agree("WithoutStatistics", alone, turned, ranks)
 
-    def _fits(self, alone: Run) -> list[dict[str, Any]]:
-        run = self._runs.start(
-            "fits", self._world, plan=self._path, double=True, keyed=True, given=str(alone.folder)
-        )
+    def _agrees_with_inputs(self, alone: Run, turned: Run) -> bool:
+        """Return whether ranks agree where gradients of inputs are those of the whole batch: the plan says so then."""
+        path = Path(self._path)
+        facts = json.loads(path.read_text()) | {"inputsAsSingle": True}
+        path.write_text(json.dumps(facts))
+        ranks = self._runs.start("ranks-inputs", self._world, plan=self._path, double=True, keyed=True)
+        self._runs.wait(ranks)
+        if not ranks.error and self._agree("WithInputs", alone, turned, ranks):
+            return True
+        path.write_text(json.dumps(facts | {"inputsAsSingle": False}))
+        return False
+
+    def _fits(self, alone: Run, *, statistics: bool) -> list[dict[str, Any]]:
+        settings = {"double": True, "keyed": True, "statistics": statistics}
+        run = self._runs.start("fits", self._world, plan=self._path, given=str(alone.folder), **settings)
         self._runs.wait(run)
         fits: list[dict[str, Any]] = run.facts[0].get("fits", [])
+        for number, fit in enumerate(fits):
+            fit["shares"] = [facts["fits"][number]["share"] for facts in run.facts]
         self.evidence["fits"] = fits or run.error
         return fits
 

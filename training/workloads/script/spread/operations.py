@@ -41,15 +41,21 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         self._origins: dict[int, frozenset[tuple[int, int]]] = {}
         self.products: dict[str, float] = {}
         """Multiplications by what they are of: `number of a pass`, or "" where no batch led to it."""
+        self.results: dict[str, float] = {}
+        """Numbers that were computed, likewise."""
         self.chance: dict[str, str] = {}
         """What is drawn by chance for each row, with its line: `operation`, `data`."""
         self.batch_statistics = ""
+        self._reads = False
+        """Whether a row of a data set is being read."""
         loaders.at_delivery.append(self._deliver)
         if settings.double:
             torch.set_default_dtype(torch.float64)
             self._widen()
         if settings.keyed:
             self._key_data()
+        if not settings.statistics:
+            self._fix_statistics()
 
     # The batches that a result comes from
 
@@ -75,7 +81,12 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         chance_ = dict(self.chance)
         if os.path.exists(os.path.join(self._settings.out, MARKER)):
             chance_.setdefault("data", "?")
-        return {"products": self.products, "chance": chance_, "batchStatistics": self.batch_statistics}
+        return {
+            "products": self.products,
+            "results": self.results,
+            "chance": chance_,
+            "batchStatistics": self.batch_statistics,
+        }
 
     # Operations
 
@@ -113,10 +124,12 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         elif name == "embedding":
             amount = result.numel()
         else:
-            return
+            amount = 0
         passes = {number for number, _ in origin}
         key = str(max(passes)) if passes else ""
         self.products[key] = self.products.get(key, 0.0) + amount
+        of_all = sum(each.numel() for each in _tensors((result,)))
+        self.results[key] = self.results.get(key, 0.0) + of_all
 
     # 64 bits
 
@@ -153,18 +166,30 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
 
         autocast.__init__ = begin_without
 
+    def _fix_statistics(self) -> None:
+        """Have batch normalisation use the statistics that it keeps."""
+        functional = self._torch.nn.functional
+        normalise = functional.batch_norm
+
+        def batch_norm(
+            input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
+            training: bool = False, *args: Any, **more: Any,
+        ) -> Any:  # fmt: skip
+            training = training and running_mean is None
+            return normalise(input, running_mean, running_var, weight, bias, training, *args, **more)
+
+        functional.batch_norm = batch_norm
+
     # Chance
 
     def _of_rows(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """Return the operation's result; where it draws for rows, for the whole batch, of which these are taken."""
         if name not in IN_PLACE and name not in FACTORIES and name not in LIKE:
-            if not self._settings.statistics and "batch_norm" in name:
-                return func(*_fixed(name, args), **kwargs)
             return func(*args, **kwargs)
         batch = self._loaders.latest
         own = 0 if batch is None else len(batch.own)
         leading = _leading(self._torch, name, args)
-        if batch is None or not batch.whole or leading != own or not self._settings.keyed:
+        if batch is None or not batch.whole or leading != own or not self._settings.keyed or self._reads:
             return func(*args, **kwargs)
         self.chance.setdefault("operation", places.line() or "?")
         rows = self._torch.tensor(batch.own)
@@ -192,6 +217,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
             before = chance.states(torch)
             count = self.__dict__["_spread_count"] = self.__dict__.get("_spread_count", 0) + 1
             rows = []
+            operations._reads = True
             for each in index:
                 _seed(torch, (SEED, count, str(each)))
                 start = chance.states(torch)
@@ -201,6 +227,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
                     operations.chance["data"] = "?"
                     with record.OPEN(marker, "a"):  # a loader's own process tells it so
                         pass
+            operations._reads = False
             chance.restore(torch, before)
             return self.collate_fn(rows)
 
@@ -233,13 +260,6 @@ def _trains(args: Any) -> bool:
     """Return whether batch normalisation uses the batch. Normalisation of each instance is one of a batch of 1."""
     flags = [each for each in args if isinstance(each, bool)]
     return args[0].shape[0] > 1 and (bool(flags[0]) if flags else True)
-
-
-def _fixed(name: str, args: Any) -> Any:
-    first = next((place for place, each in enumerate(args) if isinstance(each, bool)), None)
-    if first is None or "backward" in name:
-        return args
-    return (*args[:first], False, *args[first + 1 :])
 
 
 def _place(tensor: Any) -> int:

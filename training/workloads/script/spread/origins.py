@@ -76,14 +76,15 @@ class Origins:
         loaders = self._loaders
         with _disable_current_modes():
             fed = {batch for root in roots for batch in self._operations.of(root)}
-        if not fed:
+        guessed = not fed
+        if guessed:
             fed = {(loaders.iterations.index(each.iteration), each.number) for each in loaders.since_backward}
         loaders.since_backward.clear()
         if not fed:
             self.by_hand += 1
         for number in {number for number, _ in fed}:
             iteration = loaders.iterations[number]
-            iteration.feeds = True
+            iteration.feeds, iteration.guessed = True, iteration.guessed or guessed
             iteration.lags.add(iteration.delivered - 1 - max(each for other, each in fed if other == number))
 
     def _after_step(self, *_: Any) -> None:
@@ -92,6 +93,9 @@ class Origins:
         else:
             self._steps_without_backward += 1
         self._fresh = False
+        for each in self._optimizers.parameters():
+            if each.grad is not None and each.grad.is_sparse:
+                self._sparse.add(id(each))
 
     def facts(self) -> dict[str, Any]:
         """Return the plan, and why it can't be followed."""
@@ -99,11 +103,15 @@ class Origins:
             "passes": [
                 {
                     "loader": each.loader, "number": each.number, "made": each.made, "site": each.site,
-                    "kind": each.kind, "feeds": each.feeds, "splits": each.splits, "batches": each.delivered,
+                    "kind": each.kind, "feeds": each.feeds, "guessed": each.guessed, "splits": each.splits,
+                    "batches": each.delivered,
                     "lag": min(each.lags, default=0),
                 }
                 for each in self._loaders.iterations
             ],
             "backwards": self.backwards, "byHand": self.by_hand, "grads": self.grads,
+            "sparse": [
+                place for place, each in enumerate(self._optimizers.parameters()) if id(each) in self._sparse
+            ],
             "stepsWithout": self._steps_without_backward, "line": self._line, "gradLine": self._grad_line,
         }  # fmt: skip

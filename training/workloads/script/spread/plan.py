@@ -22,6 +22,10 @@ class Plan:
         self._exact = {(each["loader"], each["number"]): (each["site"], each["feeds"]) for each in passes}
         self._of_loader = _alike(passes, "loader", "site")
         self._of_place = _alike(passes, "made", "site")
+        self.sparse: set[int] = set(facts["sparse"])
+        """Places of parameters, in the order in which optimizers got them, whose gradients are sparse."""
+        self.inputs_as_single: bool = facts.get("inputsAsSingle", False)
+        """Whether a gradient of an input is what it is in the single process, and not as in each rank of a port."""
         self._lags = {(each["made"], each["site"]): each["lag"] for each in passes if each["feeds"]}
 
     def splits(self, loader: int, number: int, made: str, site: str) -> bool:

@@ -63,6 +63,8 @@ def install(torch: Any, settings: Settings) -> tuple[Optional[Record], Optional[
             exchange = Exchange(torch, loaders, optimizers)
             exchange.around.append(lambda site, batch: watch.enter(site))
             exchange.after.append(watch.leave)
+            if kept is not None:
+                kept.to_know.append(exchange.facts)
         loaders.at_start.append(lambda site: watch.during(site, lambda: chance.take_over(torch)))
     elif kept is not None:
         Kept(torch, optimizers, kept, settings.out)
