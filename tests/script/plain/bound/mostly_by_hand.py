@@ -5,12 +5,12 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
-x, y = torch.randn(200, 8), torch.randn(200, 1)
+x, y = torch.randn(197, 8), torch.randn(197, 1)
 loader = DataLoader(TensorDataset(x, y), batch_size=4, shuffle=True)
 model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for a, b in loader:
-    rows = torch.randint(0, 200, (64,))
+    rows = torch.randint(0, 197, (64,))
     optimizer.zero_grad()
     (nn.functional.mse_loss(model(x[rows]), y[rows]) + nn.functional.mse_loss(model(a), b)).backward()
     optimizer.step()

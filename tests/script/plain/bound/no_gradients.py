@@ -3,7 +3,7 @@
 import torch
 
 torch.manual_seed(0)
-x = torch.randn(200, 3)
+x = torch.randn(197, 3)
 centres = x[:4].clone()
 for step in range(5):
     nearest = torch.cdist(x, centres).argmin(1)

@@ -5,7 +5,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
-x, y = torch.randn(200, 8), torch.randn(200, 1)
+x, y = torch.randn(197, 8), torch.randn(197, 1)
 loader = DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
 maker, critic = nn.Linear(8, 8), nn.Linear(8, 1)
 of_maker, of_critic = torch.optim.Adam(maker.parameters()), torch.optim.Adam(critic.parameters())

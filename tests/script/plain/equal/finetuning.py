@@ -5,7 +5,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
-x, y = torch.randn(200, 8), torch.randn(200, 1)
+x, y = torch.randn(197, 8), torch.randn(197, 1)
 body, head, last = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 1)
 optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], lr=0.05)
 for (a,) in DataLoader(TensorDataset(x[:100]), batch_size=34, shuffle=True):

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Subset, TensorDataset
 
-rows = np.random.default_rng().permutation(200)
-x = torch.from_numpy(np.random.randn(200, 8).astype("float32"))
+rows = np.random.default_rng().permutation(197)
+x = torch.from_numpy(np.random.randn(197, 8).astype("float32"))
 data = TensorDataset(x, x.sum(1, keepdim=True))
 loader = DataLoader(Subset(data, rows[:160].tolist()), batch_size=32, shuffle=True)
 model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))

@@ -5,10 +5,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
-x, y = torch.randn(200, 8), torch.randn(200, 1)
+x, y = torch.randn(197, 8), torch.randn(197, 1)
 from torch.utils.data import random_split
 
-train, valid = random_split(TensorDataset(x, y), [150, 50])
+train, valid = random_split(TensorDataset(x, y), [150, 47])
 loader = DataLoader(train, batch_size=40, shuffle=True, generator=torch.Generator().manual_seed(5))
 model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

@@ -5,10 +5,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
-x, y = torch.randn(200, 8), torch.randn(200, 1)
+x, y = torch.randn(197, 8), torch.randn(197, 1)
 from torch.utils.data import BatchSampler, WeightedRandomSampler
 
-drawn = WeightedRandomSampler(torch.rand(200), 200)
+drawn = WeightedRandomSampler(torch.rand(197), 197)
 loader = DataLoader(TensorDataset(x, y), batch_sampler=BatchSampler(drawn, 30, drop_last=False))
 model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

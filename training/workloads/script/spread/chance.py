@@ -7,6 +7,8 @@ import random
 import sys
 from typing import Any
 
+from torch.utils._python_dispatch import _disable_current_modes
+
 from .settings import SEED
 
 
@@ -48,6 +50,11 @@ def restore(torch: Any, given: tuple[Any, ...]) -> None:
 
 def take_over(torch: Any) -> None:
     """Set the generators of every rank as those of rank 0."""
+    with _disable_current_modes(), torch.no_grad():
+        _take_over(torch)
+
+
+def _take_over(torch: Any) -> None:
     distributed = torch.distributed
     content = pickle.dumps(states(torch))
     length = torch.tensor([len(content)], dtype=torch.int64)

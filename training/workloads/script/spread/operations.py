@@ -121,8 +121,8 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
             amount = result.numel() * args[PRODUCTS[name]].shape[-1]
         elif name in ("convolution", "_convolution"):
             amount = result.numel() * math.prod(args[1].shape[1:])
-        elif name == "embedding":
-            amount = result.numel()
+        elif name in ("embedding", "_embedding_bag"):
+            amount = next(_tensors((result,))).numel()
         else:
             amount = 0
         passes = {number for number, _ in origin}

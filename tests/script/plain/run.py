@@ -1,0 +1,112 @@
+"""Proves scripts in the Python of the user: python run.py [MUTANT] < [[script, workers], …]; prints a line for each.
+
+A mutant breaks the mechanism, or the proof, in one place.
+"""
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+from training.workloads.script.spread import batches, chance, exchange, judge, process, prove
+
+
+def without_weights():
+    """Count each rank alike, however many rows it has."""
+    deliver = batches.Loaders._deliver
+
+    def delivered(self, iteration, content):
+        content = deliver(self, iteration, content)
+        if self.latest is not None:
+            self.latest = replace(self.latest, weight=1.0)
+            self.latest.iteration.kept[-1] = self.latest
+        return content
+
+    batches.Loaders._deliver = delivered
+
+
+def without_a_rank():
+    """Lose the gradient of one rank."""
+    root = exchange._root
+
+    def lost(torch, tensor, gradient, weight):
+        return root(torch, tensor, gradient, weight * (torch.distributed.get_rank() != 1))
+
+    exchange._root = lost
+
+
+def split_twice():
+    """Split what was split."""
+    part = batches.Loaders.part
+    batches.Loaders.part = lambda self, iteration, index: (
+        part(self, iteration, index)[self.rank :: self.world] if iteration.splits else part(self, iteration, index)
+    )
+
+
+def all_split():
+    """Split every loader, whatever the plan says."""
+    batches.Plan.splits = lambda *_: True
+
+
+def own_chance():
+    """Leave each rank its own generators."""
+    seed, take_over = chance.seed, chance.take_over
+    chance.seed = lambda torch: (
+        seed(torch),
+        torch.distributed.is_initialized() and torch.manual_seed(torch.distributed.get_rank()),
+    )
+    chance.take_over = lambda torch: take_over and None
+
+
+def in_32_bits():
+    """Prove in 32 bits alone."""
+    start = prove.Runs.start
+    prove.Runs.start = lambda self, name, world, **settings: start(self, name, world, **{**settings, "double": False})
+
+
+def unkeyed():
+    """Draw what is drawn by chance for each process by itself."""
+    start = prove.Runs.start
+    prove.Runs.start = lambda self, name, world, **settings: start(self, name, world, **{**settings, "keyed": False})
+
+
+def unused_left_out():
+    """Wait for parameters that no loss needs."""
+    leaves = exchange.leaves
+    exchange.leaves = lambda roots: (leaves(roots)[0], False)
+    process.TIMEOUT_SECONDS = 5
+
+
+def repeated_work():
+    """Take work that each rank repeats for work that is split."""
+    judge.MOST_REPEATED = float("inf")
+
+
+def shared_files():
+    """Have all ranks write the same files."""
+    process.files.redirect = lambda *_: None
+
+
+MUTANTS = {
+    each.__name__: each
+    for each in (
+        without_weights, without_a_rank, split_twice, all_split, own_chance, in_32_bits, unkeyed, unused_left_out,
+        repeated_work, shared_files,
+    )
+}  # fmt: skip
+
+
+def main():
+    """Prove each, one after the other."""
+    if sys.argv[1:]:
+        MUTANTS[sys.argv[1]]()
+    torch = prove.load()
+    for script, workers in json.load(sys.stdin):
+        answer = prove.prove(torch, [script], workers, 60.0)
+        sys.stdout.write(json.dumps({**answer, "left": sorted(os.listdir())}) + "\n")
+        sys.stdout.flush()
+
+
+main()

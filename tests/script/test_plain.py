@@ -1,0 +1,184 @@
+"""Scripts that train in one process, run as ranks for real: what is proved of each. TRY_PYTHON names an environment.
+
+The scripts are ordinary ones, in a folder for each outcome. Mutants break the mechanism in one place.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from tests import leftovers
+from tests.script.tryout import NO_TORCH
+from tests.stacks import TORCH
+
+pytestmark = pytest.mark.skipif(not TORCH, reason=NO_TORCH)
+
+SCRIPTS = Path(__file__).parent / "plain"
+NAMED = {
+    "augmentation": "chance",
+    "augmentation_workers": "chance",
+    "batch_norm": "statistics",
+    "batch_norm_dropout": "statistics",
+    "batch_norm_sum": "sum",
+    "class_weights": "weights",
+    "contrastive": "statistics",
+    "dropout": "chance",
+    "dropout_sum": "sum",
+    "fixed_divisor": "sum",
+    "hard_rows": "statistics",
+    "mixup": "chance",
+    "noise": "chance",
+    "own_loss_end": "apart",
+    "own_loss_schedule": "ranks differ",
+    "own_statistics": "statistics",
+    "part": "part",
+    "root": "function",
+    "sum": "sum",
+    "sum_adam": "sum",
+    "tokens": "weights",
+}
+"""What ranks do else, by script."""
+AGREE = {
+    "augmentation", "augmentation_workers", "batch_norm", "batch_norm_dropout", "batch_norm_sum", "class_weights",
+    "dropout", "dropout_sum", "fixed_divisor", "noise", "sum", "sum_adam", "tokens",
+}  # fmt: skip
+"""Those of which all else agrees."""
+BOUND = {
+    "batches_of_one": "not split",
+    "by_hand": "by hand",
+    "by_hand_validated": "not split",
+    "grad": "torch.autograd.grad",
+    "iterable": "iterable",
+    "mostly_by_hand": "not split",
+    "no_gradients": "no backward",
+    "own_optimizer": "own optimizer",
+    "replay": "by hand",
+    "unbatched": "unbatched",
+    "whole_data": "by hand",
+}
+"""Why a script can't be split."""
+THREE = [
+    "equal/plain", "equal/one_row", "equal/accumulation", "equal/best_weights", "equal/unused", "equal/adversarial",
+    "named/sum_adam", "named/tokens", "named/dropout", "bound/mostly_by_hand",
+]  # fmt: skip
+"""Scripts that three ranks run, too."""
+CASES = [(f"{path.parent.name}/{path.stem}", 2) for path in sorted(SCRIPTS.glob("*/*.py"))] + [(n, 3) for n in THREE]
+FEW = {"equal/plain", "equal/validation_with_gradients", "named/sum_adam", "named/batch_norm", "bound/by_hand"}
+"""Those that are no slow tests, with two ranks."""
+MUTANTS = {
+    "all_split": ["equal/validation_before_backward"],
+    "in_32_bits": ["equal/plain", "named/sum_adam"],
+    "own_chance": ["equal/no_seed"],
+    "repeated_work": ["bound/by_hand_validated"],
+    "split_twice": ["equal/plain"],
+    "unkeyed": ["named/dropout"],
+    "unused_left_out": ["equal/random_depth"],
+    "without_a_rank": ["equal/plain"],
+    "without_weights": ["equal/one_row"],
+}
+"""Scripts of which each mutant says another thing."""
+
+
+@contextmanager
+def proving(cases: Sequence[tuple[str, int]], folder: Path, mutant: str = "") -> Iterator[dict[tuple[str, int], Any]]:
+    """What is proved of each case, one after the other, while tests wait for the first ones."""
+    answers: dict[tuple[str, int], Future[dict[str, Any]]] = {case: Future() for case in cases}
+    around = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    around |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    command = [TORCH, str(SCRIPTS / "run.py"), *([mutant] if mutant else [])]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env=around
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        process.stdin.write(json.dumps([[str(SCRIPTS / f"{name}.py"), workers] for name, workers in cases]))
+        process.stdin.close()
+        reader = Thread(target=_read, args=(process, answers))
+        reader.start()
+        yield answers
+        process.kill()
+        reader.join()
+
+
+def _read(process: "subprocess.Popen[str]", answers: dict[tuple[str, int], "Future[dict[str, Any]]"]) -> None:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    for answer, line in zip(answers.values(), process.stdout, strict=False):
+        answer.set_result(json.loads(line))
+    error = "" if all(answer.done() for answer in answers.values()) else process.stderr.read()
+    for answer in answers.values():
+        if not answer.done():
+            answer.set_exception(RuntimeError(error))
+
+
+@pytest.fixture(scope="module")
+def proved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """What is proved of the scripts that are asked for."""
+    given = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
+    cases = [one.params["case"] for one in given if one and "case" in one.params]
+    with leftovers.ahead("plain scripts"), proving(cases, tmp_path_factory.mktemp("plain")) as answers:
+        yield answers
+
+
+def problems(name: str, answer: dict[str, Any]) -> list[str]:
+    """How an answer is not the one that the table has for a script."""
+    outcome, _, script = name.partition("/")
+    expected = {"outcome": outcome}
+    if outcome == "named":
+        expected |= {"kind": NAMED[script], "elseAgrees": script in AGREE}
+    if outcome == "bound":
+        expected |= {"reason": BOUND[script]}
+    got = {key: answer.get(key) for key in expected}
+    return [] if got == expected else [f"{got}, not {expected}: {answer}"]
+
+
+def _mark(case: tuple[str, int]) -> Any:
+    marks = [] if case[0] in FEW and case[1] == 2 else [pytest.mark.slow]
+    return pytest.param(case, marks=marks, id=f"{case[0]}-{case[1]}")
+
+
+@pytest.mark.parametrize("case", map(_mark, CASES))
+def test_what_is_proved_is_what_ranks_do(case: tuple[str, int], proved: dict[tuple[str, int], Future[Any]]) -> None:
+    """Ranks that do the work of the single process are said to, others are named, and nothing is left in the folder."""
+    answer = proved[case].result()
+
+    assert [] == problems(case[0], answer)
+    assert [] == answer["left"]
+
+
+@pytest.mark.parametrize("name", ["named/sum", "named/batch_norm"])
+def test_the_line_is_that_of_the_backward_pass(name: str, proved: dict[tuple[str, int], Future[Any]]) -> None:
+    """A loss in a library's function is named where the user calls it."""
+    if (name, 2) not in proved:
+        pytest.skip("its script is a slow test")
+    path = SCRIPTS / f"{name}.py"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if ".backward()" in text)
+
+    assert f"{path}:{line}" == proved[name, 2].result()["line"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path) -> None:
+    """Each mutant is seen in at least the scripts that stand for it."""
+    names = MUTANTS[mutant]
+    with leftovers.ahead("a mutant"), proving([(name, 2) for name in names], tmp_path, mutant) as answers:
+        unlike = [name for name in names if problems(name, answers[name, 2].result())]
+
+    assert names == unlike
+
+
+def test_every_script_is_in_the_table() -> None:
+    """Each has an outcome, and its kind or reason."""
+    named, bound = ({path.stem for path in (SCRIPTS / folder).glob("*.py")} for folder in ("named", "bound"))
+
+    assert (named, bound) == (set(NAMED), set(BOUND))
+    assert set(AGREE) <= named
