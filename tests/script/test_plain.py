@@ -94,8 +94,9 @@ def proving(cases: Sequence[tuple[str, int]], folder: Path, mutant: str = "") ->
     around = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     around |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     command = [TORCH, str(SCRIPTS / "run.py"), *([mutant] if mutant else [])]
+    pipe = subprocess.PIPE
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env=around
+        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=folder, env=around
     ) as process:  # fmt: skip
         assert process.stdin is not None
         process.stdin.write(json.dumps([[str(SCRIPTS / f"{name}.py"), workers] for name, workers in cases]))
@@ -130,7 +131,7 @@ def proved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def problems(name: str, answer: dict[str, Any]) -> list[str]:
     """How an answer is not the one that the table has for a script."""
     outcome, _, script = name.partition("/")
-    expected = {"outcome": outcome}
+    expected: dict[str, Any] = {"outcome": outcome}
     if outcome == "named":
         expected |= {"kind": NAMED[script], "elseAgrees": script in AGREE}
     if outcome == "bound":
@@ -144,7 +145,7 @@ def _mark(case: tuple[str, int]) -> Any:
     return pytest.param(case, marks=marks, id=f"{case[0]}-{case[1]}")
 
 
-@pytest.mark.parametrize("case", map(_mark, CASES))
+@pytest.mark.parametrize("case", [_mark(case) for case in CASES])
 def test_what_is_proved_is_what_ranks_do(case: tuple[str, int], proved: dict[tuple[str, int], Future[Any]]) -> None:
     """Ranks that do the work of the single process are said to, others are named, and nothing is left in the folder."""
     answer = proved[case].result()
@@ -166,7 +167,7 @@ def test_the_line_is_that_of_the_backward_pass(name: str, proved: dict[tuple[str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("mutant", list(MUTANTS))
 def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path) -> None:
     """Each mutant is seen in at least the scripts that stand for it."""
     names = MUTANTS[mutant]

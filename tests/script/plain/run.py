@@ -4,7 +4,6 @@ A mutant breaks the mechanism, or the proof, in one place.
 """
 
 import json
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -105,7 +104,7 @@ def main():
     torch = prove.load()
     for script, workers in json.load(sys.stdin):
         answer = prove.prove(torch, [script], workers, 60.0)
-        sys.stdout.write(json.dumps({**answer, "left": sorted(os.listdir())}) + "\n")
+        sys.stdout.write(json.dumps({**answer, "left": sorted(path.name for path in Path().iterdir())}) + "\n")
         sys.stdout.flush()
 
 

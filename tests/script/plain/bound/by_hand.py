@@ -2,7 +2,6 @@
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
 x, y = torch.randn(197, 8), torch.randn(197, 1)

@@ -1,5 +1,7 @@
 """The best weights are saved to a file, and read again."""
 
+import os
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -7,7 +9,6 @@ from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(0)
 x, y = torch.randn(197, 8), torch.randn(197, 1)
 loader = DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
-import os
 
 valid = DataLoader(TensorDataset(x[:50], y[:50]), batch_size=25)
 model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))

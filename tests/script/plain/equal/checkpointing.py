@@ -2,12 +2,12 @@
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
 x, y = torch.randn(197, 8), torch.randn(197, 1)
 loader = DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
-from torch.utils.checkpoint import checkpoint
 
 one, two, head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 1)
 optimizer = torch.optim.Adam([*one.parameters(), *two.parameters(), *head.parameters()], lr=0.01)

@@ -6,6 +6,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
 x, y = torch.randn(197, 8), torch.randn(197, 1)
+
+
 def collate(rows):
     return {"x": torch.stack([a for a, _ in rows]), "y": torch.stack([b for _, b in rows])}
 

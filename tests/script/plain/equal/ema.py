@@ -1,5 +1,7 @@
 """A deep copy follows as a moving average, and is saved whole."""
 
+import copy
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -9,7 +11,6 @@ x, y = torch.randn(197, 8), torch.randn(197, 1)
 loader = DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
 model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-import copy
 
 average = copy.deepcopy(model)
 for a, b in loader:

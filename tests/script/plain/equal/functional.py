@@ -2,12 +2,12 @@
 
 import torch
 from torch import nn
+from torch.func import functional_call
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
 x, y = torch.randn(197, 8), torch.randn(197, 1)
 loader = DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
-from torch.func import functional_call
 
 net = nn.Linear(8, 1)
 weights = {name: each.detach().clone().requires_grad_() for name, each in net.named_parameters()}

@@ -7,6 +7,8 @@ from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(0)
 x, y = torch.randn(197, 8), torch.randn(197, 1)
 loader = DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
+
+
 class Model(nn.Module):
     def __init__(self):
         super().__init__()

@@ -2,11 +2,10 @@
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset, random_split
 
 torch.manual_seed(0)
 x, y = torch.randn(197, 8), torch.randn(197, 1)
-from torch.utils.data import random_split
 
 train, valid = random_split(TensorDataset(x, y), [150, 47])
 loader = DataLoader(train, batch_size=40, shuffle=True, generator=torch.Generator().manual_seed(5))

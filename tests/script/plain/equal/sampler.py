@@ -2,11 +2,10 @@
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, TensorDataset, WeightedRandomSampler
 
 torch.manual_seed(0)
 x, y = torch.randn(197, 8), torch.randn(197, 1)
-from torch.utils.data import BatchSampler, WeightedRandomSampler
 
 drawn = WeightedRandomSampler(torch.rand(197), 197)
 loader = DataLoader(TensorDataset(x, y), batch_sampler=BatchSampler(drawn, 30, drop_last=False))

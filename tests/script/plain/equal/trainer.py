@@ -6,6 +6,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
 x, y = torch.randn(197, 8), torch.randn(197, 1)
+
+
 class Trainer:
     def __init__(self, model):
         self.model, self.optimizer = model, torch.optim.AdamW(model.parameters(), lr=0.01)

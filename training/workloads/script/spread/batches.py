@@ -10,7 +10,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from . import places
 from .plan import Plan
@@ -58,17 +58,17 @@ class Iteration:
 class Loaders:
     """The loaders of this process."""
 
-    def __init__(self, torch: Any, rank: int, world: int, plan: Optional[Plan], *, reverse: bool = False) -> None:
+    def __init__(self, torch: Any, rank: int, world: int, plan: Plan | None, *, reverse: bool = False) -> None:
         """Replace what begins, draws and delivers in DataLoaders."""
         self.rank, self.world, self.plan, self.reverse = rank, world, plan, reverse
         self.iterations: list[Iteration] = []
-        self.latest: Optional[Batch] = None
+        self.latest: Batch | None = None
         """The batch that was delivered last, of those that are split; of any, in a single process."""
         self.since_backward: list[Batch] = []
         self.at_start: list[Callable[[str], None]] = []
         self.at_delivery: list[Callable[[Batch, Any], Any]] = []
         self._torch, self._counter = torch, itertools.count()
-        self._starting: Optional[Iteration] = None
+        self._starting: Iteration | None = None
         self._replace(torch.utils.data.dataloader)
 
     def _replace(self, module: Any) -> None:
@@ -127,7 +127,7 @@ class Loaders:
         iteration.drawn.append((tuple(places_), len(rows)))
         return [rows[place] for place in places_ or [0]]
 
-    def _deliver(self, iteration: Optional[Iteration], content: Any) -> Any:
+    def _deliver(self, iteration: Iteration | None, content: Any) -> Any:
         if iteration is None:
             return content
         own, whole = iteration.drawn.popleft() if iteration.drawn else ((), 0)
@@ -143,7 +143,7 @@ class Loaders:
             content = look(batch, content)
         return content
 
-    def fed(self) -> Optional[Batch]:
+    def fed(self) -> Batch | None:
         """Return the batch that the backward pass now beginning is of, as the plan says how many are drawn ahead."""
         if self.latest is None or self.plan is None:
             return self.latest
@@ -160,7 +160,7 @@ class _Drawn:
 
     def __iter__(self) -> Iterator[Any]:
         iteration = self._loaders._starting
-        drawn = iter(self._sampler)
+        drawn: Iterator[Any] = iter(self._sampler)
         if iteration is None:
             return drawn
         return (self._loaders.part(iteration, index) for index in drawn)

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .imports import when_imported
 from .settings import SEED
 
 
@@ -16,9 +17,10 @@ def seed(torch: Any) -> None:
     """Seed what a script draws from where it sets no seed itself, NumPy's unseeded generators included."""
     random.seed(SEED)
     torch.manual_seed(SEED)
-    numpy = sys.modules.get("numpy")
-    if numpy is None:
-        return
+    when_imported("numpy", _seed_numpy)
+
+
+def _seed_numpy(numpy: Any) -> None:
     numpy.random.seed(SEED)
     make = numpy.random.default_rng
     numpy.random.default_rng = lambda seed=None: make(SEED if seed is None else seed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Optional
+from typing import Any
 
 from . import places
 from .batches import Batch, Loaders
@@ -149,16 +149,16 @@ class Exchange:
         self._torch, self._loaders, self._optimizers = torch, loaders, optimizers
         self._call: Callable[..., None] = torch.autograd.backward
         self._inside = self.has_inputs = False
-        self.around: list[Callable[[str, Optional[Batch]], None]] = []
+        self.around: list[Callable[[str, Batch | None], None]] = []
         """Called before each exchange, with the line."""
         self.after: list[Callable[[], None]] = []
         torch.autograd.backward = self.backward
 
-    def backward(
+    def backward(  # noqa: PLR0913, PLR0917 (PyTorch's own)
         self,
         tensors: Any,
         grad_tensors: Any = None,
-        retain_graph: Optional[bool] = None,
+        retain_graph: bool | None = None,
         create_graph: bool = False,
         grad_variables: Any = None,
         inputs: Any = None,
@@ -170,7 +170,7 @@ class Exchange:
             grad_tensors = grad_variables
         given = [grad_tensors] if grad_tensors is None or isinstance(grad_tensors, torch.Tensor) else list(grad_tensors)
         given += [None] * (len(roots) - len(given))
-        more = {"retain_graph": retain_graph, "create_graph": create_graph}
+        more: dict[str, Any] = {"retain_graph": retain_graph, "create_graph": create_graph}
         if inputs is not None:
             more["inputs"] = [inputs] if isinstance(inputs, torch.Tensor) else list(inputs)
         if self._inside or not all(isinstance(root, torch.Tensor) for root in roots):
@@ -191,7 +191,7 @@ class Exchange:
         self._loaders.since_backward.clear()
 
     def _exchange(
-        self, roots: list[Any], given: list[Any], found: Optional[dict[int, Any]], groups: list[Group], more: Any
+        self, roots: list[Any], given: list[Any], found: dict[int, Any] | None, groups: list[Group], more: Any
     ) -> None:
         torch, batch = self._torch, self._loaders.fed()
         site = places.stack()

@@ -12,7 +12,7 @@ import os
 import pathlib
 import shutil
 import tempfile
-from typing import Any, Optional
+from typing import Any
 
 SYSTEM = ("/dev/", "/proc/", "/sys/")
 OPEN, MAKE = builtins.open, os.makedirs
@@ -28,7 +28,7 @@ class Layer:
         self.removed: set[str] = set()
         self._lexists, self._stat, self._mkdir = os.lstat, os.stat, os.mkdir
 
-    def own(self, path: Any) -> Optional[tuple[str, str]]:
+    def own(self, path: Any) -> tuple[str, str] | None:
         """Return the path in full and in the layer; None for what has none."""
         if isinstance(path, int) or path is None:
             return None
@@ -89,7 +89,7 @@ class Layer:
             self.removed.add(full)
         return own
 
-    def names(self, path: Any) -> Optional[list[str]]:
+    def names(self, path: Any) -> list[str] | None:
         """Return the names in a folder that is partly in the layer; None for any other."""
         both = self.own("." if path is None else path)
         if both is None or not (os.path.isdir(both[1]) or self.removed):
@@ -138,40 +138,19 @@ def _redirect_open(layer: Layer) -> None:
             return low(layer.to_write(path, keeps=not flags & os.O_TRUNC), flags, *args, **more)
         return low(layer.to_read(path), flags, *args, **more)
 
-    builtins.open = io.open = open_  # type: ignore[assignment]
+    builtins.open = io.open = open_
     os.open = low_open
 
 
 def _redirect_names(layer: Layer) -> None:
-    def reading(call: Any) -> Any:
-        return lambda path, *args, **more: call(
-            path if more.get("dir_fd") is not None else layer.to_read(path), *args, **more
-        )
-
-    def removing(call: Any) -> Any:
-        return lambda path, *args, **more: call(
-            path if more.get("dir_fd") is not None else layer.remove(path), *args, **more
-        )
-
-    def making(call: Any) -> Any:
-        def make(path: Any, *args: Any, **more: Any) -> Any:
-            if os.path.lexists(path):
-                raise FileExistsError(17, "File exists", path)
-            return call(layer.to_write(path), *args, **more)
-
-        return make
-
-    def moving(call: Any) -> Any:
-        def move(source: Any, target: Any, **more: Any) -> Any:
-            kept = layer.to_write(source, keeps=True) if os.path.isfile(source) else layer.to_read(source)
-            removed = layer.own(source)
-            result = call(kept, layer.to_write(target), **more)
-            if removed is not None:
-                layer.removed.add(removed[0])
-            return result
-
-        return move
-
+    for names, wrap in (
+        (("stat", "lstat", "access", "readlink", "chmod", "utime"), _reading),
+        (("remove", "unlink", "rmdir"), _removing),
+        (("mkdir", "mkfifo"), _making),
+        (("rename", "replace"), _moving),
+    ):
+        for name in names:
+            setattr(os, name, wrap(layer, getattr(os, name)))
     listdir, scandir = os.listdir, os.scandir
 
     def listed(path: Any = None) -> Any:
@@ -179,16 +158,41 @@ def _redirect_names(layer: Layer) -> None:
         return listdir(path) if names is None else names
 
     os.listdir = listed
-    os.scandir = lambda path=None: scandir(layer.to_read("." if path is None else path))  # type: ignore[assignment]
-    for name in ("stat", "lstat", "access", "readlink", "chmod", "utime"):
-        setattr(os, name, reading(getattr(os, name)))
-    for name in ("remove", "unlink", "rmdir"):
-        setattr(os, name, removing(getattr(os, name)))
-    for name in ("mkdir", "mkfifo"):
-        setattr(os, name, making(getattr(os, name)))
-    for name in ("rename", "replace"):
-        setattr(os, name, moving(getattr(os, name)))
+    os.scandir = lambda path=None: scandir(layer.to_read("." if path is None else path))
     _redirect_accessor()
+
+
+def _reading(layer: Layer, call: Any) -> Any:
+    return lambda path, *args, **more: call(
+        path if more.get("dir_fd") is not None else layer.to_read(path), *args, **more
+    )
+
+
+def _removing(layer: Layer, call: Any) -> Any:
+    return lambda path, *args, **more: call(
+        path if more.get("dir_fd") is not None else layer.remove(path), *args, **more
+    )
+
+
+def _making(layer: Layer, call: Any) -> Any:
+    def make(path: Any, *args: Any, **more: Any) -> Any:
+        if os.path.lexists(path):
+            raise FileExistsError(17, "File exists", path)
+        return call(layer.to_write(path), *args, **more)
+
+    return make
+
+
+def _moving(layer: Layer, call: Any) -> Any:
+    def move(source: Any, target: Any, **more: Any) -> Any:
+        kept = layer.to_write(source, keeps=True) if os.path.isfile(source) else layer.to_read(source)
+        removed = layer.own(source)
+        result = call(kept, layer.to_write(target), **more)
+        if removed is not None:
+            layer.removed.add(removed[0])
+        return result
+
+    return move
 
 
 def _redirect_accessor() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 from .batches import Loaders
 from .exchange import Optimizers
-from .record import OPEN, Record, save
+from .originals import OPEN
+from .record import Record, save
 
 FITTED = 3
 """Backward passes that are fitted."""
@@ -36,7 +37,7 @@ class Kept:
             before = gradients(optimizers)
             call(*args, **more)
             with record.quiet(), torch.no_grad():
-                save(torch, added(torch, optimizers, before), Path(out, f"backward-{number}.pt"))
+                save(torch, added(optimizers, before), Path(out, f"backward-{number}.pt"))
 
         torch.autograd.backward = backward
 
@@ -65,7 +66,7 @@ class Fits:
                 return
             with OPEN(path, "rb") as file:
                 whole = torch.load(file)
-            own = added(torch, self._optimizers, before)
+            own = added(self._optimizers, before)
             counts = batch is None or batch.weight > 0
             share = 1.0 if batch is None else batch.weight / self._loaders.world
             self.fits.append({**self._fit(own, whole, counts=counts), "share": share})
@@ -99,7 +100,7 @@ def gradients(optimizers: Optimizers) -> list[Any]:
     return [None if each.grad is None else each.grad.detach().clone() for each in optimizers.parameters()]
 
 
-def added(torch: Any, optimizers: Optimizers, before: list[Any]) -> list[Any]:
+def added(optimizers: Optimizers, before: list[Any]) -> list[Any]:
     """Return what a backward pass added to each gradient; None where there is none."""
     found = []
     for place, each in enumerate(optimizers.parameters()):

@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional
 
 from . import process
 from .settings import Settings
@@ -22,10 +21,10 @@ class Fork:
     settings: Settings
     pid: int
     printed: Path
-    code: Optional[int] = None
+    code: int | None = None
 
 
-def start(torch: Any, settings: Settings, command: Sequence[str], printed: Path) -> Fork:
+def start(settings: Settings, command: Sequence[str], printed: Path) -> Fork:
     """Start the script with these settings."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -39,7 +38,7 @@ def start(torch: Any, settings: Settings, command: Sequence[str], printed: Path)
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        code = process.main(torch, settings, list(command))
+        code = process.main(settings, list(command))
         sys.stdout.flush()
         sys.stderr.flush()
     finally:

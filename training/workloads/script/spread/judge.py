@@ -68,13 +68,22 @@ class Judge:
         own = start("own", self._world, plan=self._path)
         own_turned = start("own-turned", 1, reverse=True)
         self._runs.wait(alone, ranks, turned, own, own_turned)
-        for run in (alone, turned, ranks, own):
-            if run.apart:
-                return self._say("named", kind="apart", number=None, reason=run.apart)
-            if run.error:
-                return self._say("failed", reason=f"{run.name}: {run.error}")
+        if failed := self._failed(alone, turned, ranks, own):
+            return failed
         self._apart("ownReversed", plan, own_turned)
         self._apart("ownRanks", plan, own)
+        return self._decide(alone, turned, ranks)
+
+    def _failed(self, *runs: Run) -> dict[str, Any]:
+        """Return the outcome where a run came to nothing; an empty one where none did."""
+        for run in runs:
+            if run.apart:
+                return self._named("apart", None, agrees=False, reason=run.apart)
+            if run.error:
+                return self._say("failed", reason=f"{run.name}: {run.error}")
+        return {}
+
+    def _decide(self, alone: Run, turned: Run, ranks: Run) -> dict[str, Any]:
         if (share := self._repeated(alone, ranks)) > MOST_REPEATED:
             return self._say("bound", reason="not split", number=share)
         chance = alone.facts[0]["chance"]
@@ -117,23 +126,11 @@ class Judge:
                 return self._named("statistics", difference, agrees=True, chance=chance)
             alone = statistics
         fits = self._fits(alone, statistics=alone.name == "alone")
-        residual = max((each["residual"] for each in fits), default=0.0)
         if not fits:
             return self._named("unknown", difference, agrees=False)
-        numbers = [[each for each, empty in zip(fit["numbers"], fit["empty"]) if not empty] for fit in fits]
-        first = fits[0]["numbers"]
-        if residual < MOST_LEFT:
-            if all(abs(a - b) < MOST_LEFT for fit in fits for a, b in zip(fit["numbers"], fit["shares"])):
-                return self._named("later", difference, agrees=False)
-            if all(abs(each - 1) < MOST_LEFT for fit in numbers for each in fit):
-                return self._named("sum", first, agrees=True)
-            if all(abs(sum(fit) - 1) < MOST_LEFT for fit in numbers):
-                return self._named("weights", first, agrees=True)
-            return self._named("function", first, agrees=False)
-        if yard >= MOST_ROUNDING:
-            return self._named("chance", difference, agrees=False)
-        kind = "part" if sum(first) > (1 + self._world) / 2 else "statistics"
-        return self._named(kind, first if kind == "part" else residual, agrees=False)
+        kind, agrees = _kind(fits, yard, self._world)
+        number = {"statistics": fits[0]["residual"], "chance": difference, "later": difference}
+        return self._named(kind, number.get(kind, fits[0]["numbers"]), agrees=agrees)
 
     def _without_statistics(self) -> tuple[Run, bool]:
         """Return the single process with batch normalisation off, and whether ranks agree with it then."""
@@ -197,3 +194,22 @@ def _unsplit(facts: dict[str, Any]) -> str:
 
 def _sum(amounts: dict[str, float], keys: set[str]) -> float:
     return sum(amount for key, amount in amounts.items() if key in keys)
+
+
+def _kind(fits: list[dict[str, Any]], yard: float, world: int) -> tuple[str, bool]:
+    """Return what the ranks' gradients are of the whole batch's, and whether all else agrees."""
+    numbers = [[each for each, empty in zip(fit["numbers"], fit["empty"]) if not empty] for fit in fits]
+    if max(fit["residual"] for fit in fits) >= MOST_LEFT:
+        if yard >= MOST_ROUNDING:
+            return "chance", False
+        return "part" if sum(numbers[0]) > (1 + world) / 2 else "statistics", False
+    if all(_near(a, b) for fit in fits for a, b in zip(fit["numbers"], fit["shares"])):
+        return "later", False
+    if all(_near(each, 1.0) for fit in numbers for each in fit):
+        return "sum", True
+    weights = all(_near(sum(fit), 1.0) for fit in numbers)
+    return "weights" if weights else "function", weights
+
+
+def _near(one: float, other: float) -> bool:
+    return abs(one - other) < MOST_LEFT

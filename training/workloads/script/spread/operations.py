@@ -12,12 +12,13 @@ import os
 import random
 import sys
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from . import chance, places, record
+from . import chance, places
 from .batches import Batch, Loaders
+from .originals import OPEN
 from .settings import SEED, Settings
 
 MARKER = "chance-in-data"
@@ -171,12 +172,11 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         functional = self._torch.nn.functional
         normalise = functional.batch_norm
 
-        def batch_norm(
-            input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
-            training: bool = False, *args: Any, **more: Any,
-        ) -> Any:  # fmt: skip
-            training = training and running_mean is None
-            return normalise(input, running_mean, running_var, weight, bias, training, *args, **more)
+        def batch_norm(*args: Any, **more: Any) -> Any:
+            names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
+            given = {**dict(zip(names, args)), **more}
+            given["training"] = given.get("training", False) and given["running_mean"] is None
+            return normalise(**given)
 
         functional.batch_norm = batch_norm
 
@@ -197,7 +197,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
             whole = args[0].new_empty((batch.whole, *args[0].shape[1:]))
             return args[0].copy_(func(whole, *args[1:], **kwargs)[rows])
         if name in FACTORIES:
-            sizes = [place for place, each in enumerate(args) if isinstance(each, (list, tuple))][0]
+            sizes = next(place for place, each in enumerate(args) if isinstance(each, (list, tuple)))
             size = [batch.whole, *args[sizes][1:]]
             return func(*args[:sizes], size, *args[sizes + 1 :], **kwargs)[rows]
         if name in ("bernoulli", "poisson", "normal"):
@@ -225,7 +225,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
                 rows.append(several([each])[0] if several else self.dataset[each])
                 if "data" not in operations.chance and _differ(torch, start, chance.states(torch)):
                     operations.chance["data"] = "?"
-                    with record.OPEN(marker, "a"):  # a loader's own process tells it so
+                    with OPEN(marker, "a"):  # a loader's own process tells it so
                         pass
             operations._reads = False
             chance.restore(torch, before)

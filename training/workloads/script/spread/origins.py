@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from torch.optim import optimizer as optimizer_hooks
 from torch.utils._python_dispatch import _disable_current_modes
@@ -25,7 +25,7 @@ class Origins:
         loaders: Loaders,
         optimizers: Optimizers,
         operations: Operations,
-        exchange: Optional[Exchange],
+        exchange: Exchange | None,
     ) -> None:
         """Look at backward passes, inside a rank's exchange or in a single process."""
         self._torch, self._loaders, self._optimizers, self._operations = torch, loaders, optimizers, operations

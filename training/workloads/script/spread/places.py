@@ -6,7 +6,6 @@ import os
 import sys
 import sysconfig
 from types import FrameType
-from typing import Optional
 
 OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 LIBRARIES = tuple(
@@ -17,7 +16,7 @@ LIBRARIES = tuple(
 
 def line() -> str:
     """Return the innermost file and line that is the user's own: no library's; "" where there is none."""
-    frame: Optional[FrameType] = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if _is_users(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
@@ -27,7 +26,7 @@ def line() -> str:
 
 def stack() -> str:
     """Return all lines of the user that led here, which tell two calls of one function apart."""
-    frame: Optional[FrameType] = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     lines = []
     while frame is not None:
         if _is_users(frame.f_code.co_filename):
@@ -37,6 +36,6 @@ def stack() -> str:
 
 
 def _is_users(name: str) -> bool:
-    if name.startswith(OURS) or name.startswith("<"):
+    if name.startswith((OURS, "<")):
         return False
     return not any(name.startswith(library) or library in name for library in LIBRARIES)

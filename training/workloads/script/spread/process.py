@@ -1,7 +1,4 @@
-"""One process of the script: python process.py script.py …, with what it is to be in the variable TRAINING_SPREAD.
-
-The script runs as `python script.py` runs it, and sees nothing of the distribution around it.
-"""
+"""One process of the script, which runs as `python script.py` runs it and sees nothing of what is around it."""
 
 from __future__ import annotations
 
@@ -11,25 +8,96 @@ import traceback
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any
 
-from . import chance, files
-from .batches import Loaders
-from .exchange import Exchange, Optimizers
-from .fits import Fits, Kept
-from .operations import Operations
-from .origins import Origins
-from .plan import Plan
-from .record import Record
+from .imports import when_imported
 from .settings import Settings
-from .watch import Watch
 
 TIMEOUT_SECONDS = 600
 
 
+class Process:
+    """What is around the script."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Wait for PyTorch."""
+        self._settings = settings
+        self._record: Any = None
+        self._watch: Any = None
+        when_imported("torch", self.install)
+
+    def install(self, torch: Any) -> None:
+        """Distribute what the script will do, or look at it."""
+        from . import chance, files
+        from .batches import Loaders
+        from .exchange import Optimizers
+        from .plan import Plan
+        from .record import Record
+
+        settings = self._settings
+        store = join(torch, settings) if settings.world > 1 else None
+        chance.seed(torch)
+        if settings.private:
+            files.redirect(torch, settings.private)
+        plan = Plan(settings.plan) if settings.plan else None
+        loaders = Loaders(torch, settings.rank, settings.world, plan, reverse=settings.reverse)
+        optimizers = Optimizers(torch)
+        if settings.out:
+            self._record = Record(torch, optimizers, settings.out, settings.rank, settings.steps)
+        exchange = None if store is None else self._distribute(torch, store, loaders, optimizers)
+        if settings.watches:
+            self._look(torch, loaders, optimizers, exchange)
+
+    def _distribute(self, torch: Any, store: Any, loaders: Any, optimizers: Any) -> Any:
+        from . import chance
+        from .exchange import Exchange
+        from .fits import Fits
+        from .watch import Watch
+
+        settings = self._settings
+        watch = self._watch = Watch(store, settings.rank, settings.world, settings.out or settings.trace)
+        loaders.at_start.append(lambda site: watch.during(site, lambda: chance.take_over(torch)))
+        if settings.given:
+            fits = Fits(torch, loaders, optimizers, self._record, settings.given)
+            self._record.to_know.append(fits.facts)
+            return None
+        exchange = Exchange(torch, loaders, optimizers)
+        exchange.around.append(lambda site, batch: watch.enter(f"{site}{_of(batch)}"))
+        exchange.after.append(watch.leave)
+        if self._record is not None:
+            self._record.to_know.append(exchange.facts)
+        return exchange
+
+    def _look(self, torch: Any, loaders: Any, optimizers: Any, exchange: Any) -> None:
+        from .fits import Kept
+        from .operations import Operations
+        from .origins import Origins
+
+        settings = self._settings
+        if settings.world == 1:
+            Kept(torch, optimizers, self._record, settings.out)
+        operations = Operations(torch, loaders, settings)
+        origins = Origins(torch, loaders, optimizers, operations, exchange)
+        self._record.to_know += [origins.facts, operations.facts]
+        operations.__enter__()
+
+    def end(self, error: str) -> None:
+        """Write what is known, and tell the other ranks."""
+        if self._record is not None:
+            with self._record.quiet():
+                self._record.write(error)
+        if self._watch is not None:
+            self._watch.end(waits=not error)
+
+
+def _of(batch: Any) -> str:
+    return "" if batch is None else f", batch {batch.number + 1} of pass {batch.iteration.number + 1}"
+
+
 def join(torch: Any, settings: Settings) -> Any:
     """Join the other ranks, by a store that no variable names; return the store."""
-    distributed = torch.distributed
+    from torch import distributed
+
     timeout = timedelta(seconds=TIMEOUT_SECONDS)
     if os.sep in settings.store:
         store = distributed.FileStore(settings.store, settings.world)
@@ -41,46 +109,11 @@ def join(torch: Any, settings: Settings) -> Any:
     return store
 
 
-def install(torch: Any, settings: Settings) -> tuple[Optional[Record], Optional[Watch]]:
-    """Distribute what the script will do, or look at it."""
-    store = join(torch, settings) if settings.world > 1 else None
-    chance.seed(torch)
-    if settings.private:
-        files.redirect(torch, settings.private)
-    plan = Plan(settings.plan) if settings.plan else None
-    loaders = Loaders(torch, settings.rank, settings.world, plan, reverse=settings.reverse)
-    optimizers = Optimizers(torch)
-    kept = None
-    if settings.out:
-        kept = Record(torch, optimizers, settings.out, settings.rank, settings.steps)
-    exchange = watch = None
-    if store is not None:
-        watch = Watch(store, settings.rank, settings.world, settings.out)
-        if settings.given and kept is not None:
-            fits = Fits(torch, loaders, optimizers, kept, settings.given)
-            kept.to_know.append(fits.facts)
-        else:
-            exchange = Exchange(torch, loaders, optimizers)
-            exchange.around.append(lambda site, batch: watch.enter(site))
-            exchange.after.append(watch.leave)
-            if kept is not None:
-                kept.to_know.append(exchange.facts)
-        loaders.at_start.append(lambda site: watch.during(site, lambda: chance.take_over(torch)))
-    elif kept is not None:
-        Kept(torch, optimizers, kept, settings.out)
-    if settings.watches and kept is not None:
-        operations = Operations(torch, loaders, settings)
-        origins = Origins(torch, loaders, optimizers, operations, exchange)
-        kept.to_know += [origins.facts, operations.facts]
-        operations.__enter__()
-    return kept, watch
-
-
 def run(command: list[str]) -> None:
     """Run the script as the program of this process."""
     path = Path(command[0])
     sys.argv = list(command)
-    sys.path[0] = str(path.resolve().parent)
+    sys.path.insert(0, str(path.resolve().parent))
     module = ModuleType("__main__")
     module.__file__ = command[0]
     module.__dict__["__builtins__"] = __builtins__
@@ -89,24 +122,29 @@ def run(command: list[str]) -> None:
     exec(code, module.__dict__)  # noqa: S102 (the user's own script)
 
 
-def main(torch: Any, settings: Settings, command: list[str]) -> int:
+def main(settings: Settings, command: list[str]) -> int:
     """Run the script with what the settings say around it; return its exit code."""
     if settings.rank:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    kept = watch = None
+    process = Process(settings)
     error, code = "", 0
     try:
-        kept, watch = install(torch, settings)
         run(command)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        error = "" if code == 0 else f"exit code {code}"
-    except BaseException:  # noqa: BLE001 (as Python shows it)
-        error, code = traceback.format_exc(), 1
+        if isinstance(end.code, str):
+            sys.stderr.write(f"{end.code}\n")
+        error = f"exit code {code}" if code else ""
+    except BaseException as raised:  # noqa: BLE001 (as Python shows it)
+        error, code = "".join(_lines(raised)), 1
         sys.stderr.write(error)
-    if kept is not None:
-        with kept.quiet():
-            kept.write(error)
-    if watch is not None:
-        watch.end(waits=not error)
+    process.end(error)
     return code
+
+
+def _lines(error: BaseException) -> list[str]:
+    """Return the traceback as it is without this file."""
+    found: Any | None = error.__traceback__
+    while found is not None and found.tb_frame.f_code.co_filename == __file__:
+        found = found.tb_next
+    return traceback.format_exception(type(error), error, found or error.__traceback__)

@@ -47,7 +47,7 @@ class Runs:
             private = folder / f"private-{rank}"
             private.mkdir()
             own = replace(common, rank=rank, private=str(private))
-            started.append(forks.start(self.torch, own, self._command, folder / f"printed-{rank}"))
+            started.append(forks.start(own, self._command, folder / f"printed-{rank}"))
         return Run(name, folder, started)
 
     def wait(self, *runs: Run) -> None:
@@ -79,6 +79,8 @@ def load() -> Any:
     import torch._dynamo
     import torch.distributed
     import torch.utils.data
+
+    from . import batches, chance, exchange, files, fits, operations, origins, record, watch  # noqa: F401 (once for all)
 
     return torch
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from torch.optim import optimizer as optimizer_hooks
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .exchange import Optimizers
+from .originals import OPEN, write_json
 
 LOOKED_AT = (1, 2, 4, 8)
 """Steps whose weights are kept."""
@@ -35,13 +35,13 @@ class Record:
         optimizer_hooks.register_optimizer_step_pre_hook(self._before)
         optimizer_hooks.register_optimizer_step_post_hook(self._after)
 
-    def _before(self, optimizer: Any, *_: Any) -> None:
+    def _before(self, *_: Any) -> None:
         if self.steps == 0:
             self._keep("weights-0", [each.detach() for each in self._optimizers.parameters()])
         if self.steps + 1 in LOOKED_AT:
             self._keep(f"gradients-{self.steps + 1}", [each.grad for each in self._optimizers.parameters()])
 
-    def _after(self, optimizer: Any, *_: Any) -> None:
+    def _after(self, *_: Any) -> None:
         self.steps += 1
         if self.steps in LOOKED_AT:
             self._keep_weights(self.steps)
@@ -82,22 +82,10 @@ class Record:
         write_json(self._path("facts", "json"), self.facts)
 
 
-OPEN, RENAME = open, os.replace
-"""The originals: the script's own go elsewhere."""
-
-
 def save(torch: Any, content: Any, path: Path) -> None:
     """Write tensors, wherever the script writes its own files."""
     with OPEN(path, "wb") as file:
         torch.save(content, file)
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write a file whole."""
-    part = path.with_suffix(".part")
-    with OPEN(part, "w", encoding="utf-8") as file:
-        json.dump(content, file)
-    RENAME(part, path)
 
 
 def _plain(tensor: Any) -> Any:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
+from . import watch
 from .forks import Fork
 from .record import LOOKED_AT
 
@@ -34,7 +35,7 @@ class Run:
     def apart(self) -> str:
         """Return how ranks branched apart, if they did."""
         said = [self._json(f"apart-rank{rank}.json").get("apart", "") for rank in range(len(self.forks))]
-        return next(filter(None, said), "")
+        return next(filter(None, said), "") or watch.apart(str(self.folder), len(self.forks))
 
     @property
     def error(self) -> str:
@@ -51,10 +52,10 @@ class Run:
         content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         return content
 
-    def tensors(self, torch: Any, name: str, rank: int = 0) -> Optional[list[Any]]:
+    def tensors(self, torch: Any, name: str, rank: int = 0) -> list[Any] | None:
         """Return tensors that a rank kept under a name."""
         path = self.folder / f"{name}-rank{rank}.pt"
-        kept: Optional[list[Any]] = torch.load(path) if path.exists() else None
+        kept: list[Any] | None = torch.load(path) if path.exists() else None
         return kept
 
     @property
@@ -63,7 +64,7 @@ class Run:
         return int(self.facts[0].get("steps", 0))
 
 
-def flat(torch: Any, tensors: Sequence[Any], like: Optional[Sequence[Any]] = None) -> Any:
+def flat(torch: Any, tensors: Sequence[Any], like: Sequence[Any] | None = None) -> Any:
     """Return all numbers in one tensor; zeros for a gradient that is not there."""
     parts = []
     for place, each in enumerate(tensors):

@@ -23,6 +23,8 @@ class Settings:
     """Path of the plan that a rank follows."""
     out: str = ""
     """Folder for what is recorded; "" where nothing is."""
+    trace: str = ""
+    """Folder for the last exchanges of each rank; `out` where that is given."""
     private: str = ""
     """Folder for the files that this process writes; "" where it writes its files where the script says."""
     steps: int = 0

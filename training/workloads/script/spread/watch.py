@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mmap
 import os
 import sys
 import threading
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .record import write_json
+from .originals import OPEN, write_json
 
 PERIOD_SECONDS, PATIENCE_SECONDS = 0.5, 2.0
 EXIT_CODE = 86
@@ -37,6 +38,7 @@ class Watch:
         self._kept: deque[tuple[int, int, str]] = deque(maxlen=KEPT)
         self._seen: tuple[Any, float] = (None, 0.0)
         self._stop = threading.Event()
+        self._trace = _Trace(out, rank) if out else None
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
@@ -46,6 +48,8 @@ class Watch:
         self._digest = zlib.crc32(site.encode(), self._digest)
         self._site, self._waits = site, True
         self._kept.append((self._number, self._digest, site))
+        if self._trace is not None:
+            self._trace.keep(self._number, self._digest, site)
 
     def leave(self) -> None:
         """Note that it is done."""
@@ -120,3 +124,40 @@ class Watch:
             sys.stderr.flush()
             time.sleep(PERIOD_SECONDS)  # the others may say it, too
         os._exit(EXIT_CODE)
+
+
+RECORD, RECORDS = 256, 64
+"""Bytes of an exchange in a trace, and how many of the last are kept."""
+
+
+class _Trace:
+    """The last exchanges of this rank in a file that outlives it, however it ends."""
+
+    def __init__(self, folder: str, rank: int) -> None:
+        with OPEN(_trace(folder, rank), "wb+") as file:
+            file.truncate(RECORD * RECORDS)
+            self._bytes = mmap.mmap(file.fileno(), RECORD * RECORDS)
+
+    def keep(self, number: int, digest: int, site: str) -> None:
+        content = json.dumps([number, digest, site.encode("ascii", "replace").decode()[-RECORD // 2 :]]).encode()
+        start = number % RECORDS * RECORD
+        self._bytes[start : start + RECORD] = content.ljust(RECORD, b"\0")
+
+
+def _trace(folder: str, rank: int) -> Path:
+    return Path(folder, f"trace-rank{rank}")
+
+
+def apart(folder: str, world: int) -> str:
+    """Return where ranks that have ended branched apart, by their traces; "" where they did not, as far as is known."""
+    traces: list[dict[int, tuple[int, str]]] = []
+    for rank in range(world):
+        path = _trace(folder, rank)
+        content = path.read_bytes() if path.exists() else b""
+        records = [content[start : start + RECORD].rstrip(b"\0") for start in range(0, len(content), RECORD)]
+        traces.append({number: (digest, site) for number, digest, site in map(json.loads, filter(None, records))})
+    for number in sorted(set.intersection(*map(set, traces)) if traces else ()):
+        if len({trace[number][0] for trace in traces}) > 1:
+            sites = list(dict.fromkeys(trace[number][1] for trace in traces))
+            return f"one rank exchanges at {sites[0]}, another at {sites[-1]}"
+    return ""

@@ -1,0 +1,36 @@
+"""Commands around a plain script, in the user's Python: python spread COMMAND …
+
+plan FILE script.py …           run some steps alone, and write which passes over which loaders are split
+ranks N PLAN script.py …        run the script as N processes of this machine
+rank script.py …                run it as the one that TRAINING_SPREAD says
+prove script.py --workers N     prove that ranks do the work of the single process
+"""
+
+import importlib
+import importlib.util
+import os
+import sys
+
+NAME = "ray_worth_it_spread"
+"""A name that no script has for a module of its own."""
+
+
+def load() -> None:
+    """Import the folder of this file as the package NAME, and take it from the path on which scripts import."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [each for each in sys.path if os.path.abspath(each or ".") != folder]
+    spec = importlib.util.spec_from_file_location(
+        NAME, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+    )
+    assert spec is not None  # noqa: S101 (the file is there)
+    assert spec.loader is not None  # noqa: S101
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[NAME] = package
+    spec.loader.exec_module(package)
+
+
+if __name__ == "__main__":
+    load()
+    command = sys.argv.pop(1)
+    module = "prove" if command == "prove" else "commands"
+    sys.exit(getattr(importlib.import_module(f"{NAME}.{module}"), "main" if command == "prove" else command)())
