@@ -32,5 +32,5 @@ def load() -> None:
 if __name__ == "__main__":
     load()
     command = sys.argv.pop(1)
-    module = "prove" if command == "prove" else "commands"
-    sys.exit(getattr(importlib.import_module(f"{NAME}.{module}"), "main" if command == "prove" else command)())
+    module, function = {"prove": ("prove", "main"), "ray": ("under_ray", "main")}.get(command, ("commands", command))
+    sys.exit(getattr(importlib.import_module(f"{NAME}.{module}"), function)())

@@ -12,6 +12,7 @@ import os
 import pathlib
 import shutil
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 SYSTEM = ("/dev/", "/proc/", "/sys/")
@@ -22,9 +23,10 @@ WRITING = set("wax+")
 class Layer:
     """A folder over all others, and what was removed in it."""
 
-    def __init__(self, folder: str) -> None:
-        """Begin with an empty folder."""
+    def __init__(self, folder: str, others: Sequence[str]) -> None:
+        """Begin with an empty folder. `others`: folders that are as they are."""
         self.folder = os.path.abspath(folder)
+        self._others = (*SYSTEM, self.folder + os.sep, *(os.path.join(each, "") for each in others))
         self.removed: set[str] = set()
         self._lexists, self._stat, self._mkdir = os.lstat, os.stat, os.mkdir
 
@@ -34,7 +36,7 @@ class Layer:
             return None
         text = os.fsdecode(os.fspath(path))
         full = os.path.abspath(text)
-        if full.startswith((*SYSTEM, self.folder)) or full == self.folder:
+        if os.path.join(full, "").startswith(self._others):
             return None
         return full, self.folder + full
 
@@ -103,9 +105,9 @@ class Layer:
 LISTDIR = os.listdir
 
 
-def redirect(torch: Any, folder: str) -> None:
-    """Have this process write its files in a folder."""
-    layer = Layer(folder)
+def redirect(torch: Any, folder: str, others: Sequence[str] = ()) -> None:
+    """Have this process write its files in a folder, but those in `others`."""
+    layer = Layer(folder, others)
     tempfile.tempdir = os.path.join(layer.folder, "t")  # sockets are made there, too, which nothing redirects
     MAKE(tempfile.tempdir, exist_ok=True)
     _redirect_open(layer)

@@ -38,7 +38,7 @@ class Process:
         store = join(torch, settings) if settings.world > 1 else None
         chance.seed(torch)
         if settings.private:
-            files.redirect(torch, settings.private)
+            files.redirect(torch, settings.private, _observers())
         plan = Plan(settings.plan) if settings.plan else None
         loaders = Loaders(torch, settings.rank, settings.world, plan, reverse=settings.reverse)
         optimizers = Optimizers(torch)
@@ -90,14 +90,22 @@ class Process:
             self._watch.end(waits=not error)
 
 
+def _observers() -> list[str]:
+    """Return the folders of what observes this process: a rank's own stand with the others'."""
+    values = [value for name, value in os.environ.items() if name.startswith("TRAINING_OBSERVE")]
+    return [value for value in values if value.startswith(os.sep)]
+
+
 def _of(batch: Any) -> str:
     return "" if batch is None else f", batch {batch.number + 1} of pass {batch.iteration.number + 1}"
 
 
 def join(torch: Any, settings: Settings) -> Any:
-    """Join the other ranks, by a store that no variable names; return the store."""
+    """Join the other ranks, by a store that no variable names, or as Ray has joined them; return the store."""
     from torch import distributed
 
+    if distributed.is_initialized():
+        return distributed.distributed_c10d._get_default_store()
     timeout = timedelta(seconds=TIMEOUT_SECONDS)
     if os.sep in settings.store:
         store = distributed.FileStore(settings.store, settings.world)

@@ -1,0 +1,86 @@
+"""The script as the training function of Ray's TorchTrainer: python spread ray N CPUS PLAN [--use-gpu] script.py …
+
+Ray starts the workers and makes their process group, as its documentation tells; the rest is what every rank has. Runs
+with the user's Ray (2.51 and newer). This package goes to the workers with the function: no machine needs it installed.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent
+OF_RANKS = (
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "GROUP_RANK",
+)  # fmt: skip
+"""Variables that TorchTrainer sets."""
+
+
+def run_script(config: dict[str, Any]) -> None:
+    """Run the script as one rank, in a worker."""
+    import importlib
+    import os
+    import sys
+    import tempfile
+    from pathlib import Path
+
+    import ray.train
+
+    for name in config["variables"]:
+        os.environ.pop(name, None)
+    context = ray.train.get_context()
+    folder = Path(tempfile.mkdtemp(prefix="spread-"))
+    package = folder / config["name"]
+    package.mkdir()
+    for name, text in config["package"].items():
+        (package / name).write_text(text, encoding="utf-8")
+    plan = folder / "plan.json"
+    plan.write_text(config["plan"], encoding="utf-8")
+    sys.path.insert(0, str(folder))
+    process = importlib.import_module(f"{config['name']}.process")
+    settings = importlib.import_module(f"{config['name']}.settings")
+    sys.path.remove(str(folder))
+    os.chdir(config["folder"])
+    rank = context.get_world_rank()
+    private = folder / "files"
+    private.mkdir()
+    own = settings.Settings(
+        rank=rank,
+        world=context.get_world_size(),
+        plan=str(plan),
+        private=str(private) if rank else "",
+        trace=str(folder),
+    )
+    code = process.main(own, config["command"])
+    if code:
+        raise RuntimeError(f"the script ended with exit code {code} in rank {rank}")
+
+
+def main() -> int:
+    """Run the script in as many workers as were asked for."""
+    import ray.cloudpickle
+    import ray.train
+    from ray.train.torch import TorchTrainer
+
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    workers, cpus, plan, *command = sys.argv[1:]
+    use_gpu = command[0] == "--use-gpu"
+    config = {
+        "command": command[use_gpu:],
+        "folder": str(Path.cwd()),
+        "plan": Path(plan).read_text(encoding="utf-8"),
+        "name": __name__.partition(".")[0],
+        "package": {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py")},
+        "variables": OF_RANKS,
+    }
+    TorchTrainer(
+        run_script,
+        train_loop_config=config,
+        scaling_config=ray.train.ScalingConfig(
+            num_workers=int(workers), use_gpu=use_gpu, resources_per_worker={"CPU": int(cpus)}
+        ),
+        run_config=ray.train.RunConfig(storage_path=tempfile.mkdtemp(prefix="ray-train-")),
+    ).fit()
+    return 0
