@@ -82,7 +82,7 @@ MUTANTS = {
     "unkeyed": ["named/dropout"],
     "unused_left_out": ["equal/random_depth"],
     "without_a_rank": ["equal/plain"],
-    "without_weights": ["equal/one_row"],
+    "without_weights": ["equal/plain", "equal/infinite", "equal/frozen"],
 }
 """Scripts of which each mutant says another thing."""
 

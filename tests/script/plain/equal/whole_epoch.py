@@ -5,7 +5,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
-x, y = torch.randn(197, 8), torch.randn(197, 1)
+x, y = torch.randn(200, 8), torch.randn(200, 1)
 loader = DataLoader(TensorDataset(x, y), batch_size=50, shuffle=True)
 model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

@@ -16,8 +16,6 @@ from . import places
 from .plan import Plan
 
 LOADER, ITERATION = "_spread_loader", "_spread_iteration"
-MOST_KEPT = 64
-"""Batches of an iteration that are remembered."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +49,6 @@ class Iteration:
     """Whether that is only known from the order of things."""
     drawn: deque[tuple[tuple[int, ...], int]] = field(default_factory=deque)
     delivered: int = 0
-    kept: deque[Batch] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
-    lags: set[int] = field(default_factory=set)
 
 
 class Loaders:
@@ -109,6 +105,7 @@ class Loaders:
         iteration = Iteration(number, earlier, made, site, kind)
         if self.plan is not None and kind == "rows":
             iteration.splits = self.plan.splits(number, earlier, made, site)
+            iteration.guessed = (made, site) in self.plan.guessed
         self.iterations.append(iteration)
         if getattr(loader, "in_order", True) is False:
             loader.in_order = True  # ranks need one order
@@ -134,7 +131,6 @@ class Loaders:
         weight = self.world * len(own) / whole if iteration.splits and whole else 1.0
         batch = Batch(iteration, iteration.delivered, own or (0,), whole, weight)
         iteration.delivered += 1
-        iteration.kept.append(batch)
         if iteration.splits or self.plan is None:
             self.latest = batch
             if self._torch.is_grad_enabled():
@@ -142,14 +138,6 @@ class Loaders:
         for look in self.at_delivery:
             content = look(batch, content)
         return content
-
-    def fed(self) -> Batch | None:
-        """Return the batch that the backward pass now beginning is of, as the plan says how many are drawn ahead."""
-        if self.latest is None or self.plan is None:
-            return self.latest
-        lag = self.plan.lag(self.latest.iteration.made, self.latest.iteration.site)
-        kept = self.latest.iteration.kept
-        return kept[-1 - lag] if lag < len(kept) else kept[0]
 
 
 class _Drawn:

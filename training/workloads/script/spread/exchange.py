@@ -12,6 +12,7 @@ from typing import Any
 
 from . import places
 from .batches import Batch, Loaders
+from .weights import Weights
 
 BUCKET_BYTES, FIRST_BUCKET_BYTES = 25 * 2**20, 2**20
 """DDP's own defaults."""
@@ -144,9 +145,9 @@ class Optimizers:
 class Exchange:
     """The replaced backward pass of a rank."""
 
-    def __init__(self, torch: Any, loaders: Loaders, optimizers: Optimizers) -> None:
+    def __init__(self, torch: Any, loaders: Loaders, optimizers: Optimizers, weights: Weights) -> None:
         """Replace `torch.autograd.backward`."""
-        self._torch, self._loaders, self._optimizers = torch, loaders, optimizers
+        self._torch, self._loaders, self._optimizers, self._weights = torch, loaders, optimizers, weights
         self._call: Callable[..., None] = torch.autograd.backward
         self._inside = self.has_inputs = False
         self.around: list[Callable[[str, Batch | None], None]] = []
@@ -193,11 +194,11 @@ class Exchange:
     def _exchange(
         self, roots: list[Any], given: list[Any], found: dict[int, Any] | None, groups: list[Group], more: Any
     ) -> None:
-        torch, batch = self._torch, self._loaders.fed()
+        torch, batch = self._torch, self._loaders.latest
         site = places.stack()
         for look in self.around:
             look(site, batch)
-        weight = 1.0 if batch is None else batch.weight
+        weight = self._weights.of(roots)
         gradients = [_root(torch, root, gradient, weight) for root, gradient in zip(roots, given)]
         trained = [each for group in groups for each in group.prepare(torch, self._sparse())]
         unused = [] if found is None else [each for each in trained if id(each) not in found]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .batches import Loaders
 from .exchange import Optimizers
 from .originals import OPEN
 from .record import Record, save
+from .weights import Weights
 
 FITTED = 3
 """Backward passes that are fitted."""
@@ -45,10 +45,10 @@ class Kept:
 class Fits:
     """The backward pass of a rank that fits."""
 
-    def __init__(self, torch: Any, loaders: Loaders, optimizers: Optimizers, record: Record, given: str) -> None:
+    def __init__(self, torch: Any, optimizers: Optimizers, record: Record, weights: Weights, given: str) -> None:
         """Replace `torch.autograd.backward`."""
-        self._torch, self._loaders, self._optimizers, self._record = torch, loaders, optimizers, record
-        self._given = Path(given)
+        self._torch, self._optimizers, self._record = torch, optimizers, record
+        self._weights, self._given = weights, Path(given)
         self.fits: list[dict[str, Any]] = []
         self._call = torch.autograd.backward
         torch.autograd.backward = self.backward
@@ -58,7 +58,8 @@ class Fits:
         torch = self._torch
         path = self._given / f"backward-{len(self.fits) + 1}.pt"
         before = gradients(self._optimizers)
-        batch = self._loaders.fed()
+        roots = args[0] if args else more["tensors"]
+        weight = self._weights.of([roots] if isinstance(roots, torch.Tensor) else roots)
         self._call(*args, **more)
         with self._record.quiet(), torch.no_grad():
             if not path.exists() or len(self.fits) >= FITTED:
@@ -67,16 +68,15 @@ class Fits:
             with OPEN(path, "rb") as file:
                 whole = torch.load(file)
             own = added(self._optimizers, before)
-            counts = batch is None or batch.weight > 0
-            share = 1.0 if batch is None else batch.weight / self._loaders.world
-            self.fits.append({**self._fit(own, whole, counts=counts), "share": share})
+            share = weight / self._weights.loaders.world
+            self.fits.append({**self._fit(own, whole, counts=weight > 0), "share": share})
             for each, start, delta in zip(self._optimizers.parameters(), before, whole):
                 each.grad = delta if start is None else start if delta is None else start + delta.to(start)
         if len(self.fits) == FITTED:
             self._record.end()
 
     def _fit(self, own: list[Any], whole: list[Any], *, counts: bool) -> dict[str, Any]:
-        torch, world = self._torch, self._loaders.world
+        torch, world = self._torch, self._weights.loaders.world
         mine, goal = _flat(torch, own, whole), _flat(torch, whole, own)
         parts = [torch.empty_like(mine) for _ in range(world)]
         torch.distributed.all_gather(parts, mine if counts else torch.zeros_like(mine))

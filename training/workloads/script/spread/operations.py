@@ -6,24 +6,23 @@ numbers that belong to a row of the whole batch, whichever rank computes that ro
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import random
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from . import chance, places
 from .batches import Batch, Loaders
+from .contents import mapped
 from .originals import OPEN
 from .settings import SEED, Settings
+from .traces import Origin, Traces, tensors
 
 MARKER = "chance-in-data"
 """File that says that rows are drawn by chance."""
-NOTHING: frozenset[tuple[int, int]] = frozenset()
 IN_PLACE = {"uniform_", "normal_", "bernoulli_", "random_", "exponential_", "log_normal_", "cauchy_", "geometric_"}
 FACTORIES = {"rand", "randn", "randint"}
 LIKE = {"rand_like", "randn_like", "randint_like", "bernoulli", "poisson", "normal"}
@@ -39,7 +38,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         self._torch, self._loaders, self._settings = torch, loaders, settings
         self._low = {torch.float32, torch.float16, torch.bfloat16}
-        self._origins: dict[int, frozenset[tuple[int, int]]] = {}
+        self.traces = Traces(torch.nn.Parameter)
         self.products: dict[str, float] = {}
         """Multiplications by what they are of: `number of a pass`, or "" where no batch led to it."""
         self.results: dict[str, float] = {}
@@ -58,12 +57,6 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         if not settings.statistics:
             self._fix_statistics()
 
-    # The batches that a result comes from
-
-    def of(self, tensor: Any) -> frozenset[tuple[int, int]]:
-        """Return the batches that it was computed from: numbers of the pass and in the pass."""
-        return self._origins.get(_place(tensor), NOTHING)
-
     def _deliver(self, batch: Batch, content: Any) -> Any:
         torch = self._torch
         origin = frozenset([(self._loaders.iterations.index(batch.iteration), batch.number)])
@@ -71,7 +64,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         def look(tensor: Any) -> Any:
             if self._settings.double and tensor.dtype in self._low:
                 tensor = tensor.to(torch.float64)
-            self._origins[_place(tensor)] = origin
+            self.traces.mark(tensor, origin)
             return tensor
 
         with _disable_current_modes():
@@ -99,37 +92,26 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         result = self._of_rows(func, name, args, kwargs)
         if self._settings.double and name == "lift_fresh" and result.dtype in self._low:
             result = result.to(self._torch.float64)
-        inputs = list(_tensors((*args, *kwargs.values())))
-        origin: frozenset[tuple[int, int]] = NOTHING
-        for each in inputs:
-            origin |= self._origins.get(_place(each), NOTHING)
-        for each in _tensors((result,)):
-            if isinstance(each, self._torch.nn.Parameter):
-                continue
-            place = _place(each)
-            if origin:
-                self._origins[place] = origin
-            else:
-                self._origins.pop(place, None)
+        origin = self.traces.follow((*args, *kwargs.values()), result)
         if "batch_norm" in name and not self.batch_statistics and _trains(args):
             self.batch_statistics = places.line() or "?"
         if self._torch.is_grad_enabled():
             self._count(name, args, result, origin)
         return result
 
-    def _count(self, name: str, args: Any, result: Any, origin: frozenset[tuple[int, int]]) -> None:
+    def _count(self, name: str, args: Any, result: Any, origin: Origin) -> None:
         if name in PRODUCTS:
             amount = result.numel() * args[PRODUCTS[name]].shape[-1]
         elif name in ("convolution", "_convolution"):
             amount = result.numel() * math.prod(args[1].shape[1:])
         elif name in ("embedding", "_embedding_bag"):
-            amount = next(_tensors((result,))).numel()
+            amount = next(tensors((result,))).numel()
         else:
             amount = 0
         passes = {number for number, _ in origin}
         key = str(max(passes)) if passes else ""
         self.products[key] = self.products.get(key, 0.0) + amount
-        of_all = sum(each.numel() for each in _tensors((result,)))
+        of_all = sum(each.numel() for each in tensors((result,)))
         self.results[key] = self.results.get(key, 0.0) + of_all
 
     # 64 bits
@@ -260,37 +242,3 @@ def _trains(args: Any) -> bool:
     """Return whether batch normalisation uses the batch. Normalisation of each instance is one of a batch of 1."""
     flags = [each for each in args if isinstance(each, bool)]
     return args[0].shape[0] > 1 and (bool(flags[0]) if flags else True)
-
-
-def _place(tensor: Any) -> int:
-    try:
-        return int(tensor.untyped_storage().data_ptr())
-    except (RuntimeError, NotImplementedError):
-        return 0
-
-
-def _tensors(values: Any) -> Iterator[Any]:
-    for value in values:
-        if hasattr(value, "untyped_storage"):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _tensors(value)
-
-
-def mapped(torch: Any, content: Any, look: Any) -> Any:
-    """Return a batch with each of its tensors as `look` gives it."""
-    if isinstance(content, torch.Tensor):
-        return look(content)
-    if isinstance(content, tuple) and hasattr(content, "_fields"):
-        return type(content)(*(mapped(torch, each, look) for each in content))
-    if type(content) in (list, tuple):
-        return type(content)(mapped(torch, each, look) for each in content)
-    if hasattr(content, "items") and hasattr(content, "keys"):
-        with contextlib.suppress(Exception):
-            for key in list(content.keys()):
-                content[key] = mapped(torch, content[key], look)
-    elif hasattr(content, "__dict__"):
-        for key, each in list(vars(content).items()):
-            if isinstance(each, torch.Tensor):
-                setattr(content, key, look(each))
-    return content

@@ -75,7 +75,7 @@ class Origins:
         self._line = self._line or places.line()
         loaders = self._loaders
         with _disable_current_modes():
-            fed = {batch for root in roots for batch in self._operations.of(root)}
+            fed = {batch for root in roots for batch in self._operations.traces.of(root)}
         guessed = not fed
         if guessed:
             fed = {(loaders.iterations.index(each.iteration), each.number) for each in loaders.since_backward}
@@ -85,7 +85,6 @@ class Origins:
         for number in {number for number, _ in fed}:
             iteration = loaders.iterations[number]
             iteration.feeds, iteration.guessed = True, iteration.guessed or guessed
-            iteration.lags.add(iteration.delivered - 1 - max(each for other, each in fed if other == number))
 
     def _after_step(self, *_: Any) -> None:
         if self._fresh:
@@ -105,7 +104,6 @@ class Origins:
                     "loader": each.loader, "number": each.number, "made": each.made, "site": each.site,
                     "kind": each.kind, "feeds": each.feeds, "guessed": each.guessed, "splits": each.splits,
                     "batches": each.delivered,
-                    "lag": min(each.lags, default=0),
                 }
                 for each in self._loaders.iterations
             ],

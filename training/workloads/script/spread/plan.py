@@ -26,7 +26,8 @@ class Plan:
         """Places of parameters, in the order in which optimizers got them, whose gradients are sparse."""
         self.inputs_as_single: bool = facts.get("inputsAsSingle", False)
         """Whether a gradient of an input is what it is in the single process, and not as in each rank of a port."""
-        self._lags = {(each["made"], each["site"]): each["lag"] for each in passes if each["feeds"]}
+        self.guessed = {(each["made"], each["site"]) for each in passes if each["guessed"]}
+        """Where passes begin that feed only as far as the order of things tells."""
 
     def splits(self, loader: int, number: int, made: str, site: str) -> bool:
         """Return whether the pass feeds backward passes."""
@@ -35,10 +36,6 @@ class Plan:
             return bool(feeds)
         feeds = self._of_loader.get((loader, site))
         return bool(self._of_place.get((made, site)) if feeds is None else feeds)
-
-    def lag(self, made: str, site: str) -> int:
-        """Return how many batches are drawn before a batch's own backward pass."""
-        return int(self._lags.get((made, site), 0))
 
 
 def _alike(passes: Iterable[dict[str, Any]], *keys: str) -> dict[tuple[Any, ...], bool]:

@@ -53,15 +53,17 @@ class Process:
         from .exchange import Exchange
         from .fits import Fits
         from .watch import Watch
+        from .weights import Weights
 
         settings = self._settings
         watch = self._watch = Watch(store, settings.rank, settings.world, settings.out or settings.trace)
         loaders.at_start.append(lambda site: watch.during(site, lambda: chance.take_over(torch)))
+        weights = Weights(torch, loaders)
         if settings.given:
-            fits = Fits(torch, loaders, optimizers, self._record, settings.given)
+            fits = Fits(torch, optimizers, self._record, weights, settings.given)
             self._record.to_know.append(fits.facts)
             return None
-        exchange = Exchange(torch, loaders, optimizers)
+        exchange = Exchange(torch, loaders, optimizers, weights)
         exchange.around.append(lambda site, batch: watch.enter(f"{site}{_of(batch)}"))
         exchange.after.append(watch.leave)
         if self._record is not None:

@@ -80,7 +80,7 @@ def load() -> Any:
     import torch.distributed
     import torch.utils.data
 
-    from . import batches, chance, exchange, files, fits, operations, origins, record, watch  # noqa: F401 (once for all)
+    from . import batches, chance, exchange, files, fits, operations, origins, record, watch, weights  # noqa: F401 (once for all)
 
     return torch
 

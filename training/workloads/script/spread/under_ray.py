@@ -53,9 +53,25 @@ def run_script(config: dict[str, Any]) -> None:
         private=str(private) if rank else "",
         trace=str(folder),
     )
+    if rank:
+        _print_nothing()
     code = process.main(own, config["command"])
     if code:
         raise RuntimeError(f"the script ended with exit code {code} in rank {rank}")
+
+
+def _print_nothing() -> None:
+    """Have `print`, which Ray replaces, print to files alone."""
+    import builtins
+    import sys
+
+    printed = builtins.print
+
+    def print_(*args: Any, file: Any = None, **more: Any) -> None:
+        if file not in (None, sys.stdout):
+            printed(*args, file=file, **more)
+
+    builtins.print = print_
 
 
 def main() -> int:

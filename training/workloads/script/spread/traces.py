@@ -1,0 +1,79 @@
+"""From which batches a tensor was computed, and the weights of batches that have another share of rows than usual.
+
+Operations are looked at only while such a batch is used: the last of a pass, most often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+Origin = frozenset[tuple[int, int]]
+NOTHING: Origin = frozenset()
+
+
+class Traces:
+    """The batches that results come from, by the memory that they are in."""
+
+    def __init__(self, parameter: type) -> None:
+        """Know of none. Nothing is noted of parameters, which all batches change."""
+        self._parameter = parameter
+        self._origins: dict[int, Origin] = {}
+
+    def mark(self, tensor: Any, origin: Origin) -> None:
+        """Note where a tensor comes from."""
+        self._origins[_place(tensor)] = origin
+
+    def of(self, tensor: Any) -> Origin:
+        """Return the batches that it was computed from: numbers of the pass and in the pass."""
+        return self._origins.get(_place(tensor), NOTHING)
+
+    def follow(self, inputs: Iterable[Any], results: Any) -> Origin:
+        """Note that results come from what inputs come from, which is returned."""
+        origin = NOTHING
+        for each in tensors(inputs):
+            origin |= self._origins.get(_place(each), NOTHING)
+        for each in tensors((results,)):
+            if isinstance(each, self._parameter):
+                continue
+            if origin:
+                self._origins[_place(each)] = origin
+            else:
+                self._origins.pop(_place(each), None)
+        return origin
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._origins.clear()
+
+
+class Follower(TorchDispatchMode):  # type: ignore[misc]
+    """Follows each operation."""
+
+    def __init__(self, traces: Traces) -> None:
+        """Follow nothing yet."""
+        super().__init__()
+        self._traces = traces
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self._traces.follow((*args, *(kwargs or {}).values()), result)
+        return result
+
+
+def _place(tensor: Any) -> int:
+    try:
+        return int(tensor.untyped_storage().data_ptr())
+    except (RuntimeError, NotImplementedError):
+        return 0
+
+
+def tensors(values: Iterable[Any]) -> Iterator[Any]:
+    """Return the tensors in values, and in lists of them."""
+    for value in values:
+        if hasattr(value, "untyped_storage"):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from tensors(value)

@@ -1,0 +1,84 @@
+"""What a backward pass counts: the share of rows, of the batch that its loss was computed from."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from torch.utils._python_dispatch import _disable_current_modes
+
+from .batches import Batch, Loaders
+from .contents import mapped
+from .traces import Follower, Traces
+
+RECENT = 8
+"""Batches that have one weight, so that it is the usual one."""
+MOST_WAITING = 64
+"""Batches after which one of another weight is taken to be left out."""
+
+
+class Weights:
+    """The weights of batches."""
+
+    def __init__(self, torch: Any, loaders: Loaders) -> None:
+        """Look at each batch that is split."""
+        self._torch, self.loaders = torch, loaders
+        self._traces = Traces(torch.nn.Parameter)
+        self._follower: Follower | None = None
+        self._usual: float | None = None
+        self._recent: deque[float] = deque(maxlen=RECENT)
+        self._waiting: dict[tuple[int, int], Batch] = {}
+        """Batches of another weight that no loss was computed from yet, or that one was since the last batch."""
+        self._used: set[tuple[int, int]] = set()
+        self._delivered = 0
+        loaders.at_delivery.append(self._deliver)
+
+    def _deliver(self, batch: Batch, content: Any) -> Any:
+        if not batch.iteration.splits:
+            return content
+        self._delivered += 1
+        self._recent.append(batch.weight)
+        if self._usual is None or (len(self._recent) == RECENT and len(set(self._recent)) == 1):
+            self._usual = batch.weight
+        for key in self._used:
+            self._waiting.pop(key, None)
+        self._used.clear()
+        while len(self._waiting) > MOST_WAITING:
+            self._waiting.pop(next(iter(self._waiting)))
+        if batch.weight != self._usual:
+            self._follow(batch, content)
+        elif not self._waiting and self._follower is not None:
+            self._follower.__exit__(None, None, None)
+            self._follower = None
+            self._traces.clear()
+        return content
+
+    def _follow(self, batch: Batch, content: Any) -> None:
+        key = (self.loaders.iterations.index(batch.iteration), batch.number)
+        self._waiting[key] = batch
+
+        def mark(tensor: Any) -> Any:
+            self._traces.mark(tensor, frozenset([key]))
+            return tensor
+
+        with _disable_current_modes():
+            mapped(self._torch, content, mark)
+        if self._follower is None:
+            self._follower = Follower(self._traces)
+            self._follower.__enter__()
+
+    def of(self, roots: Iterable[Any]) -> float:
+        """Return the weight of a loss."""
+        latest = self.loaders.latest
+        if latest is None or self._usual is None:
+            return 1.0
+        if latest.iteration.guessed:
+            return latest.weight
+        if self._follower is None:
+            return self._usual
+        with _disable_current_modes():
+            keys = {key for root in roots for key in self._traces.of(root)} & set(self._waiting)
+        self._used |= keys
+        found = [self._waiting[key].weight for key in sorted(keys)]
+        return found[-1] if found else self._usual
