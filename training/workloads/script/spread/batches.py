@@ -37,7 +37,7 @@ class Iteration:
 
     loader: int
     number: int
-    made: str
+    creation: str
     """Where the loader was made."""
     site: str
     """Where the pass begins."""
@@ -95,17 +95,17 @@ class Loaders:
         module._BaseDataLoaderIter.__next__ = __next__
 
     def _begin(self, loader: Any, module: Any) -> Iteration:
-        number, made = loader.__dict__.get(LOADER, (-1, ""))
+        number, creation = loader.__dict__.get(LOADER, (-1, ""))
         site = places.stack()
         for start in self.at_start:
             start(site)
         earlier = sum(1 for each in self.iterations if each.loader == number)
         rows = loader._dataset_kind == module._DatasetKind.Map
         kind = "iterable" if not rows else "rows" if loader._auto_collation else "unbatched"
-        iteration = Iteration(number, earlier, made, site, kind)
+        iteration = Iteration(number, earlier, creation, site, kind)
         if self.plan is not None and kind == "rows":
-            iteration.splits = self.plan.splits(number, earlier, made, site)
-            iteration.guessed = (made, site) in self.plan.guessed
+            iteration.splits = self.plan.splits(number, earlier, creation, site)
+            iteration.guessed = (creation, site) in self.plan.guessed
         self.iterations.append(iteration)
         if getattr(loader, "in_order", True) is False:
             loader.in_order = True  # ranks need one order

@@ -38,9 +38,9 @@ def states(torch: Any) -> tuple[Any, ...]:
     )
 
 
-def restore(torch: Any, given: tuple[Any, ...]) -> None:
+def restore(torch: Any, generators: tuple[Any, ...]) -> None:
     """Set the states of all generators."""
-    of_torch, of_python, of_numpy, of_cuda = given
+    of_torch, of_python, of_numpy, of_cuda = generators
     torch.set_rng_state(of_torch)
     random.setstate(of_python)
     numpy = sys.modules.get("numpy")

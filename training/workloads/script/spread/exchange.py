@@ -22,7 +22,7 @@ REENTRANT = "CheckpointFunctionBackward"
 
 def leaves(roots: Iterable[Any]) -> tuple[dict[int, Any], bool]:
     """Return the leaf tensors of graphs by their ids, and whether these are all: not where a part is made later."""
-    found: dict[int, Any] = {}
+    in_graph: dict[int, Any] = {}
     seen: set[Any] = set()
     complete = True
     pending = []
@@ -30,7 +30,7 @@ def leaves(roots: Iterable[Any]) -> tuple[dict[int, Any], bool]:
         if root.grad_fn is not None:
             pending.append(root.grad_fn)
         elif root.requires_grad:
-            found[id(root)] = root
+            in_graph[id(root)] = root
     while pending:
         node = pending.pop()
         if node in seen:
@@ -38,12 +38,12 @@ def leaves(roots: Iterable[Any]) -> tuple[dict[int, Any], bool]:
         seen.add(node)
         variable = getattr(node, "variable", None)
         if variable is not None and not node.next_functions:
-            found[id(variable)] = variable
+            in_graph[id(variable)] = variable
             continue
         if node.name() == REENTRANT:
             complete = False
         pending.extend(each for each, _ in node.next_functions if each is not None)
-    return found, complete
+    return in_graph, complete
 
 
 class Group:
@@ -169,43 +169,50 @@ class Exchange:
         roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
         if grad_tensors is None:
             grad_tensors = grad_variables
-        given = [grad_tensors] if grad_tensors is None or isinstance(grad_tensors, torch.Tensor) else list(grad_tensors)
-        given += [None] * (len(roots) - len(given))
+        root_gradients = (
+            [grad_tensors] if grad_tensors is None or isinstance(grad_tensors, torch.Tensor) else list(grad_tensors)
+        )
+        root_gradients += [None] * (len(roots) - len(root_gradients))
         more: dict[str, Any] = {"retain_graph": retain_graph, "create_graph": create_graph}
         if inputs is not None:
             more["inputs"] = [inputs] if isinstance(inputs, torch.Tensor) else list(inputs)
         if self._inside or not all(isinstance(root, torch.Tensor) for root in roots):
             self._call(tensors, grad_tensors, inputs=inputs, **{k: v for k, v in more.items() if k != "inputs"})
             return
-        found, complete = leaves(roots)
+        in_graph, complete = leaves(roots)
         if inputs is not None:
-            found = {id(each): each for each in more["inputs"] if id(each) in found}
-        groups = self._optimizers.of(found)
+            in_graph = {id(each): each for each in more["inputs"] if id(each) in in_graph}
+        groups = self._optimizers.of(in_graph)
         if not groups:
-            self._call(roots, given, **more)
+            self._call(roots, root_gradients, **more)
             return
         self._inside = True
         try:
-            self._exchange(roots, given, found if complete else None, groups, more)
+            self._exchange(roots, root_gradients, in_graph if complete else None, groups, more)
         finally:
             self._inside = False
         self._loaders.since_backward.clear()
 
     def _exchange(
-        self, roots: list[Any], given: list[Any], found: dict[int, Any] | None, groups: list[Group], more: Any
+        self,
+        roots: list[Any],
+        root_gradients: list[Any],
+        in_graph: dict[int, Any] | None,
+        groups: list[Group],
+        more: Any,
     ) -> None:
         torch, batch = self._torch, self._loaders.latest
         site = places.stack()
         for look in self.around:
             look(site, batch)
         weight = self._weights.of(roots)
-        gradients = [_root(torch, root, gradient, weight) for root, gradient in zip(roots, given)]
+        gradients = [_root(torch, root, gradient, weight) for root, gradient in zip(roots, root_gradients)]
         trained = [each for group in groups for each in group.prepare(torch, self._sparse())]
-        unused = [] if found is None else [each for each in trained if id(each) not in found]
+        unused = [] if in_graph is None else [each for each in trained if id(each) not in in_graph]
         had_none = [each for each in unused if each.grad is None]
-        inputs = [] if found is None else [
+        inputs = [] if in_graph is None else [
             (each, None if each.grad is None else each.grad.clone())
-            for each in found.values()
+            for each in in_graph.values()
             if not self._optimizers.has(each) and not isinstance(each, torch.nn.Parameter)
         ]  # fmt: skip
         if "inputs" in more:

@@ -45,10 +45,12 @@ class Kept:
 class Fits:
     """The backward pass of a rank that fits."""
 
-    def __init__(self, torch: Any, optimizers: Optimizers, record: Record, weights: Weights, given: str) -> None:
+    def __init__(
+        self, torch: Any, optimizers: Optimizers, record: Record, weights: Weights, record_folder: str
+    ) -> None:
         """Replace `torch.autograd.backward`."""
         self._torch, self._optimizers, self._record = torch, optimizers, record
-        self._weights, self._given = weights, Path(given)
+        self._weights, self._record_folder = weights, Path(record_folder)
         self.fits: list[dict[str, Any]] = []
         self._call = torch.autograd.backward
         torch.autograd.backward = self.backward
@@ -56,7 +58,7 @@ class Fits:
     def backward(self, *args: Any, **more: Any) -> None:
         """Compute this rank's gradients, fit all, and set those that are given."""
         torch = self._torch
-        path = self._given / f"backward-{len(self.fits) + 1}.pt"
+        path = self._record_folder / f"backward-{len(self.fits) + 1}.pt"
         before = gradients(self._optimizers)
         roots = args[0] if args else more["tensors"]
         weight = self._weights.of([roots] if isinstance(roots, torch.Tensor) else roots)
@@ -102,19 +104,19 @@ def gradients(optimizers: Optimizers) -> list[Any]:
 
 def added(optimizers: Optimizers, before: list[Any]) -> list[Any]:
     """Return what a backward pass added to each gradient; None where there is none."""
-    found = []
+    additions = []
     for place, each in enumerate(optimizers.parameters()):
         start = before[place] if place < len(before) else None
         now = None if each.grad is None else each.grad.detach()
-        found.append(now if now is None or start is None else now - start)
-    return [None if each is None else (each.to_dense() if each.is_sparse else each).clone() for each in found]
+        additions.append(now if now is None or start is None else now - start)
+    return [None if each is None else (each.to_dense() if each.is_sparse else each).clone() for each in additions]
 
 
 def _flat(torch: Any, tensors: list[Any], others: list[Any]) -> Any:
     """Return the numbers of all tensors in one; zeros where only the other list has some."""
     parts = []
-    for one, other in zip(tensors, others):
-        if one is not None or other is not None:
-            parts.append((torch.zeros_like(other) if one is None else one).to("cpu", torch.float64).flatten())
+    for first, other in zip(tensors, others):
+        if first is not None or other is not None:
+            parts.append((torch.zeros_like(other) if first is None else first).to("cpu", torch.float64).flatten())
     numbers = torch.cat(parts) if parts else torch.zeros(1, dtype=torch.float64)
     return numbers[:: 1 + len(numbers) // MOST_NUMBERS].contiguous()

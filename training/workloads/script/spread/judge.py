@@ -157,7 +157,7 @@ class Judge:
 
     def _fits(self, alone: Run, *, statistics: bool) -> list[dict[str, Any]]:
         settings = {"double": True, "keyed": True, "statistics": statistics}
-        run = self._runs.start("fits", self._world, plan=self._path, given=str(alone.folder), **settings)
+        run = self._runs.start("fits", self._world, plan=self._path, fitted_to=str(alone.folder), **settings)
         self._runs.wait(run)
         fits: list[dict[str, Any]] = run.facts[0].get("fits", [])
         for number, fit in enumerate(fits):
@@ -168,9 +168,9 @@ class Judge:
     def _named(self, kind: str, number: Any, *, agrees: bool, **more: Any) -> dict[str, Any]:
         return self._say("named", kind=kind, number=number, elseAgrees=agrees, **more)
 
-    def _apart(self, name: str, one: Run, other: Run) -> float:
-        weights = records.weights(self._torch, one, other)
-        gradients = records.gradients(self._torch, one, other)
+    def _apart(self, name: str, first: Run, other: Run) -> float:
+        weights = records.weights(self._torch, first, other)
+        gradients = records.gradients(self._torch, first, other)
         self.evidence[name] = {"weights": weights, "gradients": gradients}
         return max(records.largest(weights), records.largest(gradients))
 
@@ -211,5 +211,5 @@ def _kind(fits: list[dict[str, Any]], yard: float, world: int) -> tuple[str, boo
     return "weights" if weights else "function", weights
 
 
-def _near(one: float, other: float) -> bool:
-    return abs(one - other) < MOST_LEFT
+def _near(first: float, other: float) -> bool:
+    return abs(first - other) < MOST_LEFT

@@ -156,9 +156,9 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
 
         def batch_norm(*args: Any, **more: Any) -> Any:
             names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
-            given = {**dict(zip(names, args)), **more}
-            given["training"] = given.get("training", False) and given["running_mean"] is None
-            return normalise(**given)
+            arguments = {**dict(zip(names, args)), **more}
+            arguments["training"] = arguments.get("training", False) and arguments["running_mean"] is None
+            return normalise(**arguments)
 
         functional.batch_norm = batch_norm
 
@@ -224,10 +224,10 @@ def _seed(torch: Any, key: Any) -> None:
         sys.modules["numpy"].random.seed(number)
 
 
-def _differ(torch: Any, one: Any, other: Any) -> bool:
-    if not torch.equal(one[0], other[0]) or one[1] != other[1]:
+def _differ(torch: Any, first: Any, other: Any) -> bool:
+    if not torch.equal(first[0], other[0]) or first[1] != other[1]:
         return True
-    return one[2] is not None and (one[2][2] != other[2][2] or (one[2][1] != other[2][1]).any())
+    return first[2] is not None and (first[2][2] != other[2][2] or (first[2][1] != other[2][1]).any())
 
 
 def _leading(torch: Any, name: str, args: Any) -> int:

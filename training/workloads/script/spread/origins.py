@@ -101,7 +101,7 @@ class Origins:
         return {
             "passes": [
                 {
-                    "loader": each.loader, "number": each.number, "made": each.made, "site": each.site,
+                    "loader": each.loader, "number": each.number, "creation": each.creation, "site": each.site,
                     "kind": each.kind, "feeds": each.feeds, "guessed": each.guessed, "splits": each.splits,
                     "batches": each.delivered,
                 }

@@ -21,27 +21,27 @@ class Plan:
         passes: list[dict[str, Any]] = facts["passes"]
         self._exact = {(each["loader"], each["number"]): (each["site"], each["feeds"]) for each in passes}
         self._of_loader = _alike(passes, "loader", "site")
-        self._of_place = _alike(passes, "made", "site")
+        self._of_place = _alike(passes, "creation", "site")
         self.sparse: set[int] = set(facts["sparse"])
         """Places of parameters, in the order in which optimizers got them, whose gradients are sparse."""
         self.inputs_as_single: bool = facts.get("inputsAsSingle", False)
         """Whether a gradient of an input is what it is in the single process, and not as in each rank of a port."""
-        self.guessed = {(each["made"], each["site"]) for each in passes if each["guessed"]}
+        self.guessed = {(each["creation"], each["site"]) for each in passes if each["guessed"]}
         """Where passes begin that feed only as far as the order of things tells."""
 
-    def splits(self, loader: int, number: int, made: str, site: str) -> bool:
+    def splits(self, loader: int, number: int, creation: str, site: str) -> bool:
         """Return whether the pass feeds backward passes."""
         seen_at, feeds = self._exact.get((loader, number), ("", False))
         if seen_at == site:
             return bool(feeds)
         feeds = self._of_loader.get((loader, site))
-        return bool(self._of_place.get((made, site)) if feeds is None else feeds)
+        return bool(self._of_place.get((creation, site)) if feeds is None else feeds)
 
 
 def _alike(passes: Iterable[dict[str, Any]], *keys: str) -> dict[tuple[Any, ...], bool]:
     """Return whether passes with these keys feed; those that did and did not are split, as a first pass may be cut."""
-    found: dict[tuple[Any, ...], bool] = {}
+    feeding: dict[tuple[Any, ...], bool] = {}
     for each in passes:
         key = tuple(each[name] for name in keys)
-        found[key] = found.get(key, False) or bool(each["feeds"])
-    return found
+        feeding[key] = feeding.get(key, False) or bool(each["feeds"])
+    return feeding

@@ -59,8 +59,8 @@ class Process:
         watch = self._watch = Watch(store, settings.rank, settings.world, settings.out or settings.trace)
         loaders.at_start.append(lambda site: watch.during(site, lambda: chance.take_over(torch)))
         weights = Weights(torch, loaders)
-        if settings.given:
-            fits = Fits(torch, optimizers, self._record, weights, settings.given)
+        if settings.fitted_to:
+            fits = Fits(torch, optimizers, self._record, weights, settings.fitted_to)
             self._record.to_know.append(fits.facts)
             return None
         exchange = Exchange(torch, loaders, optimizers, weights)
@@ -154,7 +154,7 @@ def main(settings: Settings, command: list[str]) -> int:
 
 def _lines(error: BaseException) -> list[str]:
     """Return the traceback as it is without this file."""
-    found: Any | None = error.__traceback__
-    while found is not None and found.tb_frame.f_code.co_filename == __file__:
-        found = found.tb_next
-    return traceback.format_exception(type(error), error, found or error.__traceback__)
+    frames: Any | None = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+        frames = frames.tb_next
+    return traceback.format_exception(type(error), error, frames or error.__traceback__)

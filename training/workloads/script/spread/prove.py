@@ -92,8 +92,8 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("arguments", nargs="*", help="the script's own, after --")
-    given = parser.parse_args()
-    outcome = prove(load(), [given.script, *given.arguments], given.workers, given.seconds)
+    options = parser.parse_args()
+    outcome = prove(load(), [options.script, *options.arguments], options.workers, options.seconds)
     print(json.dumps(outcome, indent=2))
     return int(outcome["outcome"] != "equal")
 

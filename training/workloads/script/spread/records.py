@@ -34,8 +34,8 @@ class Run:
     @cached_property
     def apart(self) -> str:
         """Return how ranks branched apart, if they did."""
-        said = [self._json(f"apart-rank{rank}.json").get("apart", "") for rank in range(len(self.forks))]
-        return next(filter(None, said), "") or watch.apart(str(self.folder), len(self.forks))
+        reports = [self._json(f"apart-rank{rank}.json").get("apart", "") for rank in range(len(self.forks))]
+        return next(filter(None, reports), "") or watch.apart(str(self.folder), len(self.forks))
 
     @property
     def error(self) -> str:
@@ -75,54 +75,61 @@ def flat(torch: Any, tensors: Sequence[Any], like: Sequence[Any] | None = None) 
     return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
 
 
-def weights(torch: Any, one: Run, other: Run, rank: int = 0) -> dict[str, float]:
+def weights(torch: Any, reference: Run, other: Run, rank: int = 0) -> dict[str, float]:
     """Return how far weights of two runs are apart after each step that was kept: the largest difference, in parts of
     the largest change since the start of the first."""
-    start = one.tensors(torch, "weights-0")
-    found: dict[str, float] = {}
+    start = reference.tensors(torch, "weights-0")
+    distances: dict[str, float] = {}
     if start is None:
-        return found
+        return distances
     first = flat(torch, start)
     for step in (*map(str, LOOKED_AT), "last"):
-        of_one, of_other = one.tensors(torch, f"weights-{step}"), other.tensors(torch, f"weights-{step}", rank)
+        of_one, of_other = reference.tensors(torch, f"weights-{step}"), other.tensors(torch, f"weights-{step}", rank)
         if of_one is None and of_other is None:
             continue
-        found[step] = INFINITE
+        distances[step] = INFINITE
         if of_one is not None and of_other is not None:
-            found[step] = _apart(flat(torch, of_one), flat(torch, of_other), first)
-    return found
+            distances[step] = _apart(flat(torch, of_one), flat(torch, of_other), first)
+    return distances
 
 
-def _apart(one: Any, other: Any, start: Any) -> float:
-    if one.shape != other.shape:
+def _apart(reference: Any, other: Any, start: Any) -> float:
+    if reference.shape != other.shape:
         return INFINITE
-    if not one.numel():
+    if not reference.numel():
         return 0.0
-    change = float((one[: start.numel()] - start).abs().max()) if start.numel() else 0.0
-    distance = float((one - other).abs().max())
+    change = float((reference[: start.numel()] - start).abs().max()) if start.numel() else 0.0
+    distance = float((reference - other).abs().max())
     if math.isnan(distance):
-        return 0.0 if bool((one.isnan() == other.isnan()).all()) and not bool(one.isfinite().any()) else INFINITE
+        return (
+            0.0
+            if bool((reference.isnan() == other.isnan()).all()) and not bool(reference.isfinite().any())
+            else INFINITE
+        )
     return distance / change if change else (0.0 if distance == 0.0 else INFINITE)
 
 
-def gradients(torch: Any, one: Run, other: Run, rank: int = 0) -> dict[str, float]:
+def gradients(torch: Any, reference: Run, other: Run, rank: int = 0) -> dict[str, float]:
     """Return how far gradients before the steps are apart: in parts of the largest."""
-    found: dict[str, float] = {}
+    distances: dict[str, float] = {}
     for step in map(str, LOOKED_AT):
-        of_one, of_other = one.tensors(torch, f"gradients-{step}"), other.tensors(torch, f"gradients-{step}", rank)
+        of_one, of_other = (
+            reference.tensors(torch, f"gradients-{step}"),
+            other.tensors(torch, f"gradients-{step}", rank),
+        )
         if of_one is None or of_other is None:
             continue
         if [each is None for each in of_one] != [each is None for each in of_other]:
-            found[step] = INFINITE
+            distances[step] = INFINITE
             continue
         a, b = flat(torch, of_one), flat(torch, of_other)
         largest = float(a.abs().max()) if a.numel() else 0.0
         distance = float((a - b).abs().max()) if a.numel() else 0.0
-        found[step] = distance / largest if largest else (0.0 if distance == 0.0 else INFINITE)
-    return found
+        distances[step] = distance / largest if largest else (0.0 if distance == 0.0 else INFINITE)
+    return distances
 
 
-def largest(found: dict[str, float]) -> float:
+def largest(distances: dict[str, float]) -> float:
     """Return the largest; infinity where nothing could be compared, or a number is none."""
-    numbers = [INFINITE if math.isnan(each) else each for each in found.values()]
+    numbers = [INFINITE if math.isnan(each) else each for each in distances.values()]
     return max(numbers, default=INFINITE)

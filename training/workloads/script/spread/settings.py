@@ -39,7 +39,7 @@ class Settings:
     """Whether chance belongs to the row that it is drawn for, whichever rank computes it."""
     statistics: bool = True
     """Whether batch normalisation uses the batch's own statistics."""
-    given: str = ""
+    fitted_to: str = ""
     """Folder of a single process' record: gradients are fitted to those there, and then replaced by them."""
 
     def text(self) -> str:

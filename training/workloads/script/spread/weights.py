@@ -80,5 +80,5 @@ class Weights:
         with _disable_current_modes():
             keys = {key for root in roots for key in self._traces.of(root)} & set(self._waiting)
         self._used |= keys
-        found = [self._waiting[key].weight for key in sorted(keys)]
-        return found[-1] if found else self._usual
+        weights = [self._waiting[key].weight for key in sorted(keys)]
+        return weights[-1] if weights else self._usual
