@@ -52,6 +52,7 @@ AGREE = {
 }  # fmt: skip
 """Those of which all else agrees."""
 BOUND = {
+    "batch_norm_one_row": "ranks fail",
     "batches_of_one": "not split",
     "by_hand": "by hand",
     "by_hand_validated": "not split",
@@ -175,6 +176,23 @@ def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path)
         unlike = [name for name in names if problems(name, answers[name, 2].result())]
 
     assert names == unlike
+
+
+def test_files_of_a_rank_are_its_own(tmp_path: Path) -> None:
+    """It reads back what it wrote, moved and removed, as it would alone, and none of it is in the folder."""
+    printed = []
+    for arguments in ([], ["as a rank"]):
+        folder = tmp_path / str(len(arguments))
+        (folder / "old/sub").mkdir(parents=True)
+        for name in "ab":
+            (folder / f"old/{name}.txt").write_text(name)
+        command = [TORCH, str(SCRIPTS / "layered.py"), *arguments]
+        printed.append(subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout)
+
+    assert printed[0] == printed[1]
+    assert ["old", "old/a.txt", "old/b.txt", "old/sub"] == sorted(
+        str(path.relative_to(folder)) for path in folder.rglob("*")
+    )
 
 
 def test_every_script_is_in_the_table() -> None:

@@ -7,12 +7,14 @@ first. Files of the system (/dev, /proc, /sys) are as they are.
 from __future__ import annotations
 
 import builtins
+import errno
 import io
 import os
 import pathlib
 import shutil
+import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 SYSTEM = ("/dev/", "/proc/", "/sys/")
@@ -65,7 +67,7 @@ class Layer:
         parent = os.path.dirname(full)
         if self._is(self.to_read(parent)):
             self._folders(os.path.dirname(own))
-        if keeps and not self._is(own) and full not in self.removed and self._is(full) and os.path.isfile(full):
+        if keeps and not self._is(own) and full not in self.removed and self._is_a(stat.S_ISREG, full):
             with io.FileIO(full) as source, io.FileIO(own, "w") as target:
                 shutil.copyfileobj(source, target)
         self.removed.discard(full)
@@ -82,8 +84,10 @@ class Layer:
         if both is None or both[0] in self.removed:
             return path if both is None else both[1]
         full, own = both
+        if self.names(full):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
         if not self._is(own) and self._is(full):
-            if os.path.isdir(full):
+            if self._is_a(stat.S_ISDIR, full):
                 self._folders(own)
             else:
                 self.to_write(path, keeps=True)
@@ -91,15 +95,82 @@ class Layer:
             self.removed.add(full)
         return own
 
-    def names(self, path: Any) -> list[str] | None:
-        """Return the names in a folder that is partly in the layer; None for any other."""
+    def names(self, path: Any) -> dict[str, str] | None:
+        """Return where the entries of a folder are, by name; None for what is no folder, or has no place in the
+        layer."""
         both = self.own("." if path is None else path)
-        if both is None or not (os.path.isdir(both[1]) or self.removed):
+        if both is None:
             return None
-        names = set(LISTDIR(both[1])) if os.path.isdir(both[1]) else set()
-        if os.path.isdir(both[0]):
-            names |= {name for name in LISTDIR(both[0]) if os.path.join(both[0], name) not in self.removed}
-        return sorted(names)
+        full, own = both
+        if not any(self._is_a(stat.S_ISDIR, each) for each in both):
+            return None
+        names: dict[str, str] = {}
+        if self._is_a(stat.S_ISDIR, full) and full not in self.removed:
+            names = {name: os.path.join(full, name) for name in LISTDIR(full)}
+            names = {name: place for name, place in names.items() if place not in self.removed}
+        if self._is_a(stat.S_ISDIR, own):
+            names |= {name: os.path.join(own, name) for name in LISTDIR(own)}
+        return names
+
+    def _is_a(self, kind: Callable[[int], bool], path: str) -> bool:
+        try:
+            return kind(self._stat(path).st_mode)
+        except OSError:
+            return False
+
+
+class Entry:
+    """An entry of a folder, as `os.scandir` gives it."""
+
+    def __init__(self, folder: str, name: str, place: str) -> None:
+        """`place`: where it really is."""
+        self.name, self.path, self._place = name, os.path.join(folder, name), place
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """As of `os.DirEntry`."""
+        return os.stat(self._place, follow_symlinks=follow_symlinks)
+
+    def inode(self) -> int:
+        """As of `os.DirEntry`."""
+        return os.lstat(self._place).st_ino
+
+    def is_symlink(self) -> bool:
+        """As of `os.DirEntry`."""
+        return os.path.islink(self._place)
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """As of `os.DirEntry`."""
+        return os.path.isdir(self._place) and (follow_symlinks or not self.is_symlink())
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        """As of `os.DirEntry`."""
+        return os.path.isfile(self._place) and (follow_symlinks or not self.is_symlink())
+
+
+class Entries:
+    """What `os.scandir` returns."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        """Give them in this order."""
+        self._entries = iter(entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return self._entries
+
+    def __next__(self) -> Entry:
+        return next(self._entries)
+
+    def __enter__(self) -> Entries:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hold nothing open."""
 
 
 LISTDIR = os.listdir
@@ -157,10 +228,17 @@ def _redirect_names(layer: Layer) -> None:
 
     def listed(path: Any = None) -> Any:
         names = layer.names(path)
-        return listdir(path) if names is None else names
+        return listdir(path) if names is None else sorted(names)
 
-    os.listdir = listed
-    os.scandir = lambda path=None: scandir(layer.to_read("." if path is None else path))
+    def scanned(path: Any = None) -> Any:
+        names = layer.names(path)
+        if names is None or isinstance(path, bytes):
+            return scandir(path)
+        folder = "." if path is None else os.fspath(path)
+        return Entries([Entry(folder, name, place) for name, place in names.items()])
+
+    os.listdir, os.scandir = listed, scanned
+    shutil._use_fd_functions = False  # type: ignore[attr-defined]  # a folder is removed by names, which are redirected
     _redirect_accessor()
 
 

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from . import records
 from .records import Run
 
-MOST_EXACT, TIMES = 1e-9, 100.0
+MOST_EXACT, TIMES = 1e-9, 30.0
 """In 64 bits equal work differs by this part of its change at most, or by so many times what reversed rows change."""
-MOST_ROUNDING = 1e-7
+MOST_ROUNDING = 1e-8
 """What reversed rows may change in 64 bits by rounding alone; more is another work."""
 MOST_LEFT = 1e-7
 """What a fit may leave of a gradient, and miss of a number."""
@@ -79,6 +79,8 @@ class Judge:
         for run in runs:
             if run.apart:
                 return self._named("apart", None, agrees=False, reason=run.apart)
+            if run.error and run.name in ("ranks", "own"):
+                return self._say("bound", reason="ranks fail", error=run.error)
             if run.error:
                 return self._say("failed", reason=f"{run.name}: {run.error}")
         return {}

@@ -1,0 +1,42 @@
+"""Does with files what scripts do, in the folder where it is; with an argument, as a rank does that is not the first."""
+
+import glob
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import torch
+
+if sys.argv[1:]:
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+    from training.workloads.script.spread import files
+
+    files.redirect(torch, tempfile.mkdtemp())
+os.makedirs("out/first", exist_ok=True)
+print(os.listdir("out/first"), os.path.isdir("out"))
+with open("out/first/x", "w") as file:
+    file.write("1")
+print(os.listdir("out/first"), sorted(os.listdir("out")), sorted(os.listdir()))
+pathlib.Path("p/q").mkdir(parents=True)
+pathlib.Path("p/q/t.txt").write_text("text")
+print(pathlib.Path("p/q/t.txt").read_text(), sorted(pathlib.Path("p").rglob("*")))
+with open("old/a.txt", "a") as file:
+    file.write("+")
+os.remove("old/b.txt")
+print(pathlib.Path("old/a.txt").read_text(), os.path.exists("old/b.txt"), sorted(os.listdir("old")))
+os.rename("old/a.txt", "old/c.txt")
+print(sorted(os.listdir("old")), pathlib.Path("old/c.txt").read_text())
+shutil.rmtree("out")
+shutil.copy("old/c.txt", "d.txt")
+os.replace("d.txt", "e.txt")
+print(os.path.exists("out"), sorted(os.listdir(".")), pathlib.Path("e.txt").read_text())
+try:
+    os.rmdir("old")
+except OSError as error:
+    print(type(error).__name__)
+shutil.rmtree("old")
+torch.save({"a": torch.ones(1)}, "m.pt")
+print(os.path.exists("old"), os.path.exists("old/sub"), torch.load("m.pt"))
+print(sorted(entry.name for entry in os.scandir(".")), sorted(os.walk(".")), sorted(glob.glob("*")))
