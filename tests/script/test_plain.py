@@ -75,7 +75,7 @@ CASES = [(f"{path.parent.name}/{path.stem}", 2) for path in sorted(SCRIPTS.glob(
 FEW = {"equal/plain", "equal/validation_with_gradients", "named/sum_adam", "named/batch_norm", "bound/by_hand"}
 """Those that are no slow tests, with two ranks."""
 MUTANTS = {
-    "all_split": ["equal/validation_before_backward"],
+    "all_split": ["equal/validation_with_gradients"],
     "in_32_bits": ["equal/plain", "named/sum_adam"],
     "own_chance": ["equal/no_seed"],
     "repeated_work": ["bound/by_hand_validated"],
@@ -181,8 +181,8 @@ def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path)
 def test_files_of_a_rank_are_its_own(tmp_path: Path) -> None:
     """It reads back what it wrote, moved and removed, as it would alone, and none of it is in the folder."""
     printed = []
-    for arguments in ([], ["as a rank"]):
-        folder = tmp_path / str(len(arguments))
+    alone, rank = tmp_path / "alone", tmp_path / "rank"
+    for folder, arguments in ((alone, []), (rank, ["as a rank"])):
         (folder / "old/sub").mkdir(parents=True)
         for name in "ab":
             (folder / f"old/{name}.txt").write_text(name)
@@ -191,7 +191,7 @@ def test_files_of_a_rank_are_its_own(tmp_path: Path) -> None:
 
     assert printed[0] == printed[1]
     assert ["old", "old/a.txt", "old/b.txt", "old/sub"] == sorted(
-        str(path.relative_to(folder)) for path in folder.rglob("*")
+        str(path.relative_to(rank)) for path in rank.rglob("*")
     )
 
 

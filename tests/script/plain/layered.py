@@ -1,4 +1,4 @@
-"""Does with files what scripts do, in the folder where it is; with an argument, as a rank does that is not the first."""
+"""Does with files what scripts do; with an argument, as a rank that is not the first."""
 
 import glob
 import os

@@ -13,9 +13,12 @@ import os
 import pathlib
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+from .imports import when_imported
 
 SYSTEM = ("/dev/", "/proc/", "/sys/")
 OPEN, MAKE = builtins.open, os.makedirs
@@ -190,6 +193,24 @@ def redirect(torch: Any, folder: str, others: Sequence[str] = ()) -> None:
         make(self, layer.to_write(name), *more, **others)
 
     opener.__init__ = __init__
+    when_imported("safetensors", lambda module: _redirect_safetensors(layer, module))
+
+
+def _redirect_safetensors(layer: Layer, module: Any) -> None:
+    """Have safetensors, which opens files by itself, open those of the layer."""
+    save, read = module.serialize_file, module.safe_open
+
+    def serialize_file(tensors: Any, filename: Any, *args: Any, **more: Any) -> Any:
+        return save(tensors, layer.to_write(filename), *args, **more)
+
+    def safe_open(filename: Any, *args: Any, **more: Any) -> Any:
+        return read(layer.to_read(filename), *args, **more)
+
+    for name, other in list(sys.modules.items()):
+        if name.partition(".")[0] == "safetensors":
+            for function in (serialize_file, safe_open):
+                if hasattr(other, function.__name__):
+                    setattr(other, function.__name__, function)
 
 
 def _redirect_open(layer: Layer) -> None:
