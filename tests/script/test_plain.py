@@ -159,7 +159,7 @@ def test_what_is_proved_is_what_ranks_do(case: tuple[str, int], proved: dict[tup
 def test_the_line_is_that_of_the_backward_pass(name: str, proved: dict[tuple[str, int], Future[Any]]) -> None:
     """A loss in a library's function is named where the user calls it."""
     if (name, 2) not in proved:
-        pytest.skip("its script is a slow test")
+        pytest.skip("slow: its script is not proved here")
     path = SCRIPTS / f"{name}.py"
     lines = path.read_text(encoding="utf-8").splitlines()
     line = next(number for number, text in enumerate(lines, 1) if ".backward()" in text)
