@@ -104,7 +104,7 @@ class Loaders:
         kind = "iterable" if not rows else "rows" if loader._auto_collation else "unbatched"
         iteration = Iteration(number, earlier, creation, site, kind)
         if self.plan is not None and kind == "rows":
-            iteration.splits = self.plan.splits(number, earlier, creation, site)
+            iteration.splits = self.plan.splits(number, earlier, creation, site, learns=self._torch.is_grad_enabled())
             iteration.guessed = (creation, site) in self.plan.guessed
         self.iterations.append(iteration)
         if getattr(loader, "in_order", True) is False:

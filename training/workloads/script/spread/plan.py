@@ -21,6 +21,10 @@ class Plan:
         passes: list[dict[str, Any]] = facts["passes"]
         self._exact = {(each["loader"], each["number"]): (each["site"], each["feeds"]) for each in passes}
         self._of_loader = _alike(passes, "loader", "site")
+        self._always = {
+            each["loader"]: all(other["feeds"] for other in passes if other["loader"] == each["loader"])
+            for each in passes
+        }
         self._of_place = _alike(passes, "creation", "site")
         self.sparse: set[int] = set(facts["sparse"])
         """Places of parameters, in the order in which optimizers got them, whose gradients are sparse."""
@@ -29,13 +33,16 @@ class Plan:
         self.guessed = {(each["creation"], each["site"]) for each in passes if each["guessed"]}
         """Where passes begin that feed only as far as the order of things tells."""
 
-    def splits(self, loader: int, number: int, creation: str, site: str) -> bool:
-        """Return whether the pass feeds backward passes."""
+    def splits(self, loader: int, number: int, creation: str, site: str, *, learns: bool) -> bool:
+        """Return whether the pass feeds backward passes. `learns`: whether gradients are on where it begins, as in a
+        new place over a loader all of whose passes fed."""
         seen_at, feeds = self._exact.get((loader, number), ("", False))
         if seen_at == site:
             return bool(feeds)
-        feeds = self._of_loader.get((loader, site))
-        return bool(self._of_place.get((creation, site)) if feeds is None else feeds)
+        for known in (self._of_loader.get((loader, site)), self._of_place.get((creation, site))):
+            if known is not None:
+                return known
+        return learns and self._always.get(loader, False)
 
 
 def _alike(passes: Iterable[dict[str, Any]], *keys: str) -> dict[tuple[Any, ...], bool]:
