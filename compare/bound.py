@@ -1,8 +1,8 @@
 """The least that Ray could take, of a script that nothing distributes yet. Pure.
 
-With N workers Ray takes at least S + T / N, whatever is written: S is its start, measured with workers that import the
-script's framework and do nothing, and T is all that one process with one worker's CPUs does after its imports, as if
-everything of that could be split. It is no run of Ray's: it can say that Ray is not worth it, and never that it is.
+With N workers Ray takes at least S + T / N, whatever is written: S is its fastest start of all repeats, of workers that
+import the script's framework and do nothing, and T is all that one process with one worker's CPUs does after its
+imports, as if all of it could be split. It is no run of Ray's: it can say that Ray is not worth it, never that it is.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +19,7 @@ from compare.value import Missing
 from compare.words import least_sides, shown_seconds
 from training.contract.arms import BASELINE, RAYSTART, counted
 from training.contract.repeats import MOST_AUTO_REPEATS
-from training.contract.result import TRAINER, TrainingResult
+from training.contract.result import TRAINER
 
 MOST_WORKERS = 1_000
 """Numbers of workers up to which it is looked whether more of them could be worth it."""
@@ -48,10 +48,6 @@ def least_of(baseline: Clock, start: float, imports: float, workers: int) -> Lea
     shared = max(0.0, baseline.whole - imports)
     per_epoch = None if baseline.per_epoch is None else baseline.per_epoch / workers
     return Least(start=start, shared=shared, clock=Clock(baseline.epochs, start + shared / workers, per_epoch))
-
-
-def _least(baseline: TrainingResult, start: TrainingResult, workers: int) -> Least:
-    return least_of(clock_of(baseline), whole_seconds(start), start.seconds.probe, workers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,14 +90,18 @@ def bound_of(measurement: Measurement, fairness: Fairness) -> BoundFindings | No
         return None
     workers, starts = measurement.recipe.workers, [run.result for run in measurement.by_arm[RAYSTART.name]]
     baselines = [run.result for run in measurement.by_arm[BASELINE.name]]
-    least = [_least(*of_repeat, workers) for of_repeat in zip(baselines, starts, strict=True)]
+    seconds = [whole_seconds(start) for start in starts]
+    least = [
+        least_of(clock_of(baseline), min(seconds), start.seconds.probe, workers)
+        for baseline, start in zip(baselines, starts, strict=True)
+    ]
     contests = {name: _contest(name, least, measurement) for name in measurement.alternatives}
     at_most = {name: each.now for name, each in contests.items() if isinstance(each.now, Estimate)}
     trainer = starts[0].did[TRAINER]
     summary = Bound(
         workers=workers,
         trainer=trainer,
-        start_seconds=spread([each.start for each in least]),
+        start_seconds=spread(seconds),
         shared_seconds=spread([each.shared for each in least]),
         least_seconds=spread([each.clock.whole for each in least]),
         at_most=at_most,
@@ -158,7 +158,7 @@ def _open_from_workers(baselines: Sequence[Clock], least: Sequence[Least], rule:
 def reason(findings: BoundFindings) -> str:
     """Return what is compared, and what it comes to: `with 2 workers Ray takes at least 9.8 s: …`."""
     bound, contests = findings.summary, findings.contests
-    start, shared = shown_seconds(bound.start_seconds.median), shown_seconds(bound.shared_seconds.median)
+    start, shared = shown_seconds(bound.start_seconds.low), shown_seconds(bound.shared_seconds.median)
     against = contests[BASELINE.name].against
     started = "workers that import its framework and do nothing"
     text = (

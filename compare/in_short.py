@@ -85,7 +85,7 @@ def _bounded(comparison: Comparison, bound: Bound) -> InShort:
     sentence = (
         f"{other.title[:1].upper()}{other.title[1:]} takes {shown_seconds(seconds)}; whatever is written to distribute"
         f" the script, with {counted(bound.workers, 'worker')} Ray takes at least {least}, of which"
-        f" {shown_seconds(bound.start_seconds.median)} are its start: Ray"
+        f" {shown_seconds(bound.start_seconds.low)} are its start: Ray"
         f" {least_sides([(ratios[alternative], 'that')])}{certain}."
     )
     return InShort(

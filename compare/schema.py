@@ -241,7 +241,9 @@ class Bound:
 
     workers: Annotated[int, "N: Ray's, of which each has the CPUs of one worker"]
     trainer: Annotated[str, "Ray's trainer for the framework, by that; `tasks`: it has none, and tasks were started"]
-    start_seconds: Annotated[Spread, "S: Ray's start with workers that import the script's framework and do nothing"]
+    start_seconds: Annotated[
+        Spread, "Ray's start with workers that import the script's framework and do nothing; the lowest is S"
+    ]
     shared_seconds: Annotated[Spread, "T: all that `baseline` does after its imports, as if all of it could be split"]
     least_seconds: Annotated[Spread, "S + T / N, from start to result: no run with Ray takes less"]
     at_most: Annotated[

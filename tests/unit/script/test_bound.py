@@ -131,7 +131,7 @@ def test_a_start_that_takes_too_long_is_not_worth_it(measured: Callable[..., Com
     ):
         assert 14.0 * (1 + 0.01 * number) - IMPORTS == pytest.approx(start)
         assert 20.0 * (1 - 0.01 * number) - IMPORTS == pytest.approx(shared)
-        assert start + shared / 2 == pytest.approx(least)
+        assert bound.start_seconds.low + shared / 2 == pytest.approx(least)
     upper = bound.at_most["wide"].upper
     assert upper is not None
     assert upper < bound.at_most["wide"].median * 1.1 < 1.05
