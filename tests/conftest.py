@@ -41,7 +41,7 @@ TRAIN = ("tests/training/", "tests/script/", "tests/search/")
 """How the names of tests begin that train for real."""
 BESIDE = (
     *(f"tests/training/test_{name}.py" for name in ("command_line", "dataset", "fairness", "registry", "warm_up")),
-    *(f"tests/script/test_{name}.py" for name in ("adversaries", "pods", "unpacked_modules")),
+    *(f"tests/script/test_{name}.py" for name in ("adversaries", "plain", "pods", "unpacked_modules")),
     "tests/search/test_plain.py",
 )
 """Of these, files that hold no machine for themselves: what they look at is no time."""
