@@ -1,5 +1,6 @@
 """Which cluster a stack belongs to, with two real API servers and no engine: what is refused, what is written."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,12 +57,13 @@ def own() -> str:
 
 
 def test_the_cluster_is_recorded_without_a_credential(clusters: Clusters, user: User, tmp_path: Path) -> None:
-    """In the state: address, a hash of the authority, uid. Credentials are in the file alone, which is the user's."""
+    """In the state: addresses, a hash of the authority, uid. Credentials are in the file alone, which is the user's."""
     ours, _ = clusters
     user.has({"mine": ours.entry}, "mine")
     state = created()
 
     assert 64 == len(state.pop("authority"))
+    assert {"api", "dns"} == json.loads(state.pop("servers")).keys()
     assert {**NEWS, "server": ours.entry["server"], "uid": ours.uid} == state
     file = tmp_path / "p" / kube.own_path("s")
     assert [0o600, 0o700] == [path.stat().st_mode & 0o777 for path in (file, file.parent)]
