@@ -134,7 +134,7 @@ class Checked:
 
     def comparison(self) -> dict[str, Any]:
         """The output of that name; empty where there is none."""
-        outputs = self.world.json("pulumi", "stack", "output", "--json", "--stack", self.current)
+        outputs = self.world.json("pulumi", "stack", "output", "--json", "--show-secrets", "--stack", self.current)
         return dict(json.loads(outputs.get("comparison", "{}")))
 
     def files(self) -> set[str]:

@@ -47,7 +47,7 @@ def test_the_comment_shows_what_a_changed_stack_file_changes(
     assert re.search(r"^- \*\*local\*\*: .*\b18\b", shown[0], re.MULTILINE)
     assert 3 == sum("examples/.venv/bin/python" in text.partition("\n- **torch**: ")[2] for text in shown)
     assert "<b>local</b>: 16 changed," in shown[1]
-    assert 16 == shown[1].count("\n+   recipe.epochs: 5\n")
+    assert 16 == shown[1].count('\n+   recipe.epochs: "5"\n')
     assert "<summary><b>local</b>: " in shown[2]
     assert "\n! " in shown[2]
     assert "pulumi config rm workers" in shown[2]

@@ -104,12 +104,12 @@ def test_they_are_made_anew_where_the_run_is(api: tuple[Api, dict[str, Any]]) ->
     there.put("/apis/batch/v1", "jobs", job("ray-1-a", "ray-1", "Complete", succeeded=1), NAMESPACE)
     there.put("/apis/batch/v1", "jobs", job("native-1-a", "native-1", "Failed", failed=1), NAMESPACE)
 
-    assert not provider.diff("", props, props).changes
-    assert provider.diff("", props, {**props, "run": "another"}).changes
+    assert not provider.diff("", props, props).replaces
+    assert provider.diff("", props, {**props, "run": "another"}).replaces
     failed = {**props, "name": "native-1"}
-    assert provider.diff("", failed, failed).changes
+    assert provider.diff("", failed, failed).replaces
     silent = {**failed, "kubeconfig": "nowhere"}
-    assert not provider.diff("", silent, silent).changes
+    assert not provider.diff("", silent, silent).replaces
 
 
 def test_a_job_that_somebody_deleted_is_no_run_to_be_made_again(api: tuple[Api, dict[str, Any]]) -> None:
@@ -117,7 +117,7 @@ def test_a_job_that_somebody_deleted_is_no_run_to_be_made_again(api: tuple[Api, 
     _, props = api
     provider = RunCredentialsProvider()
 
-    assert not provider.diff("id", props, props).changes
+    assert not provider.diff("id", props, props).replaces
     assert provider.read("id", props).id is None
     assert "id" == provider.read("id", {**props, "kubeconfig": "nowhere"}).id
 
