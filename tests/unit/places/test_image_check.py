@@ -88,7 +88,7 @@ def test_an_image_that_will_do_is_remembered_with_its_versions(
     created = ImageCheckProvider().create(props)
     outs = created.outs or {}
     assert (created.id, outs["found"]) == (IMAGE, '{"ray": "2.60.0"}')
-    assert not ImageCheckProvider().diff("", outs, props | {"kubeconfig": "elsewhere"}).changes
+    assert ImageCheckProvider().diff("", outs, props | {"kubeconfig": "elsewhere"}).changes is False
     assert ImageCheckProvider().diff("", outs, props | {"pod": "another"}).replaces == ["pod"]
 
 

@@ -97,7 +97,7 @@ def test_another_image_is_asked_again() -> None:
     other = {**old, "pod": json.dumps(pod_of(Placement(image="registry.example.com/mine:2")))}
 
     assert RayDashboardsProvider().diff("", old, other).replaces
-    assert not RayDashboardsProvider().diff("", old, {**old, "kubeconfig": "another"}).changes
+    assert RayDashboardsProvider().diff("", old, {**old, "kubeconfig": "another"}).changes is False
 
 
 def failing(*_: Any) -> str:

@@ -60,7 +60,7 @@ def test_it_is_tried_again_where_pods_are_let_in_otherwise(props: dict[str, Any]
     """And not where the way to the cluster is another; without a role there is nothing to delete."""
     provider = StorageProbeProvider()
 
-    assert not provider.diff("", props, {**props, "kubeconfig": "elsewhere"}).changes
+    assert provider.diff("", props, {**props, "kubeconfig": "elsewhere"}).changes is False
     for key in ("pod", "role", "namespace"):
         assert provider.diff("", props, {**props, key: "another"}).replaces
     provider.delete("", props)

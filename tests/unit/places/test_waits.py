@@ -164,7 +164,7 @@ def test_a_ray_cluster_that_is_ready_is_waited_for_no_longer(cluster: tuple[Api,
 
     assert "r" == RayReadyProvider().create(wanted(path)).id
     assert 0.0 == clock[0]
-    assert not RayReadyProvider().diff("r", wanted(path), {**wanted(path), "seconds": 1}).changes
+    assert RayReadyProvider().diff("r", wanted(path), {**wanted(path), "seconds": 1}).changes is False
     for change in ({"uid": "other"}, {"workers": 3}):
         assert RayReadyProvider().diff("r", wanted(path), {**wanted(path), **change}).replaces == [*change]
 
