@@ -39,4 +39,5 @@ def raised() -> Iterator[None]:
         yield
     finally:
         for number, handler in previous.items():
-            signal.signal(number, handler)
+            is_told = number != signal.SIGINT and received  # also after this, while Python ends
+            signal.signal(number, signal.SIG_IGN if is_told else handler)

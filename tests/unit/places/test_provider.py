@@ -24,6 +24,7 @@ STATE = {
     "YmWUjBRTdG9yYWdlUHJvYmVQcm92aWRlcpSTlCmBlC4=",
     "RayDashboardsProvider": "gASVRAAAAAAAAACMI2luZnJhLnBsYWNlcy5jbHVzdGVyLnJheV9kYXNo"
     "Ym9hcmRzlIwVUmF5RGFzaGJvYXJkc1Byb3ZpZGVylJOUKYGULg==",
+    "RayReadyProvider": "gASVOgAAAAAAAACMHmluZnJhLnBsYWNlcy5jbHVzdGVyLnJheV9yZWFkeZSMEFJheVJlYWR5UHJvdmlkZXKUk5QpgZQu",
     "RayWorkersProvider": "gASVPgAAAAAAAACMIGluZnJhLnBsYWNlcy5jbHVzdGVyLnJheV93b3Jr"
     "ZXJzlIwSUmF5V29ya2Vyc1Byb3ZpZGVylJOUKYGULg==",
     "PinnedClusterProvider": "gASVRwAAAAAAAACMJmluZnJhLnBsYWNlcy5rdWJlcm5ldGVzLnBpbm5lZF9j"
