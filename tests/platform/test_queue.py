@@ -271,16 +271,16 @@ def test_who_borrows_last_gets_another_flavor(cluster: Cluster, team: str, choic
     small = of("ResourceFlavor", "small", {"nodeLabels": POOL})
     kube.apply(cluster.api, f"/apis/{API}/resourceflavors/small", small)
     lender = group({"small": {"cpu": "4", "memory": "99Gi"}})
-    give(cluster, "lender", {}, resourceGroups=[lender], cohortName="all")
+    give(cluster, f"{team}-lender", {}, resourceGroups=[lender], cohortName=team)
     own = group({"small": {"cpu": "0", "memory": "99Gi"}, "default": {"cpu": "1", "memory": "99Gi"}})
     fungible = {"whenCanBorrow": choice}
-    give(cluster, team, {}, resourceGroups=[own], cohortName="all", flavorFungibility=fungible)
+    give(cluster, team, {}, resourceGroups=[own], cohortName=team, flavorFungibility=fungible)
     asked = stack(cluster, workers="2", nativeArm="true")
-    wait_for(lambda: quota_of(cluster, "lender").get("status", {}).get("conditions"))
+    wait_for(lambda: quota_of(cluster, f"{team}-lender").get("status", {}).get("conditions"))
 
     fits = not list(quota.problems(cluster.api, asked))
     assert (choice == "TryNextFlavor") == fits == admitted_beside_ray(cluster, asked, "native")
-    kube.delete(cluster.api, f"/apis/{API}/clusterqueues/lender")
+    kube.delete(cluster.api, f"/apis/{API}/clusterqueues/{team}-lender")
 
 
 def admitted_beside_ray(cluster: Cluster, asked: Settings, arm: str) -> bool:
