@@ -1,4 +1,4 @@
-"""Whether the quotas and limit ranges of the namespace let in the pods of a measurement. Who may not read them is let
+"""Whether the quotas and limit ranges of the namespace admit the pods of a measurement. Who may not read them is let
 through: then the API server refuses the pods, and the update says so.
 
 What others use now is no obstacle: it ends. A quota that holds for some pods alone (`scopes`) is not looked at.

@@ -14,7 +14,7 @@ from infra.places.cluster.api import kube, ray_scale
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.waits import Patience
 from infra.programs import UserError
-from infra.provider import Provider, changed
+from infra.provider import Provider, changed, replaced_by
 
 NAME = "ray-ready"
 POLL_SECONDS = 1.0
@@ -36,8 +36,7 @@ class RayReadyProvider(Provider):
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Wait again for another RayCluster, and for another number of workers."""
-        replaces = changed(olds, news, "uid", "workers")
-        return DiffResult(changes=bool(replaces), replaces=replaces)
+        return replaced_by(changed(olds, news, "uid", "workers"))
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Wait until its head and all workers are ready. Raises NotReadyError."""
