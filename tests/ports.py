@@ -5,8 +5,9 @@ import socket
 from contextlib import ExitStack, suppress
 from itertools import count
 
-LOWEST, HIGHEST = 15_000, 29_000
-"""Systems give the ports above to who asks for any: connections that others make take none of these."""
+LOWEST, HIGHEST = 20_000, 29_000
+"""Systems give the ports above to who asks for any, and a Ray head gives the 10,000 below to its workers: neither takes
+one of these."""
 
 
 def free_ports(number: int) -> list[int]:

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,15 +49,15 @@ class Head(NamedTuple):
 
 
 @contextmanager
-def running(cpus: int, **more: str) -> Iterator[Head]:
-    """A head with so many CPUs, in a session that ends with it; `more`: variables of its own."""
+def running(cpus: int, limit: Sequence[str] = (), **more: str) -> Iterator[Head]:
+    """A head with so many CPUs, in a session that ends with it. `limit` begins its command; `more` are variables."""
     with ExitStack() as held:
         folder = held.enter_context(tempfile.TemporaryDirectory(dir=environment.short_folder(), prefix="ray-"))
         ports = free_ports(7)
         flags = ("dashboard-port", "port", "ray-client-server-port", "dashboard-agent-listen-port",
                  "dashboard-agent-grpc-port", "runtime-env-agent-port", "metrics-export-port")  # fmt: skip
         command = [
-            *(PYTHON, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--num-cpus={cpus}"),
+            *(*limit, PYTHON, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--num-cpus={cpus}"),
             *(f"--node-ip-address={LOOPBACK}", f"--dashboard-host={HERE}", f"--temp-dir={folder}/r"),
             *("--min-worker-port=0", "--max-worker-port=0", "--disable-usage-stats"),
             *(f"--{flag}={port}" for flag, port in zip(flags, ports, strict=True)),

@@ -12,7 +12,7 @@ from tests.limits import wait_for
 from tests.platform import programs
 from tests.platform.cluster import Cluster, make_nodes
 from tests.platform.programs import Kueue
-from tests.platform.queues import API, HIGH, POOL, QUEUE, ROOMY, give, of, quota_of
+from tests.platform.queues import API, HIGH, POOL, QUEUE, ROOMY, give, is_active, of, quota_of
 from tests.unit import crd
 
 
@@ -62,7 +62,8 @@ def team(cluster: Cluster) -> Iterator[str]:
     give(cluster, name, ROOMY)
     queue = of("LocalQueue", QUEUE, {"clusterQueue": name})
     kube.create(cluster.api, cluster.path(f"{API}/localqueues"), queue)
-    wait_for(lambda: quota_of(cluster, name).get("status", {}).get("conditions"))
+    wait_for(lambda: is_active(quota_of(cluster, name)))
+    wait_for(lambda: is_active(kube.get(cluster.api, cluster.path(f"{API}/localqueues", QUEUE))))
     yield name
     kube.delete(cluster.api, cluster.path(f"{API}/localqueues", QUEUE))
     kube.delete(cluster.api, f"/apis/{API}/clusterqueues/{name}")

@@ -28,6 +28,13 @@ def give(cluster: Cluster, name: str, amounts: dict[str, str], **more: Any) -> N
     kube.apply(cluster.api, f"/apis/{API}/clusterqueues/{name}", of("ClusterQueue", name, spec))
 
 
+def is_active(queue: dict[str, Any]) -> bool:
+    """Whether Kueue has seen this ClusterQueue or LocalQueue as it is now, and lets workloads into it."""
+    said = {each["type"]: each for each in queue.get("status", {}).get("conditions", ())}
+    active = said.get("Active", {})
+    return "True" == active.get("status") and queue["metadata"]["generation"] == active.get("observedGeneration")
+
+
 def quota_of(cluster: Cluster, name: str) -> dict[str, Any]:
     """The ClusterQueue."""
     return dict(kube.find(cluster.api, f"/apis/{API}/clusterqueues/{name}") or {})

@@ -29,6 +29,7 @@ from tests.platform.queues import (
     QUEUE,
     ROOMY,
     give,
+    is_active,
     job_of_somebody,
     jobs,
     of,
@@ -300,6 +301,7 @@ def give_flavors(cluster: Cluster, name: str, cpus: dict[str, str]) -> None:
     groups = [group({flavor: {"cpu": amount, "memory": "99Gi"} for flavor, amount in cpus.items()})]
     wanted = of("ClusterQueue", name, {"namespaceSelector": {}, "resourceGroups": groups})
     kube.apply(cluster.api, f"/apis/{API}/clusterqueues/{name}", wanted)
+    wait_for(lambda: is_active(quota_of(cluster, name)))
 
 
 def test_a_queue_that_is_closed_to_the_namespace_is_refused(cluster: Cluster, team: str, wording: Wording) -> None:

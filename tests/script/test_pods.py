@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.limits import LONGEST_SECONDS
@@ -24,7 +23,6 @@ from training.contract.result import TrainingResult
 from training.launch import entry
 from training.launch.environment import FILES, SECRET_NAMES
 from training.launch.rendezvous import Rendezvous
-from training.machine import cgroup
 from training.workloads.script import execution_site, package
 from training.workloads.script.recognise import recognise
 
@@ -131,8 +129,9 @@ def test_pods_of_native_grow_the_same_trees(booster: str, tmp_path: Path) -> Non
 
 
 @contextmanager
-def limited(memory: int) -> Iterator[list[str]]:
-    """What a command begins with to have so many bytes, as a container; skipped where nobody may make a cgroup."""
+def limited(memory: int, *, as_a_container: bool = False) -> Iterator[list[str]]:
+    """What a command begins with to have so many bytes, and as in a container to see no cgroup but its own; skipped
+    where nobody may make a cgroup."""
     top = Path("/sys/fs/cgroup/memory")
     group = top / f"ray-worth-it-{os.getpid()}"
     try:
@@ -141,7 +140,11 @@ def limited(memory: int) -> Iterator[list[str]]:
         pytest.skip(f"no cgroup of version 1 can be made here: {error}")
     try:
         (group / "memory.limit_in_bytes").write_text(str(memory))
-        yield ["sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@"', "sh"]
+        enter = f"echo $$ >{group}/cgroup.procs"
+        if as_a_container:
+            yield ["unshare", "--mount", "sh", "-c", f'{enter} && mount --bind {group} {top} && exec "$@"', "sh"]
+        else:
+            yield ["sh", "-c", f'{enter}; exec "$@"', "sh"]
     finally:
         for _ in range(100):
             left = (group / "cgroup.procs").read_text().split()
@@ -161,8 +164,11 @@ def ray_head(folder: Path, limit: Sequence[str] = (), **variables: str) -> Itera
     ray = str(Path(sys.executable).with_name("ray"))
     own = os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, "RAY_USAGE_STATS_ENABLED": "0"}
     own |= {"TRAINING_NODE": "a-node", "PASSWORD": PASSWORD, **variables}
-    command = [*limit, ray, "start", "--head", f"--port={port}", "--num-cpus=2", "--include-dashboard=false",
-               "--node-ip-address=127.0.0.1", f"--temp-dir={folder}", "--disable-usage-stats", "--block"]  # fmt: skip
+    command = [
+        *(*limit, ray, "start", "--head", f"--port={port}", "--num-cpus=2", "--include-dashboard=false"),
+        *("--min-worker-port=0", "--max-worker-port=0", "--node-ip-address=127.0.0.1", f"--temp-dir={folder}"),
+        *("--disable-usage-stats", "--block"),
+    ]
     head = subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         assert head.stdout
@@ -227,16 +233,13 @@ def test_a_worker_of_ray_that_the_system_ended_for_its_memory_is_named(
 @pytest.mark.slow
 @needed
 def test_a_worker_that_ray_ended_for_its_memory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By Ray's list of workers, which its dashboard has. Here it watches over the machine: no cgroup is its own."""
-    memory = psutil.virtual_memory()
-    if memory.available < 6 * GIB:
-        pytest.skip("the task takes 4 GiB of this machine's memory")
-    share = (memory.total - memory.available + 2 * GIB) / memory.total
-    with running(2, **{WATCH: "100", "RAY_memory_usage_threshold": f"{share:.3f}"}) as head:
+    """By the list of workers that its dashboard has. Ray watches its own cgroup, whatever else runs on the machine."""
+    watch = {WATCH: "100", "RAY_memory_usage_threshold": "0.5"}
+    with limited(4 * GIB, as_a_container=True) as limit, running(2, limit, **watch) as head:
         failed, found = memory_kills(PYTHON, head.address, tmp_path, monkeypatch)
 
     assert "low on memory" in failed
-    assert [cgroup.memory_limit()] == list(found.values())
+    assert [4 * GIB] == list(found.values())
 
 
 def memory_kills(
