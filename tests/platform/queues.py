@@ -31,8 +31,8 @@ def give(cluster: Cluster, name: str, amounts: dict[str, str], **more: Any) -> N
 def is_active(queue: dict[str, Any]) -> bool:
     """Whether Kueue has seen this ClusterQueue or LocalQueue as it is now, and lets workloads into it."""
     said = {each["type"]: each for each in queue.get("status", {}).get("conditions", ())}
-    active = said.get("Active", {})
-    return "True" == active.get("status") and queue["metadata"]["generation"] == active.get("observedGeneration")
+    active: dict[str, Any] = said.get("Active", {})
+    return ("True", queue["metadata"]["generation"]) == (active.get("status"), active.get("observedGeneration"))
 
 
 def quota_of(cluster: Cluster, name: str) -> dict[str, Any]:
