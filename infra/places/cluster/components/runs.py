@@ -143,7 +143,8 @@ class ClusterRuns(pulumi.ComponentResource):
             "name": plan.name,
             "arm": plan.arm,
             "recipe": texts(ARMS[plan.arm].settings(plan.recipe)),
-            "measurement": plan.measurement,  # read by nobody: a preview shows that it is another
+            # Read by nobody: it differs, and is shown; where all that differs is hidden, a preview prints every input.
+            "measurement": plan.measurement,
             "indexed": ARMS[plan.arm].start == "peers",
             "namespace": self._access.namespace,
             "kubeconfig": self._access.kubeconfig,
