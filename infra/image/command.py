@@ -61,13 +61,16 @@ def remains() -> None:
     repository = image.rpartition(":")[0]
     command = ["docker", "image", "ls", "--format", "{{.Tag}} {{.Size}}", repository]
     try:
-        tags = [line for line in run(*command, quiet=True, seconds=ENGINE_SECONDS).splitlines() if line.strip()]
+        listed = [line.split() for line in run(*command, quiet=True, seconds=ENGINE_SECONDS).splitlines()]
     except ProgramError:
         return
-    if tags:
+    sizes = {tag: size for tag, size in listed if tag != "<none>"}
+    if sizes:
         registry = "" if repository == NAME else ", and its registry keeps what was pushed"
-        say(f"this machine's engine keeps images {repository} (size with shared layers): {', '.join(tags)}{registry}")
-        say(f"If no other stack needs them:  docker image rm $(docker image ls --quiet {repository})")
+        tags = ", ".join(f"{tag} {size}" for tag, size in sizes.items())
+        names = " ".join(f"{repository}:{tag}" for tag in sizes)  # Docker refuses an id that has two names
+        say(f"this machine's engine keeps images {repository} (size with shared layers): {tags}{registry}")
+        say(f"If no other stack needs them:  docker image rm {names}")
 
 
 def has_buildkit() -> bool:

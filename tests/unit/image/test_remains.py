@@ -9,14 +9,14 @@ from infra.programs import ProgramError
 from tests.golden import Wording
 from tests.unit.test_wiring import record
 
-LISTED = "0123456789ab 1.47GB\nba9876543210 1.52GB\n"
+LISTED = "0123456789ab 1.47GB\nba9876543210 1.52GB\n<none> 1.40GB\n"
 
 
 @pytest.mark.parametrize("repository", ["ray-worth-it/training", "registry.example.com/mine"])
 def test_images_that_stay_are_named_with_the_line_that_removes_them(
     repository: str, wording: Wording, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By their repository's name, which nothing of others has; none is removed."""
+    """By their names, and not ids: Docker refuses one that has two names. None is removed."""
     commands: list[tuple[str, ...]] = []
 
     def run(*words: str, **_: object) -> str:
@@ -31,7 +31,7 @@ def test_images_that_stay_are_named_with_the_line_that_removes_them(
     said = capsys.readouterr().err
     assert [("docker", "image", "ls", repository)] == [(*words[:3], words[-1]) for words in commands]
     assert ["1.47GB", "1.52GB"] == re.findall(r"[\d.]+GB", said)
-    assert f"docker image rm $(docker image ls --quiet {repository})" in said
+    assert f"docker image rm {repository}:0123456789ab {repository}:ba9876543210\n" in said
     wording("image", said)
 
 
