@@ -67,7 +67,7 @@ class JobResultProvider(Provider):
         deletes a Job that it replaces: what this calls a replacement then is one without a comparison of its inputs,
         and a preview shows all of them.
         """
-        if isinstance(news["uid"], Unknown):
+        if isinstance(news.get("uid"), Unknown):
             return DiffResult(changes=None, replaces=[])
         return replaced_by(changed(olds, news, "uid"))
 
