@@ -13,14 +13,15 @@ LATE = f"late: it would have begun after {BEGIN_UNTIL}"
 KINDS = {
     f"slow tests: {COMMAND} runs all": "^slow: ",
     "no time was left: they would have begun too late": "^late: ",
+    "Ray's dashboard: TRY_DASHBOARD_PYTHON, TRY_PROMETHEUS": r"TRY_DASHBOARD|Prometheus|ray\[default\]|GPUs",
     "scripts with PyTorch, boosters, RLlib: TRY_PYTHON, TRY_TREES_PYTHON, TRY_RLLIB_PYTHON name environments": (
         "TRY_(PYTHON|TREES|RLLIB)|[Pp]y[Tt]orch|torch|moto|beside the project|needs .* environment"
     ),
-    "Ray's dashboard: TRY_DASHBOARD_PYTHON, TRY_PROMETHEUS": r"TRY_DASHBOARD|Prometheus|ray\[default\]|GPUs",
     "other servers and hosts: TRY_MLFLOW_PYTHON, TRY_LANGUAGE_HOST": "MLflow|TRY_MLFLOW|TRY_LANGUAGE_HOST",
     "a real cluster, and docker: `make test CLUSTER=1`": "CLUSTER=1|docker|BuildKit|Pulumi plugin",
+    "Pulumi's plugin of Kubernetes: pulumi-resource-kubernetes on PATH": "pulumi-resource-kubernetes",
     "a control plane's programs: CLUSTER_ENV, KUBERAY_CHART": (
-        "CLUSTER_ENV|KUBERAY_CHART|KUEUE|PROMETHEUS_OPERATOR|pulumi-resource-kubernetes|helm"
+        "CLUSTER_ENV|KUBERAY_CHART|KUEUE|PROMETHEUS_OPERATOR|helm"
     ),
     "programs on PATH, or `make test`": "on PATH|on this machine|no C compiler|uv's cache|uv sync|[Pp]ython 3",
 }

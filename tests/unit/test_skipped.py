@@ -12,6 +12,8 @@ OF_MACHINES = (
     "takes root", "a container's", "is no library", "physical cores",
 )  # fmt: skip
 """In reasons that no program and no variable takes away."""
+NAME = re.compile(r"[A-Z]+(?:_[A-Z]+)+|pulumi-resource-\w+")
+"""Of a variable or a plugin."""
 
 
 def test_a_kind_has_one_line() -> None:
@@ -41,6 +43,14 @@ def test_every_reason_is_of_a_kind() -> None:
 
     assert [] == [each for each in of_none if not any(word in each for word in OF_MACHINES)]
     assert of_none
+
+
+def test_a_kind_names_what_its_reasons_name() -> None:
+    """Who puts there what a line says has the tests run: no other variable or plugin is what they lack."""
+    named = [(each, set(NAME.findall(each))) for path in TESTS.rglob("*.py") for each in reasons(path)]
+
+    assert [] == [each for each, names in named if not names <= set(NAME.findall(kind_of(each)))]
+    assert {"CLUSTER_ENV", "TRY_PYTHON", "pulumi-resource-kubernetes"} <= {name for _, names in named for name in names}
 
 
 def reasons(path: Path) -> list[str]:
