@@ -10,8 +10,8 @@ from tests.program.engine import cli_here
 def test_whatever_happens_the_next_up_ends_with_the_comparison_of_the_present_settings() -> None:
     """Forty steps; the lines that a failure prints are its reproducer.
 
-    A full disk is for the command: it may cut off bytecode and every copy of a state, after which an update ends with
-    words of Python's or of Pulumi's.
+    A full disk is for the command: it may cut off bytecode, after which an update ends with words of Python's, and
+    every copy of a state, after which nothing goes on before somebody has typed what is said.
     """
     program = cli_here()
     if program is None:

@@ -44,10 +44,16 @@ class Recovery:
         return state.running(self._backend, project_name(), self.stack) if self._backend else None
 
     def restore_state(self) -> None:
-        """Put the state before the last back, where that was cut off: without it every later command fails."""
-        if self._backend and state.restore_cut_off(self._backend, project_name(), self.stack):
+        """Put the state before the last back, where one of the project was cut off: with it every later command fails.
+
+        Raises ToolError where there is no whole one.
+        """
+        cut_off = state.cut_off(self._backend, project_name()) if self._backend else {}
+        for stack, file in cut_off.items():
+            if not (self._backend and state.restore(self._backend, file)):
+                raise state.lost(file)
             say(
-                f"stack {self.stack}: its state was cut off while it was written, as a full disk does; the state before"
+                f"stack {stack}: its state was cut off while it was written, as a full disk does; the state before"
                 " that step is back. Make room first; then the same command goes on from there"
             )
 

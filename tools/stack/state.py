@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import shlex
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from tools.setup.project import ROOT, capture
+from tools.setup.project import ROOT, ToolError, capture
 
 _ROOT_TYPE = "pulumi:pulumi:Stack"
 _RAY_CLUSTER_TYPE = "kubernetes:ray.io/v1:RayCluster"
@@ -150,37 +151,62 @@ def _is_pulumi(process: Path) -> bool:
         return False
 
 
-def restore_cut_off(backend: Path, project: str, stack: str) -> bool:
-    """Put back the newest whole state, where a full disk cut the last off while it was written; whether it was so.
+def cut_off(backend: Path, project: str) -> dict[str, Path]:
+    """Return the states that a full disk cut off while they were written, by stack.
 
-    Who holds the lock is writing.
+    With one, Pulumi can't list stacks, and so every command of the project's other stacks ends, too. Who holds a
+    stack's lock is writing.
     """
-    if _lock_files(backend, project, stack) and not has_only_stale_locks(backend, project, stack):
-        return False
-    for ending in (".json", ".json.gz"):
-        file = backend / "stacks" / project / f"{stack}{ending}"
-        if not file.is_file() or _written_at(file):
-            continue
-        if before := _newest_copy(file, backend / "backups" / project / stack, f"{stack}.*{ending}"):
-            # Renamed, and not copied: there is no room
-            attributes = before.with_name(f"{before.name}.attrs")
-            if attributes.is_file():  # with `metadata=skip` in the backend's address there are none
-                attributes.replace(file.with_name(f"{file.name}.attrs"))
-            before.replace(file)
-            return True
-    return False
+    not_whole = {_stack(file): file for file in _states(backend, project) if not _written_at(file)}
+    return {
+        stack: file
+        for stack, file in not_whole.items()
+        if not _lock_files(backend, project, stack) or has_only_stale_locks(backend, project, stack)
+    }
 
 
-def _newest_copy(file: Path, kept: Path, names: str) -> Path | None:
+def restore(backend: Path, file: Path) -> bool:
+    """Put back the newest whole state before one that was cut off; whether there is one."""
+    if before := _newest_copy(backend, file):
+        # Renamed, and not copied: there is no room
+        attributes = before.with_name(f"{before.name}.attrs")
+        if attributes.is_file():  # with `metadata=skip` in the backend's address there are none
+            attributes.replace(file.with_name(f"{file.name}.attrs"))
+        before.replace(file)
+    return bool(before)
+
+
+def lost(file: Path) -> ToolError:
+    """Return what to do about a state that was cut off and has no whole copy."""
+    away = shlex.join(["mv", str(file), f"{file}.cut-off"])
+    return ToolError(
+        f"stack {_stack(file)}: its state was cut off while it was written, as a full disk does, and no whole copy is"
+        " left; nothing was changed. Make room, then put a copy of your own there, or let Pulumi forget what the"
+        f" stack holds (runs and results stay, and what is in a cluster stays there):\n  {away}"
+    )
+
+
+def _states(backend: Path, project: str = "*") -> list[Path]:
+    files = sorted((backend / "stacks").glob(f"{project}/*.json*"))
+    return [file for file in files if file.name.endswith((".json", ".json.gz"))]
+
+
+def _stack(file: Path) -> str:
+    return file.name.partition(".json")[0]
+
+
+def _newest_copy(backend: Path, file: Path) -> Path | None:
     """Return the newest whole copy of a stack's state; None if there is none.
 
     A file backend copies the file to `.bak` before it writes it, which fails unseen where there is no room: then `.bak`
     lacks the step before, and a whole update's outputs. After each update it keeps a copy in its backups.
     """
-    copy = file.with_name(f"{file.name}.bak")
+    copy, stack = file.with_name(f"{file.name}.bak"), _stack(file)
     if not copy.is_file():  # backups may be of an earlier stack of that name
         return None
-    times = {each: at for each in (copy, *kept.glob(names)) if (at := _written_at(each))}
+    ending = file.name.removeprefix(stack)
+    kept = (backend / "backups" / file.parent.name / stack).glob(f"{stack}.*{ending}")
+    times = {each: at for each in (copy, *kept) if (at := _written_at(each))}
     return max(times, key=times.__getitem__, default=None)
 
 
@@ -225,17 +251,19 @@ def root_urn(deployment: Mapping[str, Any]) -> str | None:
 
 
 def stacks_with_resources(backend: Path) -> dict[str, int]:
-    """Count the resources of each stack of a file backend that has any, by `project/stack`."""
-    counts: dict[str, int] = {}
-    for file in sorted((backend / "stacks").glob("*/*.json*")):
-        if file.name.endswith((".json", ".json.gz")):
-            stack = f"{file.parent.name}/{file.name.partition('.json')[0]}"
-            counts[stack] = _resource_count(file)
+    """Count the resources of each stack of a file backend that has any, by `project/stack`.
+
+    Raises ToolError for a state that was cut off and has no whole copy.
+    """
+    counts = {f"{file.parent.name}/{_stack(file)}": _resource_count(backend, file) for file in _states(backend)}
     return {stack: count for stack, count in counts.items() if count}
 
 
-def _resource_count(file: Path) -> int:
-    latest = json.loads(_content(file))["checkpoint"].get("latest") or {}
+def _resource_count(backend: Path, file: Path) -> int:
+    whole = file if _written_at(file) else _newest_copy(backend, file)
+    if whole is None:
+        raise lost(file)
+    latest = json.loads(_content(whole))["checkpoint"].get("latest") or {}
     begun = pending_creates(latest)
     resources = [item for item in latest.get("resources") or [] if not item["type"].startswith(_BOOKKEEPING)]
     return len(resources) + len(begun)

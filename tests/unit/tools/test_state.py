@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden import Wording
 from tests.limits import wait_for
 from tools.setup.project import ToolError
 from tools.stack import __main__ as stack_command
@@ -114,7 +115,7 @@ def test_a_lock_that_was_cut_off_is_nobody_s(tmp_path: Path, dead_pid: int, cont
     assert [cut] == state.unreadable_locks(tmp_path, "p", "local")
     assert not state.has_only_stale_locks(tmp_path, "p", "local")
     assert state.running(tmp_path, "p", "local") is None
-    assert not state.restore_cut_off(tmp_path, "p", "local")
+    assert not restored(tmp_path)
     assert b"" == file.read_bytes()
 
 
@@ -277,6 +278,11 @@ def _state(backend: Path, name: str, content: bytes) -> Path:
     return file
 
 
+def restored(backend: Path) -> bool:
+    """Whether a state of the project was cut off, and there was a whole one to put back."""
+    return any(state.restore(backend, file) for file in state.cut_off(backend, "p").values())
+
+
 WHOLE = json.dumps({"version": 3, "checkpoint": {"latest": {"resources": [ROOT]}}}).encode()
 
 
@@ -289,9 +295,9 @@ def test_a_state_that_was_cut_off_is_the_one_before_it(
     file = _state(tmp_path, f"local{ending}", packed(WHOLE)[: len(cut)])
     _state(tmp_path, f"local{ending}.bak", packed(WHOLE))
 
-    assert state.restore_cut_off(tmp_path, "p", "local")
+    assert restored(tmp_path)
     assert packed(WHOLE) == file.read_bytes()
-    assert not state.restore_cut_off(tmp_path, "p", "local")
+    assert not restored(tmp_path)
 
 
 @pytest.mark.parametrize("cut", [b"", None])
@@ -307,7 +313,7 @@ def test_the_newest_of_the_copies_is_put_back(tmp_path: Path, newest: str, cut: 
     (folder / "local.1795829812306447174.json").write_bytes(of_update)
     (folder / "local.1795829812306447174.json.attrs").write_text("attributes of the backup", encoding="utf-8")
 
-    assert state.restore_cut_off(tmp_path, "p", "local")
+    assert restored(tmp_path)
     assert (newer if cut is None else of_update) == file.read_bytes()
 
 
@@ -318,7 +324,7 @@ def test_a_backup_alone_may_be_of_an_earlier_stack_of_that_name(tmp_path: Path) 
     folder.mkdir(parents=True)
     (folder / "local.1795829812306447174.json").write_bytes(WHOLE)
 
-    assert not state.restore_cut_off(tmp_path, "p", "local")
+    assert not restored(tmp_path)
     assert b"" == file.read_bytes()
 
 
@@ -333,7 +339,7 @@ def test_a_state_without_attributes_is_put_back_too(tmp_path: Path) -> None:
     for one in (file, before):
         one.with_name(f"{one.name}.attrs").unlink()
 
-    assert state.restore_cut_off(tmp_path, "p", "local")
+    assert restored(tmp_path)
     assert WHOLE == file.read_bytes()
 
 
@@ -343,7 +349,7 @@ def test_a_state_that_is_being_written_is_left_alone(tmp_path: Path, living_pulu
     _state(tmp_path, "local.json.bak", WHOLE)
     _lock(tmp_path, living_pulumi)
 
-    assert not state.restore_cut_off(tmp_path, "p", "local")
+    assert not restored(tmp_path)
     assert b"" == file.read_bytes()
 
 
@@ -356,8 +362,45 @@ def test_a_state_that_is_whole_or_has_none_before_it_is_left_alone(
     if before is not None:
         _state(tmp_path, "local.json.bak", before)
 
-    assert not state.restore_cut_off(tmp_path, "p", "local")
+    assert not restored(tmp_path)
     assert now == file.read_bytes()
+
+
+@pytest.mark.parametrize("copy", [b"", None])
+@pytest.mark.parametrize("of", ["local", "other"])
+def test_a_state_without_a_whole_copy_is_said_with_what_to_type(
+    of: str, copy: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
+    """Of another stack of the project, too: `pulumi stack ls` ends with it. The line leaves nothing to say."""
+    monkeypatch.setattr(recovery, "project_name", lambda: "p")
+    backend = tmp_path / "with blank/.pulumi"
+    file = _state(backend, f"{of}.json", WHOLE[:40])
+    if copy is not None:
+        _state(backend, f"{of}.json.bak", copy)
+    variables = {"PULUMI_BACKEND_URL": f"file://{tmp_path}/with%20blank"}
+    stack = recovery.Recovery(stack="local", target="local", environment=variables)
+
+    with pytest.raises(ToolError, match="nothing was changed") as refused:
+        stack.restore_state()
+
+    assert WHOLE[:40] == file.read_bytes()
+    wording("stack", str(refused.value))
+    subprocess.run(str(refused.value).splitlines()[-1], shell=True, check=True)  # noqa: S602 - as its user would
+    stack.restore_state()
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("copy", [WHOLE, b""])
+def test_what_a_stack_holds_whose_state_was_cut_off(copy: bytes, tmp_path: Path) -> None:
+    """It is what the copy says; without one it is not known, and not nothing."""
+    _state(tmp_path, "local.json", b"")
+    _state(tmp_path, "local.json.bak", copy.replace(b"[", b"[" + json.dumps(RESOURCE).encode() + b", "))
+
+    if copy:
+        assert {"p/local": 1} == state.stacks_with_resources(tmp_path)
+    else:
+        with pytest.raises(ToolError, match="nothing was changed"):
+            state.stacks_with_resources(tmp_path)
 
 
 @pytest.mark.parametrize(
