@@ -3,6 +3,8 @@
 None waits for a measurement of this machine or holds one off, or writes to the project's state.
 """
 
+import shutil
+import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
@@ -42,3 +44,14 @@ def network_of_the_tests() -> Iterator[None]:
     before = Path("/proc/self/ns/net").readlink() if sys.platform == "linux" else None
     yield
     assert before == (Path("/proc/self/ns/net").readlink() if sys.platform == "linux" else None)
+
+
+@pytest.fixture(scope="session")
+def oldest_python() -> str:
+    """Python 3.9, where there is one: the oldest that scripts, and the first steps of make, run in."""
+    there = [*Path.home().glob(".pyenv/versions/3.9.*/bin/python3.9"), *filter(None, [shutil.which("python3.9")])]
+    # pyenv has a command of that name even where it has no such version for this folder
+    for path in there:
+        if subprocess.run([path, "-c", ""], check=False, capture_output=True).returncode == 0:
+            return str(path)
+    pytest.skip("no Python 3.9 on this machine")

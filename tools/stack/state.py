@@ -12,7 +12,7 @@ import shlex
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -219,7 +219,7 @@ def _written_at(file: Path) -> datetime | None:
     try:
         return datetime.fromisoformat(checkpoint["latest"]["manifest"]["time"])
     except (KeyError, TypeError, ValueError):
-        return datetime.min.replace(tzinfo=UTC)
+        return datetime.min.replace(tzinfo=timezone.utc)  # noqa: UP017 - `make clean` runs in Python 3.9, too
 
 
 def _content(file: Path) -> bytes:

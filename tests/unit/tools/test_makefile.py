@@ -101,3 +101,13 @@ def test_what_runs_before_the_environment_exists_needs_python_alone(module: str)
 
     assert foreign == set()
     assert "tools.setup.project" in seen
+
+
+@pytest.mark.parametrize("module", FIRST)
+def test_what_runs_before_the_environment_exists_loads_in_the_oldest_python(module: str, oldest_python: str) -> None:
+    """The standard library, too, has names that it lacks."""
+    done = subprocess.run(
+        [oldest_python, "-c", f"import {module}"], check=False, cwd=ROOT, capture_output=True, text=True
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
