@@ -52,6 +52,11 @@ class Leftovers:
         if event in _STARTS:
             self._has_started = True
 
+    def pytest_collection_finish(self) -> None:
+        """Leave out of each test's collection what importing the tests has made: most of the time it would take."""
+        gc.collect()
+        gc.freeze()
+
     @pytest.fixture(autouse=True)
     def _leftovers(self, request: pytest.FixtureRequest) -> Iterator[None]:
         """Fail at the teardown of a test that left a process or an open file; processes are killed."""
