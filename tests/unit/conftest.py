@@ -49,9 +49,9 @@ def network_of_the_tests() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def oldest_python() -> str:
     """Python 3.9, where there is one: the oldest that scripts, and the first steps of make, run in."""
-    there = [*Path.home().glob(".pyenv/versions/3.9.*/bin/python3.9"), *filter(None, [shutil.which("python3.9")])]
+    there = [*Path.home().glob(".pyenv/versions/3.9.*/bin/python3.9"), Path(shutil.which("python3.9") or "python3.9")]
     # pyenv has a command of that name even where it has no such version for this folder
-    for path in there:
+    for path in filter(Path.is_file, there):
         if subprocess.run([path, "-c", ""], check=False, capture_output=True).returncode == 0:
             return str(path)
     pytest.skip("no Python 3.9 on this machine")

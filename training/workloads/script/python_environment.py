@@ -124,12 +124,17 @@ def in_no_package(script: Script, installed: Mapping[str, str]) -> set[str]:
 
     A package has its module's name, or it is installed here, too, and says which modules it brings.
     """
-    brought_by = packages_distributions()
+    brought_by = _packages_by_module()
     return {
         module
         for module in script.imports
         if not {re.sub(r"[-_.]+", "-", name).lower() for name in (module, *brought_by.get(module, ()))} & set(installed)
     }
+
+
+@cache
+def _packages_by_module() -> Mapping[str, list[str]]:
+    return packages_distributions()
 
 
 def check(script: Script, installed: Mapping[str, str], python: str) -> None:
