@@ -1,8 +1,8 @@
 """The golden files of wording; and which tests may run beside which, for `pytest -n 4`.
 
-A group stays in one process and in its order. What trains for real is one group, so that no training runs beside
-another, and comes first, because it is the longest; unit tests are the shortest and come last, to fill what is left,
-those first of which a group has many seconds.
+A group stays in one process and in its order. What trains for real is two groups, searches and the rest: more at a time
+would wait for two cores. They come first, because they are the longest; unit tests are the shortest and come last, to
+fill what is left, those first of which a group has many seconds.
 Groups are told by where a test is: pytest-xdist's own mark adds them to names, and pytest shows names without them.
 One after another tests need no groups.
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 STARTS_AGAIN = make_plain()
 WITHOUT_SLOW = "--without-slow"
 UNIT = "tests/unit/"
-TRAIN = ("tests/training/", "tests/script/", "tests/search/")
-"""How the names of tests begin that train for real."""
+TRAIN = {"tests/training/": "trains", "tests/script/": "trains", "tests/search/": "searches"}
+"""How the names of tests begin that train for real, and their groups."""
 BESIDE = (
     *(f"tests/training/test_{name}.py" for name in ("command_line", "dataset", "fairness", "registry", "warm_up")),
     *(f"tests/script/test_{name}.py" for name in ("adversaries", "plain", "pods", "unpacked_modules")),
@@ -52,16 +52,16 @@ SHARE_A_FOLDER = ("apiserver", "platform", "metrics", "image", "cluster", "stora
 def group_of(name: str) -> str:
     """The group of the test of that name; its own where it may run beside every other."""
     file, *_ = name.split("::")
-    if name.startswith(TRAIN) and file not in BESIDE:
-        return "trains"
     _, folder, *inner = file.split("/")
+    if name.startswith(tuple(TRAIN)) and file not in BESIDE:
+        return TRAIN[f"tests/{folder}/"]
     if folder in SHARE_A_FOLDER or (folder == "unit" and len(inner) == 1):  # there, records of the stacks' programs
         return folder
     return file if folder == "unit" or file in (*BESIDE, *TOGETHER) else name
 
 
 def _place(item: pytest.Item) -> int:
-    if item.nodeid.startswith(TRAIN):
+    if item.nodeid.startswith(tuple(TRAIN)):
         return 0
     if not item.nodeid.startswith(UNIT):
         return 1
@@ -87,7 +87,7 @@ def _put_what_may_be_late_last(items: list[pytest.Item], shuffled: random.Random
         if item.nodeid.startswith(UNIT):
             return 1, False, 0
         slow = item.get_closest_marker("slow") is not None
-        return 0 if group_of(item.nodeid) == "trains" else 2, slow, days[item.nodeid.split("::")[0]]
+        return 0 if group_of(item.nodeid) in TRAIN.values() else 2, slow, days[item.nodeid.split("::")[0]]
 
     items.sort(key=key)
 

@@ -1,7 +1,4 @@
-"""What runs beside what under `pytest -n 4`, and what is left out, as tests/conftest.py has it.
-
-Two trainings at once would measure each other.
-"""
+"""What runs beside what under `pytest -n 4`, and what is left out, as tests/conftest.py has it."""
 
 import os
 import re
@@ -22,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.parametrize("name", [*TRAIN, *BESIDE, *TOGETHER])
 def test_what_is_named_is_there(name: str) -> None:
-    """A file that is renamed would train beside a training again, or make its story twice."""
+    """A file that is renamed would train beside more than a search, or make its story twice."""
     assert (ROOT / name).exists()
 
 
@@ -45,7 +42,7 @@ def run_pytest(folder: Path, *flags: str, addopts: str = "", check: bool = True)
 
 def test_groups_stay_together(tmp_path: Path) -> None:
     """Seen in a real run: each group has one process, and what is in no group uses both."""
-    for folder in ("training", "docs"):
+    for folder in ("training", "search", "docs"):
         (tmp_path / "tests" / folder).mkdir(parents=True)
         for file in ("a", "b"):
             path = tmp_path / "tests" / folder / f"test_{file}.py"
@@ -53,10 +50,10 @@ def test_groups_stay_together(tmp_path: Path) -> None:
     shown = run_pytest(tmp_path, "-n", "2", "-v")
     processes: dict[str, set[str]] = {}
     for process, name in re.findall(r"\[(gw\d)\].* PASSED (\S+)", shown):
-        processes.setdefault(group_of(name) if group_of(name) == "trains" else "others", set()).add(process)
+        processes.setdefault(group_of(name) if group_of(name) in TRAIN.values() else "others", set()).add(process)
 
-    assert 8 == len(re.findall("PASSED", shown)), shown
-    assert 1 == len(processes["trains"])
+    assert 12 == len(re.findall("PASSED", shown)), shown
+    assert [1, 1] == [len(processes[group]) for group in ("trains", "searches")]
     assert processes["others"]
 
 
