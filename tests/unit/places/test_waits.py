@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra.places.cluster import run_watch
+from infra.places.cluster import ray_ready, run_watch
 from infra.places.cluster.api import kube, ray_scale, waits
 from infra.places.cluster.api.ray_scale import ScaleError
 from infra.places.cluster.job_result import UID_LABEL
@@ -40,6 +40,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(ray_ready, "POLL_SECONDS", 3.0)  # of the quarter of an hour that one waits
     return now
 
 

@@ -94,13 +94,13 @@ def test_two_wrong_values_of_a_stack_are_two_problems(stack: str, storage: str) 
     beside_storage = [key for key in wrong_keys(workload) if key in BESIDE]
 
     for first, second in [*pairs, *(combinations(beside_storage, 2) if workload == "cnn" else ())]:
-        refuses(values | {first: WRONG, second: WRONG}, first)
-        refuses(values | {first: WRONG, second: WRONG}, second)
+        refuses(values | {first: WRONG, second: WRONG}, first, second)
 
 
-def refuses(values: dict[str, str], key: str) -> None:
-    """The settings are refused, and the key is named with its value."""
+def refuses(values: dict[str, str], *keys: str) -> None:
+    """The settings are refused, and each key is named with its value."""
     with pytest.raises(InvalidSettingsError) as refused:
         parse(values, FACTS)
-    shown = "[secret]" if key in FACTS.secret_keys else "??"
-    assert any(f"{key} = " in said.what and shown in said.what for said in refused.value.problems), values
+    for key in keys:
+        shown = "[secret]" if key in FACTS.secret_keys else "??"
+        assert any(f"{key} = " in said.what and shown in said.what for said in refused.value.problems), values
