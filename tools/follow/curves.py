@@ -60,7 +60,9 @@ class Curves:
 
     def _add(self, run: str, path: Path) -> None:
         events, _ = progress.read_new(path, 0)
-        writer = self._writers.setdefault(run, SummaryWriter(str(self._folder / run)))
+        if run not in self._writers:
+            self._writers[run] = SummaryWriter(str(self._folder / run))
+        writer = self._writers[run]
         for event in events:
             if event.get("event") == "epoch" and event["epoch"] > self._epochs.get(run, 0):
                 self._epochs[run] = event["epoch"]

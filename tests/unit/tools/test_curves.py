@@ -1,6 +1,8 @@
 """`make report TENSORBOARD=1 LIVE=1`: curves of runs that go on, from storage."""
 
+import itertools
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -40,8 +42,12 @@ def epochs(kept: Path, number: int, first: int = 1) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in [{"event": "start"}, *lines]))
 
 
-def test_each_epoch_is_written_once_as_it_comes(tmp_path: Path, written: list[tuple[str, float, int]]) -> None:
-    """A number that was not measured is no point."""
+def test_each_epoch_is_written_once_as_it_comes(
+    tmp_path: Path, written: list[tuple[str, float, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number that was not measured is no point. All are in one file, however long a run goes on."""
+    seconds = itertools.count(1e9)
+    monkeypatch.setattr(time, "time", lambda: next(seconds))  # a file's name has the second in which it is made
     curves = Curves(Storage.at(str(tmp_path / "kept")), tmp_path / "curves")
     epochs(tmp_path / "kept", 1)
     assert 1 == curves.update()
