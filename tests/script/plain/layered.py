@@ -13,7 +13,7 @@ if sys.argv[1:]:
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
     from training.workloads.script.spread import files
 
-    files.redirect(torch, tempfile.mkdtemp())
+    files.redirect(tempfile.mkdtemp())
 os.makedirs("out/first", exist_ok=True)
 print(os.listdir("out/first"), os.path.isdir("out"))
 with open("out/first/x", "w") as file:

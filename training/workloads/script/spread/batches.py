@@ -45,6 +45,8 @@ class Iteration:
     """`rows`; or why it can't be split: `iterable`, `unbatched`."""
     splits: bool = False
     feeds: bool = False
+    unknown: bool = False
+    """Whether the plan knows no pass of its place, so that it is not split."""
     guessed: bool = False
     """Whether that is only known from the order of things."""
     drawn: deque[tuple[tuple[int, ...], int]] = field(default_factory=deque)
@@ -60,6 +62,8 @@ class Loaders:
         self.iterations: list[Iteration] = []
         self.latest: Batch | None = None
         """The batch that was delivered last, of those that are split; of any, in a single process."""
+        self.latest_of_all: Iteration | None = None
+        """The pass that delivered last."""
         self.since_backward: list[Batch] = []
         self.at_start: list[Callable[[str], None]] = []
         self.at_delivery: list[Callable[[Batch, Any], Any]] = []
@@ -106,6 +110,7 @@ class Loaders:
         if self.plan is not None and kind == "rows":
             iteration.splits = self.plan.splits(number, earlier, creation, site, learns=self._torch.is_grad_enabled())
             iteration.guessed = (creation, site) in self.plan.guessed
+            iteration.unknown = not iteration.splits and not self.plan.knows(number, creation, site)
         self.iterations.append(iteration)
         if getattr(loader, "in_order", True) is False:
             loader.in_order = True  # ranks need one order
@@ -115,14 +120,15 @@ class Loaders:
         """Return the rows of a drawn batch that this process computes."""
         if iteration.kind != "rows":
             return index
-        rows = list(index)
-        places_ = list(range(len(rows)))
+        if not hasattr(index, "__getitem__"):
+            index = list(index)
+        places_ = list(range(len(index)))
         if self.reverse:
             places_.reverse()
         if iteration.splits:
             places_ = places_[self.rank :: self.world]
-        iteration.drawn.append((tuple(places_), len(rows)))
-        return [rows[place] for place in places_ or [0]]
+        iteration.drawn.append((tuple(places_), len(index)))
+        return taken(index, places_ or [0])
 
     def _deliver(self, iteration: Iteration | None, content: Any) -> Any:
         if iteration is None:
@@ -131,6 +137,7 @@ class Loaders:
         weight = self.world * len(own) / whole if iteration.splits and whole else 1.0
         batch = Batch(iteration, iteration.delivered, own or (0,), whole, weight)
         iteration.delivered += 1
+        self.latest_of_all = iteration
         if iteration.splits or self.plan is None:
             self.latest = batch
             if self._torch.is_grad_enabled():
@@ -138,6 +145,14 @@ class Loaders:
         for look in self.at_delivery:
             content = look(batch, content)
         return content
+
+
+def taken(index: Any, numbers: list[int]) -> Any:
+    """Return some of a drawn batch's rows, of its kind."""
+    if hasattr(index, "shape"):
+        return index[numbers]
+    rows = [index[number] for number in numbers]
+    return tuple(rows) if isinstance(index, tuple) else rows
 
 
 class _Drawn:

@@ -7,17 +7,20 @@ import random
 import sys
 from typing import Any
 
-from torch.utils._python_dispatch import _disable_current_modes
-
 from .imports import when_imported
 from .settings import SEED
 
 
-def seed(torch: Any) -> None:
-    """Seed what a script draws from where it sets no seed itself, NumPy's unseeded generators included."""
+def seed() -> None:
+    """Seed what a script draws from where it sets no seed itself, unseeded generators included."""
     random.seed(SEED)
-    torch.manual_seed(SEED)
     when_imported("numpy", _seed_numpy)
+    when_imported("torch", _seed_torch)
+
+
+def _seed_torch(torch: Any) -> None:
+    torch.manual_seed(SEED)
+    torch.seed = torch.random.seed = lambda: torch.manual_seed(SEED).initial_seed()
 
 
 def _seed_numpy(numpy: Any) -> None:
@@ -52,6 +55,8 @@ def restore(torch: Any, generators: tuple[Any, ...]) -> None:
 
 def take_over(torch: Any) -> None:
     """Set the generators of every rank as those of rank 0."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
     with _disable_current_modes(), torch.no_grad():
         _take_over(torch)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from . import places
 from .batches import Batch, Loaders
+from .later import Later
 from .weights import Weights
 
 BUCKET_BYTES, FIRST_BUCKET_BYTES = 25 * 2**20, 2**20
@@ -20,8 +21,11 @@ REENTRANT = "CheckpointFunctionBackward"
 """Name of a node that makes its part of the graph only when it is reached."""
 
 
-def leaves(roots: Iterable[Any]) -> tuple[dict[int, Any], bool]:
-    """Return the leaf tensors of graphs by their ids, and whether these are all: not where a part is made later."""
+def leaves(roots: Iterable[Any], names: set[str] | None = None) -> tuple[dict[int, Any], bool]:
+    """Return the leaf tensors of graphs by their ids, and whether these are all: not where a part is made later.
+
+    The names of operations are added to `names`.
+    """
     in_graph: dict[int, Any] = {}
     seen: set[Any] = set()
     complete = True
@@ -40,8 +44,10 @@ def leaves(roots: Iterable[Any]) -> tuple[dict[int, Any], bool]:
         if variable is not None and not node.next_functions:
             in_graph[id(variable)] = variable
             continue
-        if node.name() == REENTRANT:
+        if (name := node.name()) == REENTRANT:
             complete = False
+        if names is not None:
+            names.add(name)
         pending.extend(each for each, _ in node.next_functions if each is not None)
     return in_graph, complete
 
@@ -109,19 +115,31 @@ class Optimizers:
         self.groups: list[Group] = []
         self._group_of: dict[int, Group] = {}
         self._of_optimizer: weakref.WeakKeyDictionary[Any, Group] = weakref.WeakKeyDictionary()
-        add = torch.optim.Optimizer.add_param_group
+        self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        for name in ("add_param_group", "__setstate__"):  # the latter of one that is copied
+            self._note_after(torch.optim.Optimizer, name)
 
-        def add_param_group(optimizer: Any, *args: Any, **more: Any) -> None:
-            add(optimizer, *args, **more)
+    def _note_after(self, kind: Any, name: str) -> None:
+        call = getattr(kind, name)
+
+        def noting(optimizer: Any, *args: Any, **more: Any) -> None:
+            call(optimizer, *args, **more)
             self._note(optimizer)
 
-        torch.optim.Optimizer.add_param_group = add_param_group
+        setattr(kind, name, noting)
+
+    def look(self) -> None:
+        """Note what optimizers were given past their methods."""
+        for optimizer, count in list(self._counts.items()):
+            if count != _count(optimizer):
+                self._note(optimizer)
 
     def _note(self, optimizer: Any) -> None:
         group = self._of_optimizer.get(optimizer)
         if group is None:
             group = self._of_optimizer[optimizer] = Group()
             self.groups.append(group)
+        self._counts[optimizer] = _count(optimizer)
         for settings in optimizer.param_groups:
             for parameter in settings["params"]:
                 if id(parameter) not in self._group_of:
@@ -142,6 +160,10 @@ class Optimizers:
         return id(tensor) in self._group_of
 
 
+def _count(optimizer: Any) -> int:
+    return sum(len(settings["params"]) for settings in optimizer.param_groups)
+
+
 class Exchange:
     """The replaced backward pass of a rank."""
 
@@ -149,6 +171,7 @@ class Exchange:
         """Replace `torch.autograd.backward`."""
         self._torch, self._loaders, self._optimizers, self._weights = torch, loaders, optimizers, weights
         self._call: Callable[..., None] = torch.autograd.backward
+        self._later = Later(loaders) if loaders.rank == 0 and loaders.plan is not None else None
         self._inside = self.has_inputs = False
         self.around: list[Callable[[str, Batch | None], None]] = []
         """Called before each exchange, with the line."""
@@ -179,13 +202,17 @@ class Exchange:
         if self._inside or not all(isinstance(root, torch.Tensor) for root in roots):
             self._call(tensors, grad_tensors, inputs=inputs, **{k: v for k, v in more.items() if k != "inputs"})
             return
-        in_graph, complete = leaves(roots)
+        self._optimizers.look()
+        names: set[str] = set()
+        in_graph, complete = leaves(roots, names)
         if inputs is not None:
             in_graph = {id(each): each for each in more["inputs"] if id(each) in in_graph}
         groups = self._optimizers.of(in_graph)
         if not groups:
             self._call(roots, root_gradients, **more)
             return
+        if self._later is not None:
+            self._later.look(names)
         self._inside = True
         try:
             self._exchange(roots, root_gradients, in_graph if complete else None, groups, more)
@@ -217,11 +244,11 @@ class Exchange:
         ]  # fmt: skip
         if "inputs" in more:
             more["inputs"] = [*more["inputs"], *unused]
-        zeros = [torch.zeros((), dtype=each.dtype, device=each.device).expand_as(each) for each in unused]
+        zeros = [_zeros(torch, each, is_sparse=id(each) in self._sparse()) for each in unused]
         self._call([*roots, *unused], [*gradients, *zeros], **more)
         with torch.no_grad():
             for each in had_none:
-                if each.grad is not None and not each.grad.any():
+                if each.grad is not None and not (each.grad._values() if each.grad.is_sparse else each.grad).any():
                     each.grad = None  # no rank used it
             for each, before in inputs:
                 self.has_inputs = True
@@ -247,6 +274,14 @@ class Exchange:
     def facts(self) -> dict[str, Any]:
         """Return whether inputs had gradients."""
         return {"hasInputs": self.has_inputs}
+
+
+def _zeros(torch: Any, parameter: Any, *, is_sparse: bool) -> Any:
+    """Return a gradient without a number."""
+    if not is_sparse:
+        return torch.zeros((), dtype=parameter.dtype, device=parameter.device).expand_as(parameter)
+    indices = torch.empty((1, 0), dtype=torch.int64, device=parameter.device)
+    return torch.sparse_coo_tensor(indices, parameter.new_empty((0, *parameter.shape[1:])), parameter.shape)
 
 
 def _root(torch: Any, root: Any, gradient: Any, weight: float) -> Any:

@@ -1,7 +1,7 @@
 """Files that a rank other than 0 writes: in a folder of its own, where it reads them back.
 
-What the script opens, makes, renames or removes by Python's own functions and by PyTorch's `save` is looked up there
-first. Files of the system (/dev, /proc, /sys) are as they are.
+What the script opens, makes, renames, links or removes by Python's own functions, PyTorch's, those of safetensors and
+SQLite is looked up there first, and so is its folder. Files of the system (/dev, /proc, /sys) are as they are.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .imports import when_imported
+from .originals import OPEN
 
 SYSTEM = ("/dev/", "/proc/", "/sys/")
-OPEN, MAKE = builtins.open, os.makedirs
+MAKE = os.makedirs
 WRITING = set("wax+")
 
 
@@ -31,7 +32,7 @@ class Layer:
     def __init__(self, folder: str, others: Sequence[str]) -> None:
         """Begin with an empty folder. `others`: folders that are as they are."""
         self.folder = os.path.abspath(folder)
-        self._others = (*SYSTEM, self.folder + os.sep, *(os.path.join(each, "") for each in others))
+        self._others = (*SYSTEM, *(os.path.join(each, "") for each in others))
         self.removed: set[str] = set()
         self._lexists, self._stat, self._mkdir = os.lstat, os.stat, os.mkdir
 
@@ -41,6 +42,8 @@ class Layer:
             return None
         text = os.fsdecode(os.fspath(path))
         full = os.path.abspath(text)
+        if full.startswith(self.folder + os.sep):  # below the folder that a process of its own has been given
+            full = full[len(self.folder) :]
         if os.path.join(full, "").startswith(self._others):
             return None
         return full, self.folder + full
@@ -69,16 +72,17 @@ class Layer:
         full, own = both
         parent = os.path.dirname(full)
         if self._is(self.to_read(parent)):
-            self._folders(os.path.dirname(own))
+            self.folders(os.path.dirname(own))
         if keeps and not self._is(own) and full not in self.removed and self._is_a(stat.S_ISREG, full):
             with io.FileIO(full) as source, io.FileIO(own, "w") as target:
                 shutil.copyfileobj(source, target)
         self.removed.discard(full)
         return own
 
-    def _folders(self, path: str) -> None:
+    def folders(self, path: str) -> None:
+        """Make a folder of the layer, and those above it."""
         if not self._is(path):
-            self._folders(os.path.dirname(path))
+            self.folders(os.path.dirname(path))
             self._mkdir(path)
 
     def remove(self, path: Any) -> Any:
@@ -91,9 +95,9 @@ class Layer:
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
         if not self._is(own) and self._is(full):
             if self._is_a(stat.S_ISDIR, full):
-                self._folders(own)
+                self.folders(own)
             else:
-                self.to_write(path, keeps=True)
+                OPEN(self.to_write(path), "w").close()
         if self._is(full):
             self.removed.add(full)
         return own
@@ -179,21 +183,45 @@ class Entries:
 LISTDIR = os.listdir
 
 
-def redirect(torch: Any, folder: str, others: Sequence[str] = ()) -> None:
+def redirect(folder: str, others: Sequence[str] = ()) -> None:
     """Have this process write its files in a folder, but those in `others`."""
     layer = Layer(folder, others)
     tempfile.tempdir = os.path.join(layer.folder, "t")  # sockets are made there, too, which nothing redirects
     MAKE(tempfile.tempdir, exist_ok=True)
     _redirect_open(layer)
     _redirect_names(layer)
-    opener = torch.serialization._open_zipfile_writer_file
-    make = opener.__init__
-
-    def __init__(self: Any, name: Any, *more: Any, **others: Any) -> None:
-        make(self, layer.to_write(name), *more, **others)
-
-    opener.__init__ = __init__
+    when_imported("torch", lambda module: _redirect_torch(layer, module))
     when_imported("safetensors", lambda module: _redirect_safetensors(layer, module))
+    when_imported("sqlite3", lambda module: _redirect_sqlite(layer, module))
+
+
+def _redirect_torch(layer: Layer, torch: Any) -> None:
+    """Have files that PyTorch opens by itself be those of the layer."""
+    _redirect_argument(torch._C, "PyTorchFileWriter", 0, layer.to_write)
+    _redirect_argument(torch._C, "PyTorchFileReader", 0, layer.to_read)
+    _redirect_argument(torch._C, "import_ir_module", 1, layer.to_read)
+    _redirect_argument(torch.jit.RecursiveScriptModule, "save", 1, layer.to_write)
+
+
+def _redirect_argument(owner: Any, name: str, place: int, where: Callable[[Any], Any]) -> None:
+    """Have a function whose argument at a place is a path, or an open file, be called with another path."""
+    call = getattr(owner, name)
+
+    def redirected(*args: Any, **more: Any) -> Any:
+        given = list(args)
+        if len(given) > place and isinstance(given[place], (str, bytes, os.PathLike)):
+            given[place] = where(given[place])
+        return call(*given, **more)
+
+    setattr(owner, name, redirected)
+
+
+def _redirect_sqlite(layer: Layer, sqlite3: Any) -> None:
+    def where(path: Any) -> Any:
+        text = os.fsdecode(path)
+        return path if text in ("", ":memory:") or text.startswith("file:") else layer.to_write(path, keeps=True)
+
+    _redirect_argument(sqlite3, "connect", 0, where)
 
 
 def _redirect_safetensors(layer: Layer, module: Any) -> None:
@@ -238,10 +266,14 @@ def _redirect_open(layer: Layer) -> None:
 
 def _redirect_names(layer: Layer) -> None:
     for names, wrap in (
-        (("stat", "lstat", "access", "readlink", "chmod", "utime"), _reading),
+        (("stat", "lstat", "access", "readlink"), _reading),
+        (("chmod", "utime"), _changing),
         (("remove", "unlink", "rmdir"), _removing),
         (("mkdir", "mkfifo"), _making),
+        (("truncate",), _changing),
         (("rename", "replace"), _moving),
+        (("link", "symlink"), _linking),
+        (("chdir",), _entering),
     ):
         for name in names:
             setattr(os, name, wrap(layer, getattr(os, name)))
@@ -269,6 +301,19 @@ def _reading(layer: Layer, call: Any) -> Any:
     )
 
 
+def _changing(layer: Layer, call: Any) -> Any:
+    def change(path: Any, *args: Any, **more: Any) -> Any:
+        own = layer.own(path)
+        if own is None or more.get("dir_fd") is not None:
+            return call(path, *args, **more)
+        if os.path.isdir(path):
+            layer.folders(own[1])
+            return call(own[1], *args, **more)
+        return call(layer.to_write(path, keeps=True), *args, **more)
+
+    return change
+
+
 def _removing(layer: Layer, call: Any) -> Any:
     return lambda path, *args, **more: call(
         path if more.get("dir_fd") is not None else layer.remove(path), *args, **more
@@ -285,15 +330,42 @@ def _making(layer: Layer, call: Any) -> Any:
 
 
 def _moving(layer: Layer, call: Any) -> Any:
-    def move(source: Any, target: Any, **more: Any) -> Any:
-        kept = layer.to_write(source, keeps=True) if os.path.isfile(source) else layer.to_read(source)
-        removed = layer.own(source)
-        result = call(kept, layer.to_write(target), **more)
+    def move(src: Any, dst: Any, **more: Any) -> Any:
+        kept = layer.to_write(src, keeps=True) if os.path.isfile(src) else layer.to_read(src)
+        removed = layer.own(src)
+        result = call(kept, layer.to_write(dst), **more)
         if removed is not None:
             layer.removed.add(removed[0])
         return result
 
     return move
+
+
+def _linking(layer: Layer, call: Any) -> Any:
+    """What a symbolic link names is found from where it is; what a hard link names has to be there, so it is copied."""
+
+    def link(src: Any, dst: Any, *args: Any, **more: Any) -> Any:
+        if os.path.lexists(dst):
+            raise FileExistsError(17, "File exists", src, None, dst)
+        if call.__name__ == "link":
+            return shutil.copy2(src, dst)
+        full = os.path.join(os.path.dirname(os.path.abspath(dst)), os.fspath(src))
+        is_near = not os.path.isabs(src) and layer.to_read(full) != full
+        return call(src if is_near else layer.to_read(full), layer.to_write(dst), *args, **more)
+
+    return link
+
+
+def _entering(layer: Layer, call: Any) -> Any:
+    """A folder of the layer is entered there; the script sees its own name."""
+    current = os.getcwd
+
+    def getcwd() -> str:
+        path = current()
+        return path[len(layer.folder) :] if path.startswith(layer.folder + os.sep) else path
+
+    os.getcwd = getcwd
+    return lambda path: call(layer.to_read(path))
 
 
 def _redirect_accessor() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from . import chance, places
-from .batches import Batch, Loaders
+from .batches import Batch, Loaders, taken
 from .contents import mapped
 from .originals import OPEN
 from .settings import SEED, Settings
@@ -200,11 +200,11 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
             count = self.__dict__["_spread_count"] = self.__dict__.get("_spread_count", 0) + 1
             rows = []
             operations._reads = True
-            for each in index:
+            several = getattr(self.dataset, "__getitems__", None)
+            for number, each in enumerate(index):
                 _seed(torch, (SEED, count, str(each)))
                 start = chance.states(torch)
-                several = getattr(self.dataset, "__getitems__", None)
-                rows.append(several([each])[0] if several else self.dataset[each])
+                rows.append(several(taken(index, [number]))[0] if several else self.dataset[each])
                 if "data" not in operations.chance and _differ(torch, start, chance.states(torch)):
                     operations.chance["data"] = "?"
                     with OPEN(marker, "a"):  # a loader's own process tells it so

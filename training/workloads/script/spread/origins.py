@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from . import places
 from .batches import Loaders
-from .exchange import Exchange, Optimizers
+from .exchange import Exchange, Optimizers, leaves
 from .operations import Operations
 
 MOST_WITHOUT_STEPS = 48
@@ -35,6 +35,7 @@ class Origins:
         self._steps_with_backward = self._steps_without_backward = 0
         self._fresh = False
         self._sparse: set[int] = set()
+        self._named: dict[str, set[str]] = {}
         if exchange is None:
             self._replace_backward()
         self._replace_grad()
@@ -72,7 +73,9 @@ class Origins:
         roots = [tensors] if isinstance(tensors, self._torch.Tensor) else list(tensors)
         self.backwards += 1
         self._fresh = True
-        self._line = self._line or places.line()
+        line = places.line()
+        self._line = self._line or line
+        leaves(roots, self._named.setdefault(line, set()))
         loaders = self._loaders
         with _disable_current_modes():
             fed = {batch for root in roots for batch in self._operations.traces.of(root)}
@@ -112,4 +115,5 @@ class Origins:
                 place for place, each in enumerate(self._optimizers.parameters()) if id(each) in self._sparse
             ],
             "stepsWithout": self._steps_without_backward, "line": self._line, "gradLine": self._grad_line,
+            "operations": {line: sorted(names) for line, names in self._named.items()},
         }  # fmt: skip

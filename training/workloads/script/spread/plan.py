@@ -28,10 +28,16 @@ class Plan:
         self._of_place = _alike(passes, "creation", "site")
         self.sparse: set[int] = set(facts["sparse"])
         """Places of parameters, in the order in which optimizers got them, whose gradients are sparse."""
+        self.operations = {line: set(names) for line, names in facts.get("operations", {}).items()}
+        """Names of operations of which losses are made, by the line of the backward pass."""
         self.inputs_as_single: bool = facts.get("inputsAsSingle", False)
         """Whether a gradient of an input is what it is in the single process, and not as in each rank of a port."""
         self.guessed = {(each["creation"], each["site"]) for each in passes if each["guessed"]}
         """Where passes begin that feed only as far as the order of things tells."""
+
+    def knows(self, loader: int, creation: str, site: str) -> bool:
+        """Return whether a pass of this place was seen."""
+        return (loader, site) in self._of_loader or (creation, site) in self._of_place
 
     def splits(self, loader: int, number: int, creation: str, site: str, *, learns: bool) -> bool:
         """Return whether the pass feeds backward passes. `learns`: whether gradients are on where it begins, as in a

@@ -20,15 +20,20 @@ class Process:
     """What is around the script."""
 
     def __init__(self, settings: Settings) -> None:
-        """Wait for PyTorch."""
+        """Wait for PyTorch; files go where they belong from the first line on."""
+        from . import chance, files
+
         self._settings = settings
         self._record: Any = None
         self._watch: Any = None
+        chance.seed()
+        if settings.private:
+            files.redirect(settings.private, _observers())
         when_imported("torch", self.install)
 
     def install(self, torch: Any) -> None:
         """Distribute what the script will do, or look at it."""
-        from . import chance, files
+        from . import chance
         from .batches import Loaders
         from .exchange import Optimizers
         from .plan import Plan
@@ -36,9 +41,6 @@ class Process:
 
         settings = self._settings
         store = join(torch, settings) if settings.world > 1 else None
-        chance.seed(torch)
-        if settings.private:
-            files.redirect(torch, settings.private, _observers())
         plan = Plan(settings.plan) if settings.plan else None
         loaders = Loaders(torch, settings.rank, settings.world, plan, reverse=settings.reverse)
         optimizers = Optimizers(torch)
@@ -64,7 +66,7 @@ class Process:
             self._record.to_know.append(fits.facts)
             return None
         exchange = Exchange(torch, loaders, optimizers, weights)
-        exchange.around.append(lambda site, batch: watch.enter(f"{site}{_of(batch)}"))
+        exchange.around.append(lambda site, batch: watch.enter(site, _of(batch)))
         exchange.after.append(watch.leave)
         if self._record is not None:
             self._record.to_know.append(exchange.facts)
@@ -106,7 +108,9 @@ def join(torch: Any, settings: Settings) -> Any:
     """Join the other ranks, by a store that no variable names, or as Ray has joined them; return the store."""
     from torch import distributed
 
-    if distributed.is_initialized():
+    is_initialized = distributed.is_initialized
+    distributed.is_initialized = lambda: False  # so that libraries of the script are alone
+    if is_initialized():
         return distributed.distributed_c10d._get_default_store()
     timeout = timedelta(seconds=TIMEOUT_SECONDS)
     if os.sep in settings.store:
@@ -128,7 +132,7 @@ def run(command: list[str]) -> None:
     module.__file__ = command[0]
     module.__dict__["__builtins__"] = __builtins__
     sys.modules["__main__"] = module
-    code = compile(path.read_bytes(), command[0], "exec")
+    code = compile(path.read_bytes(), command[0], "exec", dont_inherit=True)
     exec(code, module.__dict__)  # noqa: S102 (the user's own script)
 
 

@@ -36,6 +36,7 @@ class Record:
         optimizer_hooks.register_optimizer_step_post_hook(self._after)
 
     def _before(self, *_: Any) -> None:
+        self._optimizers.look()
         if self.steps == 0:
             self._keep("weights-0", [each.detach() for each in self._optimizers.parameters()])
         if self.steps + 1 in LOOKED_AT:

@@ -42,10 +42,12 @@ class Watch:
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
-    def enter(self, site: str) -> None:
-        """Note that an exchange begins here."""
+    def enter(self, site: str, batch: str = "") -> None:
+        """Note that an exchange begins here, after this batch: which one that is may be another where a thread reads
+        ahead."""
         self._number += 1
         self._digest = zlib.crc32(site.encode(), self._digest)
+        site += batch
         self._site, self._waits = site, True
         self._kept.append((self._number, self._digest, site))
         if self._trace is not None:
