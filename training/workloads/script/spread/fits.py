@@ -117,6 +117,8 @@ def _flat(torch: Any, tensors: list[Any], others: list[Any]) -> Any:
     parts = []
     for first, other in zip(tensors, others):
         if first is not None or other is not None:
-            parts.append((torch.zeros_like(other) if first is None else first).to("cpu", torch.float64).flatten())
+            each = torch.zeros_like(other) if first is None else first
+            each = torch.view_as_real(each.resolve_conj()) if each.is_complex() else each
+            parts.append(each.to("cpu", torch.float64).flatten())
     numbers = torch.cat(parts) if parts else torch.zeros(1, dtype=torch.float64)
     return numbers[:: 1 + len(numbers) // MOST_NUMBERS].contiguous()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def start(settings: Settings, command: Sequence[str], printed: Path) -> Fork:
     code = 1
     try:
         os.setpgid(0, 0)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         output = os.open(printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(output, 1)
         os.dup2(output, 2)
@@ -57,8 +59,19 @@ def wait(forks: Sequence[Fork], seconds: float) -> bool:
                 each.code = os.waitstatus_to_exitcode(status)
                 running.remove(each)
         time.sleep(0.01)
-    for each in running:
-        os.killpg(each.pid, signal.SIGKILL)
-        os.waitpid(each.pid, 0)
-        each.code = -signal.SIGKILL
+    end(running)
+    for each in forks:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(each.pid, signal.SIGKILL)  # what the script left running
     return not running
+
+
+def end(forks: Iterable[Fork]) -> None:
+    """Kill those that run, and their children."""
+    for each in forks:
+        if each.code is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(each.pid, signal.SIGKILL)
+            os.kill(each.pid, signal.SIGKILL)
+            os.waitpid(each.pid, 0)
+            each.code = -signal.SIGKILL

@@ -11,8 +11,11 @@ from typing import Any
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, name: str, call: Callable[[Any], None]) -> None:
-        self._name, self._call = name, call
+    """Finds one module as the others do, and calls functions with it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.calls: list[Callable[[Any], None]] = []
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -33,14 +36,21 @@ class _Finder(importlib.abc.MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            self._call(module)
+            for call in self.calls:
+                call(module)
 
         loader.exec_module = exec_module
 
 
+_finders: dict[str, _Finder] = {}
+
+
 def when_imported(name: str, call: Callable[[Any], None]) -> None:
-    """Call it with the module: now, if it is there."""
+    """Call it with the module: now, if it is there. Calls are made in their order."""
     if name in sys.modules:
         call(sys.modules[name])
-    else:
-        sys.meta_path.insert(0, _Finder(name, call))
+        return
+    if name not in _finders:
+        _finders[name] = _Finder(name)
+        sys.meta_path.insert(0, _finders[name])
+    _finders[name].calls.append(call)

@@ -47,6 +47,8 @@ class Judge:
         """Return `equal`, `named` or `bound`, with the evidence; `failed` where the script fails alone."""
         plan = self._runs.plan()
         facts = plan.facts[0]
+        if not plan.ended:
+            return {"outcome": "bound", "reason": "not in time", "error": plan.error}
         if plan.error or not facts:
             return {"outcome": "failed", "reason": plan.error}
         self._line = facts["line"]
@@ -79,10 +81,12 @@ class Judge:
         for run in runs:
             if run.apart:
                 return self._named("apart", None, agrees=False, reason=run.apart)
-            if run.error and run.name in ("ranks", "own"):
+            if run.error and run.ended and run.name in ("ranks", "own"):
                 return self._say("bound", reason="ranks fail", error=run.error)
-            if run.error:
-                return self._say("failed", reason=f"{run.name}: {run.error}")
+            if run.error:  # alone it ran in its own types
+                return self._say("bound", reason="not in 64 bits" if run.ended else "not in time", error=run.error)
+        if len({run.steps for run in runs}) > 1:
+            return self._say("bound", reason="other steps", number=[run.steps for run in runs])
         return {}
 
     def _decide(self, alone: Run, turned: Run, ranks: Run) -> dict[str, Any]:
@@ -171,10 +175,11 @@ class Judge:
         return self._say("named", kind=kind, number=number, elseAgrees=agrees, **more)
 
     def _apart(self, name: str, first: Run, other: Run) -> float:
-        weights = records.weights(self._torch, first, other)
-        gradients = records.gradients(self._torch, first, other)
+        ranks = range(len(other.forks))
+        weights = [records.weights(self._torch, first, other, rank) for rank in ranks]
+        gradients = [records.gradients(self._torch, first, other, rank) for rank in ranks]
         self.evidence[name] = {"weights": weights, "gradients": gradients}
-        return max(records.largest(weights), records.largest(gradients))
+        return max(map(records.largest, [*weights, *gradients]))
 
 
 def _unsplit(facts: dict[str, Any]) -> str:

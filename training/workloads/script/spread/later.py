@@ -29,7 +29,7 @@ class Later:
         self.backwards += 1
         if plan is None or not plan.operations:
             return
-        line = places.line()
+        line = places.innermost()
         latest = self._loaders.latest_of_all
         if latest is not None and latest.unknown:
             self._say(f"{line}, with batches of a loader that is iterated at {latest.site.split(' ')[0]}")

@@ -37,7 +37,8 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         """Look at batches, too, as they are delivered."""
         super().__init__()
         self._torch, self._loaders, self._settings = torch, loaders, settings
-        self._low = {torch.float32, torch.float16, torch.bfloat16}
+        self._wider = dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64)
+        self._wider |= dict.fromkeys((torch.complex64, torch.complex32), torch.complex128)
         self.traces = Traces(torch.nn.Parameter)
         self.products: dict[str, float] = {}
         """Multiplications by what they are of: `number of a pass`, or "" where no batch led to it."""
@@ -62,8 +63,8 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         origin = frozenset([(self._loaders.iterations.index(batch.iteration), batch.number)])
 
         def look(tensor: Any) -> Any:
-            if self._settings.double and tensor.dtype in self._low:
-                tensor = tensor.to(torch.float64)
+            if self._settings.double and tensor.dtype in self._wider:
+                tensor = tensor.to(self._wider[tensor.dtype])
             self.traces.mark(tensor, origin)
             return tensor
 
@@ -90,8 +91,8 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         if self._settings.double:
             args, kwargs = self._wide(args), self._wide(kwargs)
         result = self._of_rows(func, name, args, kwargs)
-        if self._settings.double and name == "lift_fresh" and result.dtype in self._low:
-            result = result.to(self._torch.float64)
+        if self._settings.double and name == "lift_fresh" and result.dtype in self._wider:
+            result = result.to(self._wider[result.dtype])
         origin = self.traces.follow((*args, *kwargs.values()), result)
         if "batch_norm" in name and not self.batch_statistics and _trains(args):
             self.batch_statistics = places.line() or "?"
@@ -118,7 +119,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
 
     def _wide(self, value: Any) -> Any:
         if isinstance(value, self._torch.dtype):
-            return self._torch.float64 if value in self._low else value
+            return self._wider.get(value, value)
         if isinstance(value, dict):
             return {key: self._wide(each) for key, each in value.items()}
         return tuple(map(self._wide, value)) if type(value) is tuple else value
@@ -131,9 +132,10 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         def rebuild_tensor(*args: Any, **more: Any) -> Any:
             with _disable_current_modes():
                 tensor = rebuild(*args, **more)
-                return tensor.to(torch.float64) if tensor.dtype in self._low else tensor
+                return tensor.to(self._wider[tensor.dtype]) if tensor.dtype in self._wider else tensor
 
         torch._utils._rebuild_tensor = rebuild_tensor
+        torch.set_default_dtype = lambda _: None
         scaler = torch.amp.GradScaler
         make = scaler.__init__
 

@@ -46,8 +46,10 @@ class Origins:
         call = autograd.backward
 
         def backward(tensors: Any, *args: Any, **more: Any) -> None:
+            roots = [tensors] if isinstance(tensors, origins._torch.Tensor) else list(tensors)
+            leaves(roots, origins._named.setdefault(places.innermost(), set()))
             if origins._depth == 0:
-                origins._note(tensors)
+                origins._note(roots)
             origins._depth += 1
             try:
                 call(tensors, *args, **more)
@@ -69,13 +71,10 @@ class Origins:
 
         autograd.grad = grad
 
-    def _note(self, tensors: Any) -> None:
-        roots = [tensors] if isinstance(tensors, self._torch.Tensor) else list(tensors)
+    def _note(self, roots: list[Any]) -> None:
         self.backwards += 1
         self._fresh = True
-        line = places.line()
-        self._line = self._line or line
-        leaves(roots, self._named.setdefault(line, set()))
+        self._line = self._line or places.line()
         loaders = self._loaders
         with _disable_current_modes():
             fed = {batch for root in roots for batch in self._operations.traces.of(root)}

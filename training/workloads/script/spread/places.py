@@ -35,6 +35,11 @@ def stack() -> str:
     return " ".join(lines)
 
 
+def innermost() -> str:
+    """Return the first of these."""
+    return stack().partition(" ")[0]
+
+
 def _is_users(name: str) -> bool:
     if name.startswith((OURS, "<")):
         return False

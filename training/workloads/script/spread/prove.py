@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -35,6 +36,7 @@ class Runs:
         """Run nothing yet."""
         self.torch, self.world = torch, world
         self._command, self._folder, self._deadline = command, folder, time.monotonic() + seconds
+        self._forks: list[forks.Fork] = []
 
     def start(self, name: str, world: int, **settings: Any) -> Run:
         """Start one process, or ranks."""
@@ -48,12 +50,17 @@ class Runs:
             private.mkdir()
             own = replace(common, rank=rank, private=str(private))
             started.append(forks.start(own, self._command, folder / f"printed-{rank}"))
+            self._forks.append(started[-1])
         return Run(name, folder, started)
 
     def wait(self, *runs: Run) -> None:
         """Wait for all of them."""
         for run in runs:
             run.ended = forks.wait(run.forks, max(0.1, self._deadline - time.monotonic()))
+
+    def end(self) -> None:
+        """End what still runs."""
+        forks.end(self._forks)
 
     def plan(self) -> Run:
         """Run the script alone; the facts are the plan."""
@@ -66,9 +73,11 @@ def prove(torch: Any, command: Sequence[str], world: int, seconds: float = SECON
     """Return the outcome and its evidence."""
     folder = Path(tempfile.mkdtemp(prefix="spread-"))
     began = time.monotonic()
+    runs = Runs(torch, command, world, folder, seconds)
     try:
-        outcome = Judge(Runs(torch, command, world, folder, seconds)).outcome()
+        outcome = Judge(runs).outcome()
     finally:
+        runs.end()
         shutil.rmtree(folder, ignore_errors=True)
     return {**outcome, "workers": world, "seconds": round(time.monotonic() - began, 2)}
 
@@ -93,6 +102,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("arguments", nargs="*", help="the script's own, after --")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     outcome = prove(load(), [options.script, *options.arguments], options.workers, options.seconds)
     print(json.dumps(outcome, indent=2))
     return int(outcome["outcome"] != "equal")

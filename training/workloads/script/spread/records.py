@@ -69,20 +69,21 @@ def flat(torch: Any, tensors: Sequence[Any], like: Sequence[Any] | None = None) 
     parts = []
     for place, each in enumerate(tensors):
         if each is None and like is not None:
-            parts.append(torch.zeros(like[place].numel(), dtype=torch.float64))
+            parts.append(torch.zeros_like(flat(torch, [like[place]])))
         elif each is not None:
+            each = torch.view_as_real(each) if each.is_complex() else each
             parts.append(each.to(torch.float64).flatten())
     return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
 
 
 def weights(torch: Any, reference: Run, other: Run, rank: int = 0) -> dict[str, float]:
     """Return how far weights of two runs are apart after each step that was kept: the largest difference, in parts of
-    the largest change since the start of the first."""
+    the largest change since the start of the first. None where nothing changed."""
     start = reference.tensors(torch, "weights-0")
     distances: dict[str, float] = {}
     if start is None:
         return distances
-    first = flat(torch, start)
+    first, changed = flat(torch, start), False
     for step in (*map(str, LOOKED_AT), "last"):
         of_one, of_other = reference.tensors(torch, f"weights-{step}"), other.tensors(torch, f"weights-{step}", rank)
         if of_one is None and of_other is None:
@@ -90,7 +91,8 @@ def weights(torch: Any, reference: Run, other: Run, rank: int = 0) -> dict[str, 
         distances[step] = INFINITE
         if of_one is not None and of_other is not None:
             distances[step] = _apart(flat(torch, of_one), flat(torch, of_other), first)
-    return distances
+            changed |= bool((flat(torch, of_one)[: first.numel()] != first).any())
+    return distances if changed else {}
 
 
 def _apart(reference: Any, other: Any, start: Any) -> float:

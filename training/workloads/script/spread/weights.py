@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterable
 from typing import Any
@@ -31,30 +32,30 @@ class Weights:
         self._waiting: dict[tuple[int, int], Batch] = {}
         """Batches of another weight that no loss was computed from yet, or that one was since the last batch."""
         self._used: set[tuple[int, int]] = set()
-        self._delivered = 0
+        self._thread = threading.get_ident()
+        """The thread that computes, which another may read ahead for: operations are followed in one thread."""
         loaders.at_delivery.append(self._deliver)
 
     def _deliver(self, batch: Batch, content: Any) -> Any:
         if not batch.iteration.splits:
             return content
-        self._delivered += 1
         self._recent.append(batch.weight)
         if self._usual is None or (len(self._recent) == RECENT and len(set(self._recent)) == 1):
             self._usual = batch.weight
-        for key in self._used:
+        for key in list(self._used):
             self._waiting.pop(key, None)
         self._used.clear()
         while len(self._waiting) > MOST_WAITING:
             self._waiting.pop(next(iter(self._waiting)))
         if batch.weight != self._usual:
-            self._follow(batch, content)
-        elif not self._waiting and self._follower is not None:
-            self._follower.__exit__(None, None, None)
-            self._follower = None
-            self._traces.clear()
+            self._mark(batch, content)
+        if self._thread == threading.get_ident():
+            self._follow()
+        elif self._waiting:
+            self._follow_in_model()
         return content
 
-    def _follow(self, batch: Batch, content: Any) -> None:
+    def _mark(self, batch: Batch, content: Any) -> None:
         key = (self.loaders.iterations.index(batch.iteration), batch.number)
         self._waiting[key] = batch
 
@@ -64,18 +65,36 @@ class Weights:
 
         with _disable_current_modes():
             mapped(self._torch, content, mark)
-        if self._follower is None:
+
+    def _follow(self) -> None:
+        """Follow operations in this thread while a batch waits."""
+        if self._waiting and self._follower is None:
             self._follower = Follower(self._traces)
             self._follower.__enter__()
+        elif not self._waiting and self._follower is not None:
+            self._follower.__exit__(None, None, None)
+            self._follower = None
+            self._traces.clear()
+
+    def _follow_in_model(self) -> None:
+        """Follow where the thread that computes comes to a module."""
+
+        def begin(*_: Any) -> None:
+            if threading.get_ident() == self._thread:
+                hook.remove()
+                self._follow()
+
+        hook = self._torch.nn.modules.module.register_module_forward_pre_hook(begin)
 
     def of(self, roots: Iterable[Any]) -> float:
         """Return the weight of a loss."""
-        latest = self.loaders.latest
+        latest, self._thread = self.loaders.latest, threading.get_ident()
         if latest is None or self._usual is None:
             return 1.0
         if latest.iteration.guessed:
             return latest.weight
         if self._follower is None:
+            self._follow()  # of batches that were read ahead
             return self._usual
         with _disable_current_modes():
             keys = {key for root in roots for key in self._traces.of(root)} & set(self._waiting)
