@@ -4,6 +4,7 @@ import glob
 import os
 import pathlib
 import shutil
+import sqlite3
 import sys
 import tempfile
 
@@ -40,3 +41,20 @@ shutil.rmtree("old")
 torch.save({"a": torch.ones(1)}, "m.pt")
 print(os.path.exists("old"), os.path.exists("old/sub"), torch.load("m.pt"))
 print(sorted(entry.name for entry in os.scandir(".")), sorted(os.walk(".")), sorted(glob.glob("*")))
+os.makedirs("cwd/sub")
+os.chdir("cwd")
+with open("sub/x", "w") as file:
+    file.write("12345")
+os.truncate("sub/x", 2)
+os.symlink("sub/x", "near")
+os.link("sub/x", "hard")
+os.rename(src="hard", dst="moved")
+os.chmod("../e.txt", 0o600)
+database = sqlite3.connect("log.db")
+database.execute("create table t (a)")
+database.commit()
+torch.jit.script(torch.nn.Linear(1, 1)).save("script.pt")
+print(os.path.basename(os.getcwd()), os.readlink("near"), pathlib.Path("near").read_text(), sorted(os.listdir(".")))
+print(pathlib.Path("moved").read_text(), os.path.exists("../cwd/sub"), torch.jit.load("script.pt").in_features)
+os.chdir("..")
+print(sorted(os.listdir("cwd")), pathlib.Path("e.txt").read_text())

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from training.workloads.script.spread import batches, chance, exchange, judge, process, prove, weights
+from training.workloads.script.spread import batches, chance, exchange, files, judge, process, prove, weights
 
 
 def without_weights():
@@ -41,11 +41,9 @@ def all_split():
 
 def own_chance():
     """Leave each rank its own generators."""
-    seed, take_over = chance.seed, chance.take_over
-    chance.seed = lambda torch: (
-        seed(torch),
-        torch.distributed.is_initialized() and torch.manual_seed(torch.distributed.get_rank()),
-    )
+    take_over = chance.take_over
+    join = process.join
+    process.join = lambda torch, settings: (join(torch, settings), torch.manual_seed(settings.rank))[0]
     chance.take_over = lambda torch: take_over and None
 
 
@@ -75,7 +73,7 @@ def repeated_work():
 
 def shared_files():
     """Have all ranks write the same files."""
-    process.files.redirect = lambda *_: None
+    files.redirect = lambda *_: None
 
 
 MUTANTS = {

@@ -64,6 +64,8 @@ class Loaders:
         """The batch that was delivered last, of those that are split; of any, in a single process."""
         self.latest_of_all: Iteration | None = None
         """The pass that delivered last."""
+        self.last_drawn: tuple[tuple[int, ...], int] = ((), 0)
+        """The rows of the batch that is read now, and of how many."""
         self.since_backward: list[Batch] = []
         self.at_start: list[Callable[[str], None]] = []
         self.at_delivery: list[Callable[[Batch, Any], Any]] = []
@@ -127,7 +129,8 @@ class Loaders:
             places_.reverse()
         if iteration.splits:
             places_ = places_[self.rank :: self.world]
-        iteration.drawn.append((tuple(places_), len(index)))
+        self.last_drawn = (tuple(places_), len(index))
+        iteration.drawn.append(self.last_drawn)
         return taken(index, places_ or [0])
 
     def _deliver(self, iteration: Iteration | None, content: Any) -> Any:

@@ -96,6 +96,8 @@ class Judge:
         if self._agree("", alone, turned, ranks):
             if chance:
                 return self._named("chance", None, agrees=True, at=chance)
+            if (kept := records.buffers(self._torch, alone, ranks)) > max(MOST_EXACT, TIMES * self._yard):
+                return self._named("statistics", kept, agrees=True)
             return self._say("equal", number=self._number)
         if ranks.facts[0]["hasInputs"] and self._agrees_with_inputs(alone, turned):
             return self._say("equal", number=self._number)

@@ -25,7 +25,8 @@ MARKER = "chance-in-data"
 """File that says that rows are drawn by chance."""
 IN_PLACE = {"uniform_", "normal_", "bernoulli_", "random_", "exponential_", "log_normal_", "cauchy_", "geometric_"}
 FACTORIES = {"rand", "randn", "randint"}
-LIKE = {"rand_like", "randn_like", "randint_like", "bernoulli", "poisson", "normal"}
+OF_TENSORS = {"bernoulli", "poisson", "normal"}
+LIKE = {"rand_like", "randn_like", "randint_like"} | OF_TENSORS
 PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "mv": 0, "addmv": 1, "dot": 0}
 """Products of matrices, with the place of the first factor."""
 
@@ -47,8 +48,8 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         self.chance: dict[str, str] = {}
         """What is drawn by chance for each row, with its line: `operation`, `data`."""
         self.batch_statistics = ""
-        self._reads = False
-        """Whether a row of a data set is being read."""
+        self._reads = self._collates = False
+        """Whether a row of a data set is being read, and whether rows are made a batch in this process."""
         loaders.at_delivery.append(self._deliver)
         if settings.double:
             torch.set_default_dtype(torch.float64)
@@ -170,24 +171,34 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         """Return the operation's result; where it draws for rows, for the whole batch, of which these are taken."""
         if name not in IN_PLACE and name not in FACTORIES and name not in LIKE:
             return func(*args, **kwargs)
-        batch = self._loaders.latest
-        own = 0 if batch is None else len(batch.own)
+        latest = self._loaders.latest
+        own, whole_rows = ((), 0) if latest is None else (latest.own, latest.whole)
+        if self._collates:
+            own, whole_rows = self._loaders.last_drawn
         leading = _leading(self._torch, name, args)
-        if batch is None or not batch.whole or leading != own or not self._settings.keyed or self._reads:
+        if not whole_rows or leading != len(own) or not self._settings.keyed or self._reads:
             return func(*args, **kwargs)
         self.chance.setdefault("operation", places.line() or "?")
-        rows = self._torch.tensor(batch.own)
+        rows = self._torch.tensor(own)
         if name in IN_PLACE:
-            whole = args[0].new_empty((batch.whole, *args[0].shape[1:]))
+            whole = args[0].new_empty((whole_rows, *args[0].shape[1:]))
             return args[0].copy_(func(whole, *args[1:], **kwargs)[rows])
         if name in FACTORIES:
             sizes = next(place for place, each in enumerate(args) if isinstance(each, (list, tuple)))
-            size = [batch.whole, *args[sizes][1:]]
+            size = [whole_rows, *args[sizes][1:]]
             return func(*args[:sizes], size, *args[sizes + 1 :], **kwargs)[rows]
-        if name in ("bernoulli", "poisson", "normal"):
-            return func(*args, **kwargs)
-        whole = args[0].new_empty((batch.whole, *args[0].shape[1:]))
+        if name in OF_TENSORS:
+            return func(*(self._filled(each, rows, whole_rows) for each in args), **kwargs)[rows]
+        whole = args[0].new_empty((whole_rows, *args[0].shape[1:]))
         return func(whole, *args[1:], **kwargs)[rows]
+
+    def _filled(self, value: Any, rows: Any, whole: int) -> Any:
+        """Return a tensor of these rows as one of all; another value as it is."""
+        if not isinstance(value, self._torch.Tensor) or not value.dim() or len(value) != len(rows):
+            return value
+        of_all = value.new_zeros((whole, *value.shape[1:]))
+        of_all[rows] = value
+        return of_all
 
     def _key_data(self) -> None:
         """Have each row of a data set drawn with generators of its own."""
@@ -213,7 +224,11 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
                         pass
             operations._reads = False
             chance.restore(torch, before)
-            return self.collate_fn(rows)
+            operations._collates = torch.utils.data.get_worker_info() is None
+            try:
+                return self.collate_fn(rows)
+            finally:
+                operations._collates = False
 
         fetcher.fetch = fetch
 

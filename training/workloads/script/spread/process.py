@@ -33,7 +33,6 @@ class Process:
 
     def install(self, torch: Any) -> None:
         """Distribute what the script will do, or look at it."""
-        from . import chance
         from .batches import Loaders
         from .exchange import Optimizers
         from .plan import Plan

@@ -10,6 +10,7 @@ from typing import Any
 from torch.optim import optimizer as optimizer_hooks
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .buffers import Buffers
 from .exchange import Optimizers
 from .originals import OPEN, write_json
 
@@ -32,6 +33,7 @@ class Record:
         self._torch, self._optimizers, self._out, self._rank, self._most = torch, optimizers, Path(out), rank, most
         self._raised = False
         self._kept_last = -1
+        self._buffers = Buffers(torch)
         optimizer_hooks.register_optimizer_step_pre_hook(self._before)
         optimizer_hooks.register_optimizer_step_post_hook(self._after)
 
@@ -77,6 +79,7 @@ class Record:
         """Write the facts, and the weights of the last step."""
         if self.steps and self._kept_last != self.steps:
             self._keep("weights-last", [each.detach() for each in self._optimizers.parameters()])
+        self._keep("buffers", self._buffers.values())
         for know in self.to_know:
             self.facts.update(know())
         self.facts.update(steps=self.steps, error=error)

@@ -71,8 +71,7 @@ def flat(torch: Any, tensors: Sequence[Any], like: Sequence[Any] | None = None) 
         if each is None and like is not None:
             parts.append(torch.zeros_like(flat(torch, [like[place]])))
         elif each is not None:
-            each = torch.view_as_real(each) if each.is_complex() else each
-            parts.append(each.to(torch.float64).flatten())
+            parts.append((torch.view_as_real(each) if each.is_complex() else each).to(torch.float64).flatten())
     return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
 
 
@@ -129,6 +128,18 @@ def gradients(torch: Any, reference: Run, other: Run, rank: int = 0) -> dict[str
         distance = float((a - b).abs().max()) if a.numel() else 0.0
         distances[step] = distance / largest if largest else (0.0 if distance == 0.0 else INFINITE)
     return distances
+
+
+def buffers(torch: Any, reference: Run, other: Run) -> float:
+    """Return how far buffers of two runs are apart at their ends: in parts of the largest number; 0 where there are
+    none."""
+    of_one, of_other = reference.tensors(torch, "buffers") or [], other.tensors(torch, "buffers") or []
+    a, b = flat(torch, of_one), flat(torch, of_other)
+    if a.shape != b.shape:
+        return INFINITE
+    finite = a.isfinite() & b.isfinite()
+    a, b = a[finite], b[finite]
+    return float((a - b).abs().max() / a.abs().max().clamp(min=1e-300)) if a.numel() else 0.0
 
 
 def largest(distances: dict[str, float]) -> float:

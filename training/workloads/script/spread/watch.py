@@ -37,6 +37,9 @@ class Watch:
         self._number, self._site, self._waits, self._ended, self._digest = 0, "", False, False, 0
         self._kept: deque[tuple[int, int, str]] = deque(maxlen=KEPT)
         self._seen: tuple[Any, float] = (None, 0.0)
+        self._beat = 0
+        self._stays: dict[int, tuple[tuple[int, int], int]] = {}
+        """By the rank, the exchanges of it and of this one, and since which beat of its it has told of no other."""
         self._stop = threading.Event()
         self._trace = _Trace(out, rank) if out else None
         self._thread = threading.Thread(target=self._look, daemon=True)
@@ -73,8 +76,9 @@ class Watch:
         self._stop.set()
 
     def _tell(self) -> None:
+        self._beat += 1
         now = {
-            "number": self._number, "site": self._site, "waits": self._waits, "ended": self._ended,
+            "number": self._number, "site": self._site, "waits": self._waits, "ended": self._ended, "beat": self._beat,
             "kept": list(self._kept)[-64:],
         }  # fmt: skip
         with contextlib.suppress(Exception):
@@ -89,7 +93,9 @@ class Watch:
             try:
                 others.append(json.loads(self._store.get(key)) if self._store.check([key]) else None)
             except Exception:  # noqa: BLE001 (the store's rank has gone)
-                others.append({"number": -1, "site": "", "waits": False, "ended": True, "kept": []})
+                others.append({"number": -1, "site": "", "waits": False, "ended": True, "kept": [], "beat": 0})
+            if others[-1]:
+                others[-1]["rank"] = rank
         return others
 
     def _look(self) -> None:
@@ -114,9 +120,18 @@ class Watch:
                 continue
             if other["ended"]:
                 return f"one rank waits at {self._site}, where another has ended"
-            if other["waits"] and other["number"] != self._number:
+            if other["waits"] and other["number"] != self._number and self._stays_there(other):
                 return f"one rank waits at {self._site}, another at {other['site']}"
         return ""
+
+    def _stays_there(self, other: Any) -> bool:
+        """Return whether another rank has told twice that it waits there: one that is stopped tells nothing new."""
+        where = (other["number"], self._number)
+        known, since = self._stays.get(other["rank"], (None, 0))
+        if known != where:
+            self._stays[other["rank"]] = (where, other["beat"])
+            return False
+        return bool(other["beat"] >= since + 2)
 
     def _say(self, why: str) -> None:
         with contextlib.suppress(Exception):

@@ -1,0 +1,32 @@
+"""Writes before PyTorch is there; trains after the steps of the proof by what these did not have."""
+# ruff: noqa: E402 (what it writes comes first)
+
+from os import remove
+
+with open("log.txt", "x") as file:
+    file.write("1")
+remove("log.txt")
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(3)
+model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rows = TensorDataset(torch.randn(80, 6), torch.randn(80, 1))
+
+
+def learn(loader, loss):
+    """Learn an epoch."""
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss(model(x), y).backward()
+        optimizer.step()
+
+
+loader = DataLoader(rows, batch_size=8)
+learn(loader, nn.functional.mse_loss)
+learn(loader, nn.functional.l1_loss)
+learn(DataLoader(rows, batch_size=16), nn.functional.mse_loss)
+torch.save(model.state_dict(), "model.pt")

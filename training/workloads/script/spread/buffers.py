@@ -1,0 +1,29 @@
+"""Buffers of the script's modules, which no optimizer has: averages that a model keeps, as for its evaluation."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+
+class Buffers:
+    """The buffers of all modules, in the order in which they were made."""
+
+    def __init__(self, torch: Any) -> None:
+        """Note what modules register."""
+        self._modules: list[tuple[weakref.ref[Any], str]] = []
+        register = torch.nn.Module.register_buffer
+
+        def register_buffer(module: Any, name: str, *args: Any, **more: Any) -> None:
+            register(module, name, *args, **more)
+            self._modules.append((weakref.ref(module), name))
+
+        torch.nn.Module.register_buffer = register_buffer
+
+    def values(self) -> list[Any]:
+        """Return those of floating numbers; None for one that is no more."""
+        values = []
+        for module, name in self._modules:
+            buffer = None if module() is None else getattr(module(), name, None)
+            values.append(buffer if hasattr(buffer, "is_floating_point") and buffer.is_floating_point() else None)
+        return values
