@@ -1,11 +1,10 @@
 """Writes before PyTorch is there; trains after the steps of the proof by what these did not have."""
 # ruff: noqa: E402 (what it writes comes first)
 
-from os import remove
+from pathlib import Path
 
-with open("log.txt", "x") as file:
-    file.write("1")
-remove("log.txt")
+Path("log.txt").open("x").close()
+Path("log.txt").unlink()
 
 import torch
 from torch import nn

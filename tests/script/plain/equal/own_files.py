@@ -1,4 +1,4 @@
-"""Writes before PyTorch is there, in a folder that it makes its own, by links, SQLite and TorchScript; asks for ranks."""
+"""Writes before PyTorch is there, in a folder of its own, by links, SQLite and TorchScript; asks for ranks."""
 # ruff: noqa: E402 (what it writes comes first)
 
 import os

@@ -24,6 +24,6 @@ class Buffers:
         """Return those of floating numbers; None for one that is no more."""
         values = []
         for module, name in self._modules:
-            buffer = None if module() is None else getattr(module(), name, None)
+            buffer: Any = getattr(module(), name, None)
             values.append(buffer if hasattr(buffer, "is_floating_point") and buffer.is_floating_point() else None)
         return values
