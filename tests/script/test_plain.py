@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -206,12 +207,11 @@ def test_what_the_proof_did_not_see_is_said(tmp_path: Path) -> None:
     spread = str(Path(__file__).parents[2] / "training/workloads/script/spread")
     script, work = str(SCRIPTS / "later.py"), tmp_path / "work"
     work.mkdir()
+    plan = str(tmp_path / "plan.json")
+    run = partial(subprocess.run, cwd=work, capture_output=True, text=True, check=True)
     with leftovers.ahead("ranks of a plain script"):
-        for command in (
-            ["plan", str(tmp_path / "plan.json"), script],
-            ["ranks", "2", str(tmp_path / "plan.json"), script],
-        ):
-            done = subprocess.run([TORCH, spread, *command], cwd=work, capture_output=True, text=True, check=True)
+        run([TORCH, spread, "plan", plan, script])
+        done = run([TORCH, spread, "ranks", "2", plan, script])
 
     said = [line for line in done.stderr.splitlines() if line.startswith("not proved: ")]
     assert ["model.pt"] == [path.name for path in work.iterdir()]
