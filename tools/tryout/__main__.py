@@ -11,15 +11,16 @@ from pathlib import Path
 from report import terminal
 from tools.setup.project import run_main
 from tools.stack.lines import for_make
-from tools.tryout import bound, explain, keep, show, write
+from tools.tryout import bound, explain, keep, prove, show, write
 from tools.tryout.known_script import known_script
 from tools.tryout.others import Others
 from tools.tryout.request import Request, read
 from tools.tryout.run_arm import Outcome, run
 from training.machine import isolation, machine_lock
 from training.machine.ports import held_ports
-from training.workloads.script import commands, facts, python_environment, same_work
+from training.workloads.script import commands, facts, plain, python_environment, same_work
 from training.workloads.script.facts import ArmFacts
+from training.workloads.script.plain import Proof
 from training.workloads.script.recognise import Script
 
 
@@ -29,7 +30,7 @@ def main() -> int:
     script, versions = known_script(request)
     terminal.write(show.recognised(script, versions, str(commands.folder(script))))
     with tempfile.TemporaryDirectory(prefix="try-") as folder:
-        arms = _arms(script, request, Path(folder), "ray" in versions)
+        arms, proof_command = _arms(script, request, Path(folder), "ray" in versions)
         terminal.write(f"\narms\n{show.command_lines(arms)}")
         if explain.lacks_ray(script, arms):
             terminal.write(f"to have it: {python_environment.line_that_gives(script, ['ray'], request.python)}")
@@ -37,39 +38,61 @@ def main() -> int:
         if reason := isolation.refusal():
             terminal.write(f"\nwithout a network of its own: {reason}")
         with Others() as others:
-            outcomes = _run_all(arms, script, request, Path(folder))
+            outcomes, arms, proof = _run_all(arms, proof_command, script, request, Path(folder))
     has_times = any(outcome.seen or outcome.ray_start for outcome in outcomes.values())
     if has_times and (busy := others.in_words()):
         terminal.write(f"\nthe machine was not quiet, and the times are not those of a quiet one: {busy}")
-    return _say(script, arms, outcomes, request)
+    return _say(script, arms, outcomes, request, proof)
 
 
-def _arms(script: Script, request: Request, folder: Path, has_ray: bool) -> list[commands.ArmCommand]:
+def _arms(
+    script: Script, request: Request, folder: Path, has_ray: bool
+) -> tuple[list[commands.ArmCommand], commands.ArmCommand | None]:
+    """Return the arms, and the proof that comes before those of a plain script's ranks."""
+    plan = str(folder / plain.PLAN) if request.workers > 1 else ""
     with held_ports(1) as (port,):
-        sizes = commands.Sizes(workers=request.workers, master_port=port)
+        sizes = commands.Sizes(workers=request.workers, master_port=port, plan=plan)
     values = {"seed": "1", "epochs": "1", "storage": str(folder / "storage")}
     (folder / "storage").mkdir()
-    return commands.commands(script, request.python, sizes, values, has_ray)
+    proof = commands.proof(script, request.python, sizes, values, folder / plain.OUTCOME)
+    return commands.commands(script, request.python, sizes, values, has_ray), proof
 
 
-def _run_all(arms: list[commands.ArmCommand], script: Script, request: Request, folder: Path) -> dict[str, Outcome]:
+def _run_all(
+    arms: list[commands.ArmCommand],
+    proof_command: commands.ArmCommand | None,
+    script: Script,
+    request: Request,
+    folder: Path,
+) -> tuple[dict[str, Outcome], list[commands.ArmCommand], Proof | None]:
     """Run each arm; stop after one that hangs or prints too much, or a first one that fails by itself, as the others
-    would, too."""
+    would, too. After the first that succeeds it is proved what ranks of a plain script do, which decides the rest."""
     outcomes: dict[str, Outcome] = {}
+    proof: Proof | None = None
     terminal.write(f"\nsome {request.steps} steps of each")
-    present = [arm for arm in arms if not arm.absent]
-    for number, arm in enumerate(present, 1):
+    while left := [arm for arm in arms if not arm.absent and arm.arm not in outcomes]:
+        arm = left[0]
         outcome = outcomes[arm.arm] = run(arm, request, folder, commands.folder(script))
         problem = explain.problem(outcome, script, request.limit_seconds)
         terminal.write(f"  {arm.arm}: {problem}" if problem else f"  {arm.arm}: {outcome.seconds:.0f} s")
-        if outcome.hung or outcome.flooded or (number == 1 and explain.fails_in_every_arm(outcome)):
-            if left := [other.arm for other in present[number:]]:
-                terminal.write(f"  {', '.join(left)}: not tried: {arm.arm} failed")
+        if outcome.hung or outcome.flooded or (len(outcomes) == 1 and explain.fails_in_every_arm(outcome)):
+            if names := [other.arm for other in left[1:]]:
+                terminal.write(f"  {', '.join(names)}: not tried: {arm.arm} failed")
             break
-    return outcomes
+        if proof_command and not proof and not problem:
+            proof = prove.prove(script, proof_command, request, folder)
+            terminal.write(f"  {proof.words}")
+            arms = prove.after(proof, arms)
+    return outcomes, arms, proof
 
 
-def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Outcome], request: Request) -> int:
+def _say(
+    script: Script,
+    arms: list[commands.ArmCommand],
+    outcomes: dict[str, Outcome],
+    request: Request,
+    proof: Proof | None = None,
+) -> int:
     trained = {
         name: outcome
         for name, outcome in outcomes.items()
@@ -77,7 +100,9 @@ def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Ou
     }
     ranks = {arm.arm: arm.ranks for arm in arms}
     with_steps = {name: outcome for name, outcome in trained.items() if outcome.seen}
-    seen = {name: facts.of_arm(name, ranks[name], outcome.seen) for name, outcome in with_steps.items()}
+    seen = {
+        name: plain.proved(facts.of_arm(name, ranks[name], outcome.seen), proof) for name, outcome in with_steps.items()
+    }
     wanted = [arm.arm for arm in arms if not arm.absent]
     complete = set(trained) == set(wanted) and "ray" in wanted
     verdict = show.verdict(seen, complete)
@@ -85,7 +110,7 @@ def _say(script: Script, arms: list[commands.ArmCommand], outcomes: dict[str, Ou
         terminal.write(f"\nseen\n{show.table(seen, with_steps)}")
         terminal.write("\n".join(f"  {finding}" for finding in show.findings(seen, verdict)))
         terminal.write(f"  {show.metrics(with_steps)}; {show.observer_cost(with_steps)}")
-    if commands.not_distributed(script):
+    if commands.not_distributed(script) and not (proof and proof.works):
         return _say_bound(wanted, outcomes, trained, seen, request)
     if "ray" not in wanted:
         terminal.write("\nno claim: without the arm `ray` there is nothing to compare it with")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from training.contract.provenance import PROJECT
-from training.workloads.script import ray_start
+from training.workloads.script import plain, ray_start
 from training.workloads.script.recognise import WORDS, Script
 
 RANKS = PROJECT / "training" / "workloads" / "script" / "ranks"
@@ -52,6 +52,8 @@ class Sizes:
     """GPUs of each process."""
     devices: tuple[str, ...] = ()
     """The GPUs of this machine by their UUIDs, if it is not in pods: an arm sees the first ones."""
+    plan: str = ""
+    """Path of the plan by which ranks of a plain script split their batches; "" where nothing splits them."""
 
     def threads(self, arm: str) -> int:
         """Compute threads of a process of an arm: its CPUs, rounded up."""
@@ -103,7 +105,7 @@ def commands(
 def _present(arm: str, script: Script, python: str, sizes: Sizes, values: Mapping[str, str]) -> ArmCommand:
     alone = arm in ALONE
     threads = sizes.threads(arm)
-    command = [str(script.path), *arguments(script, {**values, "workers": str(_workers(arm, script, sizes))})]
+    command = [str(script.path), *own_arguments(arm, script, sizes, values)]
     if arm == RAY_START:
         command = [str(RANKS / "ray_alone.py"), *ray_start.arguments(script, sizes.workers, threads)]
     return ArmCommand(
@@ -125,7 +127,7 @@ def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
         return "with one worker it is the baseline"
     if arm == "wide":
         return ONE_GPU if sizes.gpus else ""
-    if arm in ("native", "ray") and (reason := not_distributed(script)):
+    if arm in plain.OF_RANKS and (reason := _not_split(script, sizes)):
         return reason
     if arm == "native":
         return _no_native(script, sizes)
@@ -135,10 +137,32 @@ def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
 
 
 def not_distributed(script: Script) -> str:
-    """Return why nothing distributes a script; "" if something does. Nothing else decides which arms it lacks."""
+    """Return why nothing in a script distributes it; "" if something does."""
     if script.kind != "plain":
         return ""
     return "nothing in it is distributed, as far as its imports tell (KIND=torchrun or KIND=tf-config says otherwise)"
+
+
+def _not_split(script: Script, sizes: Sizes) -> str:
+    """Return why no ranks of a plain script can be measured; "" if they can, by what is around them."""
+    reason = not_distributed(script)
+    if not reason or plain.mechanism(script) is None:
+        return reason
+    where = "; as ranks, unchanged, it is measured on this machine, with several workers, and on no GPU"
+    return "" if sizes.plan else reason + where
+
+
+def proof(script: Script, python: str, sizes: Sizes, values: Mapping[str, str], file: Path) -> ArmCommand | None:
+    """Return the command that proves what ranks of a plain script do, into a file; None where none are measured."""
+    if plain.mechanism(script) is None or not sizes.plan:
+        return None
+    own = own_arguments(plain.PROOF, script, sizes, values)
+    return ArmCommand(
+        arm=plain.PROOF,
+        command=plain.prove_command(script, python, own, sizes.workers, file),
+        cpus=sizes.cpus("native"),
+        variables=threading(1) | seeing(plain.PROOF, sizes),
+    )
 
 
 def _no_ray(script: Script, has_ray: bool) -> str:
@@ -176,6 +200,9 @@ def _workers(arm: str, script: Script, sizes: Sizes) -> int:
 
 def _launcher(arm: str, script: Script, sizes: Sizes) -> list[str]:
     """Return the arguments between Python and the script."""
+    if arm in plain.OF_RANKS and sizes.plan and (program := plain.mechanism(script)):
+        threads = [str(sizes.threads(arm))] if arm == "ray" else []
+        return [str(program), "ranks" if arm == "native" else "ray", str(sizes.workers), *threads, sizes.plan]
     if arm == "native" and sizes.in_pods:
         return [str(RANKS / "with_tracker.py")] if script.kind == "ray-xgboost" else []
     if script.kind in BY_TORCHRUN and (arm == "native" or (arm in ALONE and not script.trains_alone)):
@@ -187,6 +214,11 @@ def _launcher(arm: str, script: Script, sizes: Sizes) -> list[str]:
         use_gpu = ["--use-gpu"] if sizes.gpus else []
         return [str(RANKS / "under_ray.py"), str(sizes.workers), str(sizes.threads(arm)), script.kind, *use_gpu]
     return []
+
+
+def own_arguments(arm: str, script: Script, sizes: Sizes, values: Mapping[str, str]) -> list[str]:
+    """Return the script's arguments in an arm: ranks of a plain one have those of one process."""
+    return arguments(script, {**values, "workers": str(1 if script.kind == "plain" else _workers(arm, script, sizes))})
 
 
 def arguments(script: Script, values: Mapping[str, str]) -> list[str]:

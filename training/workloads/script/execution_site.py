@@ -30,7 +30,7 @@ from training.launch.rendezvous import Rendezvous
 from training.launch.usage import container_cpu_since
 from training.machine import gpus
 from training.machine.ports import held_ports
-from training.workloads.script import commands, observations, package, python_environment, rank_exchange
+from training.workloads.script import commands, observations, package, plain, python_environment, rank_exchange
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import own_ray, variables_of
 from training.workloads.script.observations import Observation
@@ -94,7 +94,7 @@ class Machine:
         """Return the command of an arm. Raises NoGpusError if this machine has too few GPUs for all workers."""
         devices = gpus.first(resolved.recipe.workers * resolved.recipe.worker_gpus)
         with held_ports(1) as (port,):
-            return resolved.arms({"storage": str(storage)}, port, devices)[arm]
+            return resolved.arms({"storage": str(storage)}, port, devices, str(storage.parent / plain.PLAN))[arm]
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
         """The whole environment of the command."""

@@ -1,5 +1,6 @@
 """Resolves a recipe: the script as it was recognised, its environment, the command of each arm."""
 
+import hashlib
 import os
 import shlex
 import sys
@@ -9,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.provenance import PROJECT
+from training.contract.recipe import canonical
 from training.contract.workload import Files, Installed, OfOtherImage, OfRayCluster
 from training.launch.environment import BESIDE_SCRIPT, IN_OTHER_IMAGE
-from training.workloads.script import commands, package, python_environment, source
+from training.workloads.script import commands, package, plain, python_environment, source
 from training.workloads.script.commands import ArmCommand, Sizes
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import Script, ScriptError, Takes, recognise
@@ -46,17 +48,39 @@ class ResolvedScript:
     """Versions of Python, and of the packages of its environment."""
     in_pods: bool = False
     """True if it runs in pods, a rank in each: their image has that environment."""
+    is_here: bool = False
+    """True if it runs on this machine, by a Python of this machine."""
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """Return what decides its runs besides the recipe: its files, its environment, what observes it."""
+        """Return what decides its runs besides the recipe: its files, its environment, what observes and splits it."""
+        program = plain.mechanism(self.script) if self.splits else None
         return {
             "script": self.script.path.name,
             "kind": self.script.kind,
             "files": source.digest(self.script, folder_of(self.recipe)),
             "versions": dict(self.versions),
             "observer": observer_hash(),
+            **({"mechanism": hash_of_folders(program)} if program else {}),
         }
+
+    @property
+    def splits(self) -> bool:
+        """Return whether ranks of it are measured though it trains in one process."""
+        recipe = self.recipe
+        is_alone = recipe.workload == "script" and recipe.workers > 1 and not recipe.worker_gpus
+        return self.is_here and is_alone and plain.mechanism(self.script) is not None
+
+    def proof(self, storage: Path, file: Path) -> ArmCommand | None:
+        """Return the command that proves what its ranks do, into a file; None if it has none that are measured."""
+        return commands.proof(
+            self.script, self.python, self._sizes(plan="{plan}"), self._known({"storage": str(storage)}), file
+        )
+
+    def proof_key(self, needed: Mapping[str, str]) -> str:
+        """Return a name for all that decides its proof."""
+        decides = {"inputs": self.inputs, "arguments": self.recipe.script_arguments, "workers": self.recipe.workers}
+        return hashlib.sha256(canonical(decides | {"needed": dict(needed)}).encode()).hexdigest()[:16]
 
     def where_to_install(self, module: str) -> str:
         """Return what brings a module that the script did not find; its package may have another name."""
@@ -75,13 +99,26 @@ class ResolvedScript:
         )
 
     def arms(
-        self, values: Mapping[str, str], master_port: int = Sizes.master_port, devices: tuple[str, ...] = ()
+        self,
+        values: Mapping[str, str],
+        master_port: int = Sizes.master_port,
+        devices: tuple[str, ...] = (),
+        plan: str = "{plan}",
     ) -> dict[str, ArmCommand]:
         """Return the commands of all arms that a script can have, by name; `values` replace {storage}.
 
         `devices`: UUIDs of this machine's GPUs; without them a command has words for the first, the second, ….
+        `plan`: path of the plan by which ranks of a plain script split their batches.
         """
-        sizes = Sizes(
+        sizes, known = self._sizes(master_port, devices, plan), self._known(values)
+        arm_commands = commands.commands(self.script, self.python, sizes, known, "ray" in self.versions)
+        return {each.arm: each for each in arm_commands}
+
+    def _known(self, values: Mapping[str, str]) -> dict[str, str]:
+        return {"seed": str(self.recipe.seed), "epochs": str(self.recipe.epochs), **values}
+
+    def _sizes(self, master_port: int = Sizes.master_port, devices: tuple[str, ...] = (), plan: str = "") -> Sizes:
+        return Sizes(
             workers=self.recipe.workers,
             worker_cpus=self.recipe.worker_cpus,
             input_cpus=self.recipe.input_cpus,
@@ -89,10 +126,8 @@ class ResolvedScript:
             in_pods=self.in_pods,
             gpus=self.recipe.worker_gpus,
             devices=devices or tuple(f"{{GPU {number}}}" for number in range(1, self.recipe.workers + 1)),
+            plan=plan if self.splits else "",
         )
-        known = {"seed": str(self.recipe.seed), "epochs": str(self.recipe.epochs), **values}
-        arm_commands = commands.commands(self.script, self.python, sizes, known, "ray" in self.versions)
-        return {each.arm: each for each in arm_commands}
 
 
 def resolve(recipe: ScriptRecipe, image: Installed = None) -> ResolvedScript:
@@ -104,7 +139,9 @@ def resolve(recipe: ScriptRecipe, image: Installed = None) -> ResolvedScript:
     script = script_of(recipe)
     versions = python_environment.checked(python, script) if image is None else python_environment.of_image(image)
     in_pods = image is not None and not isinstance(image, OfRayCluster)
-    return ResolvedScript(recipe=recipe, script=script, python=python, versions=versions, in_pods=in_pods)
+    return ResolvedScript(
+        recipe=recipe, script=script, python=python, versions=versions, in_pods=in_pods, is_here=image is None
+    )
 
 
 def script_of(recipe: ScriptRecipe) -> Script:
@@ -150,7 +187,12 @@ def inputs(recipe: ScriptRecipe, image: Installed = None) -> dict[str, Any]:
 
 def observer_hash() -> str:
     """Return a hash of what is loaded into the script's processes, and of the launchers in its own Python."""
-    files = [path for part in ("observe", "ranks") for path in (HERE / part).rglob("*.py")]
+    return hash_of_folders(HERE / "observe", HERE / "ranks")
+
+
+def hash_of_folders(*folders: Path) -> str:
+    """Return a hash of the Python files of folders of this package."""
+    files = [path for folder in folders for path in folder.rglob("*.py")]
     return source.hash_of((str(path.relative_to(HERE)), path) for path in files)
 
 

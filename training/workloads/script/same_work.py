@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from training.contract.result import TrainingResult
 from training.workloads.script.work_by_rule import BY_RULE, compare_text, differ, equal, may_follow, times_ranks
-from training.workloads.script.work_items import EQUAL, ITEMS, ArmWork, Item, Known
+from training.workloads.script.work_items import EQUAL, ITEMS, PROVED, ArmWork, Item, Known
 
 WEAK = (
     "weak scaling: each worker has as many rows a step as one process alone, so N workers take N times as many rows "
@@ -70,7 +70,7 @@ def share_rows(arms: Mapping[str, ArmWork]) -> bool:
 
 
 def _compared(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known:
-    across = {"rowsDisjoint": _rows_disjoint, "rows": _rows, "weights": _weights}
+    across = {"proof": _proof, "rowsDisjoint": _rows_disjoint, "rows": _rows, "weights": _weights}
     if item.name in across:
         return across[item.name](item, arms)
     why = {name: arm.unknown[item.name] for name, arm in arms.items() if item.name in arm.unknown}
@@ -213,6 +213,12 @@ def _share_of_padding(arms: Mapping[str, ArmWork]) -> float:
         padding = arm.ranks if arm.one_step_epochs else arm.number("rowsPerStep")
         shares.append(padding / rows if padding and rows else 0.0)
     return max(shares)
+
+
+def _proof(item: Item, arms: Mapping[str, ArmWork]) -> Known:
+    """Say what was proved of the ranks; arms of one process have nothing to prove."""
+    others = {arm.items[item.name] for arm in arms.values() if item.name in arm.items} - {PROVED}
+    return (None, f"proved: ranks do {others.pop()}") if others else (True, "proved: ranks do the work of one process")
 
 
 def _weights(_: Item, arms: Mapping[str, ArmWork]) -> Known:

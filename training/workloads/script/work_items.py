@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 Known = tuple[bool | None, str]
 """True, False or None where it can't be known; and why, in words."""
 EQUAL = "weights equal on all ranks"
+PROVED = "equal"
+"""What the item `proof` says of ranks that do the work of one process."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,15 @@ class Item:
 
 
 ITEMS = (
+    Item(
+        name="proof",
+        title="work proved of ranks",
+        torch="of a script that trains in one process, and that this project runs as ranks: weights and gradients of "
+        "some steps in 64 bits, against one process",
+        right="unknown if ranks do other work as those of a port would: the proof names it "
+        "(`tests/script/plain/named`)",
+        wrong="other work that begins after the steps of the proof",
+    ),
     Item(
         name="steps",
         title="steps of the run",

@@ -3,7 +3,9 @@
 plan FILE script.py …           run some steps alone, and write which passes over which loaders are split
 ranks N PLAN script.py …        run the script as N processes of this machine
 rank script.py …                run it as the one that TRAINING_SPREAD says
-prove script.py --workers N     prove that ranks do the work of the single process
+prove --workers N -- script.py …
+                                prove that ranks do the work of the single process
+ray N CPUS PLAN script.py …     run the script in N workers of Ray's TorchTrainer
 """
 
 import importlib

@@ -1,6 +1,6 @@
 """Proves that ranks do the work of the script's single process, or names what they do else.
 
-python -m …spread.prove SCRIPT [--workers N] [-- ARGUMENTS]
+python spread prove [--workers N] [--write FILE] -- SCRIPT ARGUMENTS
 
 It runs some steps of the script, in processes of their own whose files are thrown away: alone, alone with the rows of
 each batch reversed, and as ranks; in 64 bits, and in the script's own types. What reversed rows change is what equal
@@ -70,12 +70,15 @@ class Runs:
 
 
 def prove(torch: Any, command: Sequence[str], world: int, seconds: float = SECONDS) -> dict[str, Any]:
-    """Return the outcome and its evidence."""
+    """Return the outcome and its evidence, and the plan that ranks followed where they did."""
     folder = Path(tempfile.mkdtemp(prefix="spread-"))
     began = time.monotonic()
     runs = Runs(torch, command, world, folder, seconds)
     try:
         outcome = Judge(runs).outcome()
+        plan = folder / "plan" / "facts-rank0.json"
+        if outcome["outcome"] in ("equal", "named"):
+            outcome["plan"] = json.loads(plan.read_text(encoding="utf-8"))
     finally:
         runs.end()
         shutil.rmtree(folder, ignore_errors=True)
@@ -95,16 +98,19 @@ def load() -> Any:
 
 
 def main() -> int:
-    """Print the outcome as JSON; return 0 where it is `equal`."""
+    """Print the outcome as JSON, or write it into a file; return 0 where it is `equal`."""
     parser = argparse.ArgumentParser(prog="prove", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("script")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=SECONDS)
-    parser.add_argument("arguments", nargs="*", help="the script's own, after --")
+    parser.add_argument("--write", default="", help="a file that gets the outcome")
+    parser.add_argument("command", nargs="+", help="the script and its own arguments, after --")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    outcome = prove(load(), [options.script, *options.arguments], options.workers, options.seconds)
-    print(json.dumps(outcome, indent=2))
+    outcome = prove(load(), options.command, options.workers, options.seconds)
+    if options.write:
+        Path(options.write).write_text(json.dumps(outcome), encoding="utf-8")
+    else:
+        print(json.dumps(outcome, indent=2))
     return int(outcome["outcome"] != "equal")
 
 

@@ -1,0 +1,133 @@
+"""What distributes a script that trains in one process, unchanged, and what was proved of it. Pure.
+
+A mechanism is a program that runs in the script's own Python: `prove`, `ranks` and `ray` are its commands. The proof
+comes first, outside every clock; only what it says that ranks do is measured.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from training.contract.provenance import PROJECT
+from training.workloads.script.facts import ArmFacts
+from training.workloads.script.recognise import Script
+from training.workloads.script.work_items import PROVED
+
+MECHANISMS = {"torch": PROJECT / "training" / "workloads" / "script" / "spread"}
+"""By a framework that a script imports, the program that distributes it; the first counts."""
+PROOF_SECONDS = 120
+"""Time for the runs of a proof."""
+START_SECONDS = 60
+"""More time, in which the script's Python imports its framework."""
+PROOF = "proof"
+"""The item of an arm's work that says what was proved of it."""
+PLAN = "plan.json"
+"""The file by which ranks split their batches."""
+OUTCOME = "proof.json"
+"""The file with the outcome of a proof."""
+OF_RANKS = ("native", "ray")
+INSTEAD = ("raystart",)
+
+OTHER_WORK = {
+    "chance": "numbers drawn by chance, as masks, noise or augmentation, which each rank draws for its own rows",
+    "function": "a loss that is no mean over rows, as a root of one is not: ranks take the mean of theirs",
+    "part": "a part of the loss that belongs to no row, as a regulariser: ranks take the mean of it",
+    "statistics": "statistics of the batch, which each rank has of its own rows",
+    "sum": "a loss that is a sum over rows: ranks take the mean over themselves, and a port has to multiply by them",
+    "weights": "a mean by something else than rows, as tokens or class weights: ranks take the mean over rows",
+}
+"""By what a proof names, what ranks do otherwise than one process, as those of a port would."""
+APART = {
+    "apart": "ranks branch apart, as the script decides by the loss of its own rank",
+    "ranks differ": "ranks end with different weights, as the script decides by the loss of its own rank",
+}
+"""What a proof names and no port may do."""
+UNSPLIT = {
+    "by hand": "it takes its batches by hand, and only those of a DataLoader can be split",
+    "iterable": "its DataLoader reads an IterableDataset, whose rows have no numbers by which to split them",
+    "no backward": "no loss.backward() was seen in it",
+    "not split": "each rank would compute most of the work of all",
+    "own optimizer": "no step of an optimizer of torch.optim was seen in it",
+    "ranks fail": "as ranks it fails",
+    "torch.autograd.grad": "it takes its gradients by torch.autograd.grad",
+    "unbatched": "its DataLoader has no batches (batch_size=None)",
+}
+"""Why a script can't be split, by the reason of the proof."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """What was proved of the ranks of one script."""
+
+    works: bool
+    """Whether ranks are measured."""
+    item: str
+    """What stands in the work of an arm: PROVED, or what is other."""
+    words: str
+    """The same in a sentence."""
+    plan: Mapping[str, Any]
+    """What ranks split, as the mechanism reads it."""
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Return the arms that are not measured then."""
+        return INSTEAD if self.works else OF_RANKS
+
+
+def mechanism(script: Script) -> Path | None:
+    """Return the program that distributes a plain script; None if there is none for it."""
+    if script.kind != "plain":
+        return None
+    return next((program for framework, program in MECHANISMS.items() if script.uses(framework)), None)
+
+
+def prove_command(script: Script, python: str, arguments: list[str], workers: int, file: Path) -> tuple[str, ...]:
+    """Return the command that proves, and writes the outcome into a file."""
+    of_proof = ("--workers", str(workers), "--seconds", str(PROOF_SECONDS), "--write", str(file))
+    return (python, str(mechanism(script)), "prove", *of_proof, "--", str(script.path), *arguments)
+
+
+def proof_of(outcome: Mapping[str, Any] | None, script: Script) -> Proof:
+    """Return what an outcome says; None stands for a proof that came to nothing."""
+    if outcome is None or outcome["outcome"] == "failed":
+        why = last_line(str((outcome or {}).get("reason") or "")) or f"no outcome within {PROOF_SECONDS} s"
+        return _unproved(f"the proof failed, which is ours and no fault of the script: {why}")
+    at = _at(outcome.get("line") or "", script)
+    if outcome["outcome"] == "equal":
+        words = "proved: as ranks, unchanged, the script does the work of one process, to the rounding of 64 bits"
+        return Proof(works=True, item=PROVED, words=words, plan=outcome["plan"])
+    if outcome["outcome"] == "bound":
+        why = UNSPLIT.get(outcome["reason"], outcome["reason"])
+        error = last_line(outcome.get("error") or "")
+        return _unproved(f"it can't be split as it is: {why}{f' ({error})' if error else ''}")
+    kind = outcome["kind"]
+    if kind in APART:
+        return _unproved(f"it can't be split as it is: {APART[kind]}")
+    if kind not in OTHER_WORK:
+        return _unproved("as ranks it does other work, and why is not known, which may be ours and no fault of it")
+    item = f"{'the same work but for' if outcome['elseAgrees'] else 'other work by'} {OTHER_WORK[kind]}{at}"
+    return Proof(works=True, item=item, words=f"proved: as ranks, unchanged, the script does {item}; a port would, too",
+                 plan=outcome["plan"])  # fmt: skip
+
+
+def _unproved(words: str) -> Proof:
+    return Proof(works=False, item="", words=words, plan={})
+
+
+def _at(line: str, script: Script) -> str:
+    """Return where the loss is made, as `(train.py:12)`."""
+    path, _, number = line.rpartition(":")
+    return f" ({Path(path).name or script.path.name}:{number})" if number.isdecimal() else ""
+
+
+def last_line(text: str) -> str:
+    """Return the last line that says something."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def proved(arm: ArmFacts, proof: Proof | None) -> ArmFacts:
+    """Return an arm's facts with what was proved of its ranks."""
+    if proof is None or not proof.works or arm.arm not in OF_RANKS:
+        return arm
+    return replace(arm, work=replace(arm.work, items={PROOF: proof.item, **arm.work.items}))
