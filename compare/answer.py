@@ -24,6 +24,7 @@ from compare.run_numbers import ONE_EPOCH, Clock, clock_of
 from compare.schema import Answer, BreakEven, Claim, Estimate
 from compare.value import Check, Missing
 from compare.words import sides
+from training.contract.result import PROOF
 
 MOST_EPOCHS = 10_000
 """What the setting `epochs` allows: a break-even beyond it is none."""
@@ -62,7 +63,9 @@ def claim_of(measurement: Measurement, fairness: Fairness) -> tuple[Claim | None
         return "it finished", "some run counted no step"
     needed = ("sameWork", *(measurement.workload.work_checks if measurement.recipe.workers > 1 else ()))
     unknown = [name for name in needed if checks.get(name, UNKNOWN).passed is None]
-    claim = strongest(steps=True, same_work=None if unknown else True, same_result=measurement.is_target_reached)
+    proof = fairness.work.get(PROOF)
+    is_reached = measurement.is_target_reached and (proof is None or bool(proof.passed))
+    claim = strongest(steps=True, same_work=None if unknown else True, same_result=is_reached)
     why = checks.get("sameWork", UNKNOWN).why
     lacks = f"not verified: {', '.join(unknown)}" + (f" ({why})" if why and "sameWork" in unknown else "")
     return claim, lacks if unknown else ""

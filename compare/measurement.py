@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from training.contract.arms import ARMS, RAY, counted
 from training.contract.codec import ResultError
 from training.contract.recipe import Recipe
-from training.contract.result import Steps, Summary, TrainingResult
+from training.contract.result import NOT_MEASURED, Steps, Summary, TrainingResult
 from training.contract.workload import Target, Workload, named
 
 NO_REPEAT = "no repeat has a run of every arm"
@@ -199,6 +199,7 @@ def measure(runs: Sequence[Run], context: Context) -> Measurement:
     Repeats that lack an arm are left out, with a reason. Raises CompareError, naming the field, when a run was not
     trained with the recipe of the others.
     """
+    runs, context = _without_unmeasured(runs, context)
     of_arms = [run for run in runs if run.arm in context.arms]
     variants = [name for name in context.arms if _is_variant(name, context)]
     runs = [*_counted_alike([run for run in of_arms if run.arm not in variants]),
@@ -213,6 +214,13 @@ def measure(runs: Sequence[Run], context: Context) -> Measurement:
     measurement = of_repeats(compared, context, left_out, of_curve)
     of_variants = {name: [repeat[name] for repeat in repeats] for name in variants if repeats}
     return replace(measurement, variants=list(of_variants), by_arm={**measurement.by_arm, **of_variants})
+
+
+def _without_unmeasured(runs: Sequence[Run], context: Context) -> tuple[Sequence[Run], Context]:
+    """Leave out arms of which a run says that it measured nothing: they are absent, by its reason."""
+    why = {run.arm: run.result.reasons[NOT_MEASURED] for run in runs if NOT_MEASURED in run.result.reasons}
+    arms = tuple(arm for arm in context.arms if arm not in why)
+    return [run for run in runs if run.arm not in why], replace(context, arms=arms, absent={**context.absent, **why})
 
 
 def _is_variant(arm: str, context: Context) -> bool:

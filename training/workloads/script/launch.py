@@ -6,6 +6,7 @@ The command is the user's, and so are its processes; what they print goes to thi
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,17 +14,20 @@ from pathlib import Path
 from training.contract import progress, provenance
 from training.contract.arms import ARMS, NATIVE, RAYSTART
 from training.contract.progress import Progress
+from training.contract.provenance import Host
 from training.contract.result import TrainingResult
 from training.launch import foreign_command
 from training.launch.entry import Request
 from training.launch.environment import secrets_of, short_folder
-from training.launch.foreign_command import MOST_PRINTED
+from training.launch.foreign_command import MOST_PRINTED, End
 from training.launch.usage import Usage
 from training.machine import cgroup
-from training.workloads.script import commands, left_files, ray_start, summary
+from training.workloads.script import commands, left_files, plain, proving, ray_start, summary
+from training.workloads.script.commands import ArmCommand
 from training.workloads.script.detail import Artifact
 from training.workloads.script.environment import measured_into, observed_by
 from training.workloads.script.execution_site import Invocation, here
+from training.workloads.script.plain import Proof
 from training.workloads.script.printed import Printed
 from training.workloads.script.recipe import ScriptRecipe, patterns, variables
 from training.workloads.script.resolve import ResolvedScript, resolve, why_not
@@ -47,10 +51,13 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     # New ones: a Ray pod outlives a run, and the folder of a result that the user names may hold files of the user's
     own, storage = (Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder)) for name in ("observed", "storage"))
     command = place.command(resolved, storage, arm)
+    needed = {**variables(recipe.environment), **place.secret}
+    proof = proving.proved(resolved, needed, storage, folder) if resolved.splits and arm in plain.BY_PROOF else None
+    if proof and arm in proof.left_out:
+        return _not_measured(request, resolved, command, host, proof)
     Progress(folder).write("note", text=str(command))
     print(f"in {commands.folder(resolved.script)}: {command}", flush=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=short_folder()) as ray_folder:
-        needed = {**variables(recipe.environment), **place.secret}
         epochs = recipe.epochs if "{epochs}" in recipe.script_arguments else 0
         probe = arm == NATIVE.name and not resolved.in_pods  # ranks agree on it by a folder, which pods have none of
         observer = observed_by(own, recipe.measure_steps)
@@ -87,11 +94,21 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
         return None
     files = tuple(left_files.since(before, commands.folder(resolved.script)))
     ended_run = summary.EndedRun(
-        resolved, command, place.ended(end), tuple(seen), host, usage.throttled(), tuple(kept), files, start
+        resolved, command, place.ended(end), tuple(seen), host, usage.throttled(), tuple(kept), files, start, proof
     )
     result = summary.result(ended_run)
     reasons = result.reasons | place.reasons()
     return replace(result, recipe=request.recipe.to_dict(), ray_head=place.head(), reasons=reasons)
+
+
+def _not_measured(
+    request: Request, resolved: ResolvedScript, command: ArmCommand, host: Host, proof: Proof
+) -> TrainingResult:
+    """Return the result of an arm that is not run, by what was proved."""
+    print(f"not run: {proof.words}", flush=True)
+    end = End(code=0, began=(now := time.time()), ended=now, left=0, processes=0)
+    ended_run = summary.EndedRun(resolved, command, end, (), host, None, proof=proof)
+    return replace(summary.result(ended_run), recipe=request.recipe.to_dict())
 
 
 def _without_memory(arm: str, key: str, workers: int) -> str:

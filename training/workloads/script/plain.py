@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.provenance import PROJECT
+from training.contract.result import PROOF
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.recognise import Script
 from training.workloads.script.work_items import PROVED
@@ -20,14 +21,14 @@ PROOF_SECONDS = 120
 """Time for the runs of a proof."""
 START_SECONDS = 60
 """More time, in which the script's Python imports its framework."""
-PROOF = "proof"
-"""The item of an arm's work that says what was proved of it."""
 PLAN = "plan.json"
 """The file by which ranks split their batches."""
 OUTCOME = "proof.json"
 """The file with the outcome of a proof."""
 OF_RANKS = ("native", "ray")
 INSTEAD = ("raystart",)
+"""What is measured where no ranks are."""
+BY_PROOF = (*OF_RANKS, *INSTEAD)
 
 OTHER_WORK = {
     "chance": "numbers drawn by chance, as masks, noise or augmentation, which each rank draws for its own rows",
@@ -43,6 +44,8 @@ APART = {
     "ranks differ": "ranks end with different weights, as the script decides by the loss of its own rank",
 }
 """What a proof names and no port may do."""
+NO_OUTCOME = {"outcome": "failed"}
+"""Stands for the outcome of a proof that came to no end."""
 UNSPLIT = {
     "by hand": "it takes its batches by hand, and only those of a DataLoader can be split",
     "iterable": "its DataLoader reads an IterableDataset, whose rows have no numbers by which to split them",
@@ -88,10 +91,10 @@ def prove_command(script: Script, python: str, arguments: list[str], workers: in
     return (python, str(mechanism(script)), "prove", *of_proof, "--", str(script.path), *arguments)
 
 
-def proof_of(outcome: Mapping[str, Any] | None, script: Script) -> Proof:
-    """Return what an outcome says; None stands for a proof that came to nothing."""
-    if outcome is None or outcome["outcome"] == "failed":
-        why = last_line(str((outcome or {}).get("reason") or "")) or f"no outcome within {PROOF_SECONDS} s"
+def proof_of(outcome: Mapping[str, Any], script: Script) -> Proof:
+    """Return what an outcome says."""
+    if outcome["outcome"] == "failed":
+        why = last_line(str(outcome.get("reason") or "")) or f"no outcome within {PROOF_SECONDS} s"
         return _unproved(f"the proof failed, which is ours and no fault of the script: {why}")
     at = _at(outcome.get("line") or "", script)
     if outcome["outcome"] == "equal":

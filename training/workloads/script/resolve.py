@@ -71,8 +71,8 @@ class ResolvedScript:
         is_alone = recipe.workload == "script" and recipe.workers > 1 and not recipe.worker_gpus
         return self.is_here and is_alone and plain.mechanism(self.script) is not None
 
-    def proof(self, storage: Path, file: Path) -> ArmCommand | None:
-        """Return the command that proves what its ranks do, into a file; None if it has none that are measured."""
+    def proof(self, storage: Path, file: Path) -> ArmCommand:
+        """Return the command that proves what its ranks do, into a file; only of a script that `splits`."""
         return commands.proof(
             self.script, self.python, self._sizes(plan="{plan}"), self._known({"storage": str(storage)}), file
         )

@@ -7,7 +7,7 @@ is text, item by item, so that it can stand in its result; `docs/own-script.md` 
 import math
 from collections.abc import Mapping, Sequence
 
-from training.contract.result import TrainingResult
+from training.contract.result import PROOF, TrainingResult
 from training.workloads.script.work_by_rule import BY_RULE, compare_text, differ, equal, may_follow, times_ranks
 from training.workloads.script.work_items import EQUAL, ITEMS, PROVED, ArmWork, Item, Known
 
@@ -70,7 +70,7 @@ def share_rows(arms: Mapping[str, ArmWork]) -> bool:
 
 
 def _compared(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known:
-    across = {"proof": _proof, "rowsDisjoint": _rows_disjoint, "rows": _rows, "weights": _weights}
+    across = {PROOF: _proof, "rowsDisjoint": _rows_disjoint, "rows": _rows, "weights": _weights}
     if item.name in across:
         return across[item.name](item, arms)
     why = {name: arm.unknown[item.name] for name, arm in arms.items() if item.name in arm.unknown}

@@ -14,6 +14,7 @@ from training.contract import provenance
 from training.contract.arms import NATIVE, counted
 from training.contract.provenance import Host
 from training.contract.result import (
+    NOT_MEASURED,
     TRAINER,
     WORKERS,
     Amount,
@@ -30,10 +31,11 @@ from training.contract.result import (
 from training.launch import environment
 from training.launch.foreign_command import End
 from training.machine import topology
-from training.workloads.script import facts, work_items
+from training.workloads.script import facts, plain, work_items
 from training.workloads.script.commands import ArmCommand, folder
 from training.workloads.script.detail import Artifact, Rank, ScriptDetail
 from training.workloads.script.observations import RLLIB, Observation
+from training.workloads.script.plain import Proof
 from training.workloads.script.ranks_work import are_uneven, no_steps
 from training.workloads.script.ray_start import RayStart
 from training.workloads.script.recipe import variables
@@ -78,16 +80,24 @@ class EndedRun:
     left_files: tuple[str, ...] = ()
     ray_start: RayStart | None = None
     """What is known of Ray's start, where the arm is nothing else."""
+    proof: Proof | None = None
+    """What was proved of the ranks of a plain script."""
+
+    @property
+    def not_measured(self) -> str:
+        """Return why the arm was not run, by its proof; "" if it was."""
+        return self.proof.words if self.proof and self.command.arm in self.proof.left_out else ""
 
     @property
     def unseen(self) -> str:
         """Return why no step was seen, where none was."""
-        return ONLY_STARTED if self.ray_start else UNSEEN
+        return self.not_measured or ONLY_STARTED if self.ray_start else UNSEEN
 
     @cached_property
     def facts(self) -> facts.ArmFacts | None:
         """Facts about all ranks; None if nothing was seen."""
-        return facts.of_arm(self.command.arm, self.command.ranks, self.seen) if self.seen else None
+        of_arm = facts.of_arm(self.command.arm, self.command.ranks, self.seen) if self.seen else None
+        return plain.proved(of_arm, self.proof) if of_arm else None
 
     @cached_property
     def clock(self) -> StepClock | None:
@@ -149,7 +159,7 @@ def result(ended: EndedRun) -> TrainingResult:
         first_batch_seconds=waits[1] if waits else None,
         step_parts=ended.step_parts,
         detail=_detail(ended),
-        reasons=reasons | _reasons(ended),
+        reasons=reasons | _reasons(ended) | ({NOT_MEASURED: ended.not_measured} if ended.not_measured else {}),
     )
 
 

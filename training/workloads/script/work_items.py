@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from training.contract.result import PROOF
+
 Known = tuple[bool | None, str]
 """True, False or None where it can't be known; and why, in words."""
 EQUAL = "weights equal on all ranks"
@@ -30,7 +32,7 @@ class Item:
 
 ITEMS = (
     Item(
-        name="proof",
+        name=PROOF,
         title="work proved of ranks",
         torch="of a script that trains in one process, and that this project runs as ranks: weights and gradients of "
         "some steps in 64 bits, against one process",
