@@ -7,6 +7,7 @@ What the arms write beside their own files is in a private folder that is gone a
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 from report import terminal
 from tools.setup.project import run_main
@@ -19,6 +20,7 @@ from tools.tryout.run_arm import Outcome, run
 from training.machine import isolation, machine_lock
 from training.machine.ports import held_ports
 from training.workloads.script import commands, facts, plain, python_environment, same_work
+from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.plain import Proof
 from training.workloads.script.recognise import Script
@@ -30,7 +32,7 @@ def main() -> int:
     script, versions = known_script(request)
     terminal.write(show.recognised(script, versions, str(commands.folder(script))))
     with tempfile.TemporaryDirectory(prefix="try-") as folder:
-        arms, proof_command = _arms(script, request, Path(folder), "ray" in versions)
+        arms, proves = _arms(script, request, Path(folder), "ray" in versions)
         terminal.write(f"\narms\n{show.command_lines(arms)}")
         if explain.lacks_ray(script, arms):
             terminal.write(f"to have it: {python_environment.line_that_gives(script, ['ray'], request.python)}")
@@ -38,35 +40,40 @@ def main() -> int:
         if reason := isolation.refusal():
             terminal.write(f"\nwithout a network of its own: {reason}")
         with Others() as others:
-            outcomes, arms, proof = _run_all(arms, proof_command, script, request, Path(folder))
+            outcomes, arms, proof = _run_all(arms, script, request, Path(folder), proves)
     has_times = any(outcome.seen or outcome.ray_start for outcome in outcomes.values())
     if has_times and (busy := others.in_words()):
         terminal.write(f"\nthe machine was not quiet, and the times are not those of a quiet one: {busy}")
     return _say(script, arms, outcomes, request, proof)
 
 
-def _arms(
-    script: Script, request: Request, folder: Path, has_ray: bool
-) -> tuple[list[commands.ArmCommand], commands.ArmCommand | None]:
+class Ran(NamedTuple):
+    """What came of the arms."""
+
+    outcomes: dict[str, Outcome]
+    arms: list[ArmCommand]
+    """All of them; absent, too, are those that the proof left out."""
+    proof: Proof | None = None
+    """What was proved of ranks of a plain script."""
+
+
+def _arms(script: Script, request: Request, folder: Path, has_ray: bool) -> tuple[list[ArmCommand], ArmCommand | None]:
     """Return the arms, and the proof that comes before those of a plain script's ranks."""
-    plan = str(folder / plain.PLAN) if request.workers > 1 else ""
+    splits = request.workers > 1 and plain.mechanism(script) is not None
     with held_ports(1) as (port,):
+        plan = str(folder / plain.PLAN) if splits else ""
         sizes = commands.Sizes(workers=request.workers, master_port=port, plan=plan)
     values = {"seed": "1", "epochs": "1", "storage": str(folder / "storage")}
     (folder / "storage").mkdir()
-    proof = commands.proof(script, request.python, sizes, values, folder / plain.OUTCOME)
+    proof = commands.proof(script, request.python, sizes, values, folder / plain.OUTCOME) if splits else None
     return commands.commands(script, request.python, sizes, values, has_ray), proof
 
 
 def _run_all(
-    arms: list[commands.ArmCommand],
-    proof_command: commands.ArmCommand | None,
-    script: Script,
-    request: Request,
-    folder: Path,
-) -> tuple[dict[str, Outcome], list[commands.ArmCommand], Proof | None]:
+    arms: list[ArmCommand], script: Script, request: Request, folder: Path, proves: ArmCommand | None = None
+) -> Ran:
     """Run each arm; stop after one that hangs or prints too much, or a first one that fails by itself, as the others
-    would, too. After the first that succeeds it is proved what ranks of a plain script do, which decides the rest."""
+    would, too. After the first that succeeds, `proves` decides which of the others are run."""
     outcomes: dict[str, Outcome] = {}
     proof: Proof | None = None
     terminal.write(f"\nsome {request.steps} steps of each")
@@ -79,16 +86,16 @@ def _run_all(
             if names := [other.arm for other in left[1:]]:
                 terminal.write(f"  {', '.join(names)}: not tried: {arm.arm} failed")
             break
-        if proof_command and not proof and not problem:
-            proof = prove.prove(script, proof_command, request, folder)
+        if proves and not proof and (not problem or left[1].arm in plain.OF_RANKS):
+            proof = prove.prove(script, proves, request, folder) if not problem else plain.UNTRIED
             terminal.write(f"  {proof.words}")
             arms = prove.after(proof, arms)
-    return outcomes, arms, proof
+    return Ran(outcomes, arms, proof)
 
 
 def _say(
     script: Script,
-    arms: list[commands.ArmCommand],
+    arms: list[ArmCommand],
     outcomes: dict[str, Outcome],
     request: Request,
     proof: Proof | None = None,

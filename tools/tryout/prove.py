@@ -39,8 +39,6 @@ def _key(request: Request) -> str:
     return resolve.resolve(recipe).proof_key(request.variables)
 
 
-def after(proof: Proof | None, arms: Sequence[ArmCommand]) -> list[ArmCommand]:
-    """Return the arms that are run after a proof, the others absent; without one no ranks are."""
-    left_out = plain.OF_RANKS if proof is None else proof.left_out
-    why = "nothing was proved of its ranks" if proof is None else proof.words
-    return [ArmCommand(arm=arm.arm, absent=why) if arm.arm in left_out else arm for arm in arms]
+def after(proof: Proof, arms: Sequence[ArmCommand]) -> list[ArmCommand]:
+    """Return the arms, those absent that are not run after a proof."""
+    return [ArmCommand(arm=arm.arm, absent=proof.words) if arm.arm in proof.left_out else arm for arm in arms]

@@ -145,10 +145,10 @@ def test_ranks_that_share_the_work_are_in_order() -> None:
 
 
 def test_every_item_of_the_list_is_looked_at() -> None:
-    """Of PyTorch; what boosters alone have is not."""
-    of_boosters = {"rounds", "boosterParameters"}
+    """Of PyTorch; what boosters or plain scripts alone have is not."""
+    of_others = {"rounds", "boosterParameters", "proof"}
 
-    assert {item.name for item in ITEMS} - of_boosters == items(baseline=BASELINE, native=GOOD).keys()
+    assert {item.name for item in ITEMS} - of_others == items(baseline=BASELINE, native=GOOD).keys()
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def tries(stacks: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Outcome, O
         monkeypatch.setattr(tryout, "run", run)
         asked = request.read({"SCRIPT": str(script_in(stacks))})
         arms = [ArmCommand(arm=name) for name in ARMS]
-        return ran, end(asked, tryout._run_all(arms, recognise(asked.script, ()), asked, stacks))
+        return ran, end(asked, tryout._run_all(arms, recognise(asked.script, ()), asked, stacks).outcomes)
 
     return try_it
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from training.contract.provenance import PROJECT
+from training.contract.result import PROOF
 from training.workloads.script import plain, ray_start
 from training.workloads.script.recognise import WORDS, Script
 
@@ -148,20 +149,18 @@ def _not_split(script: Script, sizes: Sizes) -> str:
     reason = not_distributed(script)
     if not reason or plain.mechanism(script) is None:
         return reason
-    where = "; as ranks, unchanged, it is measured on this machine, with several workers, and on no GPU"
+    where = "; as ranks, unchanged, it is measured with target local alone, by two or more workers without GPUs"
     return "" if sizes.plan else reason + where
 
 
-def proof(script: Script, python: str, sizes: Sizes, values: Mapping[str, str], file: Path) -> ArmCommand | None:
-    """Return the command that proves what ranks of a plain script do, into a file; None where none are measured."""
-    if plain.mechanism(script) is None or not sizes.plan:
-        return None
-    own = own_arguments(plain.PROOF, script, sizes, values)
+def proof(script: Script, python: str, sizes: Sizes, values: Mapping[str, str], file: Path) -> ArmCommand:
+    """Return the command that proves, into a file, what ranks of a plain script do that `plain.mechanism` splits."""
+    own = own_arguments(PROOF, script, sizes, values)
     return ArmCommand(
-        arm=plain.PROOF,
+        arm=PROOF,
         command=plain.prove_command(script, python, own, sizes.workers, file),
         cpus=sizes.cpus("native"),
-        variables=threading(1) | seeing(plain.PROOF, sizes),
+        variables=threading(1) | seeing(PROOF, sizes),
     )
 
 

@@ -78,6 +78,10 @@ class Proof:
         return INSTEAD if self.works else OF_RANKS
 
 
+UNTRIED = Proof(works=False, item="", words="nothing is proved of its ranks: it failed in one process", plan={})
+"""Of a script that no arm of one process trained."""
+
+
 def mechanism(script: Script) -> Path | None:
     """Return the program that distributes a plain script; None if there is none for it."""
     if script.kind != "plain":

@@ -1,0 +1,244 @@
+"""A script that trains in one process and is run as ranks by its proof: which arms it has, and what may be claimed."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compare.answer import claim_of
+from compare.comparison import compare
+from compare.fairness import Fairness
+from compare.measurement import Context, Run, measure
+from compare.schema import Comparison
+from compare.value import Check
+from tests.golden import Wording
+from tests.unit.results import quiet_machine
+from tests.unit.script.test_facts import outcome, rank
+from tools.tryout import __main__ as tryout
+from tools.tryout import prove, request
+from tools.tryout.run_arm import Outcome
+from training.contract import provenance
+from training.launch.foreign_command import End
+from training.workloads.script import commands, facts, plain, same_work, summary
+from training.workloads.script.commands import ArmCommand, Sizes
+from training.workloads.script.plain import Proof
+from training.workloads.script.ray_start import RayStart
+from training.workloads.script.recipe import ScriptRecipe
+from training.workloads.script.recognise import Script, recognise
+from training.workloads.script.resolve import ResolvedScript
+
+ALL = ("baseline", "wide", "native", "ray", "raystart")
+LINE = {"line": "/home/me/train.py:12"}
+SAME = {"outcome": "equal", "plan": {"passes": []}, **LINE}
+UNKNOWN = ("later", "unknown")
+STATISTICS = {"outcome": "named", "kind": "statistics", "elseAgrees": True, "plan": {"passes": []}, **LINE}
+BY_HAND = {"outcome": "bound", "reason": "by hand", **LINE}
+NAMED = [STATISTICS | {"kind": kind, "elseAgrees": agrees} for kind in plain.OTHER_WORK for agrees in (True, False)]
+NOT_RUN = [
+    *(STATISTICS | {"kind": kind} for kind in (*plain.APART, *UNKNOWN)),
+    *(BY_HAND | {"reason": reason, "error": "Traceback\nKeyError: 1\n"} for reason in plain.UNSPLIT),
+    {"outcome": "failed", "reason": "Traceback\nIndexError: 3\n"},
+    plain.NO_OUTCOME,
+]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    """One of PyTorch."""
+    path = tmp_path / "train.py"
+    path.write_text("import torch\n", encoding="utf-8")
+    return recognise(path, ())
+
+
+def proof(outcome: dict[str, Any]) -> Proof:
+    """What an outcome says of a script."""
+    return plain.proof_of(outcome, Script(path=Path("train.py"), kind="plain", modules=frozenset(), arguments=()))
+
+
+def test_what_each_outcome_of_a_proof_says(wording: Wording) -> None:
+    """Ranks are measured where they do the work of one process, or other work as those of a port; each is named."""
+    said = {works: [] for works in (True, False)}
+    for each in (SAME, *NAMED, *NOT_RUN):
+        said[proof(each).works].append(proof(each).words)
+
+    assert [1 + len(NAMED), len(NOT_RUN)] == [len(said[True]), len(said[False])]
+    wording("script", "\n".join([*said[True], "not as ranks:", *said[False]]))
+
+
+@pytest.mark.parametrize(
+    "sizes", [Sizes(workers=2), Sizes(workers=2, in_pods=True), Sizes(workers=2, gpus=1)], ids=["", "pods", "GPUs"]
+)
+def test_without_a_plan_no_ranks_are_run(script: Script, sizes: Sizes) -> None:
+    """As in pods, where nothing splits a plain script: the bound answers, as before."""
+    made = {arm.arm: arm for arm in commands.commands(script, "python", sizes, {})}
+
+    assert {"native", "ray"} <= {name for name, arm in made.items() if arm.absent}
+    assert not made["raystart"].absent
+
+
+def test_ranks_are_run_by_the_mechanism_of_their_framework(script: Script, tmp_path: Path) -> None:
+    """They have the arguments of one process, and those of other frameworks are not run."""
+    sizes, program = Sizes(workers=3, plan="plan.json"), str(plain.MECHANISMS["torch"])
+    own = replace(script, arguments=("--n", "{workers}"))
+    made = {arm.arm: arm for arm in commands.commands(own, "python", sizes, {})}
+    other = tmp_path / "other.py"
+    other.write_text("import sklearn\n", encoding="utf-8")
+    others = {arm.arm: arm for arm in commands.commands(recognise(other, ()), "python", sizes, {})}
+
+    assert ("python", program, "ranks", "3", "plan.json", str(script.path), "--n", "1") == made["native"].command
+    assert ("python", program, "ray", "3", "1", "plan.json", str(script.path), "--n", "1") == made["ray"].command
+    assert (3, 3) == (made["native"].ranks, made["ray"].ranks)
+    assert others["native"].absent
+    assert others["ray"].absent
+
+
+@pytest.mark.parametrize(
+    ("recipe", "image", "splits"),
+    [
+        ({}, None, True), ({"workers": 1}, None, False), ({"worker_gpus": 1}, None, False),
+        ({}, {"ray": "2.60"}, False), ({"workload": "search"}, None, False),
+    ],
+)  # fmt: skip
+def test_where_ranks_of_a_plain_script_are_measured(
+    script: Script, recipe: dict[str, Any], image: Any, *, splits: bool
+) -> None:
+    """On this machine, by several workers without GPUs; not in pods or jobs, and not in searches."""
+    asked = replace(ScriptRecipe(script=str(script.path), workers=2), **recipe)
+    resolved = ResolvedScript(
+        recipe=asked, script=script, python="python", versions={"ray": "2.60"}, is_here=image is None
+    )
+
+    assert splits is resolved.splits
+    assert splits is not bool(resolved.arms({})["native"].absent)
+    assert splits is ("mechanism" in resolved.inputs)
+
+
+@pytest.mark.parametrize(
+    ("outcome_of_proof", "ran"),
+    [(SAME, ALL[:-1]), (STATISTICS, ALL[:-1]), (BY_HAND, ("baseline", "wide", "raystart"))],
+)
+def test_the_proof_comes_after_one_process_and_decides_the_rest(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome_of_proof: dict[str, Any], ran: Any
+) -> None:
+    """It is tried once, and a script that failed in one process is not proved."""
+    started: list[str] = []
+    failing = False
+
+    def run(arm: ArmCommand, *_: object) -> Outcome:
+        started.append(arm.arm)
+        return replace(outcome(), code=3) if failing else outcome(rank(0, 1, batch=64))
+
+    def proves(*_: object) -> Proof:
+        started.append("proof")
+        return proof(outcome_of_proof)
+
+    monkeypatch.setattr(tryout, "run", run)
+    monkeypatch.setattr(prove, "prove", proves)
+    asked = request.read({"SCRIPT": str(script.path)})
+    made = [ArmCommand(arm=name) for name in ALL]
+    of_arms = tryout._run_all(made, script, asked, tmp_path, ArmCommand(arm="proof"))
+
+    assert ["baseline", "proof", *ran[1:]] == started
+    assert set(ran) == {arm.arm for arm in of_arms.arms if not arm.absent}
+    failing = True
+    started.clear()
+    tryout._run_all(made, script, asked, tmp_path, ArmCommand(arm="proof"))
+    assert "proof" not in started
+    assert not {"native", "ray"} & set(started)
+
+
+@pytest.mark.parametrize(
+    ("outcome_of_proof", "passed", "claim"), [(SAME, True, "same work"), (STATISTICS, None, "same script")]
+)
+def test_other_work_is_no_claim_a_whatever_else_is_equal(
+    outcome_of_proof: dict[str, Any], passed: bool | None, claim: str
+) -> None:
+    """The item says it; without it the same arms are equal."""
+    alone = facts.of_arm("baseline", 1, [rank(0, 1, batch=64)])
+    ranks = [facts.of_arm(name, 2, [rank(0, 2), rank(1, 2)]) for name in ("native", "ray")]
+    arms = {each.arm: plain.proved(each, proof(outcome_of_proof)) for each in (alone, *ranks)}
+    items = same_work.compare({name: each.work for name, each in arms.items()})
+
+    assert passed is items["proof"][0]
+    assert {True} == {known for name, (known, _) in items.items() if name != "proof"}
+    assert claim == tryout.show.verdict(arms, complete=True).claim
+
+
+@pytest.fixture
+def measured(script: Script) -> Any:
+    """The comparison of three repeats of all arms, by a proof; the runs are those of the function `runs`."""
+
+    def compared(outcome_of_proof: dict[str, Any], **more: Any) -> Comparison:
+        return compare(*runs(outcome_of_proof, **more))
+
+    def runs(outcome_of_proof: dict[str, Any], **more: Any) -> tuple[list[Run], Context]:
+        own = ScriptRecipe(script=str(script.path), workers=2, **more)
+        made = []
+        for repeat in (1, 2, 3):
+            asked = ResolvedScript(
+                recipe=replace(own, seed=repeat), script=script, python="python", versions={"ray": "2.60"}, is_here=True
+            )
+            made += [_run(asked, arm, repeat, proof(outcome_of_proof)) for arm in ALL]
+        return made, Context(recipe=own, target="local", repeats=3, arms=ALL)
+
+    compared.runs = runs  # type: ignore[attr-defined]
+    return compared
+
+
+def _run(asked: ResolvedScript, arm: str, repeat: int, of_ranks: Proof) -> Run:
+    host = replace(provenance.host(), cpus_allowed=4, cpu_quota=None)
+    wall = {"baseline": 60.0, "wide": 50.0, "native": 40.0, "ray": 30.0, "raystart": 10.0}[arm] + repeat / 10
+    end = End(code=0, began=100.0, ended=100.0 + wall, left=0, processes=1)
+    start = RayStart(import_seconds=2.0, trainer="torch") if arm == "raystart" else None
+    left_out = arm in of_ranks.left_out
+    ended = summary.EndedRun(
+        asked, asked.arms({})[arm], end, () if left_out else tuple(_seen(arm)), host, 0.0,
+        ray_start=None if left_out else start, proof=of_ranks,
+    )  # fmt: skip
+    return Run(f"{arm}-{repeat}", repeat, replace(summary.result(ended), machine=quiet_machine(wall)))
+
+
+def _seen(arm: str) -> list[Any]:
+    if arm == "raystart":
+        return []
+    ends = {"stepEnds": [105.0 + 0.4 * step for step in range(12)], "passes": [[4 * epoch, True] for epoch in range(3)]}
+    more: dict[str, Any] = {**ends, "steps": 12, "endedEarly": False}
+    if arm in ("native", "ray"):
+        return [rank(number, 2, threadCpus=[[[number], 1.0]], **more) for number in (0, 1)]
+    cpus = 2 if arm == "wide" else 1
+    return [rank(0, 1, batch=64, threads=cpus, threadCpus=[[list(range(cpus)), 1.0]], **more)]
+
+
+def test_an_arm_that_the_proof_left_out_is_absent_with_its_words(measured: Any) -> None:
+    """Ray's start where ranks are measured, and ranks where they are not: the bound answers then. Nothing fails."""
+    same, by_hand = measured(SAME), measured(BY_HAND)
+
+    assert ({"baseline", "wide", "native", "ray"}, {}) == (set(same.arms), same.absent)
+    assert ("same work", None) == (same.claim, same.bound)
+    assert {"baseline", "wide", "raystart"} == set(by_hand.arms)
+    assert dict.fromkeys(("native", "ray"), proof(BY_HAND).words) == by_hand.absent
+    assert by_hand.bound is not None
+    assert by_hand.claim is None
+
+
+@pytest.mark.parametrize("each", NAMED, ids=lambda each: f"{each['kind']}-{each['elseAgrees']}")
+def test_other_work_decides_nothing(measured: Any, each: dict[str, Any]) -> None:
+    """Ray is twice as fast here, and with the same work that is *Worth it*."""
+    found = measured(each)
+
+    assert "Worth it" == measured(SAME).answer
+    assert ("Not decided", "same script") == (found.answer, found.claim)
+    assert proof(each).item in found.reasons["work.proof"]
+
+
+def test_a_target_that_is_reached_makes_no_claim_of_other_work(measured: Any) -> None:
+    """Only ranks that are not proved, as of a script for several, have claim B then."""
+    measurement = replace(measure(*measured.runs(SAME)), is_target_reached=True)
+    unknown = Check(None, "why")
+
+    def claim(work: dict[str, Check]) -> str | None:
+        return claim_of(measurement, Fairness(checks={"sameWork": unknown}, work=work, failed=()))[0]
+
+    assert "same result" == claim({}) == claim({"proof": Check(True, "")})
+    assert "same script" == claim({"proof": unknown})
