@@ -31,12 +31,12 @@ INSTEAD = ("raystart",)
 BY_PROOF = (*OF_RANKS, *INSTEAD)
 
 OTHER_WORK = {
-    "chance": "numbers drawn by chance, as masks, noise or augmentation, which each rank draws for its own rows",
-    "function": "a loss that is no mean over rows, as a root of one is not: ranks take the mean of theirs",
-    "part": "a part of the loss that belongs to no row, as a regulariser: ranks take the mean of it",
-    "statistics": "statistics of the batch, which each rank has of its own rows",
-    "sum": "a loss that is a sum over rows: ranks take the mean over themselves, and a port has to multiply by them",
-    "weights": "a mean by something else than rows, as tokens or class weights: ranks take the mean over rows",
+    "chance": "what is drawn by chance, as masks, noise or augmentation, by each rank for its own rows",
+    "function": "a loss that is no mean over rows, of which ranks take the mean",
+    "part": "a part of the loss that belongs to no row, as a regulariser, of which ranks take the mean",
+    "statistics": "statistics of the batch, which each rank takes of its own rows",
+    "sum": "a loss that is a sum over rows, of which ranks take the mean",
+    "weights": "a mean by something else than rows, as tokens or class weights, which ranks take over rows",
 }
 """By what a proof names, what ranks do otherwise than one process, as those of a port would."""
 APART = {
@@ -102,7 +102,7 @@ def proof_of(outcome: Mapping[str, Any], script: Script) -> Proof:
         return _unproved(f"the proof failed, which is ours and no fault of the script: {why}")
     at = _at(outcome.get("line") or "", script)
     if outcome["outcome"] == "equal":
-        words = "proved: as ranks, unchanged, the script does the work of one process, to the rounding of 64 bits"
+        words = "proved: ranks of the unchanged script do the work of one process, by weights and gradients in 64 bits"
         return Proof(works=True, item=PROVED, words=words, plan=outcome["plan"])
     if outcome["outcome"] == "bound":
         why = UNSPLIT.get(outcome["reason"], outcome["reason"])
@@ -113,9 +113,9 @@ def proof_of(outcome: Mapping[str, Any], script: Script) -> Proof:
         return _unproved(f"it can't be split as it is: {APART[kind]}")
     if kind not in OTHER_WORK:
         return _unproved("as ranks it does other work, and why is not known, which may be ours and no fault of it")
-    item = f"{'the same work but for' if outcome['elseAgrees'] else 'other work by'} {OTHER_WORK[kind]}{at}"
-    return Proof(works=True, item=item, words=f"proved: as ranks, unchanged, the script does {item}; a port would, too",
-                 plan=outcome["plan"])  # fmt: skip
+    item = f"{'the same work but for' if outcome['elseAgrees'] else 'other work, at least by'} {OTHER_WORK[kind]}{at}"
+    words = f"proved: ranks of the unchanged script do {item}; those of a port would, too"
+    return Proof(works=True, item=item, words=words, plan=outcome["plan"])
 
 
 def _unproved(words: str) -> Proof:

@@ -1,0 +1,59 @@
+"""A script of PyTorch that trains in one process, tried and measured as ranks for real, unchanged."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.script.tryout import NO_TORCH, measure_one, try_script
+from tests.stacks import TORCH
+from training.contract.result import NOT_MEASURED, PROOF
+
+pytestmark = pytest.mark.skipif(not TORCH, reason=NO_TORCH)
+SCRIPT = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+rows = torch.randn(1000, 16)
+model = torch.nn.Sequential(torch.nn.Linear(16, 8), LAYER, torch.nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for _ in range(2):
+    for batch, labels in DataLoader(TensorDataset(rows, rows.sum(1, keepdim=True)), batch_size=64, shuffle=True):
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(batch), labels).backward()
+        optimizer.step()
+"""
+LINE = 1 + SCRIPT[: SCRIPT.index(".backward()")].count("\n")
+
+
+def script_in(folder: Path, layer: str) -> Path:
+    """One whose second layer is this, as nobody has proved it."""
+    path = folder / "mine.py"
+    path.write_text(f"{SCRIPT.replace('LAYER', layer)}# {folder}\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("layer", "claim"), [("torch.nn.Tanh()", "A"), ("torch.nn.BatchNorm1d(8)", "C")])
+def test_a_plain_script_is_tried_in_every_arm(layer: str, claim: str, tmp_path: Path) -> None:
+    """Ranks that do the work of one process reach A; those that do other work, named with its line, C."""
+    tried = try_script(script_in(tmp_path, layer), PYTHON=TORCH)
+
+    assert 0 == tried.code, tried.text
+    assert {} == tried.absent
+    assert ("2", "64 (counted)", "1000") == tuple(
+        tried.row("ray")[name] for name in ("ranks", "rows a step", "rows an epoch")
+    )
+    assert tried.row("native")["weights"] == tried.row("ray")["weights"]
+    assert claim == tried.claim, tried.text
+    assert (claim == "C") == (f"mine.py:{LINE}" in tried.text)
+    assert "STACK=mine make up" in tried.text
+
+
+def test_a_measurement_proves_before_its_clock(tmp_path: Path) -> None:
+    """The first of its runs that needs it proves for all; Ray's start is no arm then."""
+    script = script_in(tmp_path, "torch.nn.Tanh()")
+    native = measure_one(script, "native", tmp_path / "native", "--workers=2", python=TORCH)
+    start = measure_one(script, "raystart", tmp_path / "start", "--workers=2", python=TORCH)
+
+    assert ("equal", 2) == (native.did[PROOF], native.world_size)
+    assert NOT_MEASURED not in native.reasons
+    assert start.reasons[NOT_MEASURED]
+    assert 0 == start.seconds.wall
