@@ -13,10 +13,11 @@ SCRIPT = """
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 rows = torch.randn(1000, 16)
+data = TensorDataset(rows, rows.sum(1, keepdim=True))
 model = torch.nn.Sequential(torch.nn.Linear(16, 8), LAYER, torch.nn.Linear(8, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for _ in range(2):
-    for batch, labels in DataLoader(TensorDataset(rows, rows.sum(1, keepdim=True)), batch_size=64, shuffle=True):
+    for batch, labels in DataLoader(data, batch_size=64, shuffle=True):
         optimizer.zero_grad()
         torch.nn.functional.mse_loss(model(batch), labels).backward()
         optimizer.step()

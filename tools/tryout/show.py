@@ -9,6 +9,7 @@ from compare.schema import Claim
 from compare.words import duration, enumerated
 from report.text_table import columns
 from tools.tryout.run_arm import Outcome
+from training.contract.result import PROOF
 from training.workloads.script import same_work
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import ArmFacts, ray_changed_nothing, same_threads
@@ -73,6 +74,8 @@ class Verdict:
     """Differences and failures."""
     unknown: tuple[str, ...]
     """Unknowns, which keep the claim from A."""
+    is_other_work: bool = False
+    """Whether ranks were proved to do other work, of which no metric makes a claim."""
 
 
 def verdict(facts: Mapping[str, ArmFacts], complete: bool) -> Verdict:
@@ -85,7 +88,8 @@ def verdict(facts: Mapping[str, ArmFacts], complete: bool) -> Verdict:
     unknown = [words for value, words in known if value is None]
     seen = complete and bool(facts)
     claim = strongest(steps=seen, same_work=False if wrong else None if unknown or not seen else True)
-    return Verdict(claim, tuple(dict.fromkeys(wrong)), tuple(dict.fromkeys(unknown)))
+    is_other_work = items.get(PROOF, (True, ""))[0] is None
+    return Verdict(claim, tuple(dict.fromkeys(wrong)), tuple(dict.fromkeys(unknown)), is_other_work)
 
 
 def findings(facts: Mapping[str, ArmFacts], reached: Verdict) -> list[str]:
@@ -117,9 +121,9 @@ def claim(reached: Verdict) -> str:
     line = f"claim that can be reached: {LETTERS[reached.claim]}, {reached.claim}"
     if reached.claim == "same work":
         return f"{line}: everything may be said, with efficiency and a verdict"
-    needed = "B needs a metric that reaches a target in every arm"
+    needed = "" if reached.is_other_work else "\nB needs a metric that reaches a target in every arm"
     raised = "; ".join(reached.unknown) or "not every arm trained"
-    return f"{line}. {CLAIM_WORDS[reached.claim]}: no speedup and no verdict\nwhat keeps it from A: {raised}\n{needed}"
+    return f"{line}. {CLAIM_WORDS[reached.claim]}: no speedup and no verdict\nwhat keeps it from A: {raised}{needed}"
 
 
 def no_claim(failed: Sequence[str]) -> str:

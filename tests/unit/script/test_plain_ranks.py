@@ -16,7 +16,7 @@ from tests.golden import Wording
 from tests.unit.results import quiet_machine
 from tests.unit.script.test_facts import outcome, rank
 from tools.tryout import __main__ as tryout
-from tools.tryout import prove, request
+from tools.tryout import prove, request, show
 from tools.tryout.run_arm import Outcome
 from training.contract import provenance
 from training.launch.foreign_command import End
@@ -30,16 +30,18 @@ from training.workloads.script.resolve import ResolvedScript
 
 ALL = ("baseline", "wide", "native", "ray", "raystart")
 LINE = {"line": "/home/me/train.py:12"}
-SAME = {"outcome": "equal", "plan": {"passes": []}, **LINE}
+SAME: dict[str, Any] = {"outcome": "equal", "plan": {"passes": []}, **LINE}
 UNKNOWN = ("later", "unknown")
 STATISTICS = {"outcome": "named", "kind": "statistics", "elseAgrees": True, "plan": {"passes": []}, **LINE}
 BY_HAND = {"outcome": "bound", "reason": "by hand", **LINE}
-NAMED = [STATISTICS | {"kind": kind, "elseAgrees": agrees} for kind in plain.OTHER_WORK for agrees in (True, False)]
-NOT_RUN = [
+NAMED: list[dict[str, Any]] = [
+    STATISTICS | {"kind": kind, "elseAgrees": agrees} for kind in plain.OTHER_WORK for agrees in (True, False)
+]
+NOT_RUN: list[dict[str, Any]] = [
     *(STATISTICS | {"kind": kind} for kind in (*plain.APART, *UNKNOWN)),
     *(BY_HAND | {"reason": reason, "error": "Traceback\nKeyError: 1\n"} for reason in plain.UNSPLIT),
     {"outcome": "failed", "reason": "Traceback\nIndexError: 3\n"},
-    plain.NO_OUTCOME,
+    dict(plain.NO_OUTCOME),
 ]
 
 
@@ -58,7 +60,7 @@ def proof(outcome: dict[str, Any]) -> Proof:
 
 def test_what_each_outcome_of_a_proof_says(wording: Wording) -> None:
     """Ranks are measured where they do the work of one process, or other work as those of a port; each is named."""
-    said = {works: [] for works in (True, False)}
+    said: dict[bool, list[str]] = {True: [], False: []}
     for each in (SAME, *NAMED, *NOT_RUN):
         said[proof(each).works].append(proof(each).words)
 
@@ -162,7 +164,7 @@ def test_other_work_is_no_claim_a_whatever_else_is_equal(
 
     assert passed is items["proof"][0]
     assert {True} == {known for name, (known, _) in items.items() if name != "proof"}
-    assert claim == tryout.show.verdict(arms, complete=True).claim
+    assert claim == show.verdict(arms, complete=True).claim
 
 
 @pytest.fixture

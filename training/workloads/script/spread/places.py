@@ -8,6 +8,10 @@ import sysconfig
 from types import FrameType
 
 OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+START = OURS + "process.py"
+"""The file whose function `run` runs the script."""
+OBSERVER = "ray_worth_it_observe"
+"""The package that observes ranks, and not the process that makes the plan."""
 LIBRARIES = tuple(
     {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     | {f"{os.sep}site-packages{os.sep}"}
@@ -25,11 +29,14 @@ def line() -> str:
 
 
 def stack() -> str:
-    """Return all lines of the user that led here, which tell two calls of one function apart."""
+    """Return all lines of the script that led here, which tell two calls of one function apart.
+
+    What started the script is none of them: a worker of Ray runs it from other lines than a process.
+    """
     frame: FrameType | None = sys._getframe(1)
     lines = []
-    while frame is not None:
-        if _is_users(frame.f_code.co_filename):
+    while frame is not None and not _starts_script(frame):
+        if _is_users(frame.f_code.co_filename) and not frame.f_globals.get("__name__", "").startswith(OBSERVER):
             lines.append(f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}")
         frame = frame.f_back
     return " ".join(lines)
@@ -38,6 +45,10 @@ def stack() -> str:
 def innermost() -> str:
     """Return the first of these."""
     return stack().partition(" ")[0]
+
+
+def _starts_script(frame: FrameType) -> bool:
+    return frame.f_code.co_filename == START and frame.f_code.co_name == "run"
 
 
 def _is_users(name: str) -> bool:
