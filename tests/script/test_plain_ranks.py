@@ -12,6 +12,7 @@ pytestmark = pytest.mark.skipif(not TORCH, reason=NO_TORCH)
 SCRIPT = """
 import torch
 from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
 rows = torch.randn(1000, 16)
 data = TensorDataset(rows, rows.sum(1, keepdim=True))
 model = torch.nn.Sequential(torch.nn.Linear(16, 8), LAYER, torch.nn.Linear(8, 1))
