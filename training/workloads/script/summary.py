@@ -91,7 +91,7 @@ class EndedRun:
     @property
     def unseen(self) -> str:
         """Return why no step was seen, where none was."""
-        return self.not_measured or ONLY_STARTED if self.ray_start else UNSEEN
+        return self.not_measured or (ONLY_STARTED if self.ray_start else UNSEEN)
 
     @cached_property
     def facts(self) -> facts.ArmFacts | None:
