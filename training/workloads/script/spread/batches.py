@@ -59,6 +59,8 @@ class Loaders:
     def __init__(self, torch: Any, rank: int, world: int, plan: Plan | None, *, reverse: bool = False) -> None:
         """Replace what begins, draws and delivers in DataLoaders."""
         self.rank, self.world, self.plan, self.reverse = rank, world, plan, reverse
+        self.even, self.uneven = 1, 0
+        """The number of which rows of a split batch are a multiple, and the batches of which some are left out."""
         self.iterations: list[Iteration] = []
         self.latest: Batch | None = None
         """The batch that was delivered last, of those that are split; of any, in a single process."""

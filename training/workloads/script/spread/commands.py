@@ -43,7 +43,7 @@ def ranks() -> int:
     """Run the script as processes of this machine; return the first failure's exit code. All end with the first."""
     count, plan_file, command = int(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]
     folder = tempfile.mkdtemp(prefix="spread-")
-    store = f"127.0.0.1:{_free_port()}"
+    store = f"127.0.0.1:{free_port()}"
     started = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
@@ -70,7 +70,8 @@ def _start(settings: Settings, command: list[str]) -> subprocess.Popen[bytes]:
     )
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nothing listens at."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]

@@ -90,7 +90,8 @@ class Judge:
         return {}
 
     def _decide(self, alone: Run, turned: Run, ranks: Run) -> dict[str, Any]:
-        if (share := self._repeated(alone, ranks)) > MOST_REPEATED:
+        share = self.evidence["repeated"] = repeated(alone, ranks)
+        if share > MOST_REPEATED:
             return self._say("bound", reason="not split", number=share)
         chance = alone.facts[0]["chance"]
         if self._agree("", alone, turned, ranks):
@@ -109,18 +110,6 @@ class Judge:
         self._number = self._apart(f"ranks{name}", alone, ranks)
         self._yard = yard
         return yard < MOST_ROUNDING and self._number <= max(MOST_EXACT, TIMES * yard)
-
-    def _repeated(self, alone: Run, ranks: Run) -> float:
-        """Return which part of the work that could be split every rank did again: 0 where it is split, 1 where none
-        is; 0, too, where nothing could be counted."""
-        passes = alone.facts[0]["passes"]
-        feeding = {str(place) for place, each in enumerate(passes) if each["feeds"] and not each["guessed"]} | {""}
-        what = "products" if _sum(alone.facts[0]["products"], feeding) else "results"
-        once = _sum(alone.facts[0][what], feeding)
-        of_ranks = sum(_sum(facts[what], feeding) for facts in ranks.facts)
-        again = (of_ranks / once - 1) / (self._world - 1) if once else 0.0
-        self.evidence["repeated"] = again
-        return again
 
     def _name(self, alone: Run, ranks: Run, chance: dict[str, str]) -> dict[str, Any]:
         """Return what makes ranks' work another."""

@@ -122,8 +122,8 @@ def join(torch: Any, settings: Settings) -> Any:
     return store
 
 
-def run(command: list[str]) -> None:
-    """Run the script as the program of this process."""
+def run(command: list[str], text: str = "") -> None:
+    """Run the script as the program of this process; `text`: the path of another text for it."""
     path = Path(command[0])
     sys.argv = list(command)
     sys.path.insert(0, str(path.resolve().parent))
@@ -142,7 +142,7 @@ def main(settings: Settings, command: list[str]) -> int:
     process = Process(settings)
     error, code = "", 0
     try:
-        run(command)
+        run(command, settings.code)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         if isinstance(end.code, str):

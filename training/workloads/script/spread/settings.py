@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 VARIABLE = "TRAINING_SPREAD"
 SEED = 20260119
-"""Seed of every process, which the script's own replaces."""
+"""Seed of the processes, which the script's own replaces."""
 
 
 @dataclass
@@ -29,16 +29,23 @@ class Settings:
     """Folder for the files that this process writes; "" where it writes its files where the script says."""
     steps: int = 0
     """Optimizer steps after which it ends; 0 where the script runs as long as it wants."""
+    seed: int = SEED
     watches: bool = False
     """Whether operations are looked at: where rows go, and what is computed of them."""
     double: bool = False
     """Whether all floating numbers have 64 bits."""
     reverse: bool = False
     """Whether the rows of each batch come in reverse order."""
+    even: int = 1
+    """Rows of a batch that is split are a multiple of it: what is left is left out."""
     keyed: bool = False
     """Whether chance belongs to the row that it is drawn for, whichever rank computes it."""
+    alike: bool = False
+    """Whether chance is then one and the same for every row of a batch."""
     statistics: bool = True
     """Whether batch normalisation uses the batch's own statistics."""
+    code: str = ""
+    """Path of the text that is run as the script; "" for the script's own."""
     fitted_to: str = ""
     """Folder of a single process' record: gradients are fitted to those there, and then replaced by them."""
 

@@ -1,0 +1,123 @@
+"""Proves the smallest port of a script: run as its ranks it must have the weights of the single process.
+
+python -m …spread.ported SCRIPT [--workers N] [-- ARGUMENTS]
+
+The last line that is printed is JSON: `diff`, which is empty where there is no port, and `reason`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from . import forks, prove, records
+from .commands import free_port
+from .judge import MOST_EXACT, MOST_REPEATED, MOST_ROUNDING, TIMES, repeated
+from .port import NotMechanical, Port
+from .records import Run
+from .settings import SEED, Settings
+
+UNUSED = "find_unused_parameters"
+"""What DDP's error says where a parameter had no gradient."""
+
+LEAST_SECONDS, TIMES_ALONE = 20.0, 10.0
+"""Seconds that a port may take, and those for each that the script alone took; ranks that wait for ever take more."""
+
+
+def find(torch: Any, command: Sequence[str], world: int, seconds: float = prove.SECONDS) -> dict[str, str]:
+    """Return the port as a diff, or the reason why there is none."""
+    folder = Path(tempfile.mkdtemp(prefix="spread-"))
+    try:
+        return _find(prove.Runs(torch, command, world, folder, seconds), world)
+    except NotMechanical as reason:
+        return {"diff": "", "reason": str(reason)}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _find(runs: prove.Runs, world: int) -> dict[str, str]:
+    began = time.monotonic()
+    plan = runs.plan()
+    if plan.error:
+        raise NotMechanical(plan.error)
+    # What every port does otherwise is off: statistics are those kept, and chance is the same for each row
+    path = str(plan.folder / "facts-rank0.json")
+    of_all: dict[str, Any] = {"double": True, "keyed": True, "alike": True}
+    of_all["statistics"] = not plan.facts[0]["batchStatistics"]
+    alone = runs.start("alone", 1, plan=path, even=world, **of_all)
+    turned = runs.start("turned", 1, plan=path, even=world, reverse=True, **of_all)
+    runs.wait(alone, turned)
+    if alone.error or turned.error:
+        raise NotMechanical(alone.error or turned.error)
+    passes = plan.facts[0]["passes"]
+    if 2 * alone.facts[0]["uneven"] > sum(each["batches"] for each in passes if each["feeds"]):
+        raise NotMechanical(f"the rows of its batches are no multiple of {world}")
+    run, diff = _run(runs, of_all, passes, world, LEAST_SECONDS + TIMES_ALONE * (time.monotonic() - began))
+    if run.error:
+        raise NotMechanical(f"the port fails: {run.error.splitlines()[-1]}")
+    if repeated(alone, run) > MOST_REPEATED:
+        raise NotMechanical("the port splits no rows")
+    apart = max(_apart(runs.torch, alone, run, rank) for rank in range(world))
+    if apart > max(MOST_EXACT, TIMES * min(_apart(runs.torch, alone, turned), MOST_ROUNDING)):
+        raise NotMechanical(f"the weights of the port are others by {apart:.1g} of their change")
+    return {"diff": diff, "reason": ""}
+
+
+def _run(
+    runs: prove.Runs, of_all: Mapping[str, Any], passes: Sequence[Mapping[str, Any]], world: int, seconds: float
+) -> tuple[Run, str]:
+    """Run the port, with unused parameters looked for where DDP says so; return its diff, too."""
+    script = Path(runs.command[0])
+    source = script.read_text(encoding="utf-8")
+
+    def run(name: str, port: Port) -> Run:
+        started = _ranks(runs, of_all, world, runs.folder / name, port.text())
+        runs.wait(started, seconds=seconds)
+        return started
+
+    port = Port(source, passes, script.name)
+    ran = run("ranks", port)
+    if UNUSED in ran.error:
+        port = Port(source, passes, script.name, unused=True)
+        ran = run("ranks-unused", port)
+    return ran, port.diff(script.name)
+
+
+def _apart(torch: Any, alone: Run, other: Run, rank: int = 0) -> float:
+    distances = records.weights(torch, alone, other, rank)
+    return records.largest(distances) if distances else records.INFINITE
+
+
+def _ranks(runs: prove.Runs, of_all: Mapping[str, Any], world: int, folder: Path, text: str) -> Run:
+    """Start the ported script as torchrun does."""
+    (folder / "files").mkdir(parents=True)
+    code = folder / "ported.py"
+    code.write_text(text, encoding="utf-8")
+    # Each is a single process for what is around it: the script itself is distributed
+    settings = Settings(out=str(folder), steps=prove.STEPS, watches=True, code=str(code), private=str(folder / "files"))
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world)}
+    started = []
+    for rank in range(world):
+        variables = {**place, "RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(world)}
+        own = replace(settings, rank=rank, seed=SEED + rank, **of_all)  # no seed is given to who starts a port
+        started.append(forks.start(own, runs.command, folder / f"printed-{rank}", variables))
+    return Run("ported", folder, started)
+
+
+def main() -> int:
+    """Print the port as JSON; return 0 where there is one."""
+    command, options = prove.parsed("port", __doc__ or "")
+    found = find(prove.load(), command, options.workers, options.seconds)
+    print(json.dumps(found))
+    return int(not found["diff"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
