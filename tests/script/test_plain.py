@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests import leftovers
+from tests.limits import LONGEST_SECONDS
 from tests.script.tryout import NO_TORCH
 from tests.stacks import TORCH
 
@@ -94,13 +95,40 @@ MUTANTS = {
 }
 """Scripts of which each mutant says another thing."""
 
+PORTS = {
+    "equal/plain": "",
+    "equal/best_weights": "",
+    "equal/finetuning": "",
+    "equal/no_seed": "",
+    "equal/recurrent": "",
+    "equal/trainer": "",
+    "equal/two_optimizers": "",
+    "equal/workers": "",
+    "named/augmentation": "",
+    "named/batch_norm_dropout": "",
+    "equal/drop_last": "no multiple of 2",
+    "equal/functional": "no optimizer is made from model.parameters()",
+    "equal/method": "the weights of the port are others",
+    "equal/numpy_chance": "the weights of the port are others",
+    "equal/unused": "not subscriptable",
+    "named/sum": "the weights of the port are others",
+    "named/sum_adam": "the weights of the port are others",
+}
+"""Why no port of a script is given, or "" where it is."""
+PORTS_OF_MUTANTS = {
+    "port_without_shares": "splits no rows",
+    "port_without_exchange": "the weights of the port are others",
+}
+
 
 @contextmanager
-def proving(cases: Sequence[tuple[str, int]], folder: Path, mutant: str = "") -> Iterator[dict[tuple[str, int], Any]]:
+def proving(
+    cases: Sequence[tuple[str, int]], folder: Path, mutant: str = "", **variables: str
+) -> Iterator[dict[tuple[str, int], Any]]:
     """What is proved of each case, one after the other, while tests wait for the first ones."""
     answers: dict[tuple[str, int], Future[dict[str, Any]]] = {case: Future() for case in cases}
     around = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    around |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    around |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **variables}
     command = [TORCH, str(SCRIPTS / "run.py"), *([mutant] if mutant else [])]
     pipe = subprocess.PIPE
     with subprocess.Popen(
@@ -183,6 +211,44 @@ def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path)
         unlike = [name for name in names if problems(name, answers[name, 2].result())]
 
     assert names == unlike
+
+
+@pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_port_is_given_where_its_weights_are_those_of_one_process(tmp_path: Path, *, slow: bool) -> None:
+    """Elsewhere the reason is."""
+    names = list(PORTS) if slow else ["equal/best_weights", "named/batch_norm_dropout", "named/sum_adam"]
+    with leftovers.ahead("ports"), proving([(name, 2) for name in names], tmp_path, PORT="1") as answers:
+        found = {name: answers[name, 2].result() for name in names}
+
+    assert [] == [
+        (name, answer)
+        for name, answer in found.items()
+        if ("diff" in answer) == bool(PORTS[name]) or PORTS[name] not in answer.get("reason", "") or answer["left"]
+    ]
+
+
+def test_a_port_is_one_of_the_user_s_text(tmp_path: Path) -> None:
+    """Applied, it is run by torchrun, and its ranks save their best weights once."""
+    with leftovers.ahead("ports"), proving([("equal/best_weights", 2)], tmp_path, PORT="1") as answers:
+        diff = answers["equal/best_weights", 2].result()["diff"]
+    script = tmp_path / "best_weights.py"
+    script.write_text((SCRIPTS / "equal/best_weights.py").read_text(encoding="utf-8"), encoding="utf-8")
+    subprocess.run(["patch", "-p0"], input=diff, cwd=tmp_path, text=True, check=True, capture_output=True)
+    torchrun = [TORCH, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
+    subprocess.run(torchrun, cwd=tmp_path, check=True, capture_output=True, timeout=LONGEST_SECONDS)
+
+    assert ["best.pt"] == [path.name for path in (tmp_path / "kept").iterdir()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", list(PORTS_OF_MUTANTS))
+def test_a_port_that_is_broken_is_not_given(mutant: str, tmp_path: Path) -> None:
+    """One whose ranks all compute the same rows, and one without exchange."""
+    with leftovers.ahead("a mutant"), proving([("equal/plain", 2)], tmp_path, mutant, PORT="1") as answers:
+        answer = answers["equal/plain", 2].result()
+
+    assert "none" == answer["outcome"]
+    assert PORTS_OF_MUTANTS[mutant] in answer["reason"]
 
 
 def test_files_of_a_rank_are_its_own(tmp_path: Path) -> None:

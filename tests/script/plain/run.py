@@ -1,14 +1,26 @@
 """Proves scripts in the Python of the user: python run.py [MUTANT] < [[script, workers], …]; prints a line for each.
 
-A mutant breaks the mechanism, or the proof, in one place.
+A mutant breaks the mechanism, or the proof, in one place. With PORT set, it is the smallest port that is proved.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from training.workloads.script.spread import batches, chance, exchange, files, judge, process, prove, weights
+from training.workloads.script.spread import (
+    batches,
+    chance,
+    exchange,
+    files,
+    judge,
+    port,
+    ported,
+    process,
+    prove,
+    weights,
+)
 
 
 def without_weights():
@@ -76,11 +88,21 @@ def shared_files():
     files.redirect = lambda *_: None
 
 
+def port_without_shares():
+    """Have every rank of a port compute all rows."""
+    port.SHARE = port.SHARE.replace("rows[rank : len(rows) // ranks * ranks : ranks]", "rows")
+
+
+def port_without_exchange():
+    """Have no model of a port wrapped."""
+    port.Port._models = lambda *_, **__: None
+
+
 MUTANTS = {
     each.__name__: each
     for each in (
         without_weights, without_a_rank, split_twice, all_split, own_chance, in_32_bits, unkeyed, unused_left_out,
-        repeated_work, shared_files,
+        repeated_work, shared_files, port_without_shares, port_without_exchange,
     )
 }  # fmt: skip
 
@@ -91,7 +113,8 @@ def main():
         MUTANTS[sys.argv[1]]()
     torch = prove.load()
     for script, workers in json.load(sys.stdin):
-        answer = prove.prove(torch, [script], workers, 60.0)
+        of = ported.port if "PORT" in os.environ else prove.prove
+        answer = of(torch, [script], workers, 60.0)
         sys.stdout.write(json.dumps({**answer, "left": sorted(path.name for path in Path().iterdir())}) + "\n")
         sys.stdout.flush()
 

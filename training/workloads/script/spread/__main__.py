@@ -5,6 +5,8 @@ ranks N PLAN script.py …        run the script as N processes of this machine
 rank script.py …                run it as the one that TRAINING_SPREAD says
 prove --workers N -- script.py …
                                 prove that ranks do the work of the single process
+port --workers N -- script.py …
+                                print the smallest port of the script, if its weights are those of the single process
 ray N CPUS PLAN script.py …     run the script in N workers of Ray's TorchTrainer
 """
 
@@ -34,5 +36,7 @@ def load() -> None:
 if __name__ == "__main__":
     load()
     command = sys.argv.pop(1)
-    module, function = {"prove": ("prove", "main"), "ray": ("under_ray", "main")}.get(command, ("commands", command))
+    module, function = {"prove": ("prove", "main"), "ray": ("under_ray", "main"), "port": ("ported", "main")}.get(
+        command, ("commands", command)
+    )
     sys.exit(getattr(importlib.import_module(f"{NAME}.{module}"), function)())

@@ -127,6 +127,9 @@ class Loaders:
         if not hasattr(index, "__getitem__"):
             index = list(index)
         places_ = list(range(len(index)))
+        if iteration.splits and len(index) % self.even:
+            self.uneven += 1
+            places_ = places_[: len(index) // self.even * self.even]
         if self.reverse:
             places_.reverse()
         if iteration.splits:

@@ -8,25 +8,23 @@ import sys
 from typing import Any
 
 from .imports import when_imported
-from .settings import SEED
 
 
-def seed() -> None:
+def seed(number: int) -> None:
     """Seed what a script draws from where it sets no seed itself, unseeded generators included."""
-    random.seed(SEED)
-    when_imported("numpy", _seed_numpy)
-    when_imported("torch", _seed_torch)
 
+    def seed_torch(torch: Any) -> None:
+        torch.manual_seed(number)
+        torch.seed = torch.random.seed = lambda: torch.manual_seed(number).initial_seed()
 
-def _seed_torch(torch: Any) -> None:
-    torch.manual_seed(SEED)
-    torch.seed = torch.random.seed = lambda: torch.manual_seed(SEED).initial_seed()
+    def seed_numpy(numpy: Any) -> None:
+        numpy.random.seed(number)
+        make = numpy.random.default_rng
+        numpy.random.default_rng = lambda seed=None: make(number if seed is None else seed)
 
-
-def _seed_numpy(numpy: Any) -> None:
-    numpy.random.seed(SEED)
-    make = numpy.random.default_rng
-    numpy.random.default_rng = lambda seed=None: make(SEED if seed is None else seed)
+    random.seed(number)
+    when_imported("numpy", seed_numpy)
+    when_imported("torch", seed_torch)
 
 
 def states(torch: Any) -> tuple[Any, ...]:

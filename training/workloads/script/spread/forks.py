@@ -7,9 +7,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from . import process
 from .settings import Settings
@@ -25,8 +26,10 @@ class Fork:
     code: int | None = None
 
 
-def start(settings: Settings, command: Sequence[str], printed: Path) -> Fork:
-    """Start the script with these settings."""
+def start(
+    settings: Settings, command: Sequence[str], printed: Path, variables: Mapping[str, str] = MappingProxyType({})
+) -> Fork:
+    """Start the script with these settings, and with more environment variables."""
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -35,6 +38,7 @@ def start(settings: Settings, command: Sequence[str], printed: Path) -> Fork:
     code = 1
     try:
         os.setpgid(0, 0)
+        os.environ.update(variables)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         output = os.open(printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(output, 1)

@@ -173,6 +173,17 @@ class Judge:
         return max(map(records.largest, [*weights, *gradients]))
 
 
+def repeated(alone: Run, ranks: Run) -> float:
+    """Return which part of the work that could be split every rank did again: 0 where it is split, 1 where none is; 0,
+    too, where nothing could be counted."""
+    passes = alone.facts[0]["passes"]
+    feeding = {str(place) for place, each in enumerate(passes) if each["feeds"] and not each["guessed"]} | {""}
+    what = "products" if _sum(alone.facts[0]["products"], feeding) else "results"
+    once = _sum(alone.facts[0][what], feeding)
+    of_ranks = sum(_sum(facts[what], feeding) for facts in ranks.facts)
+    return (of_ranks / once - 1) / (len(ranks.facts) - 1) if once else 0.0
+
+
 def _unsplit(facts: dict[str, Any]) -> str:
     """Return why the script can't be split; "" where it can."""
     feeding = [each["kind"] for each in facts["passes"] if each["feeds"]]

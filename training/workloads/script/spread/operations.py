@@ -179,6 +179,8 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         if not whole_rows or leading != len(own) or not self._settings.keyed or self._reads:
             return func(*args, **kwargs)
         self.chance.setdefault("operation", places.line() or "?")
+        if self._settings.alike:
+            own, whole_rows = (0,) * len(own), 1
         rows = self._torch.tensor(own)
         if name in IN_PLACE:
             whole = args[0].new_empty((whole_rows, *args[0].shape[1:]))

@@ -1,13 +1,12 @@
 """Proves the smallest port of a script: run as its ranks it must have the weights of the single process.
 
-python -m …spread.ported SCRIPT [--workers N] [-- ARGUMENTS]
+python spread port [--workers N] [--write FILE] -- SCRIPT ARGUMENTS
 
-The last line that is printed is JSON: `diff`, which is empty where there is no port, and `reason`.
+The outcome is `port`, with its `diff`, or `none`, with the `reason`.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import tempfile
@@ -26,23 +25,24 @@ from .settings import SEED, Settings
 
 UNUSED = "find_unused_parameters"
 """What DDP's error says where a parameter had no gradient."""
-
 LEAST_SECONDS, TIMES_ALONE = 20.0, 10.0
 """Seconds that a port may take, and those for each that the script alone took; ranks that wait for ever take more."""
 
 
-def find(torch: Any, command: Sequence[str], world: int, seconds: float = prove.SECONDS) -> dict[str, str]:
+def port(torch: Any, command: Sequence[str], world: int, seconds: float = prove.SECONDS) -> dict[str, str]:
     """Return the port as a diff, or the reason why there is none."""
     folder = Path(tempfile.mkdtemp(prefix="spread-"))
+    runs = prove.Runs(torch, command, world, folder, seconds)
     try:
-        return _find(prove.Runs(torch, command, world, folder, seconds), world)
+        return {"outcome": "port", "diff": _find(runs, world)}
     except NotMechanical as reason:
-        return {"diff": "", "reason": str(reason)}
+        return {"outcome": "none", "reason": (str(reason).strip().splitlines() or [""])[-1]}
     finally:
+        runs.end()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _find(runs: prove.Runs, world: int) -> dict[str, str]:
+def _find(runs: prove.Runs, world: int) -> str:
     began = time.monotonic()
     plan = runs.plan()
     if plan.error:
@@ -67,7 +67,7 @@ def _find(runs: prove.Runs, world: int) -> dict[str, str]:
     apart = max(_apart(runs.torch, alone, run, rank) for rank in range(world))
     if apart > max(MOST_EXACT, TIMES * min(_apart(runs.torch, alone, turned), MOST_ROUNDING)):
         raise NotMechanical(f"the weights of the port are others by {apart:.1g} of their change")
-    return {"diff": diff, "reason": ""}
+    return diff
 
 
 def _run(
@@ -77,17 +77,17 @@ def _run(
     script = Path(runs.command[0])
     source = script.read_text(encoding="utf-8")
 
-    def run(name: str, port: Port) -> Run:
-        started = _ranks(runs, of_all, world, runs.folder / name, port.text())
+    def run(name: str, made: Port) -> Run:
+        started = _ranks(runs, of_all, world, runs.folder / name, made.text())
         runs.wait(started, seconds=seconds)
         return started
 
-    port = Port(source, passes, script.name)
-    ran = run("ranks", port)
+    made = Port(source, passes, script.name)
+    ran = run("ranks", made)
     if UNUSED in ran.error:
-        port = Port(source, passes, script.name, unused=True)
-        ran = run("ranks-unused", port)
-    return ran, port.diff(script.name)
+        made = Port(source, passes, script.name, unused=True)
+        ran = run("ranks-unused", made)
+    return ran, made.diff(script.name)
 
 
 def _apart(torch: Any, alone: Run, other: Run, rank: int = 0) -> float:
@@ -108,15 +108,13 @@ def _ranks(runs: prove.Runs, of_all: Mapping[str, Any], world: int, folder: Path
         variables = {**place, "RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(world)}
         own = replace(settings, rank=rank, seed=SEED + rank, **of_all)  # no seed is given to who starts a port
         started.append(forks.start(own, runs.command, folder / f"printed-{rank}", variables))
+        runs.forks.append(started[-1])
     return Run("ported", folder, started)
 
 
 def main() -> int:
-    """Print the port as JSON; return 0 where there is one."""
-    command, options = prove.parsed("port", __doc__ or "")
-    found = find(prove.load(), command, options.workers, options.seconds)
-    print(json.dumps(found))
-    return int(not found["diff"])
+    """Print the port as JSON, or write it into a file; return 0 where there is one."""
+    return prove.main(port, __doc__ or "")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ class Process:
         self._settings = settings
         self._record: Any = None
         self._watch: Any = None
-        chance.seed()
+        chance.seed(settings.seed)
         if settings.private:
             files.redirect(settings.private, _observers())
         when_imported("torch", self.install)
@@ -42,9 +42,11 @@ class Process:
         store = join(torch, settings) if settings.world > 1 else None
         plan = Plan(settings.plan) if settings.plan else None
         loaders = Loaders(torch, settings.rank, settings.world, plan, reverse=settings.reverse)
+        loaders.even = settings.even
         optimizers = Optimizers(torch)
         if settings.out:
             self._record = Record(torch, optimizers, settings.out, settings.rank, settings.steps)
+            self._record.to_know.append(lambda: {"uneven": loaders.uneven})
         exchange = None if store is None else self._distribute(torch, store, loaders, optimizers)
         if settings.watches:
             self._look(torch, loaders, optimizers, exchange)
@@ -131,7 +133,7 @@ def run(command: list[str], text: str = "") -> None:
     module.__file__ = command[0]
     module.__dict__["__builtins__"] = __builtins__
     sys.modules["__main__"] = module
-    code = compile(path.read_bytes(), command[0], "exec", dont_inherit=True)
+    code = compile(Path(text or path).read_bytes(), command[0], "exec", dont_inherit=True)
     exec(code, module.__dict__)  # noqa: S102 (the user's own script)
 
 

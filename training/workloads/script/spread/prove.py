@@ -16,14 +16,14 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from . import forks
 from .judge import Judge
-from .records import Run
+from .records import INFINITE, Run
 from .settings import Settings
 
 STEPS, SECONDS = 8, 120.0
@@ -35,12 +35,12 @@ class Runs:
     def __init__(self, torch: Any, command: Sequence[str], world: int, folder: Path, seconds: float) -> None:
         """Run nothing yet."""
         self.torch, self.world = torch, world
-        self._command, self._folder, self._deadline = command, folder, time.monotonic() + seconds
-        self._forks: list[forks.Fork] = []
+        self.command, self.folder, self._deadline = command, folder, time.monotonic() + seconds
+        self.forks: list[forks.Fork] = []
 
     def start(self, name: str, world: int, **settings: Any) -> Run:
         """Start one process, or ranks."""
-        folder = self._folder / name
+        folder = self.folder / name
         folder.mkdir()
         common = Settings(world=world, out=str(folder), steps=STEPS, watches=True, store=str(folder / "store"))
         common = replace(common, **settings)
@@ -49,18 +49,18 @@ class Runs:
             private = folder / f"private-{rank}"
             private.mkdir()
             own = replace(common, rank=rank, private=str(private))
-            started.append(forks.start(own, self._command, folder / f"printed-{rank}"))
-            self._forks.append(started[-1])
+            started.append(forks.start(own, self.command, folder / f"printed-{rank}"))
+            self.forks.append(started[-1])
         return Run(name, folder, started)
 
-    def wait(self, *runs: Run) -> None:
-        """Wait for all of them."""
+    def wait(self, *runs: Run, seconds: float = INFINITE) -> None:
+        """Wait for all of them, and no longer than so many seconds for one."""
         for run in runs:
-            run.ended = forks.wait(run.forks, max(0.1, self._deadline - time.monotonic()))
+            run.ended = forks.wait(run.forks, max(0.1, min(seconds, self._deadline - time.monotonic())))
 
     def end(self) -> None:
         """End what still runs."""
-        forks.end(self._forks)
+        forks.end(self.forks)
 
     def plan(self) -> Run:
         """Run the script alone; the facts are the plan."""
@@ -97,21 +97,21 @@ def load() -> Any:
     return torch
 
 
-def main() -> int:
-    """Print the outcome as JSON, or write it into a file; return 0 where it is `equal`."""
-    parser = argparse.ArgumentParser(prog="prove", description=(__doc__ or "").partition("\n")[0])
+def main(of: Callable[..., dict[str, Any]] = prove, text: str = __doc__ or "") -> int:
+    """Print the outcome as JSON, or write it into a file; return 0 where it is `equal`, or a port."""
+    parser = argparse.ArgumentParser(prog=of.__name__, description=text.partition("\n")[0])
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--write", default="", help="a file that gets the outcome")
     parser.add_argument("command", nargs="+", help="the script and its own arguments, after --")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    outcome = prove(load(), options.command, options.workers, options.seconds)
+    outcome = of(load(), options.command, options.workers, options.seconds)
     if options.write:
         Path(options.write).write_text(json.dumps(outcome), encoding="utf-8")
     else:
         print(json.dumps(outcome, indent=2))
-    return int(outcome["outcome"] != "equal")
+    return int(outcome["outcome"] not in ("equal", "port"))
 
 
 if __name__ == "__main__":
