@@ -47,6 +47,7 @@ def test_a_plain_script_is_tried_in_every_arm(layer: str, claim: str, tmp_path: 
     assert claim == tried.claim, tried.text
     assert (claim == "C") == (f"mine.py:{LINE}" in tried.text)
     assert "STACK=mine make up" in tried.text
+    assert "lines for torchrun, whose ranks Ray's TorchTrainer runs, too: .state/ports/mine.diff" in tried.text
 
 
 def test_a_measurement_proves_before_its_clock(tmp_path: Path) -> None:

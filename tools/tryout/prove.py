@@ -1,4 +1,5 @@
-"""Proves, in a try, what ranks of a plain script do: in the script's own Python, as an arm is run, and in no clock."""
+"""Proves, in a try, what ranks of a plain script do, and its smallest port: in its own Python, as an arm is run, and in
+no clock."""
 
 import json
 from collections.abc import Sequence
@@ -7,12 +8,15 @@ from pathlib import Path
 
 from tools.tryout import run_arm
 from tools.tryout.request import Request
-from training.workloads.script import commands, plain, proving, resolve
+from training.contract.arms import counted
+from training.contract.provenance import PROJECT
+from training.workloads.script import commands, plain, proving, ray_start, resolve
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.plain import Proof
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import Script
 
+PORTS = PROJECT / ".state" / "ports"
 NOT_OBSERVED = run_arm.Changed(variables={"PYTHONPATH": "", "TRAINING_OBSERVE": ""})
 
 
@@ -37,6 +41,31 @@ def _key(request: Request) -> str:
         workers=request.workers,
     )
     return resolve.resolve(recipe).proof_key(request.variables)
+
+
+def port(script: Script, command: ArmCommand, request: Request, folder: Path) -> str:
+    """Return what there is to write: a file with the smallest port, which was run, or what one writes in general.
+    `command`: that of the proof."""
+    changed = {str(folder / plain.OUTCOME): str(folder / "port.json"), "prove": "port"}
+    of_port = tuple(changed.get(word, word) for word in command.command)
+    limited = replace(request, limit_seconds=plain.PROOF_SECONDS + plain.START_SECONDS)
+    ported = replace(command, arm="port", command=of_port)
+    run_arm.run(ported, limited, folder, commands.folder(script), NOT_OBSERVED)
+    outcome = proving.read(folder / "port.json") or {
+        "outcome": "none",
+        "reason": f"none within {plain.PROOF_SECONDS} s",
+    }
+    if outcome["outcome"] != "port":
+        return f"to write: {ray_start.PORTS['torch']}\n  no port of the script is given here: {outcome['reason']}"
+    PORTS.mkdir(parents=True, exist_ok=True)
+    kept = PORTS / f"{script.path.stem}.diff"
+    kept.write_text(outcome["diff"], encoding="utf-8")
+    count = sum(line.startswith("+") for line in outcome["diff"].splitlines()) - 1
+    return (
+        f"to write: {counted(count, 'line')} for torchrun, whose ranks Ray's TorchTrainer runs, too: "
+        f"{kept.relative_to(PROJECT)}\n  as {request.workers} ranks it was run, and has the weights of one process in "
+        "64 bits; rows of a last batch that ranks can't share evenly are left out"
+    )
 
 
 def after(proof: Proof, arms: Sequence[ArmCommand]) -> list[ArmCommand]:

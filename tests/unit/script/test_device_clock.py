@@ -243,7 +243,8 @@ def test_the_backend_is_that_of_gpus(
 ) -> None:
     """As PyTorch 2.15 says them: of a group made without naming a backend its own is `undefined`."""
     group = SimpleNamespace(get_backend=lambda: backend, get_backend_config=lambda: of_devices)
-    group.is_available = group.is_initialized = lambda: True
+    group.is_available = lambda: True
+    group.distributed_c10d = SimpleNamespace(is_initialized=lambda: True)
     group.get_rank, group.get_world_size = lambda: 0, lambda: 2
     monkeypatch.setitem(sys.modules, "torch.distributed", group)
     monkeypatch.setattr(gpu_use, "LIBRARY", "/no/such.so")

@@ -331,7 +331,10 @@ def test_what_changes_in_a_step_is_the_optimizers_if_nothing_else_runs_in_it(
 def ranks(training: Training, monkeypatch: pytest.MonkeyPatch) -> Training:
     """One of two ranks, where looking at the weights takes too long."""
     distributed = SimpleNamespace(
-        is_available=lambda: True, is_initialized=lambda: True, get_rank=lambda: 0, get_world_size=lambda: 2
+        is_available=lambda: True,
+        distributed_c10d=SimpleNamespace(is_initialized=lambda: True),
+        get_rank=lambda: 0,
+        get_world_size=lambda: 2,
     )
     monkeypatch.setitem(sys.modules, "torch.distributed", distributed)
     there = torch_weights.is_complete

@@ -91,7 +91,7 @@ def test_what_can_not_be_probed_says_why(group: dict[str, Any] | None, exchanged
     known = {"initialized": True, "world": 2, "backend": "cpu:gloo,cuda:gloo"} | (group or {})
     distributed = SimpleNamespace(
         is_available=lambda: True,
-        is_initialized=lambda: known["initialized"],
+        distributed_c10d=SimpleNamespace(is_initialized=lambda: known["initialized"]),
         get_world_size=lambda: known["world"],
         get_backend_config=lambda: known["backend"],
     )

@@ -65,11 +65,19 @@ def probe(gradient_bytes: Callable[[], int | None]) -> None:
         now.no_all_reduce = f"the probe failed: {error!r}"
 
 
+def joined(distributed: Any) -> bool:
+    """Return whether this process is one of a group, by the module that holds it: a plain script that runs as ranks is
+    told that it is alone."""
+    return bool(
+        distributed is not None and distributed.is_available() and distributed.distributed_c10d.is_initialized()
+    )
+
+
 def _refusal(distributed: Any, exchanged: int | None) -> str:
     """Return why there is nothing to probe, or no other rank to do it with; "" otherwise."""
     if hasattr(sys, "last_type"):
         return "the script failed"
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+    if not joined(distributed):
         return "the script has no process group at its end"
     if distributed.get_world_size() == 1:
         return "one rank exchanges nothing"

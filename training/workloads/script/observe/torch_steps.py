@@ -150,7 +150,7 @@ def _backend() -> str | None:
     A group that was made without naming one, or with one for each kind of device, has no such name itself.
     """
     distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+    if distributed is None or not torch_probe.joined(distributed):
         return None
     of_devices = dict(each.split(":", 1) for each in str(distributed.get_backend_config()).split(",") if ":" in each)
     return of_devices.get("cuda", str(distributed.get_backend()))
@@ -216,7 +216,7 @@ def _begin(now: state.State) -> None:
         now.parts.no_parts = "an accelerator computes beside the program, whose clock does not see it"
     now.probe = functools.partial(torch_probe.probe, torch_weights.gradient_bytes)
     distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+    if distributed is not None and torch_probe.joined(distributed):
         now.rank, now.world = distributed.get_rank(), distributed.get_world_size()
     else:
         now.world = 1  # whatever the variables say: nobody joined
