@@ -47,16 +47,22 @@ def test_a_plain_script_is_tried_in_every_arm(layer: str, claim: str, tmp_path: 
     assert claim == tried.claim, tried.text
     assert (claim == "C") == (f"mine.py:{LINE}" in tried.text)
     assert "STACK=mine make up" in tried.text
-    assert "lines for torchrun, whose ranks Ray's TorchTrainer runs, too: .state/ports/mine.diff" in tried.text
+    assert ".state/ports/mine.diff" in tried.text
 
 
 def test_a_measurement_proves_before_its_clock(tmp_path: Path) -> None:
-    """The first of its runs that needs it proves for all; Ray's start is no arm then."""
-    script = script_in(tmp_path, "torch.nn.Tanh()")
+    """The first of its runs that needs it proves for all; Ray's start is no arm then. What the script does only after
+    the steps of the proof is not proved."""
+    script, later = script_in(tmp_path, "torch.nn.Tanh()"), tmp_path / "later.py"
+    loss = "torch.nn.functional.l1_loss(model(batch), labels)"
+    later.write_text(
+        f"{script.read_text(encoding='utf-8')}optimizer.zero_grad()\n{loss}.backward()\noptimizer.step()\n"
+    )
     native = measure_one(script, "native", tmp_path / "native", "--workers=2", python=TORCH)
     start = measure_one(script, "raystart", tmp_path / "start", "--workers=2", python=TORCH)
 
     assert ("equal", 2) == (native.did[PROOF], native.world_size)
+    assert "not proved" in measure_one(later, "native", tmp_path / "later", "--workers=2", python=TORCH).did[PROOF]
     assert NOT_MEASURED not in native.reasons
     assert start.reasons[NOT_MEASURED]
     assert 0 == start.seconds.wall

@@ -113,7 +113,10 @@ def _say(
     ranks = {arm.arm: arm.ranks for arm in arms}
     with_steps = {name: outcome for name, outcome in trained.items() if outcome.seen}
     seen = {
-        name: plain.proved(facts.of_arm(name, ranks[name], outcome.seen), proof) for name, outcome in with_steps.items()
+        name: plain.proved(
+            facts.of_arm(name, ranks[name], outcome.seen), plain.but(proof, plain.not_proved(outcome.printed))
+        )
+        for name, outcome in with_steps.items()
     }
     wanted = [arm.arm for arm in arms if not arm.absent]
     complete = set(trained) == set(wanted) and "ray" in wanted

@@ -27,6 +27,7 @@ from training.workloads.script.ray_start import RayStart
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import Script, recognise
 from training.workloads.script.resolve import ResolvedScript
+from training.workloads.script.work_items import PROVED
 
 ALL = ("baseline", "wide", "native", "ray", "raystart")
 LINE = {"line": "/home/me/train.py:12"}
@@ -66,6 +67,19 @@ def test_what_each_outcome_of_a_proof_says(wording: Wording) -> None:
 
     assert [1 + len(NAMED), len(NOT_RUN)] == [len(said[True]), len(said[False])]
     wording("script", "\n".join([*said[True], "not as ranks:", *said[False]]))
+
+
+@pytest.mark.parametrize("item", [PROVED, "the same work but for chance"])
+def test_what_ranks_say_that_is_not_proved_is_other_work(item: str) -> None:
+    """Wherever it stands in a line, as Ray's driver prints a worker's; and nothing else is."""
+    proof = Proof(works=True, item=item, words="proved", plan={})
+    said = f"(pid=7) {plain.NOT_PROVED} 9 the script trains at train.py:12\nmore"
+    later = plain.but(proof, plain.not_proved(f"epoch 1\n{said}"))
+
+    assert later is not None
+    assert later.item not in {PROVED, item}
+    assert later.item.endswith("train.py:12")
+    assert proof is plain.but(proof, plain.not_proved("not proved: nothing"))
 
 
 @pytest.mark.parametrize(

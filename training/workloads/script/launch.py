@@ -92,6 +92,7 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     shutil.rmtree(own, ignore_errors=True)
     if seen is None:
         return None
+    proof = plain.but(proof, printed.not_proved)
     files = tuple(left_files.since(before, commands.folder(resolved.script)))
     ended_run = summary.EndedRun(
         resolved, command, place.ended(end), tuple(seen), host, usage.throttled(), tuple(kept), files, start, proof

@@ -30,6 +30,8 @@ INSTEAD = ("raystart",)
 """What is measured where no ranks are."""
 BY_PROOF = (*OF_RANKS, *INSTEAD)
 
+NOT_PROVED = "not proved: at backward pass"
+"""What rank 0 prints where the script trains by what the steps of the proof did not have, and before what it is."""
 OTHER_WORK = {
     "chance": "what is drawn by chance, as masks, noise or augmentation, by each rank for its own rows",
     "function": "a loss that is no mean over rows, of which ranks take the mean",
@@ -119,6 +121,20 @@ def proof_of(outcome: Mapping[str, Any], script: Script) -> Proof:
     item = f"{'the same work but for' if outcome['elseAgrees'] else 'other work, at least by'} {OTHER_WORK[kind]}{at}"
     words = f"proved: ranks of the unchanged script do {item}; those of a port would, too"
     return Proof(works=True, item=item, words=words, plan=outcome["plan"])
+
+
+def not_proved(printed: str) -> str:
+    """Return what ranks printed of work that no step of the proof had; "" if nothing."""
+    _, is_there, rest = printed.partition(NOT_PROVED)
+    return f"{NOT_PROVED} {last_line(rest.partition(chr(10))[0])}" if is_there else ""
+
+
+def but(proof: Proof | None, later: str) -> Proof | None:
+    """Return the proof with work that is not proved, as `not_proved` returns it."""
+    if proof is None or not proof.works or not later:
+        return proof
+    of_steps = "the work of one process" if proof.item == PROVED else proof.item
+    return replace(proof, item=f"{of_steps} in the steps of the proof; {later}")
 
 
 def _unproved(words: str) -> Proof:

@@ -208,10 +208,10 @@ def _redirect_argument(owner: Any, name: str, place: int, where: Callable[[Any],
     call = getattr(owner, name)
 
     def redirected(*args: Any, **more: Any) -> Any:
-        given = list(args)
-        if len(given) > place and isinstance(given[place], (str, bytes, os.PathLike)):
-            given[place] = where(given[place])
-        return call(*given, **more)
+        places = list(args)
+        if len(places) > place and isinstance(places[place], (str, bytes, os.PathLike)):
+            places[place] = where(places[place])
+        return call(*places, **more)
 
     setattr(owner, name, redirected)
 

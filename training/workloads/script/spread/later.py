@@ -20,7 +20,7 @@ class Later:
     def __init__(self, loaders: Loaders) -> None:
         """Know what the plan knows."""
         self._loaders, self._plan = loaders, loaders.plan
-        self._said: set[str] = set()
+        self._written: set[str] = set()
         self.backwards = 0
 
     def look(self, names: set[str]) -> None:
@@ -41,8 +41,8 @@ class Later:
                 self._say(f"{line} by {', '.join(sorted(other))}")
 
     def _say(self, what: str) -> None:
-        if what not in self._said:
-            self._said.add(what)
+        if what not in self._written:
+            self._written.add(what)
             sys.stderr.write(
                 f"not proved: at backward pass {self.backwards} the script trains at {what}, "
                 "as the steps of the proof did not\n"

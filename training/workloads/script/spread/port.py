@@ -68,11 +68,11 @@ class Edits:
     """Insertions into a text."""
 
     lines: list[str]
-    made: list[tuple[int, int, str]] = field(default_factory=list)
+    insertions: list[tuple[int, int, str]] = field(default_factory=list)
 
     def at(self, line: int, column: int, text: str) -> None:
         """Insert before a column, in characters, of a line from 1 on."""
-        self.made.append((line, column, text))
+        self.insertions.append((line, column, text))
 
     def before(self, line: int, block: str) -> None:
         """Insert whole lines with the line's indentation; after the last line where there is no such line."""
@@ -82,12 +82,12 @@ class Edits:
     def indented(self, line: int, block: str, columns: int) -> None:
         """Insert whole lines before a line."""
         text = "".join(" " * columns + each + "\n" if each else "\n" for each in block.splitlines())
-        self.made.append((line, 0, text))
+        self.insertions.append((line, 0, text))
 
     def text(self) -> str:
         """Return the text with all insertions; those at one place in the order in which they were made."""
         lines = [*self.lines, ""]
-        at = [(line, column, number, text) for number, (line, column, text) in enumerate(self.made)]
+        at = [(line, column, number, text) for number, (line, column, text) in enumerate(self.insertions)]
         for line, column, _, inserted in sorted(at, reverse=True):
             old = lines[line - 1]
             lines[line - 1] = old[:column] + inserted + old[column:]
@@ -133,14 +133,14 @@ class Port:
         """Have each rank take its rows of the loaders that are made in these lines."""
         keywords: dict[str, None] = {}
         for line in sorted(creations):
-            made = [
+            of_line = [
                 node
                 for node in _calls(self._tree)
                 if _name(node.func).endswith("DataLoader") and node.lineno <= line <= (node.end_lineno or node.lineno)
             ]
-            if len(made) != 1:
+            if len(of_line) != 1:
                 raise NotMechanical(f"line {line} makes a loader by something else than DataLoader(…)")
-            (call,) = made
+            (call,) = of_line
             self._around(call, "share(", ")")
             for each in call.keywords:
                 keywords.update(dict.fromkeys([each.arg] if each.arg else USUAL))  # None is that of **arguments
@@ -151,7 +151,7 @@ class Port:
     def _models(self, *, unused: bool) -> None:
         """Wrap what an optimizer is given the parameters of."""
         more = ", find_unused_parameters=True" if unused else ""
-        found = False
+        has_model = False
         for scope, statement in _statements(self._tree):
             models = dict.fromkeys(
                 name
@@ -161,12 +161,12 @@ class Port:
                 if isinstance(inner, ast.Call) and (name := _parameters_of(inner))
             )
             for model in models:
-                found = True
+                has_model = True
                 self._edits.before(
                     statement.lineno, f"{model} = torch.nn.parallel.DistributedDataParallel({model}{more})"
                 )
                 self._reach(scope, model, statement)
-        if not found:
+        if not has_model:
             raise NotMechanical("no optimizer is made from model.parameters()")
 
     def _reach(self, scope: ast.AST, model: str, wrapped: ast.stmt) -> None:

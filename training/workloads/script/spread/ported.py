@@ -77,17 +77,17 @@ def _run(
     script = Path(runs.command[0])
     source = script.read_text(encoding="utf-8")
 
-    def run(name: str, made: Port) -> Run:
-        started = _ranks(runs, of_all, world, runs.folder / name, made.text())
+    def run(name: str, candidate: Port) -> Run:
+        started = _ranks(runs, of_all, world, runs.folder / name, candidate.text())
         runs.wait(started, seconds=seconds)
         return started
 
-    made = Port(source, passes, script.name)
-    ran = run("ranks", made)
+    candidate = Port(source, passes, script.name)
+    ran = run("ranks", candidate)
     if UNUSED in ran.error:
-        made = Port(source, passes, script.name, unused=True)
-        ran = run("ranks-unused", made)
-    return ran, made.diff(script.name)
+        candidate = Port(source, passes, script.name, unused=True)
+        ran = run("ranks-unused", candidate)
+    return ran, candidate.diff(script.name)
 
 
 def _apart(torch: Any, alone: Run, other: Run, rank: int = 0) -> float:
