@@ -38,7 +38,7 @@ ITEMS = (
         "some steps in 64 bits, against one process",
         right="unknown if ranks do other work as those of a port would: the proof names it "
         "(`tests/script/plain/named`)",
-        wrong="other work that begins after the steps of the proof",
+        wrong="other work after the steps of the proof, by the lines and operations that these had",
     ),
     Item(
         name="steps",
