@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
+from threading import Thread
 
 import pytest
 
-from tests.unit.walk import ROOT, listed, returns
+from tests.unit.walk import ROOT, Walk, listed, returns
 
 
 @pytest.mark.parametrize(
@@ -27,3 +29,28 @@ def walk_of(stack: str) -> dict[str, list[list[str]]]:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     walk: dict[str, list[list[str]]] = json.loads(done.stdout)["walk"]
     return walk
+
+
+@pytest.mark.parametrize(("is_watch", "followed"), [(True, ["first"]), (False, ["first", "second"])])
+def test_what_is_watched_beside_the_program_is_no_step(is_watch: bool, followed: list[str]) -> None:
+    """It would come before the program's last step or after it, as fast as the machine is."""
+    first, second = function("__main__.py", "first"), function(f"{ROOT}/infra/a.py", "second")
+    beside = Thread(target=second, daemon=is_watch)
+
+    def record() -> None:
+        first()
+        beside.start()
+        beside.join()
+
+    walk = Walk()
+    with walk.following():
+        record()
+
+    assert followed == [name for _, name in walk.steps]
+
+
+def function(file: str, name: str) -> Callable[[], None]:
+    """A function that stands in that file."""
+    names: dict[str, Callable[[], None]] = {}
+    exec(compile(f"def {name}(): pass", file, "exec"), names)  # noqa: S102 - the text above
+    return names[name]

@@ -41,7 +41,10 @@ class Walk:
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Follow what is called in all threads that start meanwhile, and in this one."""
+        """Follow what is called in this thread, and in all that start meanwhile and that the program waits for.
+
+        Others, as a watch, call at times of their own: on a slow machine before the last resource.
+        """
         sys.setprofile(self._profile)
         threading.setprofile(self._profile)
         try:
@@ -66,7 +69,7 @@ class Walk:
             return
         if not code.co_flags & OPTIMIZED and not is_program:
             return
-        if _is_of_program(frame):
+        if _is_of_program(frame) and not threading.current_thread().daemon:
             self._seen.add(code)
             self.steps.append((file, code.co_name))
 
