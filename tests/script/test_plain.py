@@ -123,19 +123,24 @@ PORTS_OF_MUTANTS = {
 
 @contextmanager
 def proving(
-    cases: Sequence[tuple[str, int]], folder: Path, mutant: str = "", **variables: str
+    cases: Sequence[tuple[str, int]],
+    folder: Path,
+    mutant: str = "",
+    scripts: Path = SCRIPTS,
+    python: str = TORCH,
+    **variables: str,
 ) -> Iterator[dict[tuple[str, int], Any]]:
     """What is proved of each case, one after the other, while tests wait for the first ones."""
     answers: dict[tuple[str, int], Future[dict[str, Any]]] = {case: Future() for case in cases}
     around = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     around |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **variables}
-    command = [TORCH, str(SCRIPTS / "run.py"), *([mutant] if mutant else [])]
+    command = [python, str(scripts / "run.py"), *([mutant] if mutant else [])]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=folder, env=around
     ) as process:  # fmt: skip
         assert process.stdin is not None
-        process.stdin.write(json.dumps([[str(SCRIPTS / f"{name}.py"), workers] for name, workers in cases]))
+        process.stdin.write(json.dumps([[str(scripts / f"{name}.py"), workers] for name, workers in cases]))
         process.stdin.close()
         reader = Thread(target=_read, args=(process, answers))
         reader.start()

@@ -1,13 +1,14 @@
 """Commands around a plain script, in the user's Python: python spread COMMAND …
 
-plan FILE script.py …           run some steps alone, and write which passes over which loaders are split
+plan [--framework NAME] FILE script.py …
+                                run some steps alone, and write which passes over which loaders are split
 ranks N PLAN script.py …        run the script as N processes of this machine
 rank script.py …                run it as the one that TRAINING_SPREAD says
-prove --workers N -- script.py …
+prove [--framework NAME] --workers N -- script.py …
                                 prove that ranks do the work of the single process
 port --workers N -- script.py …
                                 print the smallest port of the script, if its weights are those of the single process
-ray N CPUS PLAN script.py …     run the script in N workers of Ray's TorchTrainer
+ray N CPUS PLAN script.py …     run the script in N workers of Ray's trainer
 """
 
 import importlib

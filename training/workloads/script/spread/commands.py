@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
-from . import process, watch
-from .settings import VARIABLE, Settings, taken
+from . import keras_judge, process, watch
+from .originals import write_json
+from .settings import VARIABLE, Settings, addresses, taken
 
 GRACE_SECONDS = 5.0
 PLANNED_STEPS = 8
@@ -26,31 +28,53 @@ def rank() -> int:
 
 def plan() -> int:
     """Run some steps of the script alone, whose files are thrown away, and write the plan."""
+    framework = "torch"
+    if sys.argv[1] == "--framework":
+        framework = sys.argv[2]
+        del sys.argv[1:3]
     file, command = sys.argv[1], sys.argv[2:]
+    codes: list[int] = []
+
+    def run(framework: str, variables: dict[str, str]) -> dict[str, Any]:
+        facts, code = _planned(framework, variables, command)
+        codes[:] = [code, *codes] if facts else [*codes, code]
+        return facts
+
+    facts = keras_judge.planned(run) if framework == "tensorflow" else run(framework, {})
+    if facts:
+        write_json(Path(file), facts)
+    return codes[0]
+
+
+def _planned(framework: str, variables: dict[str, str], command: list[str]) -> tuple[dict[str, Any], int]:
+    """Return the facts of a run alone, and its exit code."""
     folder = tempfile.mkdtemp(prefix="spread-")
     try:
-        settings = Settings(out=folder, private=os.path.join(folder, "files"), steps=PLANNED_STEPS, watches=True)
-        code = _start(settings, command).wait()
+        settings = Settings(
+            framework, out=folder, private=os.path.join(folder, "files"), steps=PLANNED_STEPS, watches=True
+        )
+        code = _start(settings, command, variables).wait()
         written = Path(folder, "facts-rank0.json")
-        if written.exists() and not code:
-            shutil.copyfile(written, file)
+        facts: dict[str, Any] = json.loads(written.read_text()) if written.exists() and not code else {}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return code
+    return facts, code
 
 
 def ranks() -> int:
     """Run the script as processes of this machine; return the first failure's exit code. All end with the first."""
     count, plan_file, command = int(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]
     folder = tempfile.mkdtemp(prefix="spread-")
-    store = f"127.0.0.1:{free_port()}"
+    planned = json.loads(Path(plan_file).read_text())
+    framework = planned.get("framework", "torch")
+    store = addresses(1 if framework == "torch" else count)
     started = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         for number in range(count):
             private = os.path.join(folder, str(number)) if number else ""
-            settings = Settings(rank=number, world=count, store=store, plan=plan_file, private=private, trace=folder)
-            started.append(_start(settings, command))
+            settings = Settings(framework, number, count, store, plan_file, private=private, trace=folder)
+            started.append(_start(settings, command, planned.get("environment", {})))
         while None in (states := [each.poll() for each in started]) and not any(states):
             time.sleep(0.05)
     finally:
@@ -62,20 +86,12 @@ def ranks() -> int:
     return codes[0] if codes and codes[0] > 0 else int(bool(codes))
 
 
-def _start(settings: Settings, command: list[str]) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, VARIABLE: settings.text()}
+def _start(settings: Settings, command: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, **variables, VARIABLE: settings.text()}
     environment.setdefault("PYTHONHASHSEED", "0")  # the order of a set of strings is one on all ranks
     return subprocess.Popen(
         [sys.executable, os.path.dirname(os.path.abspath(__file__)), "rank", *command], env=environment
     )
-
-
-def free_port() -> int:
-    """Return a port that nothing listens at."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _end(started: list[subprocess.Popen[bytes]]) -> None:

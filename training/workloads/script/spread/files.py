@@ -183,8 +183,8 @@ class Entries:
 LISTDIR = os.listdir
 
 
-def redirect(folder: str, others: Sequence[str] = ()) -> None:
-    """Have this process write its files in a folder, but those in `others`."""
+def redirect(folder: str, others: Sequence[str] = ()) -> Layer:
+    """Have this process write its files in a folder, but those in `others`; return what finds them."""
     layer = Layer(folder, others)
     tempfile.tempdir = os.path.join(layer.folder, "t")  # sockets are made there, too, which nothing redirects
     MAKE(tempfile.tempdir, exist_ok=True)
@@ -193,6 +193,13 @@ def redirect(folder: str, others: Sequence[str] = ()) -> None:
     when_imported("torch", lambda module: _redirect_torch(layer, module))
     when_imported("safetensors", lambda module: _redirect_safetensors(layer, module))
     when_imported("sqlite3", lambda module: _redirect_sqlite(layer, module))
+    return layer
+
+
+def observers() -> list[str]:
+    """Return the folders of what observes this process: a rank's own stand with the others'."""
+    values = [value for name, value in os.environ.items() if name.startswith("TRAINING_OBSERVE")]
+    return [value for value in values if value.startswith(os.sep)]
 
 
 def _redirect_torch(layer: Layer, torch: Any) -> None:

@@ -23,8 +23,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         """The spec of the module; None for any other."""
         if fullname != self._name:
             return None
-        for finder in sys.meta_path:
-            find = None if finder is self else getattr(finder, "find_spec", None)
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:  # one before may wait for the same module
+            find = getattr(finder, "find_spec", None)
             spec: importlib.machinery.ModuleSpec | None = find(fullname, path, target) if find else None
             if spec is not None and spec.loader is not None:
                 self._wait(spec.loader)

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from . import forks, prove, records
-from .commands import free_port
 from .judge import MOST_EXACT, MOST_REPEATED, MOST_ROUNDING, TIMES, repeated
 from .port import NotMechanical, Port
 from .records import Run
-from .settings import SEED, Settings
+from .settings import SEED, Settings, addresses
 
 UNUSED = "find_unused_parameters"
 """What DDP's error says where a parameter had no gradient."""
@@ -102,7 +101,8 @@ def _ranks(runs: prove.Runs, of_all: Mapping[str, Any], world: int, folder: Path
     code.write_text(text, encoding="utf-8")
     # Each is a single process for what is around it: the script itself is distributed
     settings = Settings(out=str(folder), steps=prove.STEPS, watches=True, code=str(code), private=str(folder / "files"))
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world)}
+    host, _, number = addresses(1).rpartition(":")
+    place = {"MASTER_ADDR": host, "MASTER_PORT": number, "WORLD_SIZE": str(world)}
     started = []
     for rank in range(world):
         variables = {**place, "RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(world)}

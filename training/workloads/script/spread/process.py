@@ -11,7 +11,9 @@ from types import ModuleType
 from typing import Any
 
 from .imports import when_imported
+from .keras_process import KerasProcess
 from .settings import Settings
+from .trees_process import TreesProcess
 
 TIMEOUT_SECONDS = 600
 
@@ -28,7 +30,7 @@ class Process:
         self._watch: Any = None
         chance.seed(settings.seed)
         if settings.private:
-            files.redirect(settings.private, _observers())
+            files.redirect(settings.private, files.observers())
         when_imported("torch", self.install)
 
     def install(self, torch: Any) -> None:
@@ -95,10 +97,13 @@ class Process:
             self._watch.end(waits=not error)
 
 
-def _observers() -> list[str]:
-    """Return the folders of what observes this process: a rank's own stand with the others'."""
-    values = [value for name, value in os.environ.items() if name.startswith("TRAINING_OBSERVE")]
-    return [value for value in values if value.startswith(os.sep)]
+AROUND: dict[str, Any] = {
+    "torch": Process,
+    "tensorflow": KerasProcess,
+    "xgboost": TreesProcess,
+    "lightgbm": TreesProcess,
+}
+"""What is around a script, by its framework."""
 
 
 def _of(batch: Any) -> str:
@@ -141,7 +146,7 @@ def main(settings: Settings, command: list[str]) -> int:
     """Run the script with what the settings say around it; return its exit code."""
     if settings.rank:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    process = Process(settings)
+    process = AROUND[settings.framework](settings)
     error, code = "", 0
     try:
         run(command, settings.code)

@@ -1,6 +1,6 @@
 """Proves that ranks do the work of the script's single process, or names what they do else.
 
-python spread prove [--workers N] [--write FILE] -- SCRIPT ARGUMENTS
+python spread prove [--framework NAME] [--workers N] [--write FILE] -- SCRIPT ARGUMENTS
 
 It runs some steps of the script, in processes of their own whose files are thrown away: alone, alone with the rows of
 each batch reversed, and as ranks; in 64 bits, and in the script's own types. What reversed rows change is what equal
@@ -16,15 +16,17 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from . import forks
+from . import forks, keras_judge, trees_judge
 from .judge import Judge
 from .records import INFINITE, Run
-from .settings import Settings
+from .settings import Settings, addresses
 
 STEPS, SECONDS = 8, 120.0
 
@@ -32,17 +34,21 @@ STEPS, SECONDS = 8, 120.0
 class Runs:
     """Runs of one script, each in a folder of its own."""
 
+    framework = "torch"
+    """Whose mechanism is around the script: a key of `process.AROUND`."""
+
     def __init__(self, torch: Any, command: Sequence[str], world: int, folder: Path, seconds: float) -> None:
         """Run nothing yet."""
         self.torch, self.world = torch, world
-        self.command, self.folder, self._deadline = command, folder, time.monotonic() + seconds
+        self.command, self.folder, self._seconds, self._began = command, folder, seconds, time.monotonic()
         self.forks: list[forks.Fork] = []
 
     def start(self, name: str, world: int, **settings: Any) -> Run:
         """Start one process, or ranks."""
         folder = self.folder / name
         folder.mkdir()
-        common = Settings(world=world, out=str(folder), steps=STEPS, watches=True, store=str(folder / "store"))
+        store = str(folder / "store") if self.framework == "torch" else addresses(world)
+        common = Settings(self.framework, world=world, out=str(folder), steps=STEPS, watches=True, store=store)
         common = replace(common, **settings)
         started = []
         for rank in range(world):
@@ -56,7 +62,15 @@ class Runs:
     def wait(self, *runs: Run, seconds: float = INFINITE) -> None:
         """Wait for all of them, and no longer than so many seconds for one."""
         for run in runs:
-            run.ended = forks.wait(run.forks, max(0.1, min(seconds, self._deadline - time.monotonic())))
+            run.ended = forks.wait(run.forks, max(0.1, min(seconds, self.left())))
+
+    def left(self) -> float:
+        """Return the seconds that are left for all."""
+        return self._began + self._seconds - time.monotonic()
+
+    def timed(self, outcome: dict[str, Any]) -> dict[str, Any]:
+        """Return an outcome with the number of ranks, and with the seconds that it took."""
+        return {**outcome, "workers": self.world, "seconds": round(time.monotonic() - self._began, 2)}
 
     def end(self) -> None:
         """End what still runs."""
@@ -69,20 +83,68 @@ class Runs:
         return run
 
 
-def prove(torch: Any, command: Sequence[str], world: int, seconds: float = SECONDS) -> dict[str, Any]:
-    """Return the outcome and its evidence, and the plan that ranks followed where they did."""
+@contextmanager
+def running(torch: Any, command: Sequence[str], world: int, seconds: float) -> Iterator[Runs]:
+    """Have runs in a folder that is thrown away, and none that is left."""
     folder = Path(tempfile.mkdtemp(prefix="spread-"))
-    began = time.monotonic()
     runs = Runs(torch, command, world, folder, seconds)
     try:
-        outcome = Judge(runs).outcome()
-        plan = folder / "plan" / "facts-rank0.json"
-        if outcome["outcome"] in ("equal", "named"):
-            outcome["plan"] = json.loads(plan.read_text(encoding="utf-8"))
+        yield runs
     finally:
         runs.end()
         shutil.rmtree(folder, ignore_errors=True)
-    return {**outcome, "workers": world, "seconds": round(time.monotonic() - began, 2)}
+
+
+def prove(torch: Any, command: Sequence[str], world: int, seconds: float = SECONDS) -> dict[str, Any]:
+    """Return the outcome and its evidence, and the plan that ranks followed where they did."""
+    with running(torch, command, world, seconds) as runs:
+        outcome = Judge(runs).outcome()
+        plan = runs.folder / "plan" / "facts-rank0.json"
+        if outcome["outcome"] in ("equal", "named"):
+            outcome["plan"] = json.loads(plan.read_text(encoding="utf-8"))
+        return runs.timed(outcome)
+
+
+def prove_keras(command: Sequence[str], world: int, seconds: float = SECONDS) -> dict[str, Any]:
+    """Return the outcome and its evidence for a script of Keras, and the variables with which it runs so."""
+    plans: list[Run] = []
+    with running(None, command, world, seconds) as runs:
+
+        def run(framework: str, variables: dict[str, str]) -> dict[str, Any]:
+            runs.framework = framework
+            with keras_judge.around(variables):
+                plans.append(runs.start(f"plan-{len(plans)}", 1))
+                runs.wait(plans[-1])
+            return {} if plans[-1].error else plans[-1].facts[0]
+
+        facts = keras_judge.planned(run)
+        named = facts.get("environment")
+        with keras_judge.around({**facts.get("variables", {}), **(named or {})}):
+            if facts.get("framework") == "torch":
+                outcome = prove(load(), command, world, runs.left())
+            else:
+                import tensorflow  # noqa: F401 (once for all forks)
+
+                runs.framework = "tensorflow"
+                outcome = keras_judge.Judge(runs, plans[-1 if named else 0]).outcome()
+        if named:
+            outcome = {**outcome, "environment": named, "plan": {**outcome.get("plan", {}), "environment": named}}
+        return runs.timed(outcome)
+
+
+def prove_trees(library: str, command: Sequence[str], world: int, seconds: float = SECONDS) -> dict[str, Any]:
+    """Return the outcome and its evidence for a script of XGBoost or LightGBM."""
+    with running(None, command, world, seconds) as runs:
+        runs.framework = library
+        return runs.timed(trees_judge.Judge(runs).outcome())
+
+
+OTHERS: dict[str, Callable[..., dict[str, Any]]] = {
+    "tensorflow": prove_keras,
+    "xgboost": partial(prove_trees, "xgboost"),
+    "lightgbm": partial(prove_trees, "lightgbm"),
+}
+"""What proves a script of another framework than PyTorch."""
 
 
 def load() -> Any:
@@ -99,14 +161,19 @@ def load() -> Any:
 
 def main(of: Callable[..., dict[str, Any]] = prove, text: str = __doc__ or "") -> int:
     """Print the outcome as JSON, or write it into a file; return 0 where it is `equal`, or a port."""
+    others = OTHERS if of is prove else {}
     parser = argparse.ArgumentParser(prog=of.__name__, description=text.partition("\n")[0])
+    parser.add_argument("--framework", choices=["torch", *others], default="torch")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--write", default="", help="a file that gets the outcome")
     parser.add_argument("command", nargs="+", help="the script and its own arguments, after --")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    outcome = of(load(), options.command, options.workers, options.seconds)
+    if options.framework == "torch":
+        outcome = of(load(), options.command, options.workers, options.seconds)
+    else:
+        outcome = others[options.framework](options.command, options.workers, options.seconds)
     if options.write:
         Path(options.write).write_text(json.dumps(outcome), encoding="utf-8")
     else:

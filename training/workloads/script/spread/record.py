@@ -13,13 +13,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .buffers import Buffers
 from .exchange import Optimizers
 from .originals import OPEN, write_json
-
-LOOKED_AT = (1, 2, 4, 8)
-"""Steps whose weights are kept."""
-
-
-class Enough(SystemExit):
-    """The script has made as many steps as the proof needs."""
+from .settings import LOOKED_AT, Enough
 
 
 class Record:

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import watch
 from .forks import Fork
-from .record import LOOKED_AT
+from .settings import LOOKED_AT
 
 INFINITE = float("inf")
 

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
 VARIABLE = "TRAINING_SPREAD"
 SEED = 20260119
 """Seed of the processes, which the script's own replaces."""
+LOOKED_AT = (1, 2, 4, 8)
+"""Steps whose weights are kept."""
+
+
+class Enough(SystemExit):
+    """The script has made as many steps as the proof needs."""
 
 
 @dataclass
 class Settings:
     """One process of the script."""
 
+    framework: str = "torch"
+    """Whose mechanism distributes it: a key of `process.AROUND`."""
     rank: int = 0
     world: int = 1
     store: str = ""
@@ -43,7 +53,9 @@ class Settings:
     alike: bool = False
     """Whether chance is then one and the same for every row of a batch."""
     statistics: bool = True
-    """Whether batch normalisation uses the batch's own statistics."""
+    """Whether batch normalisation uses the batch's own statistics, and trees' bins are those of a rank's rows."""
+    mean: bool = False
+    """Whether ranks of tf-keras exchange the mean of their gradients instead of the sum."""
     code: str = ""
     """Path of the text that is run as the script; "" for the script's own."""
     fitted_to: str = ""
@@ -57,3 +69,12 @@ class Settings:
 def taken() -> Settings:
     """Return what the variable says, which is removed."""
     return Settings(**json.loads(os.environ.pop(VARIABLE)))
+
+
+def addresses(count: int) -> str:
+    """Return free addresses of this machine, divided by commas."""
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for listener in listeners:
+            listener.bind(("127.0.0.1", 0))
+        return ",".join(f"127.0.0.1:{listener.getsockname()[1]}" for listener in listeners)

@@ -1,11 +1,13 @@
-"""The script as the training function of Ray's TorchTrainer: python spread ray N CPUS PLAN [--use-gpu] script.py …
+"""The script as the training function of Ray's trainer: python spread ray N CPUS PLAN [--use-gpu] script.py …
 
-Ray starts the workers and makes their process group, as its documentation tells; the rest is what every rank has. Runs
+Ray starts the workers and tells them of each other, as its documentation tells; the rest is what every rank has. Runs
 with the user's Ray (2.51 and newer). This package goes to the workers with the function: no machine needs it installed.
 """
 
 from __future__ import annotations
 
+import importlib
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -16,6 +18,11 @@ OF_RANKS = (
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "GROUP_RANK",
 )  # fmt: skip
 """Variables that TorchTrainer sets."""
+TRAINERS = {
+    "torch": ("torch", "TorchTrainer"), "tensorflow": ("tensorflow", "TensorflowTrainer"),
+    "xgboost": ("xgboost", "XGBoostTrainer"), "lightgbm": ("lightgbm", "LightGBMTrainer"),
+}  # fmt: skip
+"""Modules of Ray Train with their trainers, by framework."""
 
 
 def run_script(config: dict[str, Any]) -> None:
@@ -30,6 +37,7 @@ def run_script(config: dict[str, Any]) -> None:
 
     for name in config["variables"]:
         os.environ.pop(name, None)
+    os.environ.update(config["environment"])
     context = ray.train.get_context()
     folder = Path(tempfile.mkdtemp(prefix="spread-"))
     package = folder / config["name"]
@@ -46,9 +54,16 @@ def run_script(config: dict[str, Any]) -> None:
     rank = context.get_world_rank()
     private = folder / "files"
     private.mkdir()
+    store = ""
+    if config["framework"] == "lightgbm":
+        from ray.train.lightgbm import get_network_params
+
+        store = get_network_params()["machines"]
     own = settings.Settings(
+        config["framework"],
         rank=rank,
         world=context.get_world_size(),
+        store=store,
         plan=str(plan),
         private=str(private) if rank else "",
         trace=str(folder),
@@ -78,12 +93,17 @@ def main() -> int:
     """Run the script in as many workers as were asked for."""
     import ray.cloudpickle
     import ray.train
-    from ray.train.torch import TorchTrainer
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     workers, cpus, plan, *command = sys.argv[1:]
     use_gpu = command[0] == "--use-gpu"
+    planned = json.loads(Path(plan).read_text(encoding="utf-8"))
+    framework = planned.get("framework", "torch")
+    module, name = TRAINERS[framework]
+    trainer = getattr(importlib.import_module(f"ray.train.{module}"), name)
     config = {
+        "framework": framework,
+        "environment": planned.get("environment", {}),
         "command": command[use_gpu:],
         "folder": str(Path.cwd()),
         "plan": Path(plan).read_text(encoding="utf-8"),
@@ -91,7 +111,7 @@ def main() -> int:
         "package": {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py")},
         "variables": OF_RANKS,
     }
-    TorchTrainer(
+    trainer(
         run_script,
         train_loop_config=config,
         scaling_config=ray.train.ScalingConfig(

@@ -1,0 +1,124 @@
+"""Files that TensorFlow and HDF5 open by themselves, of a rank other than 0: in the layer, as all others."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+from . import files
+from .imports import when_imported
+
+WRITING = ("CreateDir", "RecursivelyCreateDir")
+READING = ("FileExists", "GetMatchingFiles", "IsDirectory", "Stat", "BufferedInputStream", "HasAtomicMove")
+
+
+def redirect(layer: files.Layer) -> None:
+    """Have TensorFlow write into the layer, and read there first."""
+    from tensorflow.python.checkpoint import functional_saver
+    from tensorflow.python.lib.io import _pywrap_file_io as system
+    from tensorflow.python.ops import gen_summary_ops
+    from tensorflow.python.training import py_checkpoint_reader
+
+    for names, place in ((WRITING, layer.to_write), (READING, layer.to_read), (("DeleteFile",), layer.remove)):
+        for name in names:
+            setattr(system, name, _at(getattr(system, name), place))
+    _redirect_rest(layer, system)
+    py_checkpoint_reader.CheckpointReader = _reader(py_checkpoint_reader.CheckpointReader, _prefix(layer))
+    saver = functional_saver.MultiDeviceSaver
+    saver.save, saver.restore = _saves(saver.save, layer.to_write), _saves(saver.restore, _prefix(layer))
+    create = gen_summary_ops.create_summary_file_writer
+
+    def create_summary_file_writer(*args: Any, logdir: Any, **more: Any) -> Any:
+        return create(*args, logdir=_moved(logdir, layer.to_write), **more)
+
+    gen_summary_ops.create_summary_file_writer = create_summary_file_writer
+    when_imported("h5py", lambda module: _redirect_hdf5(layer, module))
+    when_imported("tf_keras", _as_the_first)
+
+
+def _at(call: Any, place: Any) -> Any:
+    return lambda path, *more: call(_text(place, path), *more)
+
+
+def _text(place: Any, path: Any) -> Any:
+    return place(path.decode() if isinstance(path, bytes) else path)
+
+
+def _redirect_rest(layer: files.Layer, system: Any) -> None:
+    copy, rename, children, remove_all = (
+        system.CopyFile,
+        system.RenameFile,
+        system.GetChildren,
+        system.DeleteRecursively,
+    )
+    writable = system.WritableFile
+
+    def moved(call: Any) -> Any:
+        return lambda source, target, *more: call(_text(layer.to_read, source), _text(layer.to_write, target), *more)
+
+    def names(path: Any) -> Any:
+        entries = layer.names(path.decode() if isinstance(path, bytes) else path)
+        return children(path) if entries is None else sorted(entries)
+
+    def opened(path: Any, mode: Any) -> Any:
+        keeps = "a" in (mode.decode() if isinstance(mode, bytes) else mode)
+        return writable(_text(lambda each: layer.to_write(each, keeps=keeps), path), mode)
+
+    def removed(path: Any) -> None:
+        own = layer.own(path.decode() if isinstance(path, bytes) else path)
+        if own is None:
+            remove_all(path)
+        else:
+            shutil.rmtree(own[0])
+
+    system.CopyFile, system.RenameFile, system.GetChildren = moved(copy), moved(rename), names
+    system.WritableFile, system.DeleteRecursively = opened, removed
+
+
+def _prefix(layer: files.Layer) -> Any:
+    """Return where a checkpoint of this prefix is read."""
+
+    def place(prefix: str) -> Any:
+        index = layer.to_read(f"{prefix}.index")
+        return index[: -len(".index")]
+
+    return place
+
+
+def _reader(reader: Any, place: Any) -> Any:
+    class Reader(reader):  # type: ignore[misc]
+        def __init__(self, prefix: Any) -> None:
+            super().__init__(_text(place, prefix))
+
+    return Reader
+
+
+def _saves(call: Any, place: Any) -> Any:
+    return lambda saver, prefix, *args, **more: call(saver, _moved(prefix, place), *args, **more)
+
+
+def _moved(prefix: Any, place: Any) -> Any:
+    import tensorflow as tf
+
+    if isinstance(prefix, (str, bytes)):
+        return _text(place, prefix)
+    return tf.constant(_text(place, prefix.numpy())) if hasattr(prefix, "numpy") else prefix
+
+
+def _redirect_hdf5(layer: files.Layer, h5py: Any) -> None:
+    make = h5py.File.__init__
+
+    def __init__(file: Any, name: Any, mode: str = "r", *args: Any, **more: Any) -> None:
+        if isinstance(name, (str, bytes)) or hasattr(name, "__fspath__"):
+            name = layer.to_read(name) if mode == "r" else layer.to_write(name, keeps=mode in ("a", "r+"))
+        make(file, name, mode, *args, **more)
+
+    h5py.File.__init__ = __init__
+
+
+def _as_the_first(_: Any) -> None:
+    """Have this rank write where rank 0 does, which the layer makes a place of its own."""
+    from tf_keras.src.distribute import distributed_file_utils as utils
+
+    utils.write_filepath = utils.write_dirpath = lambda path, _: path
+    utils.remove_temp_dir_with_filepath = utils.remove_temp_dirpath = lambda *_: None

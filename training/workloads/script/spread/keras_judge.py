@@ -1,0 +1,199 @@
+"""The rule of the proof for tf-keras: what the runs of a script say of the work that ranks do."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .originals import OPEN
+from .records import INFINITE, Run
+from .settings import LOOKED_AT
+
+MOST_EXACT, TIMES, MOST_ROUNDING, MOST_LEFT = 1e-9, 30.0, 1e-8, 1e-7
+"""As in `judge`, whose names these are."""
+MOST_OWN = 1e-4
+"""What reversed rows may change in the script's own types, where it can't compute in 64 bits."""
+LEGACY, OTHER = {"TF_USE_LEGACY_KERAS": "1"}, {"KERAS_BACKEND": "torch"}
+"""Variables with which a script for Keras 3 on TensorFlow may be one that can be distributed."""
+
+
+def planned(run: Callable[[str, dict[str, str]], dict[str, Any]]) -> dict[str, Any]:
+    """Return the facts of the script alone: of Keras 3 as tf-keras, or else with PyTorch, where it runs so.
+
+    `run`: gives the facts of a run with this mechanism and these variables, none if it fails.
+    """
+    first = run("tensorflow", {})
+    if not first.get("kerasThree"):
+        return first
+    for framework, variables in (("tensorflow", LEGACY), ("torch", OTHER)):
+        facts = run(framework, variables)
+        if facts.get("steps") and not facts.get("error"):
+            return {**facts, "framework": framework, "environment": variables}
+    return first
+
+
+@contextmanager
+def around(variables: dict[str, str]) -> Iterator[None]:
+    """Have the environment hold these variables meanwhile."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def unsplit(facts: dict[str, Any]) -> str:
+    """Return why the script can't be split; "" where it can."""
+    if facts["kerasThree"]:
+        return "Keras 3 on TensorFlow"
+    if facts["byHand"]:
+        return "own loop"
+    return "" if facts["steps"] else "no fit"
+
+
+class Judge:
+    """Comes to an outcome, from the plan and runs of the script."""
+
+    def __init__(self, runs: Any, plan: Run) -> None:
+        """Run nothing yet."""
+        self._start, self._wait, self._plan = runs.start, runs.wait, plan
+        self._world = runs.world
+        self._off: tuple[Run, Run, Run] | None = None
+        self.evidence: dict[str, Any] = {}
+
+    def outcome(self) -> dict[str, Any]:
+        """Return `equal`, `named` or `bound`, with the evidence; `failed` where the script fails alone."""
+        facts = self._plan.facts[0]
+        if self._plan.error or not facts:
+            return {"outcome": "failed", "reason": self._plan.error}
+        self.evidence["plan"] = {key: facts[key] for key in ("steps", "rows", "byHand", "chance", "statistics")}
+        if reason := unsplit(facts):
+            return self._say("bound", reason=reason)
+        return self._compare(facts)
+
+    def _compare(self, facts: dict[str, Any]) -> dict[str, Any]:
+        own, own_turned = self._ranks("own"), self._start("own-turned", 1, reverse=True)
+        runs = self._three("", double=True)
+        self._wait(own, own_turned, *runs)
+        yard = self._apart("ownReversed", self._plan, own_turned)
+        self._number = self._apart("ownRanks", self._plan, own)
+        if own.error:
+            return self._say("bound", reason="ranks fail", error=own.error)
+        rows = [sum(each["rows"] for each in run.facts) for run in (self._plan, own)]
+        self.evidence["rows"] = rows
+        if rows[0] != rows[1] or not rows[0]:
+            return self._say("bound", reason="not split", number=rows)
+        if error := next((run.error for run in runs if run.error), ""):
+            return self._without_chance(facts) or self._by_own_types(yard, error)
+        if self._agree("", *runs):
+            return self._say("equal", number=self._number)
+        return self._name(facts, runs)
+
+    def _ranks(self, name: str, **settings: Any) -> Run:
+        run: Run = self._start(name, self._world, plan=str(self._plan.folder / "facts-rank0.json"), **settings)
+        return run
+
+    def _three(self, name: str, **settings: Any) -> tuple[Run, Run, Run]:
+        alone, turned = (
+            self._start(f"alone{name}", 1, **settings),
+            self._start(f"turned{name}", 1, reverse=True, **settings),
+        )
+        return alone, turned, self._ranks(f"ranks{name}", **settings)
+
+    def _by_own_types(self, yard: float, error: str) -> dict[str, Any]:
+        number = self._number
+        agrees = yard < MOST_OWN and number <= max(MOST_LEFT, TIMES * yard)
+        return self._say("named", kind="own types alone", number=number, elseAgrees=agrees, error=error)
+
+    def _agree(self, name: str, alone: Run, turned: Run, ranks: Run) -> bool:
+        """Return whether ranks differ from the single process by no more than reversed rows do."""
+        yard = self._apart(f"reversed{name}", alone, turned)
+        self._number = self._apart(f"ranks{name}", alone, ranks)
+        return yard < MOST_ROUNDING and self._number <= max(MOST_EXACT, TIMES * yard)
+
+    def _name(self, facts: dict[str, Any], runs: tuple[Run, Run, Run]) -> dict[str, Any]:
+        """Return what makes ranks' work another."""
+        number = self._number
+        if named := self._without_chance(facts):
+            return named
+        off = {} if self._off is None else {"statistics": False}
+        alone, turned, ranks = self._off or runs
+        mean = self._ranks("mean", double=True, mean=True, **off)
+        self._wait(mean)
+        if self._agree("Mean", alone, turned, mean):
+            return self._say("named", kind="sum", number=number, elseAgrees=True)
+        kind = _by_layers(facts) or self._fit(alone, ranks)
+        return self._say("named", kind=kind, number=number, elseAgrees=False)
+
+    def _without_chance(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Return the outcome where ranks agree in evaluation: without chance, and without statistics of the batch."""
+        number = self._number
+        if not _by_layers(facts):
+            return {}
+        runs = self._three("-off", double=True, statistics=False)
+        self._wait(*runs)
+        if any(run.error for run in runs):
+            return {}
+        self._off = runs
+        if not self._agree("Off", *runs):
+            return {}
+        return self._say("named", kind=_by_layers(facts), number=number, elseAgrees=True, chance=facts["chance"])
+
+    def _fit(self, alone: Run, ranks: Run) -> str:
+        """Return what the ranks' first gradients are of the whole batch's."""
+        import numpy
+
+        whole = _array(alone, "gradients-1")
+        parts = [_array(ranks, "gradients-1", rank) for rank in range(self._world)]
+        if whole is None or any(part is None or part.shape != whole.shape for part in parts):
+            return "unknown"
+        numbers, *_ = numpy.linalg.lstsq(numpy.stack(parts, 1), whole, rcond=None)
+        left = numpy.abs(numpy.stack(parts, 1) @ numbers - whole).max() / (numpy.abs(whole).max() or 1.0)
+        self.evidence["fit"] = {"numbers": numbers.tolist(), "residual": float(left)}
+        if left >= MOST_LEFT:
+            return "part"
+        return "later" if numpy.abs(numbers - 1).max() < MOST_LEFT else "weights"
+
+    def _apart(self, name: str, first: Run, other: Run) -> float:
+        """Return how far weights of two runs are apart: the largest difference, in parts of the largest change."""
+        import numpy
+
+        distances = {}
+        start = _array(first, "start")
+        for step in LOOKED_AT:
+            weights = _array(first, f"weights-{step}")
+            others = [_array(other, f"weights-{step}", rank) for rank in range(len(other.forks))]
+            if weights is None and all(each is None for each in others):
+                continue
+            distances[step] = INFINITE
+            if weights is None or start is None or any(each is None or each.shape != weights.shape for each in others):
+                continue
+            trained = _array(first, f"trained-{step}")[: len(start)]  # models that came later started elsewhere
+            change = float(numpy.abs(trained - start[: len(trained)]).max())
+            most = float(numpy.max([numpy.abs(weights - each).max() for each in others]))
+            distances[step] = 0.0 if most == 0.0 else most / change if change and not math.isnan(most) else INFINITE
+        self.evidence[name] = distances
+        return max(distances.values(), default=INFINITE)
+
+    def _say(self, outcome: str, **more: Any) -> dict[str, Any]:
+        return {"outcome": outcome, **more, "plan": self._plan.facts[0], "evidence": self.evidence}
+
+
+def _by_layers(facts: dict[str, Any]) -> str:
+    return "statistics" if facts["statistics"] else "chance" if facts["chance"] else ""
+
+
+def _array(run: Run, name: str, rank: int = 0) -> Any:
+    """Return what a rank kept under a name; None if nothing."""
+    import numpy
+
+    path = run.folder / f"{name}-rank{rank}.npy"
+    if not os.path.exists(path):
+        return None
+    with OPEN(path, "rb") as file:
+        return numpy.load(file)

@@ -1,0 +1,214 @@
+"""One process of a script for tf-keras: its `fit` under MultiWorkerMirroredStrategy, which the script never sees.
+
+TensorFlow exchanges gradients and numbers of metrics as in a port. A rank takes a part of the rows of each batch that
+the script's own data gives, in the order of the ranks; where batches are not split evenly, gradients count by rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from . import chance, files, keras_double, keras_files
+from .imports import when_imported
+from .keras_record import Record
+from .settings import Settings
+
+
+class KerasProcess:
+    """What is around the script."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Wait for TensorFlow and tf-keras."""
+        self.settings = settings
+        self.record = Record(settings)
+        self.rows: Any = None
+        """Rows of the batch that is computed, in its graph."""
+        self._tf: Any = None
+        self._reverse = settings.reverse
+        self._uneven = _uneven(settings)
+        self._in_step = self._joined = False
+        if settings.private:
+            self._layer = files.redirect(settings.private, files.observers())
+        chance.seed(settings.seed)
+        when_imported("tensorflow", self._install)
+        when_imported("tf_keras", self._install_keras)
+        if settings.out:
+            when_imported("keras", self.record.end_keras_three)
+
+    def _install(self, tf: Any) -> None:
+        from tensorflow.python.eager import context
+
+        self._tf = tf
+        tf.random.set_seed(self.settings.seed)
+        if self.settings.private:
+            keras_files.redirect(self._layer)
+        initialize = context.Context.ensure_initialized
+
+        def ensure_initialized(itself: Any) -> None:
+            if self.settings.world > 1:
+                context.Context.ensure_initialized = initialize
+                self._join()
+            initialize(itself)
+
+        context.Context.ensure_initialized = ensure_initialized
+
+    def _join(self) -> None:
+        """Join the other ranks, before the script's first operation and after its own settings."""
+        tf = self._tf
+        if self.settings.store:
+            task = {"type": "worker", "index": self.settings.rank}
+            cluster = {"worker": self.settings.store.split(",")}
+            os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        del os.environ["TF_CONFIG"]
+        strategy.experimental_distribute_dataset = lambda data, *_: strategy.distribute_datasets_from_function(
+            lambda _: data.map(self._part)
+        )
+        tf.distribute.experimental_set_strategy(strategy)
+        self._joined = True
+
+    def _install_keras(self, keras: Any) -> None:
+        from tf_keras.src.optimizers import optimizer
+        from tf_keras.src.optimizers.legacy import optimizer_v2
+
+        if self.settings.double:
+            keras_double.compute(self._tf, keras)
+        if not self.settings.statistics:
+            _evaluate(keras.layers.Layer)
+        if self.settings.world == 1 and (self.settings.reverse or self.settings.double):
+            self._look_at_batches(keras.Model)
+        self._step(keras.Model)
+        self._exchange(optimizer.Optimizer, "aggregate_gradients")
+        self._exchange(optimizer_v2.OptimizerV2, "_aggregate_gradients")
+        for kind in (optimizer._BaseOptimizer, optimizer_v2.OptimizerV2):
+            self._count(kind)
+
+    def _look_at_batches(self, model_class: Any) -> None:
+        """Have batches of the script alone come as in the yardstick, but for those whose results it gets by row."""
+        alone, predict = self._tf.distribute.get_strategy(), model_class.predict
+
+        def predicted(*args: Any, **more: Any) -> Any:
+            reverse, self._reverse = self._reverse, False
+            try:
+                return predict(*args, **more)
+            finally:
+                self._reverse = reverse
+
+        alone.experimental_distribute_dataset = lambda data, *_: data.map(self._part)
+        model_class.predict = predicted
+
+    def _part(self, *batch: Any) -> Any:
+        """Return the rows of this rank, in the yardstick's run all of them in reverse order."""
+        tf, rank, world = self._tf, self.settings.rank, self.settings.world
+
+        def part(tensor: Any) -> Any:
+            if not isinstance(tensor, (tf.Tensor, tf.RaggedTensor)) or not tensor.shape.rank:
+                return tensor
+            if self.settings.double and tensor.dtype.is_floating:
+                tensor = tf.cast(tensor, tf.float64)
+            if self._reverse:
+                return tensor[::-1]
+            rows = tf.shape(tensor)[0] if isinstance(tensor, tf.Tensor) else tensor.nrows()
+            return tensor[rows * rank // world : rows * (rank + 1) // world]
+
+        parts = tf.nest.map_structure(part, batch)
+        return parts if len(batch) > 1 else parts[0]
+
+    def _step(self, model_class: Any) -> None:
+        make = model_class.make_train_function
+
+        def make_train_function(model: Any, force: bool = False) -> Any:
+            if "train_step" not in model.__dict__:
+                model.__dict__["train_step"] = self._counted(model.train_step)
+            if self.record.looks:
+                model._jit_compile = False
+            function = make(model, force)
+            return self.record.looking(model, function) if self.record.looks else function
+
+        model_class.make_train_function = make_train_function
+
+    def _counted(self, train_step: Any) -> Any:
+        """Return a step that knows its rows."""
+        tf = self._tf
+
+        def step(data: Any) -> Any:
+            first = next(each for each in tf.nest.flatten(data) if each is not None and each.shape.rank)
+            self.rows = tf.shape(first)[0]
+            self.record.rows(tf, self.rows)
+            self._in_step = True
+            try:
+                return train_step(data)
+            finally:
+                self._in_step = False
+
+        return step
+
+    def _exchange(self, kind: Any, name: str) -> None:
+        exchange = getattr(kind, name)
+
+        def exchanged(optimizer: Any, grads_and_vars: Any) -> Any:
+            pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
+            self.record.gradients(self._tf, pairs)
+            return exchange(optimizer, [(self._weighted(gradient), variable) for gradient, variable in pairs])
+
+        setattr(kind, name, exchanged)
+
+    def _weighted(self, gradient: Any) -> Any:
+        """Return this rank's gradient by its part of the rows, where Keras takes it for one of equal parts."""
+        weight = self._weight()
+        if weight is None:
+            return gradient
+        tf = self._tf
+        if isinstance(gradient, tf.IndexedSlices):
+            values = gradient.values * tf.cast(weight, gradient.dtype)
+            return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+        return gradient * tf.cast(weight, gradient.dtype)
+
+    def _weight(self) -> Any:
+        tf, world = self._tf, self.settings.world
+        share = 1 / world if self.settings.mean else 1.0
+        if not self._uneven or not self._in_step:
+            return None if share == 1.0 else tf.constant(share, tf.float64)
+        total = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, self.rows)
+        return share * world * tf.cast(self.rows, tf.float64) / tf.cast(total, tf.float64)
+
+    def _count(self, kind: Any) -> None:
+        """Note steps that are no `fit`'s."""
+        apply = kind.apply_gradients
+
+        def apply_gradients(optimizer: Any, *args: Any, **more: Any) -> Any:
+            if not self._in_step:
+                self.record.by_hand()
+            return apply(optimizer, *args, **more)
+
+        kind.apply_gradients = apply_gradients
+
+    def end(self, error: str) -> None:
+        """Write what is known, and leave the other ranks."""
+        if self.settings.out:
+            self.record.write(error)
+        if self._joined:
+            self._tf.distribute.experimental_set_strategy(None)
+
+
+def _evaluate(layer_class: Any) -> None:
+    """Have layers compute as in evaluation: without chance, and without statistics of the batch."""
+    call = layer_class.__call__
+
+    def __call__(layer: Any, *args: Any, **more: Any) -> Any:
+        if layer._call_spec.expects_training_arg:
+            more["training"] = False
+        return call(layer, *args, **more)
+
+    layer_class.__call__ = __call__
+
+
+def _uneven(settings: Settings) -> bool:
+    """Return whether some batch of the plan is not divided evenly."""
+    if not settings.plan or settings.world == 1:
+        return False
+    with open(settings.plan, encoding="utf-8") as file:
+        sizes = json.load(file)["rowsOfSteps"]
+    return len(sizes) > 1 or any(rows % settings.world for rows in sizes)

@@ -1,0 +1,131 @@
+"""What a process of tf-keras leaves for the proof: weights and gradients at some steps, rows, and facts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from .originals import OPEN, write_json
+from .settings import LOOKED_AT, Enough, Settings
+
+CHANCE = ("Random", "Multinomial", "Rng")
+"""Parts of the names of TensorFlow's operations that draw by chance."""
+
+OF_KERAS = ("TF_USE_LEGACY_KERAS", "KERAS_BACKEND")
+"""Variables that a script may set before it imports TensorFlow."""
+
+
+class Record:
+    """The record of one process, in a folder; none where the settings name none."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Look at each step, and end the script after as many as the settings say."""
+        self._settings, self.looks = settings, bool(settings.out)
+        self._steps = 0
+        self._rows: list[int] = []
+        self._by_hand = 0
+        self._models: list[Any] = []
+        self._chance: set[str] = set()
+        self._raised = False
+        self._keras_three = ""
+
+    def rows(self, tf: Any, rows: Any) -> None:
+        """Note the rows of each step, when it is computed."""
+        if self.looks:
+            tf.numpy_function(lambda count: self._rows.append(int(count)), [rows], [])
+
+    def gradients(self, tf: Any, pairs: Any) -> None:
+        """Keep gradients of this process, and the first weights."""
+        if not self.looks:
+            return
+        content = [tf.convert_to_tensor(gradient) for gradient, _ in pairs]
+        content += [tf.convert_to_tensor(variable) for _, variable in pairs]
+        tf.numpy_function(self._before, content, [])
+
+    def _before(self, *content: Any) -> None:
+        half = len(content) // 2
+        if self._steps == 0:
+            self._keep("start", content[half:])
+        if self._steps + 1 in LOOKED_AT:
+            self._keep(f"gradients-{self._steps + 1}", content[:half])
+
+    def by_hand(self) -> None:
+        """Note a step that no `fit` makes: the script can't be split, so it ends."""
+        self._by_hand += 1
+        if self.looks:
+            self._end()
+
+    def looking(self, model: Any, function: Any) -> Any:
+        """Return the function, after which weights are kept."""
+        if hasattr(function, "looked_at"):
+            return function
+        if all(each is not model for each in self._models):
+            self._models.append(model)
+
+        def looked_at(iterator: Any) -> Any:
+            result = function(iterator)
+            self._note_chance(model)
+            self._steps += 1
+            if self._steps in LOOKED_AT:
+                self._keep(f"weights-{self._steps}", [each.numpy() for model in self._models for each in model.weights])
+                self._keep(
+                    f"trained-{self._steps}", [w.numpy() for model in self._models for w in model.trainable_weights]
+                )
+            if self._steps == self._settings.steps:
+                self._end()
+            return result
+
+        looked_at.looked_at = True  # type: ignore[attr-defined]
+        return looked_at
+
+    def _note_chance(self, model: Any) -> None:
+        function = getattr(model, "train_tf_function", None)
+        for concrete in [] if function is None or self._steps else function._list_all_concrete_functions():
+            graph = concrete.graph.as_graph_def()
+            nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
+            self._chance.update(node.op for node in nodes if any(part in node.op for part in CHANCE))
+
+    def end_keras_three(self, keras: Any) -> None:
+        """End a script that trains with Keras 3 on TensorFlow, which nobody can distribute."""
+
+        def end(*_: Any, **__: Any) -> None:
+            self._keras_three = str(keras.version())
+            self._end()
+
+        if keras.backend.backend() == "tensorflow":
+            keras.Model.fit = keras.Model.train_on_batch = keras.optimizers.Optimizer.apply = end
+
+    def _end(self) -> None:
+        if self._raised:
+            self.write("")
+            os._exit(0)
+        self._raised = True
+        raise Enough(0)
+
+    def _keep(self, name: str, arrays: Any) -> None:
+        import numpy
+
+        flat = [numpy.asarray(each, numpy.float64).ravel() for each in arrays]
+        with OPEN(self._path(name, "npy"), "wb") as file:
+            numpy.save(file, numpy.concatenate(flat) if flat else numpy.zeros(0))
+
+    def _path(self, name: str, ending: str) -> Path:
+        return Path(self._settings.out) / f"{name}-rank{self._settings.rank}.{ending}"
+
+    def write(self, error: str) -> None:
+        """Write the facts."""
+        layers = {type(layer).__name__ for model in self._models for layer in model._flatten_layers()}
+        facts = {
+            "steps": self._steps,
+            "rows": sum(self._rows),
+            "rowsOfSteps": sorted({*self._rows}),
+            "byHand": self._by_hand,
+            "chance": sorted(self._chance),
+            "statistics": sorted(name for name in layers if "BatchNormalization" in name),
+            "kerasThree": self._keras_three,
+            "variables": {name: os.environ[name] for name in OF_KERAS if name in os.environ},
+            "framework": self._settings.framework,
+            "error": error,
+        }
+        write_json(self._path("facts", "json"), facts)

@@ -1,0 +1,178 @@
+"""One process of a script for XGBoost or LightGBM: `train` has a part of the rows, in the library's own collective.
+
+Groups of a ranking stay whole. XGBoost adds up metrics of all ranks, so evaluation sets are divided, too. LightGBM's
+are of one rank's rows, so each rank has them whole and all end at one round.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from . import chance, files
+from .imports import when_imported
+from .originals import write_json
+from .settings import Enough, Settings
+from .trees_record import trees_of
+
+GOODBYE_SECONDS = 60
+OF_THREADS = ("nthread", "nthreads", "n_jobs", "num_thread", "num_threads")
+
+
+class TreesProcess:
+    """What is around the script."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Wait for the libraries."""
+        self._settings = settings
+        self._facts: dict[str, Any] = {"trained": 0, "framework": settings.framework}
+        self._communicator: Any = None
+        self._tracking: threading.Thread | None = None
+        self._has_network = False
+        chance.seed(settings.seed)
+        self._layer = files.redirect(settings.private, files.observers()) if settings.private else None
+        when_imported("xgboost", self._install_xgboost)
+        when_imported("lightgbm", self._install_lightgbm)
+
+    def _install_xgboost(self, xgboost: Any) -> None:
+        self._redirect(xgboost.Booster, ("save_model",), ("load_model",))
+        _remember(xgboost.QuantileDMatrix)
+        self._wrap("xgboost", ("xgboost", "xgboost.training", "xgboost.sklearn"), self._xgboost)
+
+    def _install_lightgbm(self, lightgbm: Any) -> None:
+        self._redirect(lightgbm.Booster, ("save_model",), ())
+        self._wrap("lightgbm", ("lightgbm", "lightgbm.engine", "lightgbm.sklearn"), self._lightgbm)
+
+    def _redirect(self, booster: Any, writing: tuple[str, ...], reading: tuple[str, ...]) -> None:
+        if self._layer is None:
+            return
+        for names, place in ((writing, self._layer.to_write), (reading, self._layer.to_read)):
+            for name in names:
+                setattr(booster, name, _at(getattr(booster, name), place))
+
+    def _wrap(self, library: str, modules: tuple[str, ...], change: Any) -> None:
+        train = sys.modules[modules[0]].train
+        signature = inspect.signature(train)
+
+        @functools.wraps(train)
+        def wrapped(*args: Any, **more: Any) -> Any:
+            bound = signature.bind(*args, **more)
+            arguments = bound.arguments
+            if self._settings.steps:
+                arguments["num_boost_round"] = min(arguments.get("num_boost_round", 10), self._settings.steps)
+                params = {name: value for name, value in arguments["params"].items() if name not in OF_THREADS}
+                arguments["params"] = {**params, "nthread": 1}  # several processes are looked at at once
+            self._facts["framework"] = library
+            change(arguments)
+            result = train(*bound.args, **bound.kwargs)
+            if library == "lightgbm":
+                result._network = False  # which it would end with itself: its ports are free again too late for another
+                self._has_network = True
+            if self._settings.out:
+                self._facts |= {"trained": 1, **trees_of(library, result, arguments)}
+                raise Enough(0)
+            return result
+
+        for name in modules:
+            if hasattr(sys.modules.get(name), "train"):
+                sys.modules[name].train = wrapped  # type: ignore[attr-defined]
+
+    def _xgboost(self, arguments: dict[str, Any]) -> None:
+        """Join the other ranks, and have this one's part of each matrix."""
+        from .trees_parts import MatrixParts
+
+        if hasattr(getattr(arguments["dtrain"], "made_of", {}).get("data"), "next"):
+            self._refuse("rows by an iterator")
+        parts = MatrixParts(self._settings, dict(arguments["params"]).get("max_bin", 256))
+        if self._settings.world > 1 and self._communicator is None:
+            self._communicator = self._joined()
+        arguments["dtrain"] = parts.of(arguments["dtrain"])
+        arguments["evals"] = [(parts.of(each), name) for each, name in arguments.get("evals") or ()]
+        self._facts["rows"] = arguments["dtrain"].num_row()
+
+    def _joined(self) -> Any:
+        """Join the other ranks by XGBoost's tracker, which is in rank 0; False where Ray has joined them."""
+        from xgboost import collective
+        from xgboost.tracker import RabitTracker
+
+        if collective.is_distributed():
+            return False
+        settings = self._settings
+        where = Path(settings.out or settings.trace, "tracker.json")
+        if settings.rank == 0:
+            tracker = RabitTracker(n_workers=settings.world, host_ip="127.0.0.1", sortby="task")
+            tracker.start()
+            self._tracking = threading.Thread(target=tracker.wait_for, daemon=True)
+            self._tracking.start()
+            write_json(where, tracker.worker_args())
+        while not where.exists():  # a rank that asks a tracker before it is there waits for longer and longer
+            time.sleep(0.02)
+        communicator = collective.CommunicatorContext(
+            **json.loads(where.read_text()), dmlc_task_id=f"{settings.rank:08}"
+        )
+        communicator.__enter__()
+        return communicator
+
+    def _lightgbm(self, arguments: dict[str, Any]) -> None:
+        """Name the other ranks, and have this one's part of the training set."""
+        from .trees_parts import SetParts
+
+        settings = self._settings
+        parts = SetParts(settings)
+        whole, names = arguments["train_set"], arguments.get("valid_sets") or []
+        if whole.data is None or isinstance(whole.data, (str, Path)):
+            self._refuse("rows in a file")
+        arguments["train_set"] = train_set = parts.of(whole)
+        if names:
+            names = names if isinstance(names, (list, tuple)) else [names]
+            arguments["valid_sets"] = [
+                train_set if each is whole else parts.evaluated(each, train_set) for each in names
+            ]
+        self._facts["rows"] = parts.rows
+        if settings.world > 1:
+            network = {"num_machines": settings.world} if self._has_network else _network(settings)
+            arguments["params"] = {"tree_learner": "data", **arguments["params"], "pre_partition": True, **network}
+
+    def _refuse(self, reason: str) -> None:
+        """Note why the rows can't be divided: the proof ends here."""
+        self._facts |= {"trained": 1, "unsplit": reason}
+        if self._settings.out:
+            raise Enough(0)
+        raise ValueError(f"ranks can't divide the script's data: {reason}")
+
+    def end(self, error: str) -> None:
+        """Write what is known, and leave the other ranks."""
+        if self._settings.out:
+            path = Path(self._settings.out, f"facts-rank{self._settings.rank}.json")
+            write_json(path, {**self._facts, "error": error})
+        if self._communicator:
+            self._communicator.__exit__(None, None, None)
+        if self._tracking is not None and not error:  # the others say goodbye to the tracker, too
+            self._tracking.join(GOODBYE_SECONDS)
+
+
+def _remember(matrix_class: Any) -> None:
+    """Have matrices that can't be divided keep what they were made of."""
+    make = matrix_class.__init__
+
+    def __init__(matrix: Any, *args: Any, **more: Any) -> None:
+        make(matrix, *args, **more)
+        matrix.__dict__["made_of"] = inspect.signature(make).bind(matrix, *args, **more).arguments
+
+    matrix_class.__init__ = __init__
+
+
+def _at(call: Any, place: Any) -> Any:
+    return lambda booster, path, *more, **others: call(booster, place(path), *more, **others)
+
+
+def _network(settings: Settings) -> dict[str, Any]:
+    """Return LightGBM's parameters of the ranks."""
+    port = settings.store.split(",")[settings.rank].rpartition(":")[2]
+    return {"machines": settings.store, "num_machines": settings.world, "local_listen_port": int(port)}
