@@ -56,7 +56,8 @@ def test_nobody_is_turned_away(text: str, trainer: str, python: str, tmp_path: P
     assert WORDS["plain"] == tried.kind
     of_ranks = {"native", "ray"}  # of PyTorch the proof, which comes later, says that there are none
     assert (set() if trainer == "torch" else of_ranks) == set(tried.absent)
-    assert of_ranks.isdisjoint(re.findall(r"^  (\w+): \d+ s$", tried.text, re.MULTILINE))
+    ran = re.findall(r"^  (\w+): \d+ s$", tried.text, re.MULTILINE)
+    assert of_ranks.isdisjoint(ran)
     assert f"ray_alone.py 2 1 {trainer} " in tried.text  # not prose: a command
     assert "" == tried.claim
     assert ray_start.PORTS[trainer] in tried.text
