@@ -7,6 +7,7 @@ SQLite is looked up there first, and so is its folder. Files of the system (/dev
 from __future__ import annotations
 
 import builtins
+import contextlib
 import errno
 import io
 import os
@@ -80,10 +81,11 @@ class Layer:
         return own
 
     def folders(self, path: str) -> None:
-        """Make a folder of the layer, and those above it."""
+        """Make a folder of the layer, and those above it; ranks of a port share a layer, so another may be first."""
         if not self._is(path):
             self.folders(os.path.dirname(path))
-            self._mkdir(path)
+            with contextlib.suppress(FileExistsError):
+                self._mkdir(path)
 
     def remove(self, path: Any) -> Any:
         """Note that a path is no more; return what is really removed: a copy."""
