@@ -1,7 +1,6 @@
 """Proves, in a try, what ranks of a plain script do, and its smallest port: in its own Python, as an arm is run, and in
 no clock."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,9 +25,7 @@ def prove(script: Script, command: ArmCommand, request: Request, folder: Path) -
     run_arm.run(command, limited, folder, commands.folder(script), NOT_OBSERVED)
     outcome = proving.read(folder / plain.OUTCOME) or plain.NO_OUTCOME
     proving.keep(_key(request), outcome)
-    proof = plain.proof_of(outcome, script)
-    (folder / plain.PLAN).write_text(json.dumps(proof.plan), encoding="utf-8")
-    return proof
+    return proving.with_plan(outcome, script, folder)
 
 
 def _key(request: Request) -> str:
@@ -47,7 +44,8 @@ def port(script: Script, command: ArmCommand, request: Request, folder: Path) ->
     """Return what there is to write: a file with the smallest port, which was run, or what one writes in general.
     `command`: that of the proof."""
     changed = {str(folder / plain.OUTCOME): str(folder / "port.json"), "prove": "port"}
-    of_port = tuple(changed.get(word, word) for word in command.command)
+    ours = command.command.index("--")  # the script's own arguments follow
+    of_port = (*(changed.get(word, word) for word in command.command[:ours]), *command.command[ours:])
     limited = replace(request, limit_seconds=plain.PROOF_SECONDS + plain.START_SECONDS)
     ported = replace(command, arm="port", command=of_port)
     run_arm.run(ported, limited, folder, commands.folder(script), NOT_OBSERVED)
