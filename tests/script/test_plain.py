@@ -3,21 +3,18 @@
 The scripts are ordinary ones, in a folder for each outcome. Mutants break the mechanism in one place.
 """
 
-import json
-import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 
 from tests import leftovers
 from tests.limits import LONGEST_SECONDS
+from tests.script.proofs import differences, marked, of_table, proving
 from tests.script.tryout import NO_TORCH
 from tests.stacks import TORCH
 
@@ -79,8 +76,11 @@ THREE = [
 ]  # fmt: skip
 """Scripts that three ranks run, too."""
 CASES = [(f"{path.parent.name}/{path.stem}", 2) for path in sorted(SCRIPTS.glob("*/*.py"))] + [(n, 3) for n in THREE]
-FEW = {"equal/plain", "equal/validation_with_gradients", "named/sum_adam", "named/batch_norm", "bound/by_hand"}
-"""Those that are no slow tests, with two ranks."""
+FEW = {
+    ("bound/by_hand", 2), ("equal/plain", 2), ("equal/validation_with_gradients", 2), ("named/batch_norm", 2),
+    ("named/sum_adam", 2),
+}  # fmt: skip
+"""Those that are no slow tests."""
 MUTANTS = {
     "all_split": ["equal/validation_with_gradients"],
     "in_32_bits": ["equal/plain", "named/sum_adam"],
@@ -121,72 +121,25 @@ PORTS_OF_MUTANTS = {
 }
 
 
-@contextmanager
-def proving(
-    cases: Sequence[tuple[str, int]],
-    folder: Path,
-    mutant: str = "",
-    scripts: Path = SCRIPTS,
-    python: str = TORCH,
-    **variables: str,
-) -> Iterator[dict[tuple[str, int], Any]]:
-    """What is proved of each case, one after the other, while tests wait for the first ones."""
-    answers: dict[tuple[str, int], Future[dict[str, Any]]] = {case: Future() for case in cases}
-    around = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    around |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **variables}
-    command = [python, str(scripts / "run.py"), *([mutant] if mutant else [])]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=folder, env=around
-    ) as process:  # fmt: skip
-        assert process.stdin is not None
-        process.stdin.write(json.dumps([[str(scripts / f"{name}.py"), workers] for name, workers in cases]))
-        process.stdin.close()
-        reader = Thread(target=_read, args=(process, answers))
-        reader.start()
-        yield answers
-        process.kill()
-        reader.join()
-
-
-def _read(process: "subprocess.Popen[str]", answers: dict[tuple[str, int], "Future[dict[str, Any]]"]) -> None:
-    assert process.stdout is not None
-    assert process.stderr is not None
-    for answer, line in zip(answers.values(), process.stdout, strict=False):
-        answer.set_result(json.loads(line))
-    error = "" if all(answer.done() for answer in answers.values()) else process.stderr.read()
-    for answer in answers.values():
-        if not answer.done():
-            answer.set_exception(RuntimeError(error))
-
-
 @pytest.fixture(scope="module")
 def proved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """What is proved of the scripts that are asked for."""
-    given = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
-    cases = [one.params["case"] for one in given if one and "case" in one.params]
-    with leftovers.ahead("plain scripts"), proving(cases, tmp_path_factory.mktemp("plain")) as answers:
+    with of_table(request, tmp_path_factory.mktemp("plain"), SCRIPTS, TORCH) as answers:
         yield answers
 
 
 def problems(name: str, answer: dict[str, Any]) -> list[str]:
     """How an answer is not the one that the table has for a script."""
     outcome, _, script = name.partition("/")
-    expected: dict[str, Any] = {"outcome": outcome}
+    expected: dict[str, Any] = {}
     if outcome == "named":
-        expected |= {"kind": NAMED[script], "elseAgrees": script in AGREE}
+        expected = {"kind": NAMED[script], "elseAgrees": script in AGREE}
     if outcome == "bound":
-        expected |= {"reason": BOUND[script]}
-    got = {key: answer.get(key) for key in expected}
-    return [] if got == expected else [f"{got}, not {expected}: {answer}"]
+        expected = {"reason": BOUND[script]}
+    return differences(name, answer, expected)
 
 
-def _mark(case: tuple[str, int]) -> Any:
-    marks = [] if case[0] in FEW and case[1] == 2 else [pytest.mark.slow]
-    return pytest.param(case, marks=marks, id=f"{case[0]}-{case[1]}")
-
-
-@pytest.mark.parametrize("case", [_mark(case) for case in CASES])
+@pytest.mark.parametrize("case", marked(CASES, FEW))
 def test_what_is_proved_is_what_ranks_do(case: tuple[str, int], proved: dict[tuple[str, int], Future[Any]]) -> None:
     """Ranks that do the work of the single process are said to, others are named, and nothing is left in the folder."""
     answer = proved[case].result()
@@ -212,7 +165,7 @@ def test_the_line_is_that_of_the_backward_pass(name: str, proved: dict[tuple[str
 def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path) -> None:
     """Each mutant is seen in at least the scripts that stand for it."""
     names = MUTANTS[mutant]
-    with leftovers.ahead("a mutant"), proving([(name, 2) for name in names], tmp_path, mutant) as answers:
+    with proving([(name, 2) for name in names], tmp_path, SCRIPTS, TORCH, mutant) as answers:
         unlike = [name for name in names if problems(name, answers[name, 2].result())]
 
     assert names == unlike
@@ -222,7 +175,7 @@ def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path)
 def test_a_port_is_given_where_its_weights_are_those_of_one_process(tmp_path: Path, *, slow: bool) -> None:
     """Elsewhere the reason is."""
     names = list(PORTS) if slow else ["equal/best_weights", "named/batch_norm_dropout", "named/sum_adam"]
-    with leftovers.ahead("ports"), proving([(name, 2) for name in names], tmp_path, PORT="1") as answers:
+    with proving([(name, 2) for name in names], tmp_path, SCRIPTS, TORCH, PORT="1") as answers:
         found = {name: answers[name, 2].result() for name in names}
 
     assert [] == [
@@ -234,7 +187,7 @@ def test_a_port_is_given_where_its_weights_are_those_of_one_process(tmp_path: Pa
 
 def test_a_port_is_one_of_the_user_s_text(tmp_path: Path) -> None:
     """Applied, it is run by torchrun, and its ranks save their best weights once."""
-    with leftovers.ahead("ports"), proving([("equal/best_weights", 2)], tmp_path, PORT="1") as answers:
+    with proving([("equal/best_weights", 2)], tmp_path, SCRIPTS, TORCH, PORT="1") as answers:
         diff = answers["equal/best_weights", 2].result()["diff"]
     script = tmp_path / "best_weights.py"
     script.write_text((SCRIPTS / "equal/best_weights.py").read_text(encoding="utf-8"), encoding="utf-8")
@@ -249,7 +202,7 @@ def test_a_port_is_one_of_the_user_s_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mutant", list(PORTS_OF_MUTANTS))
 def test_a_port_that_is_broken_is_not_given(mutant: str, tmp_path: Path) -> None:
     """One whose ranks all compute the same rows, and one without exchange."""
-    with leftovers.ahead("a mutant"), proving([("equal/plain", 2)], tmp_path, mutant, PORT="1") as answers:
+    with proving([("equal/plain", 2)], tmp_path, SCRIPTS, TORCH, mutant, PORT="1") as answers:
         answer = answers["equal/plain", 2].result()
 
     assert "none" == answer["outcome"]

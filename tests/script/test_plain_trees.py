@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests import leftovers
-from tests.script.test_plain import proving
+from tests.script.proofs import differences, marked, of_table, proving
 from tests.script.tryout import NO_TREES
 from tests.stacks import TREES
 
@@ -43,27 +42,16 @@ MUTANTS = {
 @pytest.fixture(scope="module")
 def proved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """What is proved of the scripts that are asked for."""
-    given = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
-    cases = [one.params["case"] for one in given if one and "case" in one.params]
-    with (
-        leftovers.ahead("plain scripts"),
-        proving(cases, tmp_path_factory.mktemp("plain"), "", SCRIPTS, TREES) as answers,
-    ):
+    with of_table(request, tmp_path_factory.mktemp("plain"), SCRIPTS, TREES) as answers:
         yield answers
 
 
 def problems(name: str, answer: dict[str, Any]) -> list[str]:
     """How an answer is not the one that the table has for a script."""
-    expected = {"outcome": name.partition("/")[0], **EXPECTED[name], "left": []}
-    got = {key: answer.get(key) for key in expected}
-    return [] if got == expected else [f"{got}, not {expected}: {answer}"]
+    return differences(name, answer, {**EXPECTED[name], "left": []})
 
 
-def _mark(case: tuple[str, int]) -> Any:
-    return pytest.param(case, marks=[] if case in FEW else [pytest.mark.slow], id=f"{case[0]}-{case[1]}")
-
-
-@pytest.mark.parametrize("case", [_mark(case) for case in CASES])
+@pytest.mark.parametrize("case", marked(CASES, FEW))
 def test_what_is_proved_is_what_ranks_do(case: tuple[str, int], proved: dict[tuple[str, int], Any]) -> None:
     """Trees that are those of one process are said to be, others are named, and nothing is left in the folder."""
     assert [] == problems(case[0], proved[case].result())
@@ -75,7 +63,7 @@ def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path)
     """Each mutant is seen in at least the scripts that stand for it."""
     names = MUTANTS[mutant]
     cases = [(name, 2) for name in names]
-    with leftovers.ahead("a mutant"), proving(cases, tmp_path, mutant, SCRIPTS, TREES) as answers:
+    with proving(cases, tmp_path, SCRIPTS, TREES, mutant) as answers:
         unlike = [name for name in names if problems(name, answers[name, 2].result())]
 
     assert names == unlike

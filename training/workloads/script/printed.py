@@ -63,8 +63,10 @@ class Printed:
         with suppress(output.FloodError):
             for line in output.lines(self._counted(output.chunks(out))):
                 self.missing_module = missing_module(line) or self.missing_module
-                self.not_proved = self.not_proved or plain.not_proved(line.decode(errors="replace"))
-                sys.stdout.buffer.write(self._secrets.hidden_in(line))
+                shown = self._secrets.hidden_in(line)
+                if plain.NOT_PROVED.encode() in shown and not self.not_proved:
+                    self.not_proved = plain.not_proved(shown.decode(errors="replace"))
+                sys.stdout.buffer.write(shown)
                 sys.stdout.buffer.flush()
         return self.count <= MOST_PRINTED
 

@@ -13,6 +13,7 @@ from training.launch import foreign_command
 from training.workloads.script import commands, plain
 from training.workloads.script.environment import variables_of
 from training.workloads.script.plain import Proof
+from training.workloads.script.recognise import Script
 from training.workloads.script.resolve import ResolvedScript
 
 FOLDER = PROJECT / ".state" / "proved"
@@ -33,7 +34,12 @@ def proved(resolved: ResolvedScript, needed: Mapping[str, str], storage: Path, f
     if outcome is None:
         outcome = _run(resolved, needed, storage, folder) or plain.NO_OUTCOME
         keep(key, outcome)
-    proof = plain.proof_of(outcome, resolved.script)
+    return with_plan(outcome, resolved.script, folder)
+
+
+def with_plan(outcome: Mapping[str, Any], script: Script, folder: Path) -> Proof:
+    """Return what an outcome says, and leave the plan of its ranks in a folder."""
+    proof = plain.proof_of(outcome, script)
     (folder / plain.PLAN).write_text(json.dumps(proof.plan), encoding="utf-8")
     return proof
 

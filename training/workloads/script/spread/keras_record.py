@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from .ends import Ending
 from .originals import OPEN, write_json
-from .settings import LOOKED_AT, Enough, Settings
+from .settings import LOOKED_AT, Settings
 
 CHANCE = ("Random", "Multinomial", "Rng")
 """Parts of the names of TensorFlow's operations that draw by chance."""
@@ -16,7 +17,7 @@ OF_KERAS = ("TF_USE_LEGACY_KERAS", "KERAS_BACKEND")
 """Variables that a script may set before it imports TensorFlow."""
 
 
-class Record:
+class Record(Ending):
     """The record of one process, in a folder; none where the settings name none."""
 
     def __init__(self, settings: Settings) -> None:
@@ -27,7 +28,6 @@ class Record:
         self._by_hand = 0
         self._models: list[Any] = []
         self._chance: set[str] = set()
-        self._raised = False
         self._keras_three = ""
 
     def rows(self, tf: Any, rows: Any) -> None:
@@ -54,7 +54,7 @@ class Record:
         """Note a step that no `fit` makes: the script can't be split, so it ends."""
         self._by_hand += 1
         if self.looks:
-            self._end()
+            self.end()
 
     def looking(self, model: Any, function: Any) -> Any:
         """Return the function, after which weights are kept."""
@@ -73,7 +73,7 @@ class Record:
                     f"trained-{self._steps}", [w.numpy() for model in self._models for w in model.trainable_weights]
                 )
             if self._steps == self._settings.steps:
-                self._end()
+                self.end()
             return result
 
         looked_at.looked_at = True  # type: ignore[attr-defined]
@@ -91,17 +91,10 @@ class Record:
 
         def end(*_: Any, **__: Any) -> None:
             self._keras_three = str(keras.version())
-            self._end()
+            self.end()
 
         if keras.backend.backend() == "tensorflow":
             keras.Model.fit = keras.Model.train_on_batch = keras.optimizers.Optimizer.apply = end
-
-    def _end(self) -> None:
-        if self._raised:
-            self.write("")
-            os._exit(0)
-        self._raised = True
-        raise Enough(0)
 
     def _keep(self, name: str, arrays: Any) -> None:
         import numpy

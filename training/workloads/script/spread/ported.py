@@ -7,16 +7,14 @@ The outcome is `port`, with its `diff`, or `none`, with the `reason`.
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from . import forks, prove, records
+from . import prove, records
 from .judge import MOST_EXACT, MOST_REPEATED, MOST_ROUNDING, TIMES, repeated
 from .port import NotMechanical, Port
 from .records import Run
@@ -30,15 +28,11 @@ LEAST_SECONDS, TIMES_ALONE = 20.0, 10.0
 
 def port(torch: Any, command: Sequence[str], world: int, seconds: float = prove.SECONDS) -> dict[str, str]:
     """Return the port as a diff, or the reason why there is none."""
-    folder = Path(tempfile.mkdtemp(prefix="spread-"))
-    runs = prove.Runs(torch, command, world, folder, seconds)
-    try:
-        return {"outcome": "port", "diff": _find(runs, world)}
-    except NotMechanical as reason:
-        return {"outcome": "none", "reason": (str(reason).strip().splitlines() or [""])[-1]}
-    finally:
-        runs.end()
-        shutil.rmtree(folder, ignore_errors=True)
+    with prove.running(torch, command, world, seconds) as runs:
+        try:
+            return {"outcome": "port", "diff": _find(runs, world)}
+        except NotMechanical as reason:
+            return {"outcome": "none", "reason": (str(reason).strip().splitlines() or [""])[-1]}
 
 
 def _find(runs: prove.Runs, world: int) -> str:
@@ -107,8 +101,7 @@ def _ranks(runs: prove.Runs, of_all: Mapping[str, Any], world: int, folder: Path
     for rank in range(world):
         variables = {**place, "RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(world)}
         own = replace(settings, rank=rank, seed=SEED + rank, **of_all)  # no seed is given to who starts a port
-        started.append(forks.start(own, runs.command, folder / f"printed-{rank}", variables))
-        runs.forks.append(started[-1])
+        started.append(runs.fork(own, folder, variables))
     return Run("ported", folder, started)
 
 

@@ -16,11 +16,12 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from . import forks, keras_judge, trees_judge
@@ -55,9 +56,13 @@ class Runs:
             private = folder / f"private-{rank}"
             private.mkdir()
             own = replace(common, rank=rank, private=str(private))
-            started.append(forks.start(own, self.command, folder / f"printed-{rank}"))
-            self.forks.append(started[-1])
+            started.append(self.fork(own, folder))
         return Run(name, folder, started)
+
+    def fork(self, settings: Settings, folder: Path, variables: Mapping[str, str] = MappingProxyType({})) -> forks.Fork:
+        """Start one rank, which prints into a folder."""
+        self.forks.append(forks.start(settings, self.command, folder / f"printed-{settings.rank}", variables))
+        return self.forks[-1]
 
     def wait(self, *runs: Run, seconds: float = INFINITE) -> None:
         """Wait for all of them, and no longer than so many seconds for one."""

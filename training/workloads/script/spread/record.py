@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,13 @@ from torch.optim import optimizer as optimizer_hooks
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .buffers import Buffers
+from .ends import Ending
 from .exchange import Optimizers
 from .originals import OPEN, write_json
-from .settings import LOOKED_AT, Enough
+from .settings import LOOKED_AT
 
 
-class Record:
+class Record(Ending):
     """The record of one process, in a folder."""
 
     def __init__(self, torch: Any, optimizers: Optimizers, out: str, rank: int, most: int) -> None:
@@ -25,7 +25,6 @@ class Record:
         self.facts: dict[str, Any] = {}
         self.to_know: list[Callable[[], dict[str, Any]]] = []
         self._torch, self._optimizers, self._out, self._rank, self._most = torch, optimizers, Path(out), rank, most
-        self._raised = False
         self._kept_last = -1
         self._buffers = Buffers(torch)
         optimizer_hooks.register_optimizer_step_pre_hook(self._before)
@@ -44,14 +43,6 @@ class Record:
             self._keep_weights(self.steps)
         if self.steps == self._most:
             self.end()
-
-    def end(self) -> None:
-        """End the script: by an exception, or by all means where it stops that."""
-        if self._raised:
-            self.write("")
-            os._exit(0)
-        self._raised = True
-        raise Enough(0)
 
     def _keep_weights(self, step: int) -> None:
         self._keep(f"weights-{step}", [each.detach() for each in self._optimizers.parameters()])

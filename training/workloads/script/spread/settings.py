@@ -15,10 +15,6 @@ LOOKED_AT = (1, 2, 4, 8)
 """Steps whose weights are kept."""
 
 
-class Enough(SystemExit):
-    """The script has made as many steps as the proof needs."""
-
-
 @dataclass
 class Settings:
     """One process of the script."""

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from . import chance, files
+from .ends import Enough
 from .imports import when_imported
 from .originals import write_json
-from .settings import Enough, Settings
+from .settings import Settings
 from .trees_record import trees_of
 
 GOODBYE_SECONDS = 60
