@@ -28,7 +28,8 @@ FOLDERS = (provenance.PROJECT / "examples", provenance.PROJECT / "bench")
 CLOCK = """import atexit, json, os, time
 ticks = []
 tick = lambda: ticks.append(time.monotonic())
-atexit.register(lambda: open(os.environ["TICKS"], "w").write(json.dumps(ticks)))
+if os.environ.get("RANK", "0") == "0":
+    atexit.register(lambda: open(os.environ["TICKS"], "w").write(json.dumps(ticks)))
 """
 TICK = {
     "torch_ddp.py": (
@@ -87,7 +88,7 @@ def measure(name: str, python: str, number: int, epochs: int) -> Repeat:
         script.write_text(with_clock(name), encoding="utf-8")
         steps = {}
         for observed in ((True, False), (False, True))[number % 2]:
-            _run([python, str(script), "--epochs", str(epochs)], ticks, Path(folder) if observed else None)
+            run([python, str(script), "--epochs", str(epochs)], ticks, Path(folder) if observed else None)
             steps[observed] = settled_step_seconds(json.loads(ticks.read_text(encoding="utf-8"))) or 0.0
         (seen,) = read(Path(folder))
     return Repeat(
@@ -99,7 +100,8 @@ def measure(name: str, python: str, number: int, epochs: int) -> Repeat:
     )
 
 
-def _run(command: list[str], ticks: Path, observed_into: Path | None) -> None:
+def run(command: list[str], ticks: Path, observed_into: Path | None = None) -> None:
+    """Run a program whose steps' ends come into a file; exit with what it printed where it fails."""
     variables = (
         environment.allowed(os.environ) | threading(1) | WITHOUT_GPU | {"TICKS": str(ticks), "PYTHONHASHSEED": "0"}
     )

@@ -79,20 +79,21 @@ def _bounded(comparison: Comparison, bound: Bound) -> InShort:
     if not ratios:
         return InShort(kind="nothing", sentence="No time was measured, so nothing is compared yet.")
     alternative = min(ratios, key=lambda name: ratios[name].median)
-    least, other = shown_seconds(bound.least_seconds.median), comparison.arms[alternative]
+    least, other = shown_seconds(bound.least_seconds), comparison.arms[alternative]
+    start = shown_seconds(bound.least_seconds - bound.shared_seconds.low / bound.workers)
     seconds = other.median("wallSeconds")
     certain = ", in one repeat" if ratios[alternative].n == 1 else ""
     sentence = (
         f"{other.title[:1].upper()}{other.title[1:]} takes {shown_seconds(seconds)}; whatever is written to distribute"
         f" the script, with {counted(bound.workers, 'worker')} Ray takes at least {least}, of which"
-        f" {shown_seconds(bound.start_seconds.low)} are its start: Ray"
+        f" {start} are its start: Ray"
         f" {least_sides([(ratios[alternative], 'that')])}{certain}."
     )
     return InShort(
         kind="bound",
         alternative=alternative,
         alternative_seconds=seconds,
-        ray_seconds=bound.least_seconds.median,
+        ray_seconds=bound.least_seconds,
         times_as_long=_inverse(ratios[alternative]),
         sentence=sentence,
     )

@@ -242,10 +242,13 @@ class Bound:
     workers: Annotated[int, "N: Ray's, of which each has the CPUs of one worker"]
     trainer: Annotated[str, "Ray's trainer for the framework, by that; `tasks`: it has none, and tasks were started"]
     start_seconds: Annotated[
-        Spread, "Ray's start with workers that import the script's framework and do nothing; the lowest is S"
+        Spread,
+        "Ray's start with workers that import the script's framework and do nothing; S is the lowest less 20 %",
     ]
-    shared_seconds: Annotated[Spread, "T: all that `baseline` does after its imports, as if all of it could be split"]
-    least_seconds: Annotated[Spread, "S + T / N, from start to result: no run with Ray takes less"]
+    shared_seconds: Annotated[
+        Spread, "all that `baseline` does after its imports, as if all could be split; T is the lowest"
+    ]
+    least_seconds: Annotated[float, "S + T / N, from start to result: no run with Ray takes less"]
     at_most: Annotated[
         dict[str, Estimate], "an alternative's time / that, by its arm: so many times as fast Ray could be at most"
     ]

@@ -43,8 +43,9 @@ def test_a_plain_script_has_a_bound_and_no_claim(project: Project) -> None:
     assert {None} == {*found["ratios"].values(), found["breakEvenEpochs"], found["longer"], found["projection"]}
     assert {} == found["breakEven"]
     assert {"baseline", "wide"} == set(bound["atMost"])
-    for repeat, ratio in enumerate(bound["atMost"]["baseline"]["values"]):
-        start, shared = bound["startSeconds"]["low"], bound["sharedSeconds"]["values"][repeat]
-        assert bound["leastSeconds"]["values"][repeat] == pytest.approx(start + shared / 2)
-        assert ratio * (start + shared / 2) >= shared
+    assert bound["leastSeconds"] == pytest.approx(
+        0.8 * bound["startSeconds"]["low"] + bound["sharedSeconds"]["low"] / 2
+    )
+    for ratio, shared in zip(bound["atMost"]["baseline"]["values"], bound["sharedSeconds"]["values"], strict=True):
+        assert ratio * bound["leastSeconds"] >= shared
     assert {} == project.preview()

@@ -1,0 +1,74 @@
+"""Measures a step of a plain script's ranks against one of a hand-written DDP port: python -m bench.spread PYTHON
+
+The same file, examples/torch_ddp.py, is both: by torchrun it wraps its model and shards its rows itself; run as a
+script of one process it does neither, and is distributed as `native` of a plain script is. Each has a clock after each
+step and two ranks with one thread each; they take turns at being first. Measures; passes no judgement. PYTHON is the
+interpreter of an environment with PyTorch.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.observer import EPOCHS, run, with_clock
+from compare.intervals import ratio_interval
+from training.machine import machine_lock
+from training.workloads.script.observations import settled_step_seconds
+from training.workloads.script.plain import MECHANISMS
+
+REPEATS, RANKS, BATCH = 12, 2, 256
+NAME = "torch_ddp.py"
+
+
+def measure(python: str, number: int, epochs: int, rows: Sequence[str] = ()) -> dict[str, float]:
+    """Return the seconds of a step, by `ported` and `plain`, of one pair of runs; `rows`: the script's option."""
+    with tempfile.TemporaryDirectory() as folder:
+        script, plan, ticks = (Path(folder, name) for name in (NAME, "plan.json", "ticks.json"))
+        script.write_text(with_clock(NAME), encoding="utf-8")
+        command, spread = [str(script), "--epochs", str(epochs), *rows], [python, str(MECHANISMS["torch"])]
+        run([*spread, "plan", str(plan), *command], ticks)
+        commands = {
+            "ported": [python, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}", *command],
+            "plain": [*spread, "ranks", str(RANKS), str(plan), *command],
+        }
+        steps = {}
+        for name in sorted(commands, reverse=bool(number % 2)):
+            run(commands[name], ticks)
+            steps[name] = settled_step_seconds(json.loads(ticks.read_text(encoding="utf-8"))) or 0.0
+    return steps
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.spread", description=(__doc__ or "").partition(":")[0])
+    parser.add_argument("python", help="the interpreter of an environment with PyTorch")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="pairs of runs")
+    parser.add_argument("--epochs", type=int, default=EPOCHS, help="of each run")
+    parser.add_argument("--batch", type=int, default=BATCH, help="rows of a step, over all ranks")
+    options = parser.parse_args()
+    machine_lock.hold(lambda text: print(text, file=sys.stderr))
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    measure(options.python, 0, epochs=1)  # reads files for the first time
+    pairs = [
+        measure(options.python, number, options.epochs, ("--batch", str(options.batch)))
+        for number in range(options.repeats)
+    ]
+    ratios = [pair["plain"] / pair["ported"] for pair in pairs]
+    interval = ratio_interval(ratios)
+    sure = f", 95 % interval {interval.lower:.4f} to {interval.upper:.4f}" if interval else ""
+    print(
+        f"a step of the port: {1000 * statistics.median(pair['ported'] for pair in pairs):.2f} ms, {len(pairs)} pairs"
+    )
+    print(
+        f"a step of the plain script's ranks to one of the port: {statistics.geometric_mean(ratios):.4f} "
+        f"({min(ratios):.4f} to {max(ratios):.4f}{sure})"
+    )
+
+
+if __name__ == "__main__":
+    main()
