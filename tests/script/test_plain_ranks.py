@@ -33,10 +33,13 @@ def script_in(folder: Path, layer: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("layer", "claim"), [("torch.nn.Tanh()", "A"), ("torch.nn.BatchNorm1d(8)", "C")])
-def test_a_plain_script_is_tried_in_every_arm(layer: str, claim: str, tmp_path: Path) -> None:
-    """Ranks that do the work of one process reach A; those that do other work, named with its line, C."""
-    tried = try_script(script_in(tmp_path, layer), PYTHON=TORCH)
+@pytest.mark.parametrize(
+    ("layer", "claim", "steps"), [("torch.nn.Tanh()", "A", "8"), ("torch.nn.BatchNorm1d(8)", "C", "20")]
+)
+def test_a_plain_script_is_tried_in_every_arm(layer: str, claim: str, steps: str, tmp_path: Path) -> None:
+    """Ranks that do the work of one process reach A; those that do other work, named with its line, C. An epoch has 16
+    steps: where a try ends sooner, its rows are those that are announced."""
+    tried = try_script(script_in(tmp_path, layer), PYTHON=TORCH, STEPS=steps)
 
     assert 0 == tried.code, tried.text
     assert {} == tried.absent

@@ -179,6 +179,9 @@ def _below(reference: Callable[[], Any]) -> Below:
 def _rows_of_pass(iterator: Any, sampler: Any) -> int | None:
     """Return the rows that a sampler announces; None if it draws batches in its own way, or a rank's share of
     another's."""
+    if hasattr(sampler, "rows_of_rank"):  # of a rank of a script that trains in one process
+        rows: int | None = sampler.rows_of_rank()
+        return rows
     if hasattr(sampler, "batch_sampler"):
         return None
     if hasattr(sampler, "sampler"):  # batches of what another draws

@@ -168,9 +168,10 @@ class _Drawn:
 
     def __init__(self, loaders: Loaders, sampler: Any) -> None:
         self._loaders, self._sampler = loaders, sampler
+        self._iteration: Iteration | None = None
 
     def __iter__(self) -> Iterator[Any]:
-        iteration = self._loaders._starting
+        iteration = self._iteration = self._loaders._starting
         drawn: Iterator[Any] = iter(self._sampler)
         if iteration is None:
             return drawn
@@ -178,6 +179,21 @@ class _Drawn:
 
     def __len__(self) -> int:
         return len(self._sampler)
+
+    def rows_of_rank(self) -> int | None:
+        """Return how many rows of a pass are this process's, as the script's sampler announces them all; None where it
+        does not."""
+        try:
+            rows, size = len(self._sampler.sampler), int(self._sampler.batch_size)
+        except (AttributeError, NotImplementedError, TypeError):
+            return None
+        last = 0 if self._sampler.drop_last else rows % size
+        return rows // size * self._own(size) + self._own(last)
+
+    def _own(self, rows: int) -> int:
+        """Return how many of a batch's rows are delivered here: one at least, which counts for nothing."""
+        splits = self._iteration is not None and self._iteration.splits
+        return max(1, len(range(self._loaders.rank, rows, self._loaders.world))) if splits and rows else rows
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sampler, name)
