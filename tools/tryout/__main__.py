@@ -114,7 +114,7 @@ def _say(
     with_steps = {name: outcome for name, outcome in trained.items() if outcome.seen}
     seen = {
         name: plain.proved(
-            facts.of_arm(name, ranks[name], outcome.seen), plain.but(proof, plain.not_proved(outcome.printed))
+            facts.of_arm(name, ranks[name], outcome.seen), plain.but(proof, outcome.not_proved)
         )
         for name, outcome in with_steps.items()
     }

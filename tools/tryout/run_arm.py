@@ -20,7 +20,7 @@ from training.contract.provenance import PROJECT
 from training.launch import environment
 from training.launch.foreign_command import MOST_PRINTED
 from training.machine import process_session
-from training.workloads.script import ray_start
+from training.workloads.script import plain, ray_start
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import observed_by, variables_of
 from training.workloads.script.observations import Observation, read
@@ -63,6 +63,8 @@ class Outcome:
     """began, ended, left, processes, network; empty if it was ended from outside."""
     ray_start: RayStart | None = None
     """What is known of Ray's start, where the arm is nothing else."""
+    not_proved: str = ""
+    """What ranks of a plain script say of work that no step of its proof had."""
 
     @property
     def hung(self) -> bool:
@@ -107,6 +109,7 @@ def run(arm: ArmCommand, request: Request, folder: Path, where: Path, changed: C
     return Outcome(
         arm=arm.arm, code=code, seconds=seconds, seen=read(own), printed=printed, printed_bytes=printed_bytes,
         trace=_trace(own, where) if code == guard.DEADLINE else "", end=end, ray_start=ray_start.read(own),
+        not_proved=plain.not_proved(own),
     )  # fmt: skip
 
 

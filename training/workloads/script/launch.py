@@ -87,12 +87,12 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
             raise
         seen, start = place.seen(own), ray_start.read(own) if arm == RAYSTART.name else None
         kept = _kept(recipe, storage, request) if seen is not None else []
+        proof = plain.but(proof, plain.not_proved(own))
     finally:
         shutil.rmtree(storage, ignore_errors=True)
     shutil.rmtree(own, ignore_errors=True)
     if seen is None:
         return None
-    proof = plain.but(proof, printed.not_proved)
     files = tuple(left_files.since(before, commands.folder(resolved.script)))
     ended_run = summary.EndedRun(
         resolved, command, place.ended(end), tuple(seen), host, usage.throttled(), tuple(kept), files, start, proof

@@ -30,8 +30,9 @@ INSTEAD = ("raystart",)
 """What is measured where no ranks are."""
 BY_PROOF = (*OF_RANKS, *INSTEAD)
 
-NOT_PROVED = "not proved: at backward pass"
-"""What rank 0 prints where the script trains by what the steps of the proof did not have, and before what it is."""
+NOT_PROVED = "not-proved.txt"
+"""The file, next to what is observed, in which rank 0 says that the script trains by what the steps of the proof did not
+have."""
 OTHER_WORK = {
     "chance": "what is drawn by chance, as masks, noise or augmentation, by each rank for its own rows",
     "function": "a loss that is no mean over rows, of which ranks take the mean",
@@ -123,10 +124,10 @@ def proof_of(outcome: Mapping[str, Any], script: Script) -> Proof:
     return Proof(works=True, item=item, words=words, plan=outcome["plan"])
 
 
-def not_proved(printed: str) -> str:
-    """Return what ranks printed of work that no step of the proof had; "" if nothing."""
-    _, is_there, rest = printed.partition(NOT_PROVED)
-    return f"{NOT_PROVED} {last_line(rest.partition(chr(10))[0])}" if is_there else ""
+def not_proved(observed: Path) -> str:
+    """Return what ranks say of work that no step of the proof had, in the folder of what is observed; "" if nothing."""
+    file = observed / NOT_PROVED
+    return last_line(file.read_text(encoding="utf-8", errors="replace")) if file.exists() else ""
 
 
 def but(proof: Proof | None, later: str) -> Proof | None:

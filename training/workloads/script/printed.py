@@ -8,7 +8,6 @@ from typing import IO
 
 from training.launch.foreign_command import MOST_PRINTED
 from training.machine import output
-from training.workloads.script import plain
 
 _MISSING = re.compile(rb"ModuleNotFoundError: No module named '([\w.]+)'")
 LEAST_SECRET = 6
@@ -54,8 +53,6 @@ class Printed:
         self.count = 0
         self.missing_module = ""
         """The module that an import did not find, by the last line that says so."""
-        self.not_proved = ""
-        """Where ranks of a plain script train by what the steps of its proof did not have, by the first line of it."""
         self._secrets = Secrets(secret.values())
 
     def pass_on(self, out: IO[bytes]) -> bool:
@@ -63,10 +60,7 @@ class Printed:
         with suppress(output.FloodError):
             for line in output.lines(self._counted(output.chunks(out))):
                 self.missing_module = missing_module(line) or self.missing_module
-                shown = self._secrets.hidden_in(line)
-                if plain.NOT_PROVED.encode() in shown and not self.not_proved:
-                    self.not_proved = plain.not_proved(shown.decode(errors="replace"))
-                sys.stdout.buffer.write(shown)
+                sys.stdout.buffer.write(self._secrets.hidden_in(line))
                 sys.stdout.buffer.flush()
         return self.count <= MOST_PRINTED
 

@@ -1,17 +1,24 @@
 """Says where a script trains by what the steps of the proof did not have: other lines, operations, or loaders.
 
-What ranks do there is not proved. It is said once for each, while the script runs.
+What ranks do there is not proved. It is said once for each, while the script runs; the first of it is in a file next to
+what is observed, because the script decides where its output goes.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 
 from . import places
 from .batches import Loaders
+from .originals import OPEN
 
 COMPILED = "Compiled"
 """What the names of a compiler's operations begin with: the proof runs what they are compiled from."""
+FOLDER = "TRAINING_OBSERVE"
+"""Environment variable with the folder of what is observed."""
+FILE = "not-proved.txt"
 
 
 class Later:
@@ -21,6 +28,7 @@ class Later:
         """Know what the plan knows."""
         self._loaders, self._plan = loaders, loaders.plan
         self._written: set[str] = set()
+        self._folder = os.environ.get(FOLDER, "")
         self.backwards = 0
 
     def look(self, names: set[str]) -> None:
@@ -41,9 +49,15 @@ class Later:
                 self._say(f"{line} by {', '.join(sorted(other))}")
 
     def _say(self, what: str) -> None:
-        if what not in self._written:
-            self._written.add(what)
-            sys.stderr.write(
-                f"not proved: at backward pass {self.backwards} the script trains at {what}, "
-                "as the steps of the proof did not\n"
-            )
+        if what in self._written:
+            return
+        text = (
+            f"not proved: at backward pass {self.backwards} the script trains at {what}, "
+            "as the steps of the proof did not\n"
+        )
+        if self._folder and not self._written:
+            with OPEN(os.path.join(self._folder, FILE), "w", encoding="utf-8") as file:
+                file.write(text)
+        self._written.add(what)
+        with contextlib.suppress(Exception):  # the script may have closed it
+            (sys.__stderr__ or sys.stderr).write(text)
