@@ -106,6 +106,8 @@ def test_ranks_are_run_by_the_mechanism_of_their_framework(script: Script, tmp_p
     assert ("python", program, "ranks", "3", "plan.json", str(script.path), "--n", "1") == made["native"].command
     assert ("python", program, "ray", "3", "1", "plan.json", str(script.path), "--n", "1") == made["ray"].command
     assert (3, 3) == (made["native"].ranks, made["ray"].ranks)
+    proves = commands.proof(script, "python", sizes, {}, tmp_path)
+    assert {"0"} == {arm.variables["PYTHONHASHSEED"] for arm in (*made.values(), proves)}
     assert others["native"].absent
     assert others["ray"].absent
 

@@ -33,7 +33,9 @@ RAYS_CPUS = "RAY_OVERRIDE_RESOURCES"
 MASTER = ("--master-addr", "127.0.0.1", "--master-port")
 VARIABLES_OF: dict[str, dict[str, str]] = {
     # Ray sets it in the workers of its TensorflowTrainer: the other arms import the same Keras
-    "ray-tensorflow": {"TF_USE_LEGACY_KERAS": "1"}
+    "ray-tensorflow": {"TF_USE_LEGACY_KERAS": "1"},
+    # The order of a set of texts, as of a vocabulary, is one in all arms, on all ranks and in the proof
+    "plain": {"PYTHONHASHSEED": "0"},
 }
 
 
@@ -160,7 +162,7 @@ def proof(script: Script, python: str, sizes: Sizes, values: Mapping[str, str], 
         arm=PROOF,
         command=plain.prove_command(script, python, own, sizes.workers, file),
         cpus=sizes.cpus("native"),
-        variables=threading(1) | seeing(PROOF, sizes),
+        variables=threading(1) | seeing(PROOF, sizes) | VARIABLES_OF["plain"],
     )
 
 

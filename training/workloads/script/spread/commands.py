@@ -88,7 +88,6 @@ def ranks() -> int:
 
 def _start(settings: Settings, command: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes]:
     environment = {**os.environ, **variables, VARIABLE: settings.text()}
-    environment.setdefault("PYTHONHASHSEED", "0")  # the order of a set of strings is one on all ranks
     return subprocess.Popen(
         [sys.executable, os.path.dirname(os.path.abspath(__file__)), "rank", *command], env=environment
     )
