@@ -23,7 +23,8 @@ def prove(script: Script, command: ArmCommand, request: Request, folder: Path) -
     """Run the proof, leave its plan in the folder, and keep its outcome for a measurement."""
     limited = replace(request, limit_seconds=plain.PROOF_SECONDS + plain.START_SECONDS)
     run_arm.run(command, limited, folder, commands.folder(script), NOT_OBSERVED)
-    outcome = proving.read(folder / plain.OUTCOME) or plain.NO_OUTCOME
+    secrets = [request.variables[name] for name in request.secrets]
+    outcome = proving.taken(folder / plain.OUTCOME, secrets) or plain.NO_OUTCOME
     proving.keep(_key(request), outcome)
     return proving.with_plan(outcome, script, folder)
 

@@ -1,5 +1,8 @@
 """A script that trains in one process and is run as ranks by its proof: which arms it has, and what may be claimed."""
 
+import json
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,7 @@ from tools.tryout import prove, request, show
 from tools.tryout.run_arm import Outcome
 from training.contract import provenance
 from training.launch.foreign_command import End
-from training.workloads.script import commands, facts, plain, same_work, summary
+from training.workloads.script import commands, facts, plain, proving, same_work, summary
 from training.workloads.script.commands import ArmCommand, Sizes
 from training.workloads.script.plain import Proof
 from training.workloads.script.ray_start import RayStart
@@ -81,6 +84,51 @@ def test_what_ranks_say_that_is_not_proved_is_other_work(item: str, tmp_path: Pa
     assert later.item not in {PROVED, item}
     assert later.item.endswith("train.py:12")
     assert proof is plain.but(proof, nothing)
+
+
+def outcome_kept(monkeypatch: pytest.MonkeyPatch, folder: Path, outcome: dict[str, Any], seconds: float) -> Any:
+    """What a run finds of an outcome that was kept so long ago."""
+    monkeypatch.setattr(proving, "FOLDER", folder)
+    proving.keep("key", outcome)
+    then = time.time() - seconds
+    os.utime(folder / "key.json", (then, then))
+    return proving.kept("key")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "counts"),
+    [
+        (SAME, True), (STATISTICS, True), (BY_HAND, True), (dict(plain.NO_OUTCOME), False),
+        ({"outcome": "failed", "reason": "OSError: No space left on device"}, False),
+        *((BY_HAND | {"reason": reason, "error": "it did not end in time"}, False)
+          for reason in ("not in time", "ranks fail", "not in 64 bits")),
+    ],
+)  # fmt: skip
+def test_what_a_moment_may_have_made_is_proved_again(
+    outcome: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, counts: bool
+) -> None:
+    """Not by every run of a measurement; what a script does counts for ever."""
+    old = 2 * proving.OF_A_MOMENT_SECONDS
+
+    assert outcome == outcome_kept(monkeypatch, tmp_path, outcome, seconds=0)
+    assert (outcome if counts else None) == outcome_kept(monkeypatch, tmp_path, outcome, seconds=old)
+
+
+def test_no_secret_is_in_an_outcome(tmp_path: Path) -> None:
+    """It has the last lines of the script, which may say what it was given; and they are not longer than a reason."""
+    file = tmp_path / plain.OUTCOME
+    outcome = BY_HAND | {
+        "error": f"Traceback\nno access for key-of-mine {'x' * 9999}",
+        "plan": [{"sites": ["key-of-mine"]}],
+    }
+    file.write_text(json.dumps(outcome), encoding="utf-8")
+    taken = proving.taken(file, ["key-of-mine"])
+
+    assert taken is not None
+    assert "key-of-mine" not in json.dumps(taken)
+    assert "no access for [secret]" in proof(dict(taken)).words
+    assert len(proof(dict(taken)).words) < 2 * plain.LONGEST
+    assert not file.exists()
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,10 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     # New ones: a Ray pod outlives a run, and the folder of a result that the user names may hold files of the user's
     own, storage = (Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder)) for name in ("observed", "storage"))
     command = place.command(resolved, storage, arm)
-    needed = {**variables(recipe.environment), **place.secret}
-    proof = proving.proved(resolved, needed, storage, folder) if resolved.splits and arm in plain.BY_PROOF else None
+    needed, hidden = {**variables(recipe.environment), **place.secret}, {**place.secret, **secrets_of(os.environ)}
+    proof = None
+    if resolved.splits and arm in plain.BY_PROOF:
+        proof = proving.proved(resolved, needed, hidden.values(), storage, folder)
     if proof and arm in proof.left_out:
         return _not_measured(request, resolved, command, host, proof)
     Progress(folder).write("note", text=str(command))
@@ -71,7 +73,7 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
             storage=request.storage,
         )
         environment = place.variables(invocation)
-        printed = Printed({**place.secret, **secrets_of(os.environ)})
+        printed = Printed(hidden)
         usage, killed, before = Usage(), cgroup.memory_kills(), left_files.look(commands.folder(resolved.script))
         end = foreign_command.run(
             command.command, str(commands.folder(resolved.script)), environment, place.cpus(command), printed.pass_on

@@ -29,10 +29,12 @@ OF_RANKS = ("native", "ray")
 INSTEAD = ("raystart",)
 """What is measured where no ranks are."""
 BY_PROOF = (*OF_RANKS, *INSTEAD)
+LONGEST = 300
+"""Characters of a line of the script in a reason."""
 
 NOT_PROVED = "not-proved.txt"
-"""The file, next to what is observed, in which rank 0 says that the script trains by what the steps of the proof did not
-have."""
+"""The file, next to what is observed, in which rank 0 says that the script trains by what the steps of the proof did
+not have."""
 OTHER_WORK = {
     "chance": "what is drawn by chance, as masks, noise or augmentation, by each rank for its own rows",
     "function": "a loss that is no mean over rows, of which ranks take the mean",
@@ -101,6 +103,11 @@ def prove_command(script: Script, python: str, arguments: list[str], workers: in
     return (python, str(mechanism(script)), "prove", *of_proof, "--", str(script.path), *arguments)
 
 
+def is_of_a_moment(outcome: Mapping[str, Any]) -> bool:
+    """Return whether another moment may have another outcome: a run of the proof failed, or ended too late."""
+    return outcome["outcome"] == "failed" or bool(outcome.get("error"))
+
+
 def proof_of(outcome: Mapping[str, Any], script: Script) -> Proof:
     """Return what an outcome says."""
     if outcome["outcome"] == "failed":
@@ -149,8 +156,8 @@ def _at(line: str, script: Script) -> str:
 
 
 def last_line(text: str) -> str:
-    """Return the last line that says something."""
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    """Return the last line that says something, or its beginning."""
+    return next((line.strip()[:LONGEST] for line in reversed(text.splitlines()) if line.strip()), "")
 
 
 def proved(arm: ArmFacts, proof: Proof | None) -> ArmFacts:
