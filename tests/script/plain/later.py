@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(3)
-model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))
+model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 1)).eval()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 rows = TensorDataset(torch.randn(80, 6), torch.randn(80, 1))
 
@@ -28,4 +28,6 @@ loader = DataLoader(rows, batch_size=8)
 learn(loader, nn.functional.mse_loss)
 learn(loader, nn.functional.l1_loss)
 learn(DataLoader(rows, batch_size=16), nn.functional.mse_loss)
+model.train()
+learn(loader, nn.functional.mse_loss)
 torch.save(model.state_dict(), "model.pt")

@@ -19,6 +19,9 @@ BUCKET_BYTES, FIRST_BUCKET_BYTES = 25 * 2**20, 2**20
 """DDP's own defaults."""
 REENTRANT = "CheckpointFunctionBackward"
 """Name of a node that makes its part of the graph only when it is reached."""
+MODES = ("_saved_training", "_saved_train", "_saved_reduction")
+"""Attributes of nodes with how they compute: batch normalisation by the batch's statistics or by those kept, a loss as a
+mean or a sum. No tensor is one of them: looking at a saved one may have it computed again."""
 
 
 def leaves(roots: Iterable[Any], names: set[str] | None = None) -> tuple[dict[int, Any], bool]:
@@ -47,9 +50,21 @@ def leaves(roots: Iterable[Any], names: set[str] | None = None) -> tuple[dict[in
         if (name := node.name()) == REENTRANT:
             complete = False
         if names is not None:
-            names.add(name)
+            names.add(_operation(node, name))
         pending.extend(each for each, _ in node.next_functions if each is not None)
     return in_graph, complete
+
+
+_modes_of: dict[type, list[str]] = {}
+
+
+def _operation(node: Any, name: str) -> str:
+    """Return the name of an operation, with its modes."""
+    kind = type(node)
+    if kind not in _modes_of:
+        _modes_of[kind] = [each for each in MODES if hasattr(kind, each)]
+    modes = [f"{each.rpartition('_')[2]}={getattr(node, each)}" for each in _modes_of[kind]]
+    return f"{name}({', '.join(modes)})" if modes else name
 
 
 class Group:
