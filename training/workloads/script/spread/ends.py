@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
+
+from .originals import EXIT
 
 
 class Enough(SystemExit):
@@ -23,6 +24,6 @@ class Ending(ABC):
         """End the script: by an exception, or by all means where it stops that."""
         if self._raised:
             self.write("")
-            os._exit(0)
+            EXIT(0)
         self._raised = True
         raise Enough(0)

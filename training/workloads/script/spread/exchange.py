@@ -20,8 +20,8 @@ BUCKET_BYTES, FIRST_BUCKET_BYTES = 25 * 2**20, 2**20
 REENTRANT = "CheckpointFunctionBackward"
 """Name of a node that makes its part of the graph only when it is reached."""
 MODES = ("_saved_training", "_saved_train", "_saved_reduction")
-"""Attributes of nodes with how they compute: batch normalisation by the batch's statistics or by those kept, a loss as a
-mean or a sum. No tensor is one of them: looking at a saved one may have it computed again."""
+"""Attributes of nodes with how they compute: batch normalisation by the batch's statistics or by those kept, a loss as
+a mean or a sum. No tensor is one of them: looking at a saved one may have it computed again."""
 
 
 def leaves(roots: Iterable[Any], names: set[str] | None = None) -> tuple[dict[int, Any], bool]:

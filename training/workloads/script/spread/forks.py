@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from . import process
+from .originals import EXIT
 from .settings import Settings
 
 
@@ -48,7 +49,7 @@ def start(
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
-        os._exit(code)
+        EXIT(code)
 
 
 def wait(forks: Sequence[Fork], seconds: float) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from .imports import when_imported
 from .keras_process import KerasProcess
+from .originals import EXIT
 from .settings import Settings
 from .trees_process import TreesProcess
 
@@ -148,6 +149,7 @@ def main(settings: Settings, command: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     process = AROUND[settings.framework](settings)
     error, code = "", 0
+    _end_before_exit(process)
     try:
         run(command, settings.code)
     except SystemExit as end:
@@ -160,6 +162,18 @@ def main(settings: Settings, command: list[str]) -> int:
         sys.stderr.write(error)
     process.end(error)
     return code
+
+
+def _end_before_exit(process: Any) -> None:
+    """Have a script that ends by `os._exit`, but no fork of it, leave what is known, too."""
+    own = os.getpid()
+
+    def leave(code: int) -> None:
+        if os.getpid() == own:
+            process.end(f"exit code {code}" if code else "")
+        EXIT(code)
+
+    os._exit = leave  # type: ignore[assignment]
 
 
 def _lines(error: BaseException) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import mmap
-import os
 import sys
 import threading
 import time
@@ -19,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .originals import OPEN, write_json
+from .originals import EXIT, OPEN, write_json
 
 PERIOD_SECONDS, PATIENCE_SECONDS = 0.5, 2.0
 EXIT_CODE = 86
@@ -140,7 +139,7 @@ class Watch:
             sys.stderr.write(f"ranks of the script branched apart: {why}\n")
             sys.stderr.flush()
             time.sleep(PERIOD_SECONDS)  # the others may say it, too
-        os._exit(EXIT_CODE)
+        EXIT(EXIT_CODE)
 
 
 RECORD, RECORDS = 256, 64
