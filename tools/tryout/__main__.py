@@ -113,9 +113,7 @@ def _say(
     ranks = {arm.arm: arm.ranks for arm in arms}
     with_steps = {name: outcome for name, outcome in trained.items() if outcome.seen}
     seen = {
-        name: plain.proved(
-            facts.of_arm(name, ranks[name], outcome.seen), plain.but(proof, outcome.not_proved)
-        )
+        name: plain.proved(facts.of_arm(name, ranks[name], outcome.seen), plain.but(proof, outcome.not_proved))
         for name, outcome in with_steps.items()
     }
     wanted = [arm.arm for arm in arms if not arm.absent]
