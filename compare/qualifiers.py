@@ -18,6 +18,7 @@ from compare.schema import Estimate, Spread
 from compare.value import Check, Missing
 from compare.words import enumerated
 from training.contract.arms import ARMS, NATIVE, counted
+from training.contract.result import PROOF, SAME_BUT
 from training.machine.topology import Cpu
 
 T = TypeVar("T")
@@ -68,6 +69,7 @@ def qualifiers(
         "repeats": _fewer_repeats(len(repeats), context.repeats),
         "order": _order(measurement),
         "checks": _unverified(measurement, checks),
+        "proof": _same_but(runs),
         "weights": _equal_weights(measurement),
         **measurement.workload.remarks(measurement.recipe),
     }
@@ -312,6 +314,13 @@ def _order(measurement: Measurement) -> str:
     return (
         f"With {repeats} repeats of {arms} arms not every arm came first: {arms} repeats balance a machine that drifts"
     )
+
+
+def _same_but(runs: Sequence[Run]) -> str:
+    """Return what ranks do otherwise than one process, where all else is proved to be the same."""
+    proofs = sorted({run.result.did.get(PROOF, "") for run in runs})
+    text = next((proof for proof in proofs if proof.startswith(SAME_BUT)), "")
+    return f"Ranks do {text}, which those of any port do otherwise, too" if text else ""
 
 
 def _equal_weights(measurement: Measurement) -> str:

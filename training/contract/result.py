@@ -33,6 +33,8 @@ NOT_MEASURED = "notMeasured"
 """Key in a result's reasons: why this run measured nothing, so that its arm is absent."""
 PROOF = "proof"
 """Item of `did` of a script's ranks whose work was proved against one process: without it proved no target counts."""
+SAME_BUT = "the same work but for"
+"""How a PROOF begins of work that differs by what every port would do otherwise, too, and by nothing else."""
 TRAINER = "trainer"
 """Key of `did` of a run that only started Ray: Ray's trainer for the framework, or `tasks`. Its `seconds.probe` is what
 a Python took that imports what the script does, and ends."""

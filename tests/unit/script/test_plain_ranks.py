@@ -79,11 +79,14 @@ def test_what_ranks_say_that_is_not_proved_is_other_work(item: str, tmp_path: Pa
     nothing = plain.not_proved(tmp_path)
     (tmp_path / plain.NOT_PROVED).write_text("not proved: at backward pass 9 the script trains at train.py:12\n")
     later = plain.but(proof, plain.not_proved(tmp_path))
+    arm = facts.of_arm("native", 2, [rank(0, 2), rank(1, 2)])
 
     assert later is not None
     assert later.item not in {PROVED, item}
     assert later.item.endswith("train.py:12")
     assert proof is plain.but(proof, nothing)
+    assert same_work.compare({"native": plain.proved(arm, proof).work})["proof"][0]
+    assert same_work.compare({"native": plain.proved(arm, later).work})["proof"][0] is None
 
 
 def outcome_kept(monkeypatch: pytest.MonkeyPatch, folder: Path, outcome: dict[str, Any], seconds: float) -> Any:
@@ -219,8 +222,12 @@ def test_the_proof_comes_after_one_process_and_decides_the_rest(
 
 
 @pytest.mark.parametrize(
-    ("outcome_of_proof", "passed", "claim"), [(SAME, True, "same work"), (STATISTICS, None, "same script")]
-)
+    ("outcome_of_proof", "passed", "claim"),
+    [
+        (SAME, True, "same work"), (STATISTICS, True, "same work"),
+        (STATISTICS | {"elseAgrees": False}, None, "same script"),
+    ],
+)  # fmt: skip
 def test_other_work_is_no_claim_a_whatever_else_is_equal(
     outcome_of_proof: dict[str, Any], passed: bool | None, claim: str
 ) -> None:
@@ -294,12 +301,14 @@ def test_an_arm_that_the_proof_left_out_is_absent_with_its_words(measured: Any) 
 
 @pytest.mark.parametrize("each", NAMED, ids=lambda each: f"{each['kind']}-{each['elseAgrees']}")
 def test_other_work_decides_nothing(measured: Any, each: dict[str, Any]) -> None:
-    """Ray is twice as fast here, and with the same work that is *Worth it*."""
+    """Ray is twice as fast here, and with the same work that is *Worth it*, also where it is the same but for what any
+    port does otherwise, which is said."""
     found = measured(each)
 
     assert "Worth it" == measured(SAME).answer
-    assert ("Not decided", "same script") == (found.answer, found.claim)
-    assert proof(each).item in found.reasons["work.proof"]
+    assert ("Worth it" if each["elseAgrees"] else "Not decided") == found.answer
+    assert ("same work" if each["elseAgrees"] else "same script") == found.claim
+    assert proof(each).item in (found.verdict if each["elseAgrees"] else found.reasons["work.proof"])
 
 
 def test_a_target_that_is_reached_makes_no_claim_of_other_work(measured: Any) -> None:

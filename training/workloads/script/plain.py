@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.provenance import PROJECT
-from training.contract.result import PROOF
+from training.contract.result import PROOF, SAME_BUT
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.recognise import Script
 from training.workloads.script.work_items import PROVED
@@ -126,7 +126,7 @@ def proof_of(outcome: Mapping[str, Any], script: Script) -> Proof:
         return _unproved(f"it can't be split as it is: {APART[kind]}")
     if kind not in OTHER_WORK:
         return _unproved("as ranks it does other work, and why is not known, which may be ours and no fault of it")
-    item = f"{'the same work but for' if outcome['elseAgrees'] else 'other work, at least by'} {OTHER_WORK[kind]}{at}"
+    item = f"{SAME_BUT if outcome['elseAgrees'] else 'other work, at least by'} {OTHER_WORK[kind]}{at}"
     words = f"proved: ranks of the unchanged script do {item}; those of a port would, too"
     return Proof(works=True, item=item, words=words, plan=outcome["plan"])
 
@@ -142,7 +142,7 @@ def but(proof: Proof | None, later: str) -> Proof | None:
     if proof is None or not proof.works or not later:
         return proof
     of_steps = "the work of one process" if proof.item == PROVED else proof.item
-    return replace(proof, item=f"{of_steps} in the steps of the proof; {later}")
+    return replace(proof, item=f"in the steps of the proof {of_steps}; {later}")
 
 
 def _unproved(words: str) -> Proof:

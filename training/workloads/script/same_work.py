@@ -7,7 +7,7 @@ is text, item by item, so that it can stand in its result; `docs/own-script.md` 
 import math
 from collections.abc import Mapping, Sequence
 
-from training.contract.result import PROOF, TrainingResult
+from training.contract.result import PROOF, SAME_BUT, TrainingResult
 from training.workloads.script.work_by_rule import BY_RULE, compare_text, differ, equal, may_follow, times_ranks
 from training.workloads.script.work_items import EQUAL, ITEMS, PROVED, ArmWork, Item, Known
 
@@ -217,8 +217,11 @@ def _share_of_padding(arms: Mapping[str, ArmWork]) -> float:
 
 def _proof(item: Item, arms: Mapping[str, ArmWork]) -> Known:
     """Say what was proved of the ranks; arms of one process have nothing to prove."""
-    others = {arm.items[item.name] for arm in arms.values() if item.name in arm.items} - {PROVED}
-    return (None, f"proved: ranks do {others.pop()}") if others else (True, "proved: ranks do the work of one process")
+    others = sorted({arm.items[item.name] for arm in arms.values() if item.name in arm.items} - {PROVED})
+    if not others:
+        return True, "proved: ranks do the work of one process"
+    other = next((text for text in others if not text.startswith(SAME_BUT)), "")
+    return (None, f"proved: ranks do {other}") if other else (True, f"proved: ranks do {others[0]}, as those of any port do")
 
 
 def _weights(_: Item, arms: Mapping[str, ArmWork]) -> Known:

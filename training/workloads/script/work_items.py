@@ -36,8 +36,8 @@ ITEMS = (
         title="work proved of ranks",
         torch="of a script that trains in one process, and that this project runs as ranks: weights and gradients of "
         "some steps in 64 bits, against one process",
-        right="unknown if ranks do other work as those of a port would: the proof names it "
-        "(`tests/script/plain/named`)",
+        right="ranks may do the same work but for what those of any port do otherwise, which is named; unknown if more "
+        "than that differs (`tests/script/plain/named`)",
         wrong="other work after the steps of the proof, by the lines and operations that these had",
     ),
     Item(
