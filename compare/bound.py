@@ -44,7 +44,11 @@ class Least:
 
 
 def least_of(baseline: Clock, start: float, shared: float, workers: int) -> Least:
-    """Return the least of a run with Ray, from the clock of one process."""
+    """Return the least of a run with Ray, from the clock of one process.
+
+    `start`: what Ray's start took, or the fastest of several; `shared`: what can be split.
+    """
+    start *= 1 - STARTS_DIFFER
     per_epoch = None if baseline.per_epoch is None else baseline.per_epoch / workers
     return Least(start=start, shared=shared, clock=Clock(baseline.epochs, start + shared / workers, per_epoch))
 
@@ -95,8 +99,7 @@ def bound_of(measurement: Measurement, fairness: Fairness) -> BoundFindings | No
         max(0.0, whole_seconds(baseline) - start.seconds.probe)
         for baseline, start in zip(baselines, starts, strict=True)
     ]
-    start = (1 - STARTS_DIFFER) * min(seconds)
-    least = [least_of(clock_of(baseline), start, min(shared), workers) for baseline in baselines]
+    least = [least_of(clock_of(baseline), min(seconds), min(shared), workers) for baseline in baselines]
     contests = {name: _contest(name, least, measurement) for name in measurement.alternatives}
     at_most = {name: each.now for name, each in contests.items() if isinstance(each.now, Estimate)}
     trainer = starts[0].did[TRAINER]
@@ -105,7 +108,7 @@ def bound_of(measurement: Measurement, fairness: Fairness) -> BoundFindings | No
         trainer=trainer,
         start_seconds=spread(seconds),
         shared_seconds=spread(shared),
-        least_seconds=start + min(shared) / workers,
+        least_seconds=least[0].clock.whole,
         at_most=at_most,
         open_from_epochs=_open_from_epochs(contests.values()),
         open_from_workers=_open_from_workers(list(map(clock_of, baselines)), least, rule_of(measurement), workers),

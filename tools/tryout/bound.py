@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compare.answer import MOST_EPOCHS
-from compare.bound import least_of
+from compare.bound import STARTS_DIFFER, least_of
 from compare.intervals import MARGIN
 from compare.longer import first_after
 from compare.run_numbers import Clock
@@ -52,12 +52,13 @@ def tried(
     seconds, imports = start.seconds - start.ray_start.import_seconds, start.ray_start.import_seconds
     # What lies before the first step and after the last was timed once, and reads much from the disk for the first time
     baseline = clocks["baseline"] if not passed else Clock(0, imports, clocks["baseline"].per_epoch)
+    least = least_of(baseline, seconds, max(0.0, baseline.whole - imports), workers)
     words = {name: ARMS[name].words(ScriptRecipe(workers=workers)) for name in clocks}
     numbers = {"epoch": show.passes(seen, named_epochs), "step": {}, "": {1: ""}}[passed]
     return Tried(
         alternatives={words[name]: clock for name, clock in clocks.items()},
-        least=least_of(baseline, seconds, imports, workers).clock,
-        start=seconds,
+        least=least.clock,
+        start=least.start,
         trainer=start.ray_start.trainer,
         passed=next(iter(numbers.values()), passed).removesuffix("s"),
         passes=tuple(numbers),
@@ -88,7 +89,8 @@ def in_words(bound: Tried, workers: int) -> str:
     start, number_of = shown_seconds(bound.start), counted(workers, "worker")
     lines = [
         f"nothing distributes it yet. Whatever is written, with {number_of} Ray takes at least {start}, its start with"
-        f" workers that do nothing, and 1/{workers} of what one process takes after its imports; by these single runs:"
+        f" workers that do nothing less {100 * STARTS_DIFFER:.0f} % by which starts differ, and 1/{workers} of what one"
+        " process takes after its imports; by these single runs:"
     ]
     for number in bound.passes:
         of = f"with {counted(number, bound.passed)} " if bound.passed else ""
