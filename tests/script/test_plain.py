@@ -186,12 +186,18 @@ def test_a_port_is_given_where_its_weights_are_those_of_one_process(tmp_path: Pa
 
 
 def test_a_port_is_one_of_the_user_s_text(tmp_path: Path) -> None:
-    """Applied, it is run by torchrun, and its ranks save their best weights once."""
-    with proving([("equal/best_weights", 2)], tmp_path, SCRIPTS, TORCH, PORT="1") as answers:
-        diff = answers["equal/best_weights", 2].result()["diff"]
-    script = tmp_path / "best_weights.py"
-    script.write_text((SCRIPTS / "equal/best_weights.py").read_text(encoding="utf-8"), encoding="utf-8")
-    subprocess.run(["patch", "-p0"], input=diff, cwd=tmp_path, text=True, check=True, capture_output=True)
+    """Applied, it is run by torchrun, and its ranks save their best weights once: whatever its lines end with and are
+    indented by, and whatever it is encoded in and called."""
+    text = (SCRIPTS / "equal/best_weights.py").read_text(encoding="utf-8").rstrip()
+    text = f"# coding: latin-1\n{text}  # \xe9".replace("    ", "\t").replace("\n", "\r\n")
+    script = tmp_path / "best weights.py"
+    script.write_bytes(text.encode("latin-1"))
+    case, work = (str(script.with_suffix("")), 2), tmp_path / "work"
+    work.mkdir()
+    with proving([case], work, SCRIPTS, TORCH, PORT="1") as answers:
+        answer = answers[case].result()
+    diff = answer["diff"].encode(answer["encoding"])
+    subprocess.run(["patch", "-p0"], input=diff, cwd=tmp_path, check=True, capture_output=True)
     torchrun = [TORCH, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
     subprocess.run(torchrun, cwd=tmp_path, check=True, capture_output=True, timeout=LONGEST_SECONDS)
 

@@ -54,11 +54,12 @@ def port(script: Script, command: ArmCommand, request: Request, folder: Path) ->
         "outcome": "none",
         "reason": f"none within {plain.PROOF_SECONDS} s",
     }
+    kept = PORTS / f"{script.path.stem}.diff"
     if outcome["outcome"] != "port":
+        kept.unlink(missing_ok=True)  # that of an earlier try is of another script by now
         return f"to write: {ray_start.PORTS['torch']}\n  no port of the script is given here: {outcome['reason']}"
     PORTS.mkdir(parents=True, exist_ok=True)
-    kept = PORTS / f"{script.path.stem}.diff"
-    kept.write_text(outcome["diff"], encoding="utf-8")
+    kept.write_bytes(outcome["diff"].encode(outcome["encoding"]))
     count = sum(line.startswith("+") for line in outcome["diff"].splitlines()) - 1
     return (
         f"to write: {counted(count, 'line')} for torchrun, whose ranks Ray's TorchTrainer runs, too: "

@@ -10,6 +10,8 @@ from types import FrameType
 OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 START = OURS + "process.py"
 """The file whose function `run` runs the script."""
+SPACE = "\N{NO-BREAK SPACE}"
+"""Stands for a blank in the name of a file: blanks are between the lines of a place."""
 OBSERVER = "ray_worth_it_observe"
 """The package that observes ranks, and not the process that makes the plan."""
 LIBRARIES = tuple(
@@ -37,7 +39,8 @@ def stack() -> str:
     lines = []
     while frame is not None and not _starts_script(frame):
         if _is_users(frame.f_code.co_filename) and not frame.f_globals.get("__name__", "").startswith(OBSERVER):
-            lines.append(f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}")
+            name = os.path.basename(frame.f_code.co_filename).replace(" ", SPACE)
+            lines.append(f"{name}:{frame.f_lineno}")
         frame = frame.f_back
     return " ".join(lines)
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import ast
 import difflib
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .places import SPACE
 from .settings import SEED
 
+BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
+"""What a text may begin with, and its syntax tree may not."""
 KEPT = {
     "apply", "buffers", "cpu", "cuda", "eval", "float", "modules", "named_parameters", "parameters",
     "register_forward_hook", "register_forward_pre_hook", "requires_grad_", "to", "train", "training", "zero_grad",
@@ -74,14 +78,12 @@ class Edits:
         """Insert before a column, in characters, of a line from 1 on."""
         self.insertions.append((line, column, text))
 
-    def before(self, line: int, block: str) -> None:
-        """Insert whole lines with the line's indentation; after the last line where there is no such line."""
-        known = self.lines[line - 1] if line <= len(self.lines) else ""
-        self.indented(line, block, len(known) - len(known.lstrip()))
-
-    def indented(self, line: int, block: str, columns: int) -> None:
-        """Insert whole lines before a line."""
-        text = "".join(" " * columns + each + "\n" if each else "\n" for each in block.splitlines())
+    def before(self, line: int, block: str, like: int = 0) -> None:
+        """Insert whole lines before a line, with the indentation of the line `like`; 0: with none."""
+        known = self.lines[like - 1] if like else ""
+        indentation = known[: len(known) - len(known.lstrip())]
+        end = "\r\n" if self.lines and self.lines[0].endswith("\r\n") else "\n"
+        text = "".join(f"{indentation}{each}{end}" if each else end for each in block.splitlines())
         self.insertions.append((line, 0, text))
 
     def text(self) -> str:
@@ -100,8 +102,9 @@ class Port:
     def __init__(self, source: str, passes: Sequence[Mapping[str, Any]], name: str, *, unused: bool = False) -> None:
         """Make it. `passes`: those of the plan; `name`: the script's file; `unused`: whether some parameters get no
         gradient in a step. Raises NotMechanical."""
-        self._source, self._tree = source, ast.parse(source)
-        lines = source.splitlines(keepends=True)
+        self._source, self._tree = source, ast.parse(source.removeprefix(BOM))
+        self._lines = list(io.StringIO(source, newline=""))
+        lines = list(self._lines)
         if lines and not lines[-1].endswith("\n"):
             lines[-1] += "\n"
         self._edits = Edits(lines)
@@ -119,8 +122,10 @@ class Port:
 
     def diff(self, path: str) -> str:
         """Return the port as a unified diff."""
-        old, new = self._edits.lines, self.text().splitlines(keepends=True)
-        return "".join(difflib.unified_diff(old, new, path, f"{path} (ported)", n=1))
+        new = list(io.StringIO(self.text(), newline=""))
+        end = "\t" if " " in path else ""  # of a name with blanks
+        diff = difflib.unified_diff(self._lines, new, path + end, f"{path} (ported){end}", n=1)
+        return "".join(each if each.endswith("\n") else f"{each}\n\\ No newline at end of file\n" for each in diff)
 
     def _column(self, line: int, of_bytes: int) -> int:
         return len(self._edits.lines[line - 1].encode()[:of_bytes].decode())
@@ -162,9 +167,8 @@ class Port:
             )
             for model in models:
                 has_model = True
-                self._edits.before(
-                    statement.lineno, f"{model} = torch.nn.parallel.DistributedDataParallel({model}{more})"
-                )
+                wrapped = f"{model} = torch.nn.parallel.DistributedDataParallel({model}{more})"
+                self._edits.before(statement.lineno, wrapped, like=statement.lineno)
                 self._reach(scope, model, statement)
         if not has_model:
             raise NotMechanical("no optimizer is made from model.parameters()")
@@ -194,7 +198,7 @@ class Port:
                 column = self._column(statement.lineno, statement.col_offset)
                 self._edits.at(statement.lineno, column, "if dist.get_rank() == 0: ")
                 if "torch.load(" in self._source:  # no rank reads what is not yet there
-                    self._edits.indented(statement.lineno + 1, "dist.barrier()", statement.col_offset)
+                    self._edits.before(statement.lineno + 1, "dist.barrier()", like=statement.lineno)
 
     def _start(self) -> None:
         """Join the ranks before anything else happens, and leave them at the end."""
@@ -211,15 +215,15 @@ class Port:
         if not any(each in self._source for each in SEEDS):
             start += f"torch.manual_seed({SEED})\n"
         first_free = (last.end_lineno or last.lineno) + 1 if last is not None else 1
-        self._edits.indented(first_free, imports + self._share.rstrip("\n") + "\n", 0)
+        self._edits.before(first_free, imports + self._share.rstrip("\n") + "\n")
         of_main = main.body if isinstance(main, ast.If) else body
         end = of_main[-1].end_lineno or of_main[-1].lineno
         if isinstance(main, ast.If):
-            self._edits.indented(main.body[0].lineno, start, main.body[0].col_offset)
+            self._edits.before(main.body[0].lineno, start, like=main.body[0].lineno)
         else:
-            self._edits.indented(first_free, "\n\n" + start, 0)
+            self._edits.before(first_free, "\n\n" + start)
         if not _leaves(of_main[-1]):
-            self._edits.indented(end + 1, "dist.destroy_process_group()", of_main[-1].col_offset)
+            self._edits.before(end + 1, "dist.destroy_process_group()", like=of_main[-1].lineno)
 
 
 def _creations(passes: Sequence[Mapping[str, Any]], name: str) -> set[int]:
@@ -229,7 +233,7 @@ def _creations(passes: Sequence[Mapping[str, Any]], name: str) -> set[int]:
         if each["kind"] != "rows":
             continue
         file, _, line = each["creation"].partition(" ")[0].rpartition(":")
-        if each["feeds"] and file != name:
+        if each["feeds"] and file != name.replace(" ", SPACE):
             raise NotMechanical(f"the loader is made in {file or 'a library'}")
         lines[each["feeds"]].add(int(line or 0))
     if shared := lines[True] & lines[False]:

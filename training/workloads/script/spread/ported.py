@@ -7,8 +7,10 @@ The outcome is `port`, with its `diff`, or `none`, with the `reason`.
 
 from __future__ import annotations
 
+import io
 import sys
 import time
+import tokenize
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,12 +32,16 @@ def port(torch: Any, command: Sequence[str], world: int, seconds: float = prove.
     """Return the port as a diff, or the reason why there is none."""
     with prove.running(torch, command, world, seconds) as runs:
         try:
-            return {"outcome": "port", "diff": _find(runs, world)}
+            diff, encoding = _find(runs, world)
         except NotMechanical as reason:
             return {"outcome": "none", "reason": (str(reason).strip().splitlines() or [""])[-1]}
+        except Exception as error:  # noqa: BLE001 (a script of a kind that nobody thought of)
+            return {"outcome": "none", "reason": f"making it failed, which is ours: {error!r}"}
+        return {"outcome": "port", "diff": diff, "encoding": encoding}
 
 
-def _find(runs: prove.Runs, world: int) -> str:
+def _find(runs: prove.Runs, world: int) -> tuple[str, str]:
+    """Return the diff, and the encoding of the script. Raises NotMechanical."""
     began = time.monotonic()
     plan = runs.plan()
     if plan.error:
@@ -52,7 +58,7 @@ def _find(runs: prove.Runs, world: int) -> str:
     passes = plan.facts[0]["passes"]
     if 2 * alone.facts[0]["uneven"] > sum(each["batches"] for each in passes if each["feeds"]):
         raise NotMechanical(f"the rows of its batches are no multiple of {world}")
-    run, diff = _run(runs, of_all, passes, world, LEAST_SECONDS + TIMES_ALONE * (time.monotonic() - began))
+    run, diff, encoding = _run(runs, of_all, passes, world, LEAST_SECONDS + TIMES_ALONE * (time.monotonic() - began))
     if run.error:
         raise NotMechanical(f"the port fails: {run.error.splitlines()[-1]}")
     if repeated(alone, run) > MOST_REPEATED:
@@ -60,18 +66,20 @@ def _find(runs: prove.Runs, world: int) -> str:
     apart = max(_apart(runs.torch, alone, run, rank) for rank in range(world))
     if apart > max(MOST_EXACT, TIMES * min(_apart(runs.torch, alone, turned), MOST_ROUNDING)):
         raise NotMechanical(f"the weights of the port are others by {apart:.1g} of their change")
-    return diff
+    return diff, encoding
 
 
 def _run(
     runs: prove.Runs, of_all: Mapping[str, Any], passes: Sequence[Mapping[str, Any]], world: int, seconds: float
-) -> tuple[Run, str]:
-    """Run the port, with unused parameters looked for where DDP says so; return its diff, too."""
+) -> tuple[Run, str, str]:
+    """Run the port, with unused parameters looked for where DDP says so; return its diff and encoding, too."""
     script = Path(runs.command[0])
-    source = script.read_text(encoding="utf-8")
+    content = script.read_bytes()
+    encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0].removesuffix("-sig")
+    source = content.decode(encoding)
 
     def run(name: str, candidate: Port) -> Run:
-        started = _ranks(runs, of_all, world, runs.folder / name, candidate.text())
+        started = _ranks(runs, of_all, world, runs.folder / name, candidate.text().encode(encoding))
         runs.wait(started, seconds=seconds)
         return started
 
@@ -80,7 +88,7 @@ def _run(
     if UNUSED in ran.error:
         candidate = Port(source, passes, script.name, unused=True)
         ran = run("ranks-unused", candidate)
-    return ran, candidate.diff(script.name)
+    return ran, candidate.diff(script.name), encoding
 
 
 def _apart(torch: Any, alone: Run, other: Run, rank: int = 0) -> float:
@@ -88,11 +96,11 @@ def _apart(torch: Any, alone: Run, other: Run, rank: int = 0) -> float:
     return records.largest(distances) if distances else records.INFINITE
 
 
-def _ranks(runs: prove.Runs, of_all: Mapping[str, Any], world: int, folder: Path, text: str) -> Run:
+def _ranks(runs: prove.Runs, of_all: Mapping[str, Any], world: int, folder: Path, text: bytes) -> Run:
     """Start the ported script as torchrun does."""
     (folder / "files").mkdir(parents=True)
     code = folder / "ported.py"
-    code.write_text(text, encoding="utf-8")
+    code.write_bytes(text)
     # Each is a single process for what is around it: the script itself is distributed
     settings = Settings(out=str(folder), steps=prove.STEPS, watches=True, code=str(code), private=str(folder / "files"))
     host, _, number = addresses(1).rpartition(":")
