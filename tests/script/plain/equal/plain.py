@@ -1,9 +1,10 @@
-"""Adam, an uneven last batch."""
+"""Adam, an uneven last batch; and the globals of a program."""
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+assert (None, None, open) == (__spec__, __cached__, __builtins__.open)
 torch.manual_seed(0)
 x, y = torch.randn(197, 8), torch.randn(197, 1)
 loader = DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)

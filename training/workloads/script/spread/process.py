@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import sys
 import traceback
@@ -137,7 +138,7 @@ def run(command: list[str], text: str = "") -> None:
     sys.path.insert(0, str(path.resolve().parent))
     module = ModuleType("__main__")
     module.__file__ = command[0]
-    module.__dict__["__builtins__"] = __builtins__
+    module.__dict__.update(__builtins__=builtins, __cached__=None)
     sys.modules["__main__"] = module
     code = compile(Path(text or path).read_bytes(), command[0], "exec", dont_inherit=True)
     exec(code, module.__dict__)  # noqa: S102 (the user's own script)
