@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from training.contract.provenance import package_name
+
 ALLOWED = "a file with lines `name==version`; pip's options may stand in it, and comments"
 _OPTIONS = (
     "-i ",
@@ -35,13 +37,8 @@ def pins(path: Path) -> dict[str, str]:
         if not pin or "*" in pin[3]:
             shown = re.sub(r"//[^/\s]*@", "//[secret]@", requirement)  # a preview is printed, also into a pull request
             raise RequirementsError(f"line {number} is {shown!r}, which does not pin one version")
-        versions[canonical(pin[1])] = pin[3]
+        versions[package_name(pin[1])] = pin[3]
     return versions
-
-
-def canonical(name: str) -> str:
-    """Return a package's name as uv.lock writes it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def conflict(more: Mapping[str, str], locked: Mapping[str, str]) -> str:

@@ -18,7 +18,7 @@ from infra.settings.problem import Problem, secret_line, set_line
 from infra.settings.table import OfWorkload
 from training.contract.rules import text
 from training.contract.workload import Installed, OfOtherImage, OfRayCluster
-from training.workloads.script import commands, package, python_environment, resolve, source
+from training.workloads.script import commands, package, python_environment, ray_layer, resolve, source
 from training.workloads.script.printed import LEAST_SECRET, hidden_parts
 from training.workloads.script.recipe import environment_rule, variables
 from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError
@@ -26,6 +26,10 @@ from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptErro
 LEFT_OUT = ("ray.rllib", "ray.llm")
 """Parts of Ray that are not in the image."""
 _TAKES_WORKERS = "--num-workers {workers}"
+_MAY_LACK = (
+    "{script} imports {modules}{where}, and no package of the image or of `requirements` has that name: where none "
+    "brings it, a run ends by it, minutes after `up` began. The file of the key `requirements` names packages"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,16 +120,18 @@ def python_has_imports(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def python_has_ray(draft: ScriptDraft) -> Iterator[Problem]:
-    """Check that an interpreter with the script's imports has Ray, too."""
+    """Check that an interpreter with the script's imports has Ray, too, or can have it as a layer, which `up` makes."""
     script, python = _recognised(draft), resolve.interpreter(draft.recipe.python)
-    if script is None or any(python_has_imports(draft)):
+    if script is None or any(python_has_imports(draft)) or "ray" in python_environment.versions(python):
         return
-    if "ray" not in python_environment.versions(python):
+    try:
+        why = "" if ray_layer.over(script, python) else resolve.NO_RAY
+    except python_environment.PythonError as error:
+        why = error.why
+    if why:
         yield Problem(
-            draft.shown("python"), "an environment with Ray: without it there is nothing to compare",
-            (python_environment.line_that_gives(script, ["ray"], python),),
-            why="Ray's start is measured there, as nothing distributes the script"
-            if commands.not_distributed(script) else "the arm ray runs the script as Ray Train's training function",
+            draft.shown("python"), "an environment with Ray, or one over which Ray can be a layer: without Ray there"
+            " is nothing to compare", (ray_layer.line_that_installs(script, python),), why=why,
         )  # fmt: skip
 
 
@@ -303,7 +309,7 @@ def _why_image_lacks(script: Script, installed: Mapping[str, str], draft: Script
         )
     lacking = python_environment.lacking(script, installed)
     if not draft.own.requirements:  # one of these may bring a module of another name
-        lacking |= python_environment.in_no_package(script, installed)
+        lacking |= python_environment.in_no_package(script.imports, installed)
     if lacking:
         return f"it imports {' and '.join(sorted(lacking))}, which the image lacks"
     if old := python_environment.too_old(script, installed):
@@ -314,6 +320,24 @@ def _why_image_lacks(script: Script, installed: Mapping[str, str], draft: Script
             "TF_USE_LEGACY_KERAS=1 in environment; it is then tf-keras, which the image has"
         )
     return ""
+
+
+def image_may_lack(draft: ScriptDraft, installed: Installed) -> Iterator[str]:
+    """Return warnings of modules that the script may not find in its pods, where that is not known for sure.
+
+    A package of `requirements` may bring a module of another name; an import in a function may never be reached. Of an
+    image that this project did not build, and of a Ray cluster, nothing is known here.
+    """
+    script = _recognised(draft)
+    if script is None or installed is None or isinstance(installed, (OfRayCluster, OfOtherImage)):
+        return
+    at_once = script.imports if draft.own.requirements else frozenset()
+    key = draft.keys["requirements"]
+    fixes = () if draft.own.requirements else (set_line(key.name, key.example),)
+    for modules, where in ((at_once, ""), (script.imports_later, " in a function or a condition")):
+        if missing := python_environment.in_no_package(modules, installed):
+            names = ", ".join(sorted(missing))
+            yield str(Problem(_MAY_LACK.format(script=script.path.name, modules=names, where=where), fixes=fixes))
 
 
 def _legacy(script: Script, draft: ScriptDraft) -> bool:
@@ -392,5 +416,6 @@ OWN = OfWorkload(
         *script_data.CHECKS,
     ),
     checks_where=checks_where,
+    remarks=image_may_lack,
     secrets=secrets,
 )

@@ -330,5 +330,6 @@ OWN = OfWorkload(
         script.each_variable_once,
     ),
     checks_where=checks_where,
+    remarks=script.image_may_lack,
     secrets=script.secrets,
 )

@@ -180,7 +180,7 @@ def _settings(draft: Draft, place: Judge) -> Settings:
         storage=storage_of(draft) if draft.storage.address else None,
         oversubscription=permitted[0] if permitted else None,
         explicit=draft.changed(),
-        warnings=(*permitted, *judgement.remarks, *refused),
+        warnings=(*permitted, *judgement.remarks, *own.remarks(draft, installed), *refused),
         refused_at_up=tuple(refused),
         ray=draft.ray if draft.target in RAY else None,
     )

@@ -8,7 +8,7 @@ The tables of the docs and the declarations in Pulumi.yaml are made from the key
 import difflib
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -62,6 +62,8 @@ class OfWorkload:
     """The checks between its keys."""
     checks_where: Callable[[Installed], tuple[Check, ...]] = lambda _: ()
     """Returns checks that depend on the packages of the pods' image; None if its runs are on this machine."""
+    remarks: Callable[[Any, Installed], Iterable[str]] = lambda *_: ()
+    """Returns warnings, from a draft and the packages of the pods' image."""
     recipe: Callable[[Any], Mapping[str, Any]] = lambda _: {}
     """Returns recipe keys whose value other keys determine, from a draft."""
     secrets: Callable[[Any], Mapping[str, str]] = lambda _: {}

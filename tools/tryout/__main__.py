@@ -13,14 +13,14 @@ from report import terminal
 from tools.setup.project import run_main
 from tools.stack.lines import for_make
 from tools.tryout import bound, explain, keep, prove, show, write
-from tools.tryout.known_script import known_script
+from tools.tryout.known_script import known_script, with_ray
 from tools.tryout.others import Others
 from tools.tryout.request import Request, read
 from tools.tryout.run_arm import Outcome, run
 from training.machine import isolation, machine_lock
 from training.machine.ports import held_ports
-from training.workloads.script import commands, facts, plain, python_environment, same_work
-from training.workloads.script.commands import ArmCommand
+from training.workloads.script import commands, facts, plain, ray_layer, same_work
+from training.workloads.script.commands import ArmCommand, WithRay
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.plain import Proof
 from training.workloads.script.recognise import Script
@@ -31,11 +31,12 @@ def main() -> int:
     request = read()
     script, versions = known_script(request)
     terminal.write(show.recognised(script, versions, str(commands.folder(script))))
+    ray = with_ray(request, script, versions, terminal.write)
     with tempfile.TemporaryDirectory(prefix="try-") as folder:
-        arms, proves = _arms(script, request, Path(folder), "ray" in versions)
+        arms, proves = _arms(script, request, Path(folder), ray)
         terminal.write(f"\narms\n{show.command_lines(arms)}")
         if explain.lacks_ray(script, arms):
-            terminal.write(f"to have it: {python_environment.line_that_gives(script, ['ray'], request.python)}")
+            terminal.write(f"to have it: {ray_layer.line_that_installs(script, request.python)}")
         machine_lock.hold(lambda text: terminal.write(text, sys.stderr))
         if reason := isolation.refusal():
             terminal.write(f"\nwithout a network of its own: {reason}")
@@ -62,7 +63,7 @@ class Ran(NamedTuple):
     """What was proved of ranks of a plain script."""
 
 
-def _arms(script: Script, request: Request, folder: Path, has_ray: bool) -> tuple[list[ArmCommand], ArmCommand | None]:
+def _arms(script: Script, request: Request, folder: Path, ray: WithRay) -> tuple[list[ArmCommand], ArmCommand | None]:
     """Return the arms, and the proof that comes before those of a plain script's ranks."""
     splits = request.workers > 1 and plain.mechanism(script) is not None
     with held_ports(1) as (port,):
@@ -71,7 +72,7 @@ def _arms(script: Script, request: Request, folder: Path, has_ray: bool) -> tupl
     values = {"seed": "1", "epochs": "1", "storage": str(folder / "storage")}
     (folder / "storage").mkdir()
     proof = commands.proof(script, request.python, sizes, values, folder / plain.OUTCOME) if splits else None
-    return commands.commands(script, request.python, sizes, values, has_ray), proof
+    return commands.commands(script, request.python, sizes, values, ray), proof
 
 
 def _run_all(

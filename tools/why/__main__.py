@@ -17,7 +17,7 @@ from report import terminal
 from report import why as words
 from tools.setup.project import ROOT, ToolError, run_main
 from tools.tryout import explain, run_arm
-from tools.tryout.known_script import known_script
+from tools.tryout.known_script import known_script, with_ray
 from tools.tryout.others import Others
 from tools.tryout.run_arm import Outcome
 from tools.why import blocks, keep
@@ -47,8 +47,10 @@ def main() -> int:
         raise ToolError(
             "conditions are tried in scripts of PyTorch alone: `make up` shows what others' steps are clocked at"
         )
+    has_ray_arm = not set(request.arms).isdisjoint(commands.BY_RAY)
+    ray = with_ray(request.of_try, script, versions, terminal.write) if has_ray_arm else commands.IN_ITS_ENVIRONMENT
     with tempfile.TemporaryDirectory(prefix="why-") as folder:
-        arms, absent = _arms(script, request, Path(folder), "ray" in versions)
+        arms, absent = _arms(script, request, Path(folder), ray)
         machine_lock.hold(lambda text: terminal.write(text, sys.stderr))
         if reason := isolation.refusal():
             terminal.write(f"without a network of its own: {reason}")
@@ -88,14 +90,14 @@ def write_page(content: Why, path: Path) -> Path:
 
 
 def _arms(
-    script: Script, request: WhyRequest, folder: Path, has_ray: bool
+    script: Script, request: WhyRequest, folder: Path, ray: commands.WithRay
 ) -> tuple[list[commands.ArmCommand], dict[str, str]]:
     """Return the arms that are wanted, and why others of them are absent. Raises ToolError where none is there."""
     with held_ports(1) as (port,):
         sizes = commands.Sizes(workers=request.of_try.workers, master_port=port)
     (folder / "storage").mkdir()
     values = {"seed": "1", "epochs": str(EPOCHS), "storage": str(folder / "storage")}
-    every = {arm.arm: arm for arm in commands.commands(script, request.of_try.python, sizes, values, has_ray)}
+    every = {arm.arm: arm for arm in commands.commands(script, request.of_try.python, sizes, values, ray)}
     wanted = [every[name] for name in request.arms]
     for arm in wanted:
         if arm.absent:

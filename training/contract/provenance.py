@@ -92,6 +92,11 @@ def installed_versions(workload: Workload) -> dict[str, str]:
     return versions
 
 
+def package_name(name: str) -> str:
+    """Return a package's name as uv.lock writes it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def code_hash(arm: str, workload: str, project: Path = PROJECT) -> str:
     """SHA-256 over names and contents of the project's modules that a run of `arm` can import."""
     total = hashlib.sha256()

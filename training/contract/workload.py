@@ -154,6 +154,9 @@ class Workload:
     """Environment of its processes, before the framework is imported."""
     imports: tuple[str, ...] = ()
     """Modules beside `body` that a run imports: read once before the first run of a measurement."""
+    prepare: Callable[[Any, Callable[[str], None]], None] = lambda *_: None
+    """Makes what runs on this machine need, from a recipe, before the first one and in no clock: it may download.
+    What takes a while is said to the function. Raises ValueError with what to type."""
     warm_up: Callable[[Any], Sequence[str]] = _nothing
     """Returns, from a recipe, a command that imports the packages in the recipe's own environment; empty if importing
     `body` and `imports` is enough."""

@@ -68,9 +68,11 @@ class Local:
         return Site(trains_here=True)
 
     def survey(self, settings: Settings) -> Site:
-        """Refuse storage that cannot be used; each run prepares itself. Raises RunError."""
-        if settings.storage and not pulumi.runtime.is_dry_run():
-            refuse_unusable(settings)
+        """Refuse storage that cannot be used, and have the workload make what its runs need. Raises RunError."""
+        if not pulumi.runtime.is_dry_run():
+            if settings.storage:
+                refuse_unusable(settings)
+            _prepare(settings)
         return self.site(settings)
 
     def declare(self, settings: Settings, site: Site, runs: Sequence[RunPlan]) -> ProcessMeasurement:  # noqa: ARG002
@@ -81,6 +83,13 @@ class Local:
     def doctor(self, settings: Settings) -> Iterator[Finding]:
         """Return the findings about this machine."""
         return findings(settings)
+
+
+def _prepare(settings: Settings) -> None:
+    try:
+        named(settings.recipe.workload).prepare(settings.recipe, pulumi.log.info)
+    except (ValueError, OSError) as error:
+        raise pulumi.RunError(f"nothing was changed: {error}") from None
 
 
 def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:

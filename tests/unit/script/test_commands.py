@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.golden import Wording
-from training.workloads.script import commands
-from training.workloads.script.commands import ArmCommand, Sizes
+from training.workloads.script import commands, resolve
+from training.workloads.script.commands import ArmCommand, Sizes, WithRay
 from training.workloads.script.recognise import Kind, Script
 
 PYTHON = "/mine/python"
@@ -15,11 +15,11 @@ PATH = Path("/mine/train.py")
 ARGUMENTS = ("--n", "{workers}", "--out", "{storage}/x", "{other}")
 
 
-def arms(kind: Kind, *, modules: frozenset[str] = frozenset({"ray"}), workers: int = 3, has_ray: bool = True,
-         ) -> dict[str, ArmCommand]:  # fmt: skip
+def arms(kind: Kind, *, modules: frozenset[str] = frozenset({"ray"}), workers: int = 3,
+         ray: WithRay = commands.IN_ITS_ENVIRONMENT) -> dict[str, ArmCommand]:  # fmt: skip
     """By name."""
     script = Script(path=PATH, kind=kind, modules=modules, arguments=ARGUMENTS)
-    made = commands.commands(script, PYTHON, Sizes(workers=workers), {"storage": "/s"}, has_ray)
+    made = commands.commands(script, PYTHON, Sizes(workers=workers), {"storage": "/s"}, ray)
     return {arm.arm: arm for arm in made}
 
 
@@ -77,12 +77,14 @@ def test_rllib_samples_by_itself_where_it_has_no_runners(wording: Wording) -> No
     assert not arms("ray-rllib", workers=1)["ray"].absent
 
 
-def with_ray_data(kind: Kind = "ray-torch", workers: int = 2, **more: Any) -> dict[str, ArmCommand]:
+def with_ray_data(kind: Kind = "ray-torch", workers: int = 2, lacking: str = "") -> dict[str, ArmCommand]:
     """The arms of a script that reads through Ray Data with other arguments; a CPU more of each worker is for it."""
     modules, other = frozenset({"ray.data", "ray.train.torch"}), ("--ray-data", "--n", "{workers}")
     script = Script(path=PATH, kind=kind, modules=modules, arguments=ARGUMENTS, data_arguments=other)
     sizes = Sizes(workers=workers, input_cpus=1)
-    return {arm.arm: arm for arm in commands.commands(script, PYTHON, sizes, {"storage": "/s"}, **more)}
+    return {
+        arm.arm: arm for arm in commands.commands(script, PYTHON, sizes, {"storage": "/s"}, WithRay(lacking=lacking))
+    }
 
 
 def test_ray_data_s_arm_is_ray_s_with_other_arguments() -> None:
@@ -116,7 +118,7 @@ def test_a_script_that_reads_so_with_other_arguments_alone_has_every_arm() -> No
 @pytest.mark.parametrize(("kind", "has_ray"), [("torchrun", True), ("ray-xgboost", True), ("ray-torch", False)])
 def test_what_can_not_read_so_has_no_such_arm(kind: Kind, has_ray: bool, wording: Wording) -> None:
     """With the reason."""
-    wording("script", with_ray_data(kind, has_ray=has_ray)["raydata"].absent)
+    wording("script", with_ray_data(kind, lacking="" if has_ray else resolve.NO_RAY)["raydata"].absent)
 
 
 def test_every_arm_has_the_threads_and_cpus_of_its_role() -> None:
@@ -166,9 +168,19 @@ def test_an_absent_arm_says_why(wording: Wording) -> None:
         "one worker, ray": arms("other", workers=1)["ray"],
         "not known, native": arms("other")["native"],
         "without Ray, ray": arms("other", modules=frozenset({"torch"}))["ray"],
-        "no Ray installed": arms("torchrun", modules=frozenset({"torch"}), has_ray=False)["ray"],
+        "no Ray installed": arms("torchrun", modules=frozenset({"torch"}), ray=WithRay(lacking=resolve.NO_RAY))["ray"],
     }.items():
         wording("script", absent.absent, label)
+
+
+@pytest.mark.parametrize("kind", ["plain", "torchrun", "tf-config"])
+def test_arms_with_ray_alone_have_the_python_of_a_layer(kind: Kind) -> None:
+    """The others are what they are without Ray, also in what they import."""
+    found = arms(kind, modules=frozenset({"torch"}), ray=WithRay(python="/layer/python"))
+    pythons = {name: arm.command[0] for name, arm in found.items() if not arm.absent}
+
+    assert "raystart" in pythons if kind == "plain" else "ray" in pythons
+    assert {name: "/layer/python" if name in commands.BY_RAY else PYTHON for name in pythons} == pythons
 
 
 def test_a_command_can_be_typed_as_it_is_shown() -> None:

@@ -4,6 +4,7 @@ import re
 import secrets
 import shlex
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from tests.golden import Wording
 from tests.unit.settings_machine import machine, only_problem, parse, plan_runs, problems, settings
-from training.workloads.script import python_environment
+from training.workloads.script import python_environment, ray_layer, resolve
+from training.workloads.script.recipe import ScriptRecipe
 
 RAY = "from ray.train.tensorflow import TensorflowTrainer\nfrom ray.train import ScalingConfig\n"
 TORCHRUN = "def train():\n    import torch.distributed\n"
@@ -146,7 +148,6 @@ def test_epochs_that_reach_nobody_are_refused(wording: Wording, script: Path) ->
     ("installed", "text", "package"),
     [
         pytest.param({"python": "3.11.0"}, RAY, "ray", id="no Ray"),
-        pytest.param({"python": "3.11.0"}, TORCHRUN, "ray", id="no Ray for torchrun"),
         pytest.param({"python": "3.11.0", "ray": "2.40.0"}, RAY, "ray", id="old Ray"),
         pytest.param({"python": "3.11.0", "ray": "2.60.0"}, "import torch.distributed", "torch", id="no PyTorch"),
     ],
@@ -290,6 +291,71 @@ def test_a_module_that_no_package_of_the_image_brings_is_named(script: Path) -> 
 
     assert {"tiktoken", "torch"} == {"numpy", "tf_keras", "tiktoken", "torch"} & set(re.findall(r"\w+", problem.why))
     assert str(file) == parse(on_minikube(script, requirements=str(file)), machine(stack="minikube")).requirements
+
+
+LATER = """
+import json, numpy, helper
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    import hints
+try:
+    import tensorboard
+except ImportError:
+    tensorboard = None
+try:
+    import wandb
+finally:
+    pass
+def train():
+    import tiktoken, yaml, helper.parts, csv
+    if 1:
+        from datasets import load
+"""
+"""A plain script that imports what the image has and what it lacks, at once and later."""
+
+
+def warnings(script: Path, **more: str) -> list[str]:
+    """What a preview of a script in pods warns of, in which it names the script."""
+    found = parse(on_minikube(script, **more), machine(stack="minikube"))
+    return [each.replace(str(script.parent), "..") for each in found.warnings if each.startswith(script.name)]
+
+
+def test_what_the_image_may_lack_is_a_warning(wording: Wording, script: Path) -> None:
+    """An import that may never be reached, or whose module one of `requirements` may bring; no other module."""
+    script.write_text(LATER)
+    script.with_name("helper.py").write_text("def train():\n    import outlines\n")
+    file = script.with_name("requirements.txt")
+    file.write_text("datasets==4.0.0\n")
+    (without,), (also,) = warnings(script), warnings(script, requirements=str(file))
+    script.write_text("import cv2, datasets, tiktoken\n")
+    (at_once,) = warnings(script, requirements=str(file))
+
+    assert {"datasets", "tiktoken", "wandb", "outlines"} == set(
+        re.findall(r"\w+", without.partition(" in a ")[0])[3::2]
+    )
+    for label, text in {"later": without, "later, with requirements": also, "at once": at_once}.items():
+        wording("settings", text, label)
+
+
+def test_what_a_module_beside_it_imports_at_once_the_script_does(script: Path) -> None:
+    """A plain script, too, ends by it after minutes of `up`."""
+    script.write_text("import helper\n")
+    script.with_name("helper.py").write_text("import tiktoken\n")
+    (problem,) = problems(machine(stack="minikube"), **on_minikube(script))
+
+    assert "tiktoken" in problem.why
+    assert "pulumi config set requirements ../mine/requirements.txt" in problem.fixes
+
+
+def test_nothing_is_claimed_of_an_image_that_this_project_did_not_build(script: Path) -> None:
+    """Nor of the cluster of others: what they have is asked there."""
+    script.write_text(LATER)
+    script.with_name("helper.py").write_text("import tiktoken\n")
+    kubernetes = {"kubeContext": "staging", "image": "registry.example.com/mine:1"}
+    of_image = settings(machine(stack="kubernetes"), **keys(script, target="kubernetes", **kubernetes))
+    of_cluster = settings(machine(stack="ray"), **keys(script, target="ray", rayAddress="http://127.0.0.1:8265"))
+
+    assert not [text for each in (of_image, of_cluster) for text in each.warnings if script.name in text]
 
 
 def test_what_requirements_pin_is_in_the_image(script: Path) -> None:
@@ -601,15 +667,35 @@ def test_a_curve_of_a_script_that_nothing_distributes_is_refused(wording: Wordin
     wording("settings", str(problem).replace(str(path), "plain.py"))
 
 
-def test_an_environment_without_ray_has_no_start(
-    wording: Wording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("text", ["import argparse\n", TORCHRUN])
+def test_an_environment_without_ray_has_it_as_a_layer(
+    wording: Wording, script: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """`up` makes it: a preview shows which arms are run in it, and the version has its mark."""
+    script.write_text(text)
+    monkeypatch.setattr(python_environment, "versions", lambda _: {"python": "3.11.7"})
+    monkeypatch.setattr(ray_layer, "FOLDER", script.parent)
+    found = parse(keys(script), machine())
+    assert isinstance(found.recipe, ScriptRecipe)
+    resolved = resolve.resolve(found.recipe)
+    assert resolved.layer is not None
+    in_layer = {line.partition(":")[0] for line in found.commands if f" {resolved.layer.python} " in line}
+
+    assert {"raystart" if "argparse" in text else "ray"} == in_layer
+    assert resolved.layer.version == resolved.versions["ray"]
+    (remark,) = {line.partition("    # ")[2] for line in found.commands if "# " in line}
+    wording("settings", remark.replace(version("ray"), "<version>"))
+
+
+def test_an_environment_over_which_ray_can_be_no_layer_is_refused(
+    wording: Wording, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing can be said of Ray then, and the line that installs it is shown."""
-    path = tmp_path / "plain.py"
-    path.write_text("import argparse\n")
+    script.write_text("import argparse\n")
     monkeypatch.setattr(python_environment, "versions", lambda _: {"python": "3.11.7"})
+    monkeypatch.setattr(python_environment, "packages", lambda _: {"packaging": "23.2"})
     monkeypatch.setattr(python_environment, "line_that_gives", lambda *_: "LINE")
-    (problem,) = problems(**keys(path))
+    (problem,) = problems(**keys(script))
 
     assert ("LINE",) == problem.fixes
-    wording("settings", str(problem))
+    wording("settings", str(problem).replace(version("ray"), "<version>"))

@@ -69,6 +69,18 @@ class Sizes:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WithRay:
+    """The Python of arms with Ray, where it is not the script's own; or why there is none."""
+
+    python: str = ""
+    lacking: str = ""
+
+
+IN_ITS_ENVIRONMENT = WithRay()
+"""Ray is where the script's other packages are."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ArmCommand:
     """One arm: how it is started, or why it is absent."""
 
@@ -89,18 +101,23 @@ class ArmCommand:
 
 
 def commands(
-    script: Script, python: str, sizes: Sizes, values: Mapping[str, str], has_ray: bool = True
+    script: Script,
+    python: str,
+    sizes: Sizes,
+    values: Mapping[str, str],
+    with_ray: WithRay = IN_ITS_ENVIRONMENT,
 ) -> list[ArmCommand]:
     """Return the commands of all ARMS in this order, and of WITH_DATA and RAY_START for a script that can have them;
     `values` replace placeholders other than {workers}."""
     more = {WITH_DATA: script.data_arguments, RAY_START: not_distributed(script)}
     arms = (*ARMS, *(arm for arm, wanted in more.items() if wanted))
-    reasons = {arm: _absent(arm, script, sizes, has_ray) for arm in arms}
+    reasons = {arm: _absent(arm, script, sizes, with_ray.lacking) for arm in arms}
+    pythons = dict.fromkeys(BY_RAY, with_ray.python or python)
     with_ray_data = replace(script, arguments=script.data_arguments)
     return [
         ArmCommand(arm=arm, absent=reason)
         if reason
-        else _present(arm, with_ray_data if arm == WITH_DATA else script, python, sizes, values)
+        else _present(arm, with_ray_data if arm == WITH_DATA else script, pythons.get(arm, python), sizes, values)
         for arm, reason in reasons.items()
     ]
 
@@ -125,7 +142,7 @@ def _rays_cpus(arm: str, sizes: Sizes) -> dict[str, str]:
     return {RAYS_CPUS: json.dumps({"CPU": sizes.cpus(arm)})} if sizes.input_cpus and arm in BY_RAY else {}
 
 
-def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
+def _absent(arm: str, script: Script, sizes: Sizes, lacking: str) -> str:
     if sizes.workers == 1 and (arm == "wide" or (arm == "ray" and script.kind == "other")):
         return "with one worker it is the baseline"
     if arm == "wide":
@@ -136,7 +153,7 @@ def _absent(arm: str, script: Script, sizes: Sizes, has_ray: bool) -> str:
         return _no_native(script, sizes)
     if arm == WITH_DATA and script.kind not in OF_RAY_DATA:
         return f"{WORDS[script.kind]} does not read its batches through Ray Data while it trains"
-    return _no_ray(script, has_ray) if arm in BY_RAY else ""
+    return _no_ray(script, lacking) if arm in BY_RAY else ""
 
 
 def not_distributed(script: Script) -> str:
@@ -166,7 +183,7 @@ def proof(script: Script, python: str, sizes: Sizes, values: Mapping[str, str], 
     )
 
 
-def _no_ray(script: Script, has_ray: bool) -> str:
+def _no_ray(script: Script, lacking: str) -> str:
     if script.kind == "other" and not script.needs_ray:
         return (
             "it imports no Ray, and takes its ranks neither from torchrun nor from TF_CONFIG (KIND=… says otherwise, "
@@ -174,7 +191,7 @@ def _no_ray(script: Script, has_ray: bool) -> str:
         )
     if script.kind == "spawn":
         return "the script starts its ranks itself, so Ray can't; one for torchrun can be measured with Ray"
-    return "" if has_ray else "its environment has no Ray"
+    return lacking
 
 
 def _no_native(script: Script, sizes: Sizes) -> str:

@@ -46,6 +46,8 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     resolved, folder, host = resolve(recipe, place.image), request.result.parent, provenance.host()
     if reason := why_not(recipe, arm, place.image):
         raise ArmError(f"a script has no arm {arm} here: {reason}")
+    if resolved.layer and arm in commands.BY_RAY and not resolved.layer.is_made:
+        raise ArmError(f"{resolved.layer.words} is not there: `make try` and `make up` make it, a run does not")
     if recipe.artifacts and not request.storage:
         raise ArmError("artifacts need --storage: a folder or an address, of this run alone")
     # New ones: a Ray pod outlives a run, and the folder of a result that the user names may hold files of the user's

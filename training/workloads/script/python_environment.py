@@ -5,7 +5,6 @@ Also returns the command lines that install what is missing; nothing is installe
 
 import json
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
-from training.contract.provenance import PROJECT
+from training.contract.provenance import PROJECT, package_name
 from training.launch import environment
 from training.machine import output
 from training.workloads.script.recognise import FRAMEWORKS, Script
@@ -30,12 +29,15 @@ LEAST_PYTHON = (3, 9)
 LEAST = {"ray": (2, 51), "torch": (2, 1)}
 """Older Ray has no Ray Train V2 by default, older PyTorch no hook after a step."""
 REQUIREMENTS = "requirements.txt"
-NAME_OF = {"sklearn": "scikit-learn", "tf_keras": "tf-keras"}
+NAME_OF = {
+    "PIL": "pillow", "cv2": "opencv-python-headless", "skimage": "scikit-image", "sklearn": "scikit-learn",
+    "tf_keras": "tf-keras", "yaml": "pyyaml",
+}  # fmt: skip
 """Packages by the name of a module, where the two names differ."""
 PACKAGE_OF = {"ray": "ray[train]>=2.54", "gymnasium": "ray[rllib]>=2.54", **NAME_OF}
 """Requirements to install for a module, where they are not its name."""
 PROBE = """
-import json, os, platform, sys
+import json, os, platform, site, sys
 from importlib import metadata, util
 sys.path = [path for path in sys.path if path]
 versions = {"python": platform.python_version()}
@@ -45,7 +47,18 @@ for name in %r:
     except metadata.PackageNotFoundError:
         pass
 own = sys.prefix != sys.base_prefix or os.path.isdir(os.path.join(sys.prefix, "conda-meta"))
-print(json.dumps({"versions": versions, "modules": [name for name in %r if util.find_spec(name)], "own": own}))
+packages = {}
+for found in metadata.distributions():
+    try:
+        packages.setdefault(found.metadata["Name"], found.version)
+    except Exception:  # a folder that a removal left
+        pass
+folders = {*site.getsitepackages(), site.getusersitepackages()}
+print(json.dumps({
+    "versions": versions, "modules": [name for name in %r if util.find_spec(name)], "own": own,
+    "packages": {name: number for name, number in packages.items() if name and number},
+    "folders": [path for path in sys.path if path in folders],
+}))
 """
 
 
@@ -83,6 +96,17 @@ def modules(python: str) -> frozenset[str]:
     return frozenset(_probed(python)["modules"])
 
 
+def packages(python: str) -> dict[str, str]:
+    """Return the versions of all packages that it can import, by their names as uv.lock writes them. Raises PythonError
+    likewise."""
+    return {package_name(name): version for name, version in _probed(python)["packages"].items()}
+
+
+def folders(python: str) -> tuple[str, ...]:
+    """Return its folders of packages, in the order in which it looks into them. Raises PythonError likewise."""
+    return tuple(_probed(python)["folders"])
+
+
 def is_environment(python: str) -> bool:
     """Return whether it is an environment's, and not the system's, into which nothing is to be installed."""
     return bool(_probed(python)["own"])
@@ -91,7 +115,7 @@ def is_environment(python: str) -> bool:
 @cache
 def _probed(python: str) -> dict[str, Any]:
     try:
-        probe = [python, "-c", PROBE % (PACKAGES, (*FRAMEWORKS, PIP))]
+        probe = [python, "-B", "-c", PROBE % (PACKAGES, (*FRAMEWORKS, PIP))]
         done = output.capture_text(probe, seconds=30, env=environment.allowed(os.environ))
     except (OSError, subprocess.SubprocessError) as error:
         raise PythonError(
@@ -119,16 +143,17 @@ def lacking(script: Script, installed: Mapping[str, str]) -> set[str]:
     return {module for module, name in names.items() if {name, f"{name}-cpu"}.isdisjoint(installed)}
 
 
-def in_no_package(script: Script, installed: Mapping[str, str]) -> set[str]:
-    """Return the modules that the script imports at once and that no package in `installed` brings.
+def in_no_package(modules: Iterable[str], installed: Mapping[str, str]) -> set[str]:
+    """Return the modules that no package in `installed` brings, as far as that is known.
 
-    A package has its module's name, or it is installed here, too, and says which modules it brings.
+    A package has its module's name, or one of NAME_OF, or it is installed here, too, and says which modules it brings.
     """
     brought_by = _packages_by_module()
     return {
         module
-        for module in script.imports
-        if not {re.sub(r"[-_.]+", "-", name).lower() for name in (module, *brought_by.get(module, ()))} & set(installed)
+        for module in modules
+        if not {package_name(name) for name in (module, NAME_OF.get(module, module), *brought_by.get(module, ()))}
+        & set(installed)
     }
 
 
@@ -224,5 +249,5 @@ def _packages(names: Iterable[str]) -> list[str]:
 
 def uv() -> str:
     """The one on PATH, or that which `make` installed."""
-    own = sorted((PROJECT / ".tools" / "uv").glob("uv-*"))
+    own = sorted((PROJECT / ".tools" / "uv").glob("*/uv"))
     return near(own[-1]) if own and not shutil.which("uv") else "uv"

@@ -6,7 +6,7 @@ The script's own neighbours that it imports are read, too. What can't work is re
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -47,6 +47,7 @@ _FINDS_MODULES = re.compile(
     r"^sys\.(path|meta_path|path_hooks|modules)\b|\bpath\.(insert|append|extend)$|\baddsitedir$"
 )
 """Names in a script that may give it modules from anywhere, also by another name for `sys`."""
+_OF_IMPORTS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 _OF_PYTHON = {"__main__", "sitecustomize", "usercustomize"}
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
@@ -93,6 +94,8 @@ class Script:
     """Names in FRAMEWORKS that it imports as soon as it is started, so that it ends if they are missing."""
     imports: frozenset[str] = frozenset()
     """All such modules that are neither beside it nor of the standard library; empty if it changes `sys.path`."""
+    imports_later: frozenset[str] = frozenset()
+    """Others that it imports in a function or a condition, and without which it does not go on there."""
     asks_one_cpu: bool = False
     """True if it makes a ScalingConfig that leaves to Ray how many CPUs a worker has: one."""
     asks_no_gpu: bool = False
@@ -129,6 +132,7 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto", takes:
     tree = parsed(path)
     files: set[Path] = {path}
     modules = frozenset(_imports(path, tree, files))
+    at_once, later = (_imports(path, tree, set(), of_file) for of_file in (_imported_at_once, _not_optional))
     kind_of_it = _kind(modules, _names(tree), arguments, kind)
     if kind == "auto" and kind_of_it == "torchrun" and _starts_ranks(modules, files):
         kind_of_it = "spawn"
@@ -136,7 +140,8 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto", takes:
         kind_of_it = "plain"
     script = Script(
         path=path, kind=kind_of_it, modules=modules, arguments=arguments, files=frozenset(files),
-        loads=_loads(path, tree), imports=_packages(path, tree, files),
+        loads=_loads(path, at_once), imports=_packages(path, at_once, files),
+        imports_later=_packages(path, later, files) - _packages(path, at_once, files),
         asks_one_cpu=_lacks(tree, "resources_per_worker"), asks_no_gpu=_lacks(tree, "use_gpu"),
         most_cpus_asked=_most_cpus_asked(tree),
         trains_alone=kind_of_it != "torchrun" or _can_be_alone(modules, files),
@@ -311,15 +316,24 @@ def _check_text(script: Script, tree: ast.Module, takes: Takes) -> None:
             )
 
 
-def _imports(path: Path, tree: ast.Module, files: set[Path]) -> set[str]:
-    """Dotted names that the script imports, wherever they stand, and those of its neighbours, which go to `files`."""
-    names = set(_of_file(tree, ""))
+def _imports(
+    path: Path,
+    tree: ast.Module,
+    files: set[Path],
+    of_file: Callable[[ast.Module, str], Collection[str]] | None = None,
+) -> set[str]:
+    """Dotted names that the script imports, wherever they stand, and those of its neighbours, which go to `files`.
+
+    `of_file`: which of those of a file count, and its neighbours by them; all if it is None.
+    """
+    of_file = of_file or _of_file
+    names = set(of_file(tree, ""))
     todo, followed = sorted(names), {path}
     while todo:
         for neighbour, package in _neighbours(path.parent, todo.pop(), files):
             if neighbour not in followed:
                 followed.add(neighbour)
-                new_names = _of_file(parsed(neighbour), package) - names
+                new_names = set(of_file(parsed(neighbour), package)) - names
                 names |= new_names
                 todo += sorted(new_names)
     return names
@@ -365,23 +379,39 @@ def _imported(node: ast.AST, package: str = "") -> set[str]:
     return {module, *(f"{module}.{alias.name}" for alias in node.names)}
 
 
-def _loads(path: Path, tree: ast.Module) -> frozenset[str]:
-    """Return the frameworks that are imported whatever happens, by the script or by one of Ray's modules."""
-    names = _imported_at_once(tree)
+def _loads(path: Path, names: set[str]) -> frozenset[str]:
+    """Return the frameworks among names that are imported whatever happens, and those of Ray's modules among these."""
     trained = {top for module in TRAINERS if any(_is_in(name, module) for name in names) for top in _loaded_by(module)}
     return frozenset(_not_beside(path, names) & set(FRAMEWORKS) | trained)
 
 
-def _packages(path: Path, tree: ast.Module, files: set[Path]) -> frozenset[str]:
-    """Return the modules that are imported whatever happens, unless the script may find them in folders of its own."""
+def _packages(path: Path, names: set[str], files: set[Path]) -> frozenset[str]:
+    """Return the modules of dotted names that packages bring, unless the script may find them in folders of its own."""
     if any(_FINDS_MODULES.search(name) for file in files for name in _of_file(parsed(file), "")):
         return frozenset()
-    return frozenset(_not_beside(path, _imported_at_once(tree)) - sys.stdlib_module_names - _OF_PYTHON)
+    return frozenset(_not_beside(path, names) - sys.stdlib_module_names - _OF_PYTHON)
 
 
-def _imported_at_once(tree: ast.Module) -> set[str]:
+def _imported_at_once(tree: ast.Module, package: str) -> set[str]:
     """Return dotted names of imports that are not in a function, a condition or a `try`."""
-    return {name for node in tree.body for name in _imported(node)}
+    return {name for node in tree.body for name in _imported(node, package)}
+
+
+def _not_optional(tree: ast.AST, package: str) -> set[str]:
+    """Return dotted names of all imports but those of a `try` that goes on without them, and of type checkers."""
+    names = _imported(tree, package)
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, ast.Try) and any(_is_for_imports(handler) for handler in child.handlers):
+            continue
+        if not (isinstance(child, ast.If) and _last_name(child.test) == "TYPE_CHECKING"):
+            names |= _not_optional(child, package)
+    return names
+
+
+def _is_for_imports(handler: ast.ExceptHandler) -> bool:
+    """Return whether an `except` catches what an import of a missing module raises."""
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(each is None or _last_name(each) in _OF_IMPORTS for each in caught)
 
 
 def _not_beside(path: Path, names: set[str]) -> set[str]:

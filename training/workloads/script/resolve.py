@@ -4,7 +4,7 @@ import hashlib
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,10 @@ from training.contract.provenance import PROJECT
 from training.contract.recipe import canonical
 from training.contract.workload import Files, Installed, OfOtherImage, OfRayCluster
 from training.launch.environment import BESIDE_SCRIPT, IN_OTHER_IMAGE
-from training.workloads.script import commands, package, plain, python_environment, source
-from training.workloads.script.commands import ArmCommand, Sizes
+from training.workloads.script import commands, package, plain, python_environment, ray_layer, source
+from training.workloads.script.commands import ArmCommand, Sizes, WithRay
+from training.workloads.script.python_environment import PythonError
+from training.workloads.script.ray_layer import Layer
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import Script, ScriptError, Takes, recognise
 
@@ -31,6 +33,7 @@ if "ray" in sys.modules:
     for program in Path(sys.modules["ray"].__file__).parent.glob("core/src/ray/*/*"):
         program.is_file() and program.read_bytes()
 """
+NO_RAY = "its environment has no Ray"
 SHOWN_VALUES = {"storage": "{storage}"}
 """Placeholder for a folder that each run has of its own."""
 APP = "/app"
@@ -50,6 +53,10 @@ class ResolvedScript:
     """True if it runs in pods, a rank in each: their image has that environment."""
     is_here: bool = False
     """True if it runs on this machine, by a Python of this machine."""
+    layer: Layer | None = None
+    """What has Ray for a script whose environment has none."""
+    lacks_ray: str = ""
+    """Why nothing has Ray for it."""
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -111,7 +118,8 @@ class ResolvedScript:
         `plan`: path of the plan by which ranks of a plain script split their batches.
         """
         sizes, known = self._sizes(master_port, devices, plan), self._known(values)
-        arm_commands = commands.commands(self.script, self.python, sizes, known, "ray" in self.versions)
+        with_ray = WithRay(python=self.layer.python if self.layer else "", lacking=self.lacks_ray)
+        arm_commands = commands.commands(self.script, self.python, sizes, known, with_ray)
         return {each.arm: each for each in arm_commands}
 
     def _known(self, values: Mapping[str, str]) -> dict[str, str]:
@@ -138,10 +146,26 @@ def resolve(recipe: ScriptRecipe, image: Installed = None) -> ResolvedScript:
     python = interpreter(recipe.python) if image is None else "python"
     script = script_of(recipe)
     versions = python_environment.checked(python, script) if image is None else python_environment.of_image(image)
+    layer, lacks_ray = _layer(recipe, script, python, versions, is_here=image is None)
     in_pods = image is not None and not isinstance(image, OfRayCluster)
     return ResolvedScript(
-        recipe=recipe, script=script, python=python, versions=versions, in_pods=in_pods, is_here=image is None
-    )
+        recipe=recipe, script=script, python=python, in_pods=in_pods, is_here=image is None,
+        versions={**versions, "ray": layer.version} if layer else versions, layer=layer, lacks_ray=lacks_ray,
+    )  # fmt: skip
+
+
+def _layer(
+    recipe: ScriptRecipe, script: Script, python: str, versions: Mapping[str, str], *, is_here: bool
+) -> tuple[Layer | None, str]:
+    """Return the layer that has Ray for a script on this machine; without one why nothing has, "" if its environment
+    has it."""
+    if "ray" in versions:
+        return None, ""
+    try:
+        layer = ray_layer.over(script, python) if is_here and recipe.workload == "script" else None
+    except PythonError as error:
+        return None, error.why
+    return layer, "" if layer else NO_RAY
 
 
 def script_of(recipe: ScriptRecipe) -> Script:
@@ -196,6 +220,16 @@ def hash_of_folders(*folders: Path) -> str:
     return source.hash_of((str(path.relative_to(HERE)), path) for path in files)
 
 
+def prepare(recipe: ScriptRecipe, say: Callable[[str], None]) -> None:
+    """Make the layer that has Ray for the script, if its environment has none. Raises PythonError.
+
+    `say` is told what takes a while.
+    """
+    resolved = resolve(recipe)
+    if resolved.layer:
+        ray_layer.make(resolved.layer, resolved.script, say)
+
+
 def warm_up(recipe: ScriptRecipe) -> list[str]:
     """Imports the frameworks that the script imports, and Ray's library for it, once, with its own Python.
 
@@ -203,7 +237,8 @@ def warm_up(recipe: ScriptRecipe) -> list[str]:
     """
     resolved = resolve(recipe)
     library = "ray.rllib" if resolved.script.kind == "ray-rllib" else "ray.train"
-    return [resolved.python, "-c", IMPORTS, *resolved.script.frameworks, library]
+    python = resolved.layer.python if resolved.layer and resolved.layer.is_made else resolved.python
+    return [python, "-c", IMPORTS, *resolved.script.frameworks, library]
 
 
 def modules(recipe: ScriptRecipe) -> dict[str, str]:
@@ -224,7 +259,9 @@ def shown(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
     """The whole command of an arm, for a review before anything is run."""
     resolved = resolve(recipe, image)
     if image is None:
-        return f"cd {shlex.quote(str(commands.folder(resolved.script)))} && {resolved.arms(SHOWN_VALUES)[arm]}"
+        remark = f"    # {resolved.layer.words}" if resolved.layer and arm in commands.BY_RAY else ""
+        remark += "; `up` makes it" if resolved.layer and remark and not resolved.layer.is_made else ""
+        return f"cd {shlex.quote(str(commands.folder(resolved.script)))} && {resolved.arms(SHOWN_VALUES)[arm]}{remark}"
     in_its_folder = replace(resolved, script=replace(resolved.script, path=Path(resolved.script.path.name)))
     return str(in_its_folder.arms(SHOWN_VALUES)[arm]).replace(str(PROJECT), _project(image))
 

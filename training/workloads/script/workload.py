@@ -57,6 +57,7 @@ WORKLOAD = Workload(
     modules=resolve.modules,
     why_not=resolve.why_not,
     command=resolve.shown,
+    prepare=resolve.prepare,
     warm_up=resolve.warm_up,
     ports=ray_start.PORTS,
     target=target,

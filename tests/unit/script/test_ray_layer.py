@@ -1,0 +1,257 @@
+"""Ray as a layer over an environment without it: when there is one, what a script sees in it, and how it is made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tests.golden import Wording
+from training.machine import machine_lock
+from training.workloads.script import python_environment, ray_layer
+from training.workloads.script.python_environment import PythonError
+from training.workloads.script.ray_layer import Layer
+from training.workloads.script.recognise import Script, recognise
+
+RAY = metadata.version("ray")
+LOOK = "import json, sys; import %s as it; print(json.dumps([it.WHO, it.__file__]))"
+
+
+def installed(packages: Path, name: str, version: str, text: str) -> None:
+    """Put a package of one module into a folder, as an installer leaves it."""
+    (packages / f"{name}.py").write_text(text, encoding="utf-8")
+    about = packages / f"{name}-{version}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
+
+
+def environment(folder: Path, *options: str) -> tuple[str, Path]:
+    """Make one without packages; return its Python, and the folder of its packages."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", *options, str(folder)], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    return str(folder / "bin" / "python"), packages
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> tuple[str, Path]:
+    """An environment with a package that Ray needs, too, and one that is edited where it lies."""
+    python, packages = environment(tmp_path / "theirs")
+    installed(packages, "click", "8.0.1", "WHO = 'theirs'\n")
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "edited.py").write_text("WHO = 'edited'\n", encoding="utf-8")
+    (packages / "edited.pth").write_text(f"{source}\n", encoding="utf-8")
+    return python, packages
+
+
+class Uv:
+    """Stands for uv: makes environments, knows what Ray needs, and installs it; counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, ...]] = []
+        self.fails = ""
+
+    def __call__(self, *arguments: str) -> None:
+        """Do what the arguments ask for."""
+        self.calls.append(arguments)
+        if self.fails in arguments[:2]:
+            raise ray_layer._FailedError(f"{self.fails} failed")
+        folder = Path(arguments[-1])
+        if arguments[0] == "venv":
+            environment(folder)
+        elif arguments[1] == "compile":
+            constraints = Path(arguments[arguments.index("--constraint") + 1]).read_text(encoding="utf-8")
+            click = "click==8.0.1" if "click==8.0.1" in constraints else "click==9.9"
+            folder.write_text(f"{click}\nmsgpack==1.1\nray=={RAY}\n", encoding="utf-8")
+        else:
+            (packages,) = folder.parent.glob("lib/python*/site-packages")
+            for name, _, version in (line.partition("==") for line in folder.read_text("utf-8").split()):
+                installed(packages, name, version, "WHO = 'layer'\n")
+            (packages / "ray.py").unlink()
+            (packages / "ray").mkdir()
+            (packages / "ray" / "__init__.py").write_text("WHO = 'layer'\n", encoding="utf-8")
+            (packages / "ray" / "train.py").write_text("import click, msgpack\n", encoding="utf-8")
+            installed(packages, "clicked", "1.0", "WHO = 'layer'\n")
+            (packages / "click.py").write_text(
+                "WHO = 'layer'\n", encoding="utf-8"
+            )  # as a package of another name might
+
+
+@pytest.fixture
+def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Uv:
+    """Layers are in a folder of this test, and wait for no measurement."""
+    stand_in = Uv()
+    monkeypatch.setattr(ray_layer, "_uv", stand_in)
+    monkeypatch.setattr(ray_layer, "FOLDER", tmp_path / "layers")
+    monkeypatch.setattr(machine_lock, "take", lambda _: ExitStack())
+    return stand_in
+
+
+def plain(folder: Path, text: str = "import argparse\n") -> Script:
+    """A script that knows nothing of Ray."""
+    path = folder / "train.py"
+    path.write_text(text, encoding="utf-8")
+    return recognise(path, ())
+
+
+def made(python: str, folder: Path, say: Callable[[str], None] = print) -> Layer:
+    """A layer over an environment, made."""
+    script = plain(folder)
+    layer = ray_layer.over(script, python)
+    assert layer is not None
+    ray_layer.make(layer, script, say)
+    return layer
+
+
+def who(layer: Layer, module: str) -> list[str]:
+    """Whose module a script imports in the layer, and its file."""
+    done = subprocess.run([layer.python, "-c", LOOK % module], check=True, capture_output=True, text=True)
+    answer: list[str] = json.loads(done.stdout)
+    return answer
+
+
+def listed(folder: Path) -> dict[str, str]:
+    """Every file of a folder with its hash."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_a_script_finds_their_packages_first_and_ray_after_them(
+    uv: Uv, theirs: tuple[str, Path], tmp_path: Path
+) -> None:
+    """Theirs in their version, what their own .pth names, and of the layer what they lack; theirs stay as they were."""
+    python, packages = theirs
+    before = listed(tmp_path / "theirs")
+    layer = made(python, tmp_path)
+    assert before == listed(tmp_path / "theirs")
+
+    assert ["theirs", str(packages / "click.py")] == who(layer, "click")
+    assert ["edited", str(tmp_path / "source" / "edited.py")] == who(layer, "edited")
+    assert "layer" == who(layer, "ray")[0] == who(layer, "msgpack")[0]
+    assert ["msgpack==1.1", f"ray=={RAY}"] == json.loads((layer.folder / ray_layer.MADE).read_text())["added"]
+    assert f"{RAY}+layer" == layer.version
+
+
+def test_a_layer_is_made_once_and_another_where_theirs_has_changed(
+    uv: Uv, theirs: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one over the environment as it was goes; that over another environment stays."""
+    python, packages = theirs
+    other = made(environment(tmp_path / "other")[0], tmp_path)
+    first = made(python, tmp_path)
+    calls = len(uv.calls)
+    again = made(python, tmp_path)
+    assert calls == len(uv.calls)
+    assert first == again
+
+    installed(packages, "msgpack", "1.0.9", "WHO = 'theirs'\n")
+    python_environment._probed.cache_clear()
+    second = made(python, tmp_path)
+
+    assert first != second
+    assert not first.folder.exists()
+    assert other.is_made
+    assert "theirs" == who(second, "msgpack")[0]
+
+
+def test_one_that_was_interrupted_is_made_again(uv: Uv, theirs: tuple[str, Path], tmp_path: Path) -> None:
+    """Nothing of it is left: what is there may be half of a file."""
+    layer = made(theirs[0], tmp_path)
+    (layer.folder / ray_layer.MADE).unlink()
+    (layer.folder / "half").write_text("x", encoding="utf-8")
+    assert not layer.is_made
+
+    made(theirs[0], tmp_path)
+
+    assert layer.is_made
+    assert not (layer.folder / "half").exists()
+
+
+def test_of_two_at_once_one_makes_it(uv: Uv, theirs: tuple[str, Path], tmp_path: Path) -> None:
+    """The other waits for it."""
+    script = plain(tmp_path)
+    layer = ray_layer.over(script, theirs[0])
+    assert layer is not None
+    both = [threading.Thread(target=ray_layer.make, args=(layer, script, print)) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+
+    assert layer.is_made
+    assert ["venv", "pip", "pip"] == [arguments[0] for arguments in uv.calls]
+
+
+@pytest.mark.parametrize("step", ["venv", "compile", "install"])
+def test_one_that_can_not_be_made_says_why_and_what_to_type(
+    uv: Uv, theirs: tuple[str, Path], tmp_path: Path, step: str
+) -> None:
+    """As without a network; the next try makes it."""
+    uv.fails = step
+    with pytest.raises(PythonError) as caught:
+        made(theirs[0], tmp_path)
+    assert f"{step} failed" in caught.value.why
+    assert caught.value.fix.endswith(f" --python {python_environment.near(theirs[0])} 'ray[train]=={RAY}'")
+
+    uv.fails = ""
+    assert made(theirs[0], tmp_path).is_made
+
+
+def test_packages_of_the_system_that_an_environment_lets_in_are_theirs(uv: Uv, tmp_path: Path) -> None:
+    """Its own come first there, and in the layer."""
+    python, packages = environment(tmp_path / "theirs", "--system-site-packages")
+    layer = made(python, tmp_path)
+    seen, in_layer = (python_environment.folders(each) for each in (python, layer.python))
+
+    assert str(packages) == seen[0]
+    assert len(seen) > 1
+    assert python_environment.packages(python).items() <= python_environment.packages(layer.python).items()
+    assert str(layer.folder) in in_layer[-1]
+
+
+@pytest.mark.parametrize(
+    ("packages", "version"),
+    [
+        pytest.param({"packaging": "23.2"}, "3.11.7", id="a package that is too old"),
+        pytest.param({"pyarrow": "12.0"}, "3.11.7", id="one of Ray Train's"),
+        pytest.param({}, "3.9.18", id="a Python that is too old"),
+    ],
+)
+def test_a_conflict_is_known_before_anything_is_downloaded(
+    wording: Wording, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, packages: dict[str, str], version: str
+) -> None:
+    """Ray's own requirements are known, and theirs is not changed for them."""
+    monkeypatch.setattr(python_environment, "packages", lambda _: packages)
+    monkeypatch.setattr(python_environment, "versions", lambda _: {"python": version})
+    monkeypatch.setattr(python_environment, "line_that_gives", lambda *_: "LINE")
+    with pytest.raises(PythonError) as caught:
+        ray_layer.over(plain(tmp_path), "/mine/python")
+
+    assert "LINE" == caught.value.fix
+    wording("script", caught.value.why.replace(RAY, "<version>"))
+
+
+@pytest.mark.parametrize(
+    ("text", "has_layer"),
+    [
+        ("import torch\n", True),
+        ("import torch.distributed\n", True),
+        ("import torch.distributed\nimport torch.multiprocessing as mp\nmp.spawn(print)\n", False),
+        ("import ray\n", False),
+    ],
+)
+def test_only_scripts_that_ray_trains_without_their_doing_have_one(tmp_path: Path, text: str, has_layer: bool) -> None:
+    """One that imports Ray lacks a package of its own, and one that starts its ranks is none of Ray's."""
+    path = tmp_path / "train.py"
+    path.write_text(text, encoding="utf-8")
+    arguments = () if has_layer else ("{workers}",)
+
+    assert has_layer == (ray_layer.over(recognise(path, arguments), sys.executable) is not None)

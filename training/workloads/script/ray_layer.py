@@ -1,0 +1,242 @@
+"""Makes Ray as a layer over a script's environment that has none: an environment of the project's own, with the same
+Python, whose `.pth` names the folders of theirs. Nothing is installed in theirs.
+
+Their folders come first on its path: what they have is what a script imports there, in their version. The layer has
+what Ray needs and they lack, in versions that fit theirs; where there are none, there is no layer.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from training.contract.codec import write_whole
+from training.contract.provenance import PROJECT, package_name
+from training.contract.recipe import canonical
+from training.machine import machine_lock, output
+from training.workloads.script import python_environment
+from training.workloads.script.python_environment import PythonError
+from training.workloads.script.recognise import Script
+
+FOLDER = PROJECT / ".state" / "layers"
+KINDS = ("plain", "torchrun", "tf-config")
+"""Kinds of scripts that Ray trains without an import of Ray in them."""
+EXTRA = "train"
+MARK = "+layer"
+"""Follows Ray's version where Ray is in a layer, in results, too."""
+LONGEST_SECONDS = 900.0
+"""Time limit of each step, of which one downloads."""
+MADE = "made.json"
+"""The file that is written last: a layer without it was interrupted, and is made again."""
+MODULE = "ray_worth_it_layer"
+PATH_FILE = """
+import os, site, sys
+
+before = list(sys.path)
+ours = [path for path in before if path.startswith(os.path.join(sys.prefix, ""))]
+for folder in {folders!r}:
+    site.addsitedir(folder)  # whose own .pth files count, as those of editable installations
+theirs = [path for path in sys.path if path not in before]
+sys.path[:] = [path for path in before if path not in ours] + theirs + ours
+"""
+"""The module that the layer's `.pth` imports at each start of its Python."""
+TRY_IMPORT = "import ray.train, importlib.metadata; print(importlib.metadata.version('ray'))"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """Ray over one environment as it is now: with another package in it, or another Ray, it is another layer."""
+
+    theirs: str
+    """Python of the environment that lacks Ray."""
+    ray: str
+    """Version of Ray, that of the project's own environment."""
+    folder: Path
+
+    @property
+    def python(self) -> str:
+        """Return the interpreter, which is there once the layer is made."""
+        return str(self.folder / "bin" / "python")
+
+    @property
+    def is_made(self) -> bool:
+        """Return whether all of it is there."""
+        return (self.folder / MADE).is_file()
+
+    @property
+    def version(self) -> str:
+        """Return Ray's version with the mark that it is in a layer."""
+        return f"{self.ray}{MARK}"
+
+    @property
+    def words(self) -> str:
+        """Return what it is, as the end of a sentence."""
+        return f"Ray {self.ray} as a layer over the script's environment, where nothing is installed"
+
+
+def over(script: Script, python: str) -> Layer | None:
+    """Return the layer with which Ray trains a script whose environment lacks Ray; None if Ray can't train it, or only
+    with an import of Ray in it.
+
+    Nothing is made. Raises PythonError where it is known without a network that there can be none.
+    """
+    if script.kind not in KINDS or script.needs_ray:
+        return None
+    ray, installed = metadata.version("ray"), python_environment.packages(python)
+    version = python_environment.versions(python)["python"]
+    if conflict := _conflict(version, installed):
+        raise _refused(script, python, conflict)
+    folders = python_environment.folders(python)
+    decides = {"python": [python, version], "ray": ray, "folders": folders, "packages": installed}
+    key = hashlib.sha256(canonical(decides).encode()).hexdigest()[:12]
+    return Layer(theirs=python, ray=ray, folder=FOLDER / key)
+
+
+def line_that_installs(script: Script, python: str) -> str:
+    """Return the command that installs Ray in the script's environment instead."""
+    return python_environment.line_that_gives(script, [f"ray[{EXTRA}]=={metadata.version('ray')}"], python)
+
+
+def make(layer: Layer, script: Script, say: Callable[[str], None]) -> None:
+    """Make the layer unless it is there. Where another process makes it, or measures, wait for its end.
+
+    `say` is told what takes a while. Raises PythonError with the reason why there is none.
+    """
+    if layer.is_made:
+        return
+    with machine_lock.take(say) or nullcontext(), _alone(layer):
+        if layer.is_made:
+            return
+        say(f"makes {layer.words}")
+        shutil.rmtree(layer.folder, ignore_errors=True)
+        try:
+            _make(layer)
+        except _FailedError as error:
+            raise _refused(script, layer.theirs, str(error)) from None
+        _remove_others(layer)
+
+
+class _FailedError(Exception):
+    """A step that failed; the message is one line of what it printed."""
+
+
+def _refused(script: Script, python: str, why: str) -> PythonError:
+    return PythonError(
+        f"its environment has no Ray, and Ray {metadata.version('ray')} can't be a layer over it: {why}",
+        line_that_installs(script, python),
+    )
+
+
+def _conflict(python: str, installed: Mapping[str, str]) -> str:
+    """Return what of Ray's own requirements an environment has in a version that does not fit; "" if nothing."""
+    from packaging.requirements import Requirement  # of the project's own environment, and not of every pod's
+    from packaging.specifiers import SpecifierSet
+
+    if (supported := metadata.metadata("ray")["Requires-Python"]) and not SpecifierSet(supported).contains(python):
+        return f"Ray needs Python {supported}, and it has {python}"
+    there = {"extra": EXTRA, "python_version": ".".join(python.split(".")[:2]), "python_full_version": python}
+    for requirement in map(Requirement, metadata.requires("ray") or ()):
+        has = installed.get(package_name(requirement.name))
+        wanted = requirement.marker is None or requirement.marker.evaluate(there)
+        if wanted and has and not requirement.specifier.contains(has, prereleases=True):
+            return f"Ray needs {requirement.name}{requirement.specifier}, and it has {requirement.name} {has}"
+    return ""
+
+
+@contextmanager
+def _alone(layer: Layer) -> Iterator[None]:
+    """Hold the layer's lock, which ends with this process; the machine's is not seen from a network of a run's own."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with layer.folder.with_suffix(".lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _make(layer: Layer) -> None:
+    theirs = python_environment.packages(layer.theirs)
+    _uv("venv", "--quiet", "--python", shutil.which(layer.theirs) or layer.theirs, str(layer.folder))
+    _write_path_file(layer)
+    wanted = _wanted(layer, theirs)
+    lacking = [line for line in wanted if package_name(line.partition("==")[0]) not in theirs]
+    write_whole(layer.folder / "lacking.txt", "\n".join(lacking) + "\n")
+    install = ("pip", "install", "--quiet", "--no-deps", "--compile-bytecode", "--python", layer.python)
+    _uv(*install, "-r", str(layer.folder / "lacking.txt"))
+    _check(layer, theirs)
+    write_whole(layer.folder / MADE, canonical({"theirs": layer.theirs, "ray": layer.ray, "added": sorted(lacking)}))
+
+
+def _write_path_file(layer: Layer) -> None:
+    """Have the layer's Python look into their folders, before its own."""
+    (packages,) = layer.folder.glob("lib/python*/site-packages")
+    text = PATH_FILE.format(folders=python_environment.folders(layer.theirs))
+    (packages / f"{MODULE}.py").write_text(text, encoding="utf-8")
+    (packages / f"{MODULE}.pth").write_text(f"import {MODULE}\n", encoding="utf-8")
+
+
+def _wanted(layer: Layer, theirs: Mapping[str, str]) -> list[str]:
+    """Return `name==version` of Ray and all that it needs, theirs in their version, the others preferably in that of
+    the project's own environment."""
+    constraints, wanted = layer.folder / "theirs.txt", layer.folder / "wanted.txt"
+    (layer.folder / "ray.txt").write_text(f"ray[{EXTRA}]=={layer.ray}\n", encoding="utf-8")
+    constraints.write_text(_lines(theirs), encoding="utf-8")
+    wanted.write_text(_lines(python_environment.packages(sys.executable)), encoding="utf-8")
+    how = ("--quiet", "--no-header", "--no-annotate", "--python", layer.python, "--constraint", str(constraints))
+    _uv("pip", "compile", *how, str(layer.folder / "ray.txt"), "-o", str(wanted))
+    return [line for line in wanted.read_text(encoding="utf-8").splitlines() if "==" in line]
+
+
+def _lines(versions: Mapping[str, str]) -> str:
+    """Return versions as lines of a requirements file, without what is no version, and without what only its own index
+    knows, as `+cpu`."""
+    from packaging.version import InvalidVersion, Version
+
+    lines = []
+    for name, version in versions.items():
+        with suppress(InvalidVersion):
+            lines.append(f"{name}=={Version(version).public}\n")
+    return "".join(lines)
+
+
+def _check(layer: Layer, theirs: Mapping[str, str]) -> None:
+    """Check that a script imports their packages there, in their versions, and Ray with them."""
+    seen = python_environment.packages(layer.python)
+    if other := [name for name, version in theirs.items() if seen.get(name) != version]:
+        raise _FailedError(f"{', '.join(sorted(other)[:3])} would be another version in it")
+    _run([layer.python, "-B", "-c", TRY_IMPORT])
+
+
+def _uv(*arguments: str) -> None:
+    _run([python_environment.uv(), *arguments])
+
+
+def _run(command: list[str]) -> None:
+    """Run a step in the project's folder, where a relative path of uv is one. Raises _FailedError."""
+    own = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")}
+    try:
+        done = output.capture_text(command, seconds=LONGEST_SECONDS, cwd=PROJECT, env=own)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise _FailedError(f"`{shlex.join(command[:3])} …`: {error}") from None
+    if done.returncode:
+        raise _FailedError(_one_line(done.stderr or done.stdout))
+
+
+def _one_line(text: str) -> str:
+    """Return what uv or Python said at its end, without the signs of its tree."""
+    words = " ".join(text.replace("×", " ").replace("╰─▶", " ").replace("│", " ").split())
+    return words[-600:]
+
+
+def _remove_others(layer: Layer) -> None:
+    """Remove the layers over the same environment as it was before."""
+    for made in FOLDER.glob(f"*/{MADE}"):
+        if made.parent != layer.folder and json.loads(made.read_text(encoding="utf-8"))["theirs"] == layer.theirs:
+            shutil.rmtree(made.parent, ignore_errors=True)
