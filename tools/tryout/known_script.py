@@ -33,4 +33,6 @@ def with_ray(request: Request, script: Script, versions: Mapping[str, str], say:
     except python_environment.PythonError as error:
         return WithRay(lacking=error.why)
     say(f"arms with Ray have {layer.words}: {python_environment.near(layer.folder)}")
+    if names := ray_layer.brings(layer, script):
+        say(f"  which also has what the script asks for and its environment lacks, so no other arm: {', '.join(names)}")
     return WithRay(python=layer.python)

@@ -58,6 +58,8 @@ class Uv:
     def __init__(self) -> None:
         self.calls: list[tuple[str, ...]] = []
         self.fails = ""
+        self.keeps = True
+        """Whether there are versions that fit those that an environment has."""
 
     def __call__(self, *arguments: str) -> None:
         """Do what the arguments ask for."""
@@ -69,7 +71,9 @@ class Uv:
             environment(folder)
         elif arguments[1] == "compile":
             constraints = Path(arguments[arguments.index("--constraint") + 1]).read_text(encoding="utf-8")
-            click = "click==8.0.1" if "click==8.0.1" in constraints else "click==9.9"
+            if constraints and not self.keeps:
+                raise ray_layer._FailedError("because of this and that")
+            click = "click==8.0.1" if constraints else "click==9.9"
             folder.write_text(f"{click}\nmsgpack==1.1\nray=={RAY}\n", encoding="utf-8")
         else:
             (packages,) = folder.parent.glob("lib/python*/site-packages")
@@ -138,6 +142,8 @@ def test_a_script_finds_their_packages_first_and_ray_after_them(
     assert "layer" == who(layer, "ray")[0] == who(layer, "msgpack")[0]
     assert ["msgpack==1.1", f"ray=={RAY}"] == json.loads((layer.folder / ray_layer.MADE).read_text())["added"]
     assert f"{RAY}+layer" == layer.version
+    asks = plain(tmp_path, "try:\n    import click, msgpack\nexcept ImportError:\n    pass\n")
+    assert ["msgpack"] == ray_layer.brings(layer, asks)
 
 
 def test_a_layer_is_made_once_and_another_where_theirs_has_changed(
@@ -167,12 +173,14 @@ def test_one_that_was_interrupted_is_made_again(uv: Uv, theirs: tuple[str, Path]
     layer = made(theirs[0], tmp_path)
     (layer.folder / ray_layer.MADE).unlink()
     (layer.folder / "half").write_text("x", encoding="utf-8")
+    (other := layer.folder.with_name("interrupted")).mkdir()
     assert not layer.is_made
 
     made(theirs[0], tmp_path)
 
     assert layer.is_made
     assert not (layer.folder / "half").exists()
+    assert not other.exists()
 
 
 def test_of_two_at_once_one_makes_it(uv: Uv, theirs: tuple[str, Path], tmp_path: Path) -> None:
@@ -188,6 +196,17 @@ def test_of_two_at_once_one_makes_it(uv: Uv, theirs: tuple[str, Path], tmp_path:
 
     assert layer.is_made
     assert ["venv", "pip", "pip"] == [arguments[0] for arguments in uv.calls]
+
+
+def test_a_package_that_does_not_fit_is_named(
+    uv: Uv, theirs: tuple[str, Path], tmp_path: Path, wording: Wording
+) -> None:
+    """In the version that would fit, and not by how a resolver came to it; theirs is not changed for Ray."""
+    uv.keeps = False
+    with pytest.raises(PythonError) as caught:
+        made(theirs[0], tmp_path)
+
+    wording("script", caught.value.why.replace(RAY, "<version>"))
 
 
 @pytest.mark.parametrize("step", ["venv", "compile", "install"])

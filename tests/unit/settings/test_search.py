@@ -237,7 +237,8 @@ def test_workers_that_tune_s_ray_can_never_place_are_refused(
     (problem,) = problems(**keys(script, trialWorkers="2", workers="1"))
 
     assert problem.fixes
-    shown = str(problem).replace(sys.executable, "python").replace(OURS["ray"], "<version>")
+    shown = str(problem).replace(python_environment.uv(), "uv").replace(OURS["ray"], "<version>")
+    shown = shown.replace(python_environment.near(sys.executable), ".venv/bin/python")
     wording("settings", shown.replace(str(script), "train.py"))
 
 

@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from training.contract.codec import write_whole
 from training.contract.provenance import PROJECT, package_name
@@ -35,6 +37,8 @@ MARK = "+layer"
 """Follows Ray's version where Ray is in a layer, in results, too."""
 LONGEST_SECONDS = 900.0
 """Time limit of each step, of which one downloads."""
+MOST_SHOWN = 500
+"""Characters of what a step says at its end."""
 MADE = "made.json"
 """The file that is written last: a layer without it was interrupted, and is made again."""
 MODULE = "ray_worth_it_layer"
@@ -113,7 +117,7 @@ def make(layer: Layer, script: Script, say: Callable[[str], None]) -> None:
     """
     if layer.is_made:
         return
-    with machine_lock.take(say) or nullcontext(), _alone(layer):
+    with machine_lock.take(say) or nullcontext(), _alone():
         if layer.is_made:
             return
         say(f"makes {layer.words}")
@@ -121,8 +125,16 @@ def make(layer: Layer, script: Script, say: Callable[[str], None]) -> None:
         try:
             _make(layer)
         except _FailedError as error:
+            shutil.rmtree(layer.folder, ignore_errors=True)
             raise _refused(script, layer.theirs, str(error)) from None
         _remove_others(layer)
+
+
+def brings(layer: Layer, script: Script) -> list[str]:
+    """Return the modules that the script imports, if they are there, and of which its environment has none."""
+    added = {package_name(line.partition("==")[0]) for line in _made_of(layer.folder).get("added", ())}
+    named = {name.partition(".")[0] for name in script.modules}
+    return sorted(name for name in named if package_name(python_environment.NAME_OF.get(name, name)) in added)
 
 
 class _FailedError(Exception):
@@ -143,20 +155,20 @@ def _conflict(python: str, installed: Mapping[str, str]) -> str:
 
     if (supported := metadata.metadata("ray")["Requires-Python"]) and not SpecifierSet(supported).contains(python):
         return f"Ray needs Python {supported}, and it has {python}"
-    there = {"extra": EXTRA, "python_version": ".".join(python.split(".")[:2]), "python_full_version": python}
+    environment = {"extra": EXTRA, "python_version": ".".join(python.split(".")[:2]), "python_full_version": python}
     for requirement in map(Requirement, metadata.requires("ray") or ()):
         has = installed.get(package_name(requirement.name))
-        wanted = requirement.marker is None or requirement.marker.evaluate(there)
+        wanted = requirement.marker is None or requirement.marker.evaluate(environment)
         if wanted and has and not requirement.specifier.contains(has, prereleases=True):
             return f"Ray needs {requirement.name}{requirement.specifier}, and it has {requirement.name} {has}"
     return ""
 
 
 @contextmanager
-def _alone(layer: Layer) -> Iterator[None]:
-    """Hold the layer's lock, which ends with this process; the machine's is not seen from a network of a run's own."""
+def _alone() -> Iterator[None]:
+    """Hold the lock of all layers, which ends with this process; the machine's is not seen from every network."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with layer.folder.with_suffix(".lock").open("w", encoding="utf-8") as lock:
+    with (FOLDER / "lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -168,7 +180,7 @@ def _make(layer: Layer) -> None:
     wanted = _wanted(layer, theirs)
     lacking = [line for line in wanted if package_name(line.partition("==")[0]) not in theirs]
     write_whole(layer.folder / "lacking.txt", "\n".join(lacking) + "\n")
-    install = ("pip", "install", "--quiet", "--no-deps", "--compile-bytecode", "--python", layer.python)
+    install = ("pip", "install", "--quiet", "--no-build", "--no-deps", "--compile-bytecode", "--python", layer.python)
     _uv(*install, "-r", str(layer.folder / "lacking.txt"))
     _check(layer, theirs)
     write_whole(layer.folder / MADE, canonical({"theirs": layer.theirs, "ray": layer.ray, "added": sorted(lacking)}))
@@ -184,13 +196,28 @@ def _write_path_file(layer: Layer) -> None:
 
 def _wanted(layer: Layer, theirs: Mapping[str, str]) -> list[str]:
     """Return `name==version` of Ray and all that it needs, theirs in their version, the others preferably in that of
-    the project's own environment."""
-    constraints, wanted = layer.folder / "theirs.txt", layer.folder / "wanted.txt"
-    (layer.folder / "ray.txt").write_text(f"ray[{EXTRA}]=={layer.ray}\n", encoding="utf-8")
-    constraints.write_text(_lines(theirs), encoding="utf-8")
-    wanted.write_text(_lines(python_environment.packages(sys.executable)), encoding="utf-8")
-    how = ("--quiet", "--no-header", "--no-annotate", "--python", layer.python, "--constraint", str(constraints))
-    _uv("pip", "compile", *how, str(layer.folder / "ray.txt"), "-o", str(wanted))
+    the project's own environment. Raises _FailedError."""
+    try:
+        return _resolved(layer, {**python_environment.packages(sys.executable), **theirs}, theirs)
+    except _FailedError:
+        fitting = dict(line.split("==") for line in _resolved(layer, theirs, {}))
+        theirs_then = dict(line.split("==") for line in _lines(theirs).split())
+        changed = [name for name, version in fitting.items() if theirs_then.get(name, version) != version]
+        if not changed:
+            raise
+    others = ", ".join(f"{name} {fitting[name]} where it has {theirs[name]}" for name in sorted(changed))
+    raise _FailedError(f"what Ray needs takes {others}")
+
+
+def _resolved(layer: Layer, preferred: Mapping[str, str], only: Mapping[str, str]) -> list[str]:
+    """Return `name==version` of Ray and all that it needs, for the layer's Python; nothing is to be built for it."""
+    names = ("ray.txt", "only.txt", "wanted.txt")
+    asked, constraints, wanted = (layer.folder / name for name in names)
+    asked.write_text(f"ray[{EXTRA}]=={layer.ray}\n", encoding="utf-8")
+    constraints.write_text(_lines(only), encoding="utf-8")
+    wanted.write_text(_lines(preferred), encoding="utf-8")  # uv keeps what stands in its output, where it can
+    how = ("--quiet", "--no-build", "--no-header", "--no-annotate", "--python", layer.python)
+    _uv("pip", "compile", *how, "--constraint", str(constraints), str(asked), "-o", str(wanted))
     return [line for line in wanted.read_text(encoding="utf-8").splitlines() if "==" in line]
 
 
@@ -231,12 +258,22 @@ def _run(command: list[str]) -> None:
 
 def _one_line(text: str) -> str:
     """Return what uv or Python said at its end, without the signs of its tree."""
-    words = " ".join(text.replace("×", " ").replace("╰─▶", " ").replace("│", " ").split())
-    return words[-600:]
+    words = " ".join(re.sub("×|╰─▶|│", " ", text).split())
+    words = words.removeprefix("error: ").replace(" cause: ", ": ").rstrip(".")
+    return words if len(words) <= MOST_SHOWN else f"… {words[-MOST_SHOWN:]}"
 
 
 def _remove_others(layer: Layer) -> None:
-    """Remove the layers over the same environment as it was before."""
-    for made in FOLDER.glob(f"*/{MADE}"):
-        if made.parent != layer.folder and json.loads(made.read_text(encoding="utf-8"))["theirs"] == layer.theirs:
-            shutil.rmtree(made.parent, ignore_errors=True)
+    """Remove the layers over the same environment as it was before, and what others that were interrupted left."""
+    for folder in FOLDER.iterdir():
+        if folder.is_dir() and folder != layer.folder and _made_of(folder).get("theirs") in (None, layer.theirs):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _made_of(folder: Path) -> dict[str, Any]:
+    """Return what is known of a layer that is made; nothing of another."""
+    try:
+        known: dict[str, Any] = json.loads((folder / MADE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known
