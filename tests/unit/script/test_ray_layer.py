@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -12,11 +13,17 @@ from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
 
+import pulumi
 import pytest
 
+from infra.places.local.place import Local
 from tests.golden import Wording
+from tests.unit.settings_machine import settings
+from tools.setup import project
+from tools.setup import uv as installed_uv
+from training.launch import entry
 from training.machine import machine_lock
-from training.workloads.script import python_environment, ray_layer
+from training.workloads.script import launch, python_environment, ray_layer
 from training.workloads.script.python_environment import PythonError
 from training.workloads.script.ray_layer import Layer
 from training.workloads.script.recognise import Script, recognise
@@ -33,10 +40,15 @@ def installed(packages: Path, name: str, version: str, text: str) -> None:
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
 
 
-def environment(folder: Path, *options: str) -> tuple[str, Path]:
-    """Make one without packages; return its Python, and the folder of its packages."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", *options, str(folder)], check=True)
-    (packages,) = folder.glob("lib/python*/site-packages")
+def environment(folder: Path, *, with_system: bool = False) -> tuple[str, Path]:
+    """Make one without packages, as venv does; return its Python, and the folder of its packages."""
+    base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    packages = folder / "lib" / base.name / "site-packages"
+    packages.mkdir(parents=True)
+    about = f"home = {base.parent}\ninclude-system-site-packages = {str(with_system).lower()}\n"
+    (folder / "pyvenv.cfg").write_text(about, encoding="utf-8")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python").symlink_to(base)
     return str(folder / "bin" / "python"), packages
 
 
@@ -226,7 +238,7 @@ def test_one_that_can_not_be_made_says_why_and_what_to_type(
 
 def test_packages_of_the_system_that_an_environment_lets_in_are_theirs(uv: Uv, tmp_path: Path) -> None:
     """Its own come first there, and in the layer."""
-    python, packages = environment(tmp_path / "theirs", "--system-site-packages")
+    python, packages = environment(tmp_path / "theirs", with_system=True)
     layer = made(python, tmp_path)
     seen, in_layer = (python_environment.folders(each) for each in (python, layer.python))
 
@@ -256,6 +268,44 @@ def test_a_conflict_is_known_before_anything_is_downloaded(
 
     assert "LINE" == caught.value.fix
     wording("script", caught.value.why.replace(RAY, "<version>"))
+
+
+def test_up_makes_it_before_its_first_run_and_a_preview_does_not(
+    uv: Uv, theirs: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it can't be made nothing is changed, and the line that installs Ray is the last; a run makes none."""
+    script = plain(tmp_path)
+    asked = settings(workload="script", script=str(script.path), python=theirs[0])
+    layer = ray_layer.over(script, theirs[0])
+    assert layer is not None
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    Local().survey(asked)
+    assert not uv.calls
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
+    monkeypatch.setattr(pulumi.log, "info", print)
+    uv.fails = "install"
+    with pytest.raises(pulumi.RunError) as caught:
+        Local().survey(asked)
+    assert ray_layer.line_that_installs(script, theirs[0]) == str(caught.value).splitlines()[-1].strip()
+    flags = [f"--result={tmp_path}/result.json", f"--script={script.path}", f"--python={theirs[0]}"]
+    with pytest.raises(launch.ArmError, match=re.escape(layer.words)):
+        launch.launch(entry.parse("raystart", "", ["--workload=script", *flags]), "raystart")
+
+    uv.fails = ""
+    Local().survey(asked)
+
+    assert layer.is_made
+
+
+def test_the_uv_that_make_installs_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is not on PATH; what a user types is its path."""
+    program = tmp_path / installed_uv._ours().relative_to(project.ROOT)
+    program.parent.mkdir(parents=True)
+    program.touch()
+    monkeypatch.setattr(python_environment, "PROJECT", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert program == tmp_path / python_environment.uv()
 
 
 @pytest.mark.parametrize(

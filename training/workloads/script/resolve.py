@@ -221,13 +221,16 @@ def hash_of_folders(*folders: Path) -> str:
 
 
 def prepare(recipe: ScriptRecipe, say: Callable[[str], None]) -> None:
-    """Make the layer that has Ray for the script, if its environment has none. Raises PythonError.
+    """Make the layer that has Ray for the script, if its environment has none; `say` is told what takes a while.
 
-    `say` is told what takes a while.
+    Raises ValueError with what to type.
     """
     resolved = resolve(recipe)
-    if resolved.layer:
-        ray_layer.make(resolved.layer, resolved.script, say)
+    try:
+        if resolved.layer:
+            ray_layer.make(resolved.layer, resolved.script, say)
+    except PythonError as error:
+        raise ValueError(f"{error.why}. To have it there:\n  {error.fix}") from None
 
 
 def warm_up(recipe: ScriptRecipe) -> list[str]:
