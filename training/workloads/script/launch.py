@@ -46,10 +46,8 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     resolved, folder, host = resolve(recipe, place.image), request.result.parent, provenance.host()
     if reason := why_not(recipe, arm, place.image):
         raise ArmError(f"a script has no arm {arm} here: {reason}")
-    if resolved.layer and arm in commands.BY_RAY and not resolved.layer.is_made:
-        raise ArmError(f"{resolved.layer.words} is not there: `make try` and `make up` make it, a run does not")
-    if recipe.artifacts and not request.storage:
-        raise ArmError("artifacts need --storage: a folder or an address, of this run alone")
+    if reason := _missing(request, recipe, resolved, arm):
+        raise ArmError(reason)
     # New ones: a Ray pod outlives a run, and the folder of a result that the user names may hold files of the user's
     own, storage = (Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder)) for name in ("observed", "storage"))
     command = place.command(resolved, storage, arm)
@@ -104,6 +102,15 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     result = summary.result(ended_run)
     reasons = result.reasons | place.reasons()
     return replace(result, recipe=request.recipe.to_dict(), ray_head=place.head(), reasons=reasons)
+
+
+def _missing(request: Request, recipe: ScriptRecipe, resolved: ResolvedScript, arm: str) -> str:
+    """Return what an arm lacks here; "" if nothing."""
+    if resolved.layer and arm in commands.BY_RAY and not resolved.layer.is_made:
+        return f"{resolved.layer.words} is not there: `make try` and `make up` make it, a run does not"
+    if recipe.artifacts and not request.storage:
+        return "artifacts need --storage: a folder or an address, of this run alone"
+    return ""
 
 
 def _not_measured(

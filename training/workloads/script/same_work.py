@@ -221,7 +221,9 @@ def _proof(item: Item, arms: Mapping[str, ArmWork]) -> Known:
     if not others:
         return True, "proved: ranks do the work of one process"
     other = next((text for text in others if not text.startswith(SAME_BUT)), "")
-    return (None, f"proved: ranks do {other}") if other else (True, f"proved: ranks do {others[0]}, as those of any port do")
+    if other:
+        return None, f"proved: ranks do {other}"
+    return True, f"proved: ranks do {others[0]}, as those of any port do"
 
 
 def _weights(_: Item, arms: Mapping[str, ArmWork]) -> Known:
