@@ -83,6 +83,7 @@ FEW = {
 """Those that are no slow tests."""
 MUTANTS = {
     "all_split": ["equal/validation_with_gradients"],
+    "full_disk": ["equal/plain"],
     "in_32_bits": ["equal/plain", "named/sum_adam"],
     "own_chance": ["equal/no_seed"],
     "repeated_work": ["bound/by_hand_validated"],

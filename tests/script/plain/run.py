@@ -88,6 +88,12 @@ def shared_files():
     files.redirect = lambda *_: None
 
 
+def full_disk():
+    """Have no room for the tensors of a proof."""
+    usage = prove.shutil.disk_usage
+    prove.shutil.disk_usage = lambda path: usage(path)._replace(free=2**10)
+
+
 def port_without_shares():
     """Have every rank of a port compute all rows."""
     port.SHARE = port.SHARE.replace("rows[rank : len(rows) // ranks * ranks : ranks]", "rows")
@@ -102,7 +108,7 @@ MUTANTS = {
     each.__name__: each
     for each in (
         without_weights, without_a_rank, split_twice, all_split, own_chance, in_32_bits, unkeyed, unused_left_out,
-        repeated_work, shared_files, port_without_shares, port_without_exchange,
+        repeated_work, shared_files, full_disk, port_without_shares, port_without_exchange,
     )
 }  # fmt: skip
 

@@ -54,6 +54,7 @@ NO_OUTCOME = {"outcome": "failed"}
 UNSPLIT = {
     "by hand": "it takes its batches by hand, and only those of a DataLoader can be split",
     "iterable": "its DataLoader reads an IterableDataset, whose rows have no numbers by which to split them",
+    "no room": "the weights and gradients of its first steps, which the proof keeps, would fill the disk",
     "no backward": "no loss.backward() was seen in it",
     "not in 64 bits": "it can't be computed in 64 bits, in which the proof compares ranks with one process",
     "not in time": f"a run of the proof did not end within {PROOF_SECONDS} s",

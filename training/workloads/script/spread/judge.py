@@ -34,6 +34,9 @@ class Proving(Protocol):
     def plan(self) -> Run:
         """Run the script alone."""
 
+    def lacks_room(self, plan: Run) -> str:
+        """Return why the tensors of all runs may fill the disk; "" where they don't."""
+
 
 class Judge:
     """Comes to an outcome."""
@@ -55,6 +58,8 @@ class Judge:
         self.evidence["plan"] = {key: facts[key] for key in ("steps", "backwards", "byHand", "grads", "products")}
         if reason := _unsplit(facts):
             return self._say("bound", reason=reason)
+        if room := self._runs.lacks_room(plan):
+            return self._say("bound", reason="no room", error=room)
         self._path = str(plan.folder / "facts-rank0.json")
         return self._compare(plan)
 

@@ -73,6 +73,13 @@ class Runs:
         """Return the seconds that are left for all."""
         return self._began + self._seconds - time.monotonic()
 
+    def lacks_room(self, plan: Run) -> str:
+        """Return why the tensors of all runs may fill the disk, by those of the plan; "" where they don't."""
+        bytes_of_one = sum(path.stat().st_size for path in plan.folder.glob("*.pt"))
+        needed = bytes_of_one * (9 + 7 * self.world)  # of the most runs, most of them in 64 bits
+        free = shutil.disk_usage(self.folder).free
+        return f"{needed / 2**30:.1f} GiB of {free / 2**30:.1f} in {self.folder.parent}" if needed > free / 2 else ""
+
     def timed(self, outcome: dict[str, Any]) -> dict[str, Any]:
         """Return an outcome with the number of ranks, and with the seconds that it took."""
         return {**outcome, "workers": self.world, "seconds": round(time.monotonic() - self._began, 2)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -39,7 +40,8 @@ def run_script(config: dict[str, Any]) -> None:
         os.environ.pop(name, None)
     os.environ.update(config["environment"])
     context = ray.train.get_context()
-    folder = Path(tempfile.mkdtemp(prefix="spread-"))
+    Path(config["files"]).mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=config["files"]))
     package = folder / config["name"]
     package.mkdir()
     for name, text in config["package"].items():
@@ -110,13 +112,17 @@ def main() -> int:
         "name": __name__.partition(".")[0],
         "package": {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py")},
         "variables": OF_RANKS,
+        "files": tempfile.mkdtemp(prefix="spread-"),
     }
-    trainer(
-        run_script,
-        train_loop_config=config,
-        scaling_config=ray.train.ScalingConfig(
-            num_workers=int(workers), use_gpu=use_gpu, resources_per_worker={"CPU": int(cpus)}
-        ),
-        run_config=ray.train.RunConfig(storage_path=tempfile.mkdtemp(prefix="ray-train-")),
-    ).fit()
+    try:
+        trainer(
+            run_script,
+            train_loop_config=config,
+            scaling_config=ray.train.ScalingConfig(
+                num_workers=int(workers), use_gpu=use_gpu, resources_per_worker={"CPU": int(cpus)}
+            ),
+            run_config=ray.train.RunConfig(storage_path=str(Path(config["files"], "train"))),
+        ).fit()
+    finally:
+        shutil.rmtree(config["files"], ignore_errors=True)
     return 0
