@@ -217,10 +217,13 @@ def measure(runs: Sequence[Run], context: Context) -> Measurement:
 
 
 def _without_unmeasured(runs: Sequence[Run], context: Context) -> tuple[Sequence[Run], Context]:
-    """Leave out arms of which a run says that it measured nothing: they are absent, by its reason."""
-    why = {run.arm: run.result.reasons[NOT_MEASURED] for run in runs if NOT_MEASURED in run.result.reasons}
+    """Leave out arms of which the last run says that it measured nothing: they are absent, by its reason. An earlier
+    run that says so of another arm is left out, and with it its repeat."""
+    last = {run.arm: run.result.reasons for run in sorted(runs, key=lambda run: run.repeat)}
+    why = {arm: reasons[NOT_MEASURED] for arm, reasons in last.items() if NOT_MEASURED in reasons}
     arms = tuple(arm for arm in context.arms if arm not in why)
-    return [run for run in runs if run.arm not in why], replace(context, arms=arms, absent={**context.absent, **why})
+    measured = [run for run in runs if run.arm not in why and NOT_MEASURED not in run.result.reasons]
+    return measured, replace(context, arms=arms, absent={**context.absent, **why})
 
 
 def _is_variant(arm: str, context: Context) -> bool:

@@ -299,6 +299,19 @@ def test_an_arm_that_the_proof_left_out_is_absent_with_its_words(measured: Any) 
     assert by_hand.claim is None
 
 
+@pytest.mark.parametrize(("first", "then"), [(BY_HAND, SAME), (SAME, BY_HAND)])
+def test_a_proof_that_changes_between_repeats_leaves_out_those_before(
+    measured: Any, first: dict[str, Any], then: dict[str, Any]
+) -> None:
+    """As that of a machine whose disk was full: not all that could be compared is lost."""
+    (old, context), (new, _) = measured.runs(first), measured.runs(then)
+    found = compare([*(run for run in old if run.repeat == 1), *(run for run in new if run.repeat > 1)], context)
+    of_one = measured(then)
+
+    assert (of_one.arms.keys(), of_one.absent, of_one.answer) == (found.arms.keys(), found.absent, found.answer)
+    assert (2, ["repeats.1"]) == (found.repeats, [key for key in found.reasons if key.startswith("repeats.")])
+
+
 @pytest.mark.parametrize("each", NAMED, ids=lambda each: f"{each['kind']}-{each['elseAgrees']}")
 def test_other_work_decides_nothing(measured: Any, each: dict[str, Any]) -> None:
     """Ray is twice as fast here, and with the same work that is *Worth it*, also where it is the same but for what any
