@@ -4,6 +4,7 @@ What the arms write beside their own files is in a private folder that is gone a
 `make preview`.
 """
 
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -96,6 +97,8 @@ def _run_all(
             proof = prove.prove(script, proves, request, folder) if not problem else plain.UNTRIED
             terminal.write(f"  {proof.words}")
             arms = prove.after(proof, arms)
+            if proof.environment and outcomes.pop(arm.arm):  # it is run again as the others are
+                shutil.rmtree(folder / arm.arm)
     return Ran(outcomes, arms, proof)
 
 

@@ -44,6 +44,8 @@ def _key(request: Request) -> str:
 def port(script: Script, command: ArmCommand, request: Request, folder: Path) -> str:
     """Return what there is to write: a file with the smallest port, which was run, or what one writes in general.
     `command`: that of the proof."""
+    if (framework := plain.framework(script)) != "torch":
+        return f"to write: {ray_start.PORTS[framework]}"
     changed = {str(folder / plain.OUTCOME): str(folder / "port.json"), "prove": "port"}
     ours = command.command.index("--")  # the script's own arguments follow
     of_port = (*(changed.get(word, word) for word in command.command[:ours]), *command.command[ours:])
@@ -69,5 +71,8 @@ def port(script: Script, command: ArmCommand, request: Request, folder: Path) ->
 
 
 def after(proof: Proof, arms: Sequence[ArmCommand]) -> list[ArmCommand]:
-    """Return the arms, those absent that are not run after a proof."""
-    return [ArmCommand(arm=arm.arm, absent=proof.words) if arm.arm in proof.left_out else arm for arm in arms]
+    """Return the arms as they are run after a proof, and those absent that are not."""
+    return [
+        ArmCommand(arm=arm.arm, absent=proof.words) if arm.arm in proof.left_out else arm.within(proof.environment)
+        for arm in arms
+    ]

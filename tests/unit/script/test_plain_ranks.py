@@ -35,14 +35,28 @@ from training.workloads.script.work_items import PROVED
 ALL = ("baseline", "wide", "native", "ray", "raystart")
 LINE = {"line": "/home/me/train.py:12"}
 SAME: dict[str, Any] = {"outcome": "equal", "plan": {"passes": []}, **LINE}
-UNKNOWN = ("later", "unknown")
+UNKNOWN = ("later", "own types alone", "unknown")
+AS_TF_KERAS: dict[str, Any] = {"framework": "tensorflow", "environment": {"TF_USE_LEGACY_KERAS": "1"}}
+TREES: dict[str, Any] = {"framework": "xgboost", "rounds": 8}
 STATISTICS = {"outcome": "named", "kind": "statistics", "elseAgrees": True, "plan": {"passes": []}, **LINE}
 BY_HAND = {"outcome": "bound", "reason": "by hand", **LINE}
 NAMED: list[dict[str, Any]] = [
     STATISTICS | {"kind": kind, "elseAgrees": agrees} for kind in plain.OTHER_WORK for agrees in (True, False)
 ]
+OTHERS: list[dict[str, Any]] = [
+    {"outcome": "equal", "plan": AS_TF_KERAS},
+    {"outcome": "equal", "plan": TREES},
+    {"outcome": "named", "kind": "statistics", "elseAgrees": True, "plan": AS_TF_KERAS},
+    {"outcome": "named", "kind": "own types alone", "elseAgrees": True, "plan": {"framework": "tensorflow"}},
+    *(
+        {"outcome": "named", "kind": kind, "elseAgrees": False, "plan": TREES, "evidence": {"metrics": metrics}}
+        for kind in plain.OTHER_TREES
+        for metrics in ([{"test-auc": 0.75}, {"test-auc": 0.7512345}], [{}, {}])
+    ),
+]
+"""Of other frameworks than PyTorch."""
 NOT_RUN: list[dict[str, Any]] = [
-    *(STATISTICS | {"kind": kind} for kind in (*plain.APART, *UNKNOWN)),
+    *(STATISTICS | {"kind": kind, "elseAgrees": False} for kind in (*plain.APART, *UNKNOWN)),
     *(BY_HAND | {"reason": reason, "error": "Traceback\nKeyError: 1\n"} for reason in plain.UNSPLIT),
     {"outcome": "failed", "reason": "Traceback\nIndexError: 3\n"},
     dict(plain.NO_OUTCOME),
@@ -65,10 +79,10 @@ def proof(outcome: dict[str, Any]) -> Proof:
 def test_what_each_outcome_of_a_proof_says(wording: Wording) -> None:
     """Ranks are measured where they do the work of one process, or other work as those of a port; each is named."""
     said: dict[bool, list[str]] = {True: [], False: []}
-    for each in (SAME, *NAMED, *NOT_RUN):
+    for each in (SAME, *NAMED, *OTHERS, *NOT_RUN):
         said[proof(each).works].append(proof(each).words)
 
-    assert [1 + len(NAMED), len(NOT_RUN)] == [len(said[True]), len(said[False])]
+    assert [1 + len(NAMED) + len(OTHERS), len(NOT_RUN)] == [len(said[True]), len(said[False])]
     wording("script", "\n".join([*said[True], "not as ranks:", *said[False]]))
 
 
@@ -147,7 +161,7 @@ def test_without_a_plan_no_ranks_are_run(script: Script, sizes: Sizes) -> None:
 
 def test_ranks_are_run_by_the_mechanism_of_their_framework(script: Script, tmp_path: Path) -> None:
     """They have the arguments of one process, and those of other frameworks are not run."""
-    sizes, program = Sizes(workers=3, plan="plan.json"), str(plain.MECHANISMS["torch"])
+    sizes, program = Sizes(workers=3, plan="plan.json"), str(plain.PROGRAM)
     own = replace(script, arguments=("--n", "{workers}"))
     made = {arm.arm: arm for arm in commands.commands(own, "python", sizes, {})}
     other = tmp_path / "other.py"

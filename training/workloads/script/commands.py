@@ -93,6 +93,10 @@ class ArmCommand:
     variables: Mapping[str, str] = field(default_factory=dict)
     absent: str = ""
 
+    def within(self, environment: Mapping[str, str]) -> "ArmCommand":
+        """Return it with more variables."""
+        return replace(self, variables={**self.variables, **environment})
+
     def __str__(self) -> str:
         """Return the command line as a user would type it."""
         return " ".join(

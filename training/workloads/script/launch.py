@@ -53,8 +53,9 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     command = place.command(resolved, storage, arm)
     needed, hidden = {**variables(recipe.environment), **place.secret}, {**place.secret, **secrets_of(os.environ)}
     proof = None
-    if resolved.splits and arm in plain.BY_PROOF:
+    if resolved.splits and (arm in plain.BY_PROOF or plain.comes_first(resolved.script)):
         proof = proving.proved(resolved, needed, hidden.values(), storage, folder)
+        command = command.within(proof.environment)
     if proof and arm in proof.left_out:
         return _not_measured(request, resolved, command, host, proof)
     Progress(folder).write("note", text=str(command))

@@ -11,12 +11,14 @@ from typing import Any
 
 from training.contract.provenance import PROJECT
 from training.contract.result import PROOF, SAME_BUT
+from training.workloads.script import ray_start
 from training.workloads.script.facts import ArmFacts
+from training.workloads.script.observations import BOOSTERS
 from training.workloads.script.recognise import Script
-from training.workloads.script.work_items import PROVED
+from training.workloads.script.work_items import PROVED, TREES
 
-MECHANISMS = {"torch": PROJECT / "training" / "workloads" / "script" / "spread"}
-"""By a framework that a script imports, the program that distributes it; the first counts."""
+PROGRAM = PROJECT / "training" / "workloads" / "script" / "spread"
+"""The program that distributes scripts."""
 PROOF_SECONDS = 120
 """Time for the runs of a proof."""
 START_SECONDS = 60
@@ -44,6 +46,13 @@ OTHER_WORK = {
     "weights": "a mean by something else than rows, as tokens or class weights, which ranks take over rows",
 }
 """By what a proof names, what ranks do otherwise than one process, as those of a port would."""
+OTHER_TREES = {
+    "chance": "rows that each rank draws by chance",
+    "other trees": "splits that ranks choose otherwise, and why is not known",
+    "quantile sketch of the parts": "bins of the features, which come from a sketch of each rank's rows",
+}
+"""By what a proof names, why trees of ranks are others than those of one process, as in every port."""
+OWN_TYPES = "the same work in the script's own types, which proves less: it can't be computed in 64 bits"
 APART = {
     "apart": "ranks branch apart, as the script decides by the loss of its own rank",
     "ranks differ": "ranks end with different weights, as the script decides by the loss of its own rank",
@@ -52,16 +61,23 @@ APART = {
 NO_OUTCOME = {"outcome": "failed"}
 """Stands for the outcome of a proof that came to no end."""
 UNSPLIT = {
+    "Keras 3 on TensorFlow": "nobody can distribute Keras 3 with TensorFlow as its backend, and it runs neither as "
+    "tf-keras (TF_USE_LEGACY_KERAS=1) nor on PyTorch (KERAS_BACKEND=torch)",
     "by hand": "it takes its batches by hand, and only those of a DataLoader can be split",
     "iterable": "its DataLoader reads an IterableDataset, whose rows have no numbers by which to split them",
     "no room": "the weights and gradients of its first steps, which the proof keeps, would fill the disk",
     "no backward": "no loss.backward() was seen in it",
+    "no fit": "no step of tf-keras' `fit` was seen in it",
+    "no train": "no `train` of XGBoost or LightGBM was seen in it",
     "not in 64 bits": "it can't be computed in 64 bits, in which the proof compares ranks with one process",
     "not in time": f"a run of the proof did not end within {PROOF_SECONDS} s",
     "not split": "each rank would compute most of the work of all",
     "other steps": "ranks, or its rows in another order, end after another number of steps than one process",
+    "own loop": "it takes steps of its own, and only those of tf-keras' `fit` and `train_on_batch` can be split",
     "own optimizer": "no step of an optimizer of torch.optim was seen in it",
     "ranks fail": "as ranks it fails",
+    "rows by an iterator": "its rows come from an iterator, which is read once",
+    "rows in a file": "its data set is read from a file by LightGBM itself",
     "torch.autograd.grad": "it takes its gradients by torch.autograd.grad",
     "unbatched": "its DataLoader has no batches (batch_size=None)",
 }
@@ -80,6 +96,23 @@ class Proof:
     """The same in a sentence."""
     plan: Mapping[str, Any]
     """What ranks split, as the mechanism reads it."""
+    about: str = PROOF
+    """The item of the work that it is; of trees that differ as in every port another."""
+
+    @property
+    def rows(self) -> int:
+        """Return the rows of a step, where the proof alone counts them; else 0."""
+        return max(self.plan.get("rowsOfSteps") or [0])
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Return the variables with which every arm is run, and without which nobody can distribute the script."""
+        return self.plan.get("environment", {}) if self.works else {}
+
+    @property
+    def counts_rows(self) -> bool:
+        """Return whether it has counted that each rank has rows of its own, where nobody else sees which."""
+        return self.works and self.plan.get("framework", "torch") != "torch"
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -91,16 +124,26 @@ UNTRIED = Proof(works=False, item="", words="nothing is proved of its ranks: it 
 """Of a script that no arm of one process trained."""
 
 
+def framework(script: Script) -> str:
+    """Return whose mechanism distributes a plain script, by what it imports; "" if there is none for it."""
+    trainer = ray_start.trainer_of(script) if script.kind == "plain" else ray_start.TASKS
+    return "" if trainer == ray_start.TASKS else trainer
+
+
 def mechanism(script: Script) -> Path | None:
     """Return the program that distributes a plain script; None if there is none for it."""
-    if script.kind != "plain":
-        return None
-    return next((program for framework, program in MECHANISMS.items() if script.uses(framework)), None)
+    return PROGRAM if framework(script) else None
+
+
+def comes_first(script: Script) -> bool:
+    """Return whether the proof may say with which variables one process is run, too, as of Keras."""
+    return framework(script) == "tensorflow"
 
 
 def prove_command(script: Script, python: str, arguments: list[str], workers: int, file: Path) -> tuple[str, ...]:
     """Return the command that proves, and writes the outcome into a file."""
-    of_proof = ("--workers", str(workers), "--seconds", str(PROOF_SECONDS), "--write", str(file))
+    of_proof = ("--framework", framework(script), "--workers", str(workers))
+    of_proof += ("--seconds", str(PROOF_SECONDS), "--write", str(file))
     return (python, str(mechanism(script)), "prove", *of_proof, "--", str(script.path), *arguments)
 
 
@@ -114,21 +157,51 @@ def proof_of(outcome: Mapping[str, Any], script: Script) -> Proof:
     if outcome["outcome"] == "failed":
         why = last_line(str(outcome.get("reason") or "")) or f"no outcome within {PROOF_SECONDS} s"
         return _unproved(f"the proof failed, which is ours and no fault of the script: {why}")
-    at = _at(outcome.get("line") or "", script)
     if outcome["outcome"] == "equal":
-        words = "proved: ranks of the unchanged script do the work of one process, by weights and gradients in 64 bits"
-        return Proof(works=True, item=PROVED, words=words, plan=outcome["plan"])
+        return _equal(outcome)
     if outcome["outcome"] == "bound":
         why = UNSPLIT.get(outcome["reason"], outcome["reason"])
         error = last_line(outcome.get("error") or "")
         return _unproved(f"it can't be split as it is: {why}{f' ({error})' if error else ''}")
-    kind = outcome["kind"]
+    return _trees(outcome) if outcome["plan"].get("framework") in BOOSTERS else _named(outcome, script)
+
+
+def _equal(outcome: Mapping[str, Any]) -> Proof:
+    plan = outcome["plan"]
+    by = "the trees of some rounds" if plan.get("framework") in BOOSTERS else "weights and gradients in 64 bits"
+    words = f"proved: ranks of the unchanged script do the work of one process, by {by}{_as_another(plan)}"
+    return Proof(works=True, item=PROVED, words=words, plan=plan)
+
+
+def _as_another(plan: Mapping[str, Any]) -> str:
+    """Return as what a script of Keras 3 is run, in every arm."""
+    variables = " ".join(f"{name}={value}" for name, value in plan.get("environment", {}).items())
+    if not variables:
+        return ""
+    return f". Nobody can distribute Keras 3 on TensorFlow: every arm is run with {variables}"
+
+
+def _trees(outcome: Mapping[str, Any]) -> Proof:
+    """Return what an outcome says of trees that differ: no port's are equal, so that a target alone decides."""
+    alone, ranks = outcome["evidence"]["metrics"]
+    metrics = ", ".join(f"{name} {alone[name]:.4g} and {ranks[name]:.4g}" for name in alone if name in ranks)
+    seen = f"one process and ranks have {metrics}" if metrics else "the script evaluates no metric"
+    item = f"other trees, by {OTHER_TREES[outcome['kind']]}; after {outcome['plan']['rounds']} rounds {seen}"
+    words = f"proved: ranks of the unchanged script grow {item}; those of a port would, too"
+    return Proof(works=True, item=item, words=words, plan=outcome["plan"], about=TREES)
+
+
+def _named(outcome: Mapping[str, Any], script: Script) -> Proof:
+    kind, at = outcome["kind"], _at(outcome.get("line") or "", script)
     if kind in APART:
         return _unproved(f"it can't be split as it is: {APART[kind]}")
+    if kind == "own types alone" and outcome["elseAgrees"]:
+        words = f"ranks of the unchanged script do {OWN_TYPES}{_as_another(outcome['plan'])}"
+        return Proof(works=True, item=OWN_TYPES, words=words, plan=outcome["plan"])
     if kind not in OTHER_WORK:
         return _unproved("as ranks it does other work, and why is not known, which may be ours and no fault of it")
     item = f"{SAME_BUT if outcome['elseAgrees'] else 'other work, at least by'} {OTHER_WORK[kind]}{at}"
-    words = f"proved: ranks of the unchanged script do {item}; those of a port would, too"
+    words = f"proved: ranks of the unchanged script do {item}; those of a port would, too{_as_another(outcome['plan'])}"
     return Proof(works=True, item=item, words=words, plan=outcome["plan"])
 
 
@@ -163,6 +236,17 @@ def last_line(text: str) -> str:
 
 def proved(arm: ArmFacts, proof: Proof | None) -> ArmFacts:
     """Return an arm's facts with what was proved of its ranks."""
-    if proof is None or not proof.works or arm.arm not in OF_RANKS:
+    if proof is None or not proof.works:
         return arm
-    return replace(arm, work=replace(arm.work, items={PROOF: proof.item, **arm.work.items}))
+    items, unknown = dict(arm.work.items), dict(arm.work.unknown)
+    if proof.counts_rows and (rows := arm.rows_per_step or proof.rows) and "rowsPerStep" in unknown:
+        items["rowsPerStep"] = f"{rows:g}"
+        unknown = {name: why for name, why in unknown.items() if name not in ("rowsPerStep", "rows")}
+    if arm.arm not in OF_RANKS:
+        return replace(arm, work=replace(arm.work, items=items, unknown=unknown))
+    items[proof.about] = proof.item
+    if not proof.counts_rows:
+        return replace(arm, work=replace(arm.work, items=items, unknown=unknown))
+    unknown.pop("rowsDisjoint", None)
+    items |= {"sharedRows": "0", "sameDataSet": "yes"}
+    return replace(arm, work=replace(arm.work, items=items, unknown=unknown), rows_disjoint=(True, "rows disjoint"))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from training.contract.result import PROOF, SAME_BUT, TrainingResult
 from training.workloads.script.work_by_rule import BY_RULE, compare_text, differ, equal, may_follow, times_ranks
-from training.workloads.script.work_items import EQUAL, ITEMS, PROVED, ArmWork, Item, Known
+from training.workloads.script.work_items import EQUAL, ITEMS, PROVED, TREES, ArmWork, Item, Known
 
 WEAK = (
     "weak scaling: each worker has as many rows a step as one process alone, so N workers take N times as many rows "
@@ -70,7 +70,7 @@ def share_rows(arms: Mapping[str, ArmWork]) -> bool:
 
 
 def _compared(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known:
-    across = {PROOF: _proof, "rowsDisjoint": _rows_disjoint, "rows": _rows, "weights": _weights}
+    across = {PROOF: _proof, TREES: _trees, "rowsDisjoint": _rows_disjoint, "rows": _rows, "weights": _weights}
     if item.name in across:
         return across[item.name](item, arms)
     why = {name: arm.unknown[item.name] for name, arm in arms.items() if item.name in arm.unknown}
@@ -224,6 +224,10 @@ def _proof(item: Item, arms: Mapping[str, ArmWork]) -> Known:
     if other:
         return None, f"proved: ranks do {other}"
     return True, f"proved: ranks do {others[0]}, as those of any port do"
+
+
+def _trees(item: Item, arms: Mapping[str, ArmWork]) -> Known:
+    return None, next(arm.items[item.name] for arm in arms.values() if item.name in arm.items)
 
 
 def _weights(_: Item, arms: Mapping[str, ArmWork]) -> Known:

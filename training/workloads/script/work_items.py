@@ -10,6 +10,8 @@ Known = tuple[bool | None, str]
 EQUAL = "weights equal on all ranks"
 PROVED = "equal"
 """What the item `proof` says of ranks that do the work of one process."""
+TREES = "trees"
+"""Name of the item of trees that ranks grow otherwise than one process, as they do in every port."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +38,21 @@ ITEMS = (
         title="work proved of ranks",
         torch="of a script that trains in one process, and that this project runs as ranks: weights and gradients of "
         "some steps in 64 bits, against one process",
+        keras="likewise, of `fit`, with the rows of each rank counted where they enter the model",
+        boosters="the trees of some rounds, against one process",
         right="ranks may do the same work but for what those of any port do otherwise, which is named; unknown if more "
         "than that differs (`tests/script/plain/named`)",
         wrong="other work after the steps of the proof, by the lines and operations that these had",
+    ),
+    Item(
+        name=TREES,
+        title="trees that a proof found to differ",
+        torch="",
+        boosters="of a script that trains in one process, and that this project runs as ranks: why they are others "
+        "than those of one process, and the script's metrics of both",
+        right="unknown, as those of every port: bins come from a sketch of each rank's rows, and rows by chance are "
+        "drawn by each rank (`tests/script/plain_trees/named`). A target (`metricTarget`) then decides alone",
+        wrong="no way is known",
     ),
     Item(
         name="steps",
@@ -68,7 +82,7 @@ ITEMS = (
         name="rowsPerStep",
         title="rows a step, over all ranks",
         torch="counted when a DataLoader delivers them, while gradients are on",
-        keras="as `fit` was told; not counted",
+        keras="as `fit` was told; counted by the proof alone, of a script that trains in one process",
         boosters="as each rank's DMatrix or Dataset counts them",
         right="unknown if the batch grows, in all arms to the same size, in other steps",
         wrong="rows that are delivered and dropped: `input` shows it (`wrong/rows_cut_after_delivery`)",

@@ -85,8 +85,9 @@ class Finder(importlib.abc.MetaPathFinder):
         observers = [table[fullname] for table in tables if fullname in table]
         if not observers:
             return None
-        for finder in sys.meta_path:
-            find = None if finder is self else getattr(finder, "find_spec", None)
+        after = sys.meta_path.index(self) + 1 if self in sys.meta_path else 0
+        for finder in sys.meta_path[after:]:  # one before may wait for the same module, and would ask this one again
+            find = getattr(finder, "find_spec", None)
             spec: importlib.machinery.ModuleSpec | None = find(fullname, path, target) if find else None
             if spec is not None and spec.loader is not None:
                 _wait(spec.loader, observers)

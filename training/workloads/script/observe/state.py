@@ -23,6 +23,8 @@ from .step_parts import StepParts
 from .usage import Usage, peak_memory_bytes, thread_cpus
 from .work import Model, Optimizer, Work, is_looked_at
 
+SPREAD = "ray_worth_it_spread"
+"""The package that runs a script for one process as ranks, in their processes."""
 FOLDER = "TRAINING_OBSERVE"
 """Environment variable: the folder that observations are written into."""
 STEPS = "TRAINING_OBSERVE_STEPS"
@@ -433,7 +435,10 @@ class State:
 
 
 def rank_of_environment() -> tuple[int, int]:
-    """Rank and world as TF_CONFIG, CLUSTER or torchrun's variables have them; 0 of 1 without."""
+    """Rank and world as what distributes a plain script says, or as TF_CONFIG, CLUSTER or torchrun's variables have
+    them; 0 of 1 without."""
+    if SPREAD in sys.modules:
+        return sys.modules[SPREAD].ranks  # type: ignore[no-any-return]
     if "TF_CONFIG" in os.environ:
         try:
             config = json.loads(os.environ["TF_CONFIG"])

@@ -3,3 +3,6 @@
 It runs in the user's Python, 3.9 or newer, with PyTorch 2.1 or newer and nothing else installed for it. `prove` is the
 command, `process` is one process of the script, `batches` and `exchange` are what distributes it.
 """
+
+ranks = (0, 1)
+"""Which rank this process is, of how many: what observes it asks for that."""

@@ -69,6 +69,8 @@ class Judge:
     def outcome(self) -> dict[str, Any]:
         """Return `equal`, `named` or `bound`, with the evidence; `failed` where the script fails alone."""
         facts = self._plan.facts[0]
+        if not self._plan.ended:
+            return {"outcome": "bound", "reason": "not in time", "error": self._plan.error}
         if self._plan.error or not facts:
             return {"outcome": "failed", "reason": self._plan.error}
         self.evidence["plan"] = {key: facts[key] for key in ("steps", "rows", "byHand", "chance", "statistics")}

@@ -25,9 +25,11 @@ class KerasProcess:
         self.record = Record(settings)
         self.rows: Any = None
         """Rows of the batch that is computed, in its graph."""
+        self._all_rows: Any = None
+        """Those of all ranks."""
         self._tf: Any = None
         self._reverse = settings.reverse
-        self._uneven = _uneven(settings)
+        self._config = os.environ.pop("TF_CONFIG", "") if settings.world > 1 else ""
         self._in_step = self._joined = False
         if settings.private:
             self._layer = files.redirect(settings.private, files.observers())
@@ -60,11 +62,12 @@ class KerasProcess:
         if self.settings.store:
             task = {"type": "worker", "index": self.settings.rank}
             cluster = {"worker": self.settings.store.split(",")}
-            os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})
+            self._config = json.dumps({"cluster": cluster, "task": task})
+        os.environ["TF_CONFIG"] = self._config  # Ray's own, where Ray has started this rank
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
         del os.environ["TF_CONFIG"]
         strategy.experimental_distribute_dataset = lambda data, *_: strategy.distribute_datasets_from_function(
-            lambda _: data.map(self._part)
+            lambda _: self._parts(data)
         )
         tf.distribute.experimental_set_strategy(strategy)
         self._joined = True
@@ -83,7 +86,7 @@ class KerasProcess:
         self._exchange(optimizer.Optimizer, "aggregate_gradients")
         self._exchange(optimizer_v2.OptimizerV2, "_aggregate_gradients")
         for kind in (optimizer._BaseOptimizer, optimizer_v2.OptimizerV2):
-            self._count(kind)
+            self._note(kind)
 
     def _look_at_batches(self, model_class: Any) -> None:
         """Have batches of the script alone come as in the yardstick, but for those whose results it gets by row."""
@@ -96,10 +99,26 @@ class KerasProcess:
             finally:
                 self._reverse = reverse
 
-        alone.experimental_distribute_dataset = lambda data, *_: data.map(self._part)
+        alone.experimental_distribute_dataset = lambda data, *_: self._parts(data)
         model_class.predict = predicted
 
-    def _part(self, *batch: Any) -> Any:
+    def _parts(self, data: Any) -> Any:
+        """Return the batches of this rank, each with the number of rows of all ranks."""
+        several, world = isinstance(data.element_spec, tuple), self.settings.world
+
+        def part(*batch: Any) -> Any:
+            whole = batch if several else batch[0]
+            return (self._part(whole), self._count(whole)) if world > 1 else self._part(whole)
+
+        return data.map(part)
+
+    def _count(self, batch: Any) -> Any:
+        """Return the number of rows."""
+        tf = self._tf
+        first = next(each for each in tf.nest.flatten(batch) if each is not None and each.shape.rank)
+        return first.nrows() if isinstance(first, tf.RaggedTensor) else tf.shape(first)[0]
+
+    def _part(self, batch: Any) -> Any:
         """Return the rows of this rank, in the yardstick's run all of them in reverse order."""
         tf, rank, world = self._tf, self.settings.rank, self.settings.world
 
@@ -113,11 +132,13 @@ class KerasProcess:
             rows = tf.shape(tensor)[0] if isinstance(tensor, tf.Tensor) else tensor.nrows()
             return tensor[rows * rank // world : rows * (rank + 1) // world]
 
-        parts = tf.nest.map_structure(part, batch)
-        return parts if len(batch) > 1 else parts[0]
+        return tf.nest.map_structure(part, batch)
 
     def _step(self, model_class: Any) -> None:
         make = model_class.make_train_function
+        if self.settings.world > 1:
+            for name in ("test", "predict"):
+                self._without_count(model_class, f"make_{name}_function", f"{name}_step")
 
         def make_train_function(model: Any, force: bool = False) -> Any:
             if "train_step" not in model.__dict__:
@@ -129,13 +150,26 @@ class KerasProcess:
 
         model_class.make_train_function = make_train_function
 
+    def _without_count(self, model_class: Any, making: str, step: str) -> None:
+        """Have a step get the rows of this rank alone."""
+        make = getattr(model_class, making)
+
+        def made(model: Any, *args: Any, **more: Any) -> Any:
+            if step not in model.__dict__:
+                of_rows = getattr(model, step)
+                model.__dict__[step] = lambda data: of_rows(data[0])
+            return make(model, *args, **more)
+
+        setattr(model_class, making, made)
+
     def _counted(self, train_step: Any) -> Any:
         """Return a step that knows its rows."""
         tf = self._tf
 
         def step(data: Any) -> Any:
-            first = next(each for each in tf.nest.flatten(data) if each is not None and each.shape.rank)
-            self.rows = tf.shape(first)[0]
+            if self.settings.world > 1:
+                data, self._all_rows = data
+            self.rows = self._count(data)
             self.record.rows(tf, self.rows)
             self._in_step = True
             try:
@@ -169,12 +203,11 @@ class KerasProcess:
     def _weight(self) -> Any:
         tf, world = self._tf, self.settings.world
         share = 1 / world if self.settings.mean else 1.0
-        if not self._uneven or not self._in_step:
+        if world == 1 or not self._in_step:
             return None if share == 1.0 else tf.constant(share, tf.float64)
-        total = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, self.rows)
-        return share * world * tf.cast(self.rows, tf.float64) / tf.cast(total, tf.float64)
+        return share * world * tf.cast(self.rows, tf.float64) / tf.cast(self._all_rows, tf.float64)
 
-    def _count(self, kind: Any) -> None:
+    def _note(self, kind: Any) -> None:
         """Note steps that are no `fit`'s."""
         apply = kind.apply_gradients
 
@@ -203,12 +236,3 @@ def _evaluate(layer_class: Any) -> None:
         return call(layer, *args, **more)
 
     layer_class.__call__ = __call__
-
-
-def _uneven(settings: Settings) -> bool:
-    """Return whether some batch of the plan is not divided evenly."""
-    if not settings.plan or settings.world == 1:
-        return False
-    with open(settings.plan, encoding="utf-8") as file:
-        sizes = json.load(file)["rowsOfSteps"]
-    return len(sizes) > 1 or any(rows % settings.world for rows in sizes)

@@ -146,6 +146,7 @@ def run(command: list[str], text: str = "") -> None:
 
 def main(settings: Settings, command: list[str]) -> int:
     """Run the script with what the settings say around it; return its exit code."""
+    sys.modules[__package__ or ""].ranks = settings.rank, settings.world  # type: ignore[attr-defined]
     if settings.rank:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     process = AROUND[settings.framework](settings)

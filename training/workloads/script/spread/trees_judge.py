@@ -23,13 +23,16 @@ class Judge:
         alone, ranks = self._both("", statistics=True)
         facts = alone.facts[0]
         self._facts = {name: facts[name] for name in ("framework", "unsplit") if name in facts}
-        if alone.error or not facts:
+        if alone.ended and (alone.error or not facts):
             return {"outcome": "failed", "reason": alone.error}
+        if error := alone.error or ranks.error:
+            return self._say(
+                "bound", reason="ranks fail" if alone.ended and ranks.ended else "not in time", error=error
+            )
         if not facts["trained"] or facts.get("unsplit"):
             return self._say("bound", reason=facts.get("unsplit", "no train"))
-        if ranks.error:
-            return self._say("bound", reason="ranks fail", error=ranks.error)
         rows = [facts["rows"], sum(each["rows"] for each in ranks.facts)]
+        self._facts["rounds"] = facts["rounds"]
         self.evidence |= {"rows": rows, "metrics": [facts["metrics"], ranks.facts[0]["metrics"]]}
         if rows[0] != rows[1]:
             return self._say("bound", reason="not split", number=rows[1] / rows[0])

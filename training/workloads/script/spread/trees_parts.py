@@ -16,27 +16,36 @@ class MatrixParts:
         self._parts: dict[int, Any] = {}
 
     def of(self, matrix: Any) -> Any:
-        """Return a rank's part, one for each matrix; with the whole's bins where a proof wants them."""
+        """Return a rank's part of a matrix that is trained on, with the whole's bins where a proof wants them."""
+        if id(matrix) not in self._parts:
+            self._parts[id(matrix)] = self._with_bins(matrix, self._part(matrix))
+        return self._parts[id(matrix)]
+
+    def evaluated(self, matrix: Any) -> Any:
+        """Return a rank's part of another matrix, which needs no bins."""
         if id(matrix) not in self._parts:
             self._parts[id(matrix)] = self._part(matrix)
         return self._parts[id(matrix)]
 
-    def _part(self, matrix: Any) -> Any:
+    def _with_bins(self, whole: Any, part: Any) -> Any:
         import xgboost
 
-        whole, world = matrix, self._settings.world
-        sizes: Any = None
-        if world > 1 or self._settings.reverse:
-            rows, sizes = _rows(matrix.num_row(), _groups(matrix), self._settings)
-            made_of = getattr(matrix, "made_of", None)
-            matrix = matrix.slice(rows, allow_groups=True) if made_of is None else self._rebuilt(made_of, rows)
-            if sizes is not None:
-                matrix.set_group(sizes)
         if self._settings.statistics or isinstance(whole, xgboost.QuantileDMatrix):
-            return matrix
-        return _binned(matrix, self._bins, None if world == 1 else _binned(whole, self._bins), sizes)
+            return part
+        like = None if self._settings.world == 1 else _binned(whole, self._bins)
+        return _binned(part, self._bins, like, _groups(part))
 
-    def _rebuilt(self, made_of: dict[str, Any], rows: Any) -> Any:
+    def _part(self, matrix: Any) -> Any:
+        if self._settings.world == 1 and not self._settings.reverse:
+            return matrix
+        rows, sizes = _rows(matrix.num_row(), _groups(matrix), self._settings)
+        made_of = getattr(matrix, "made_of", None)
+        part = matrix.slice(rows, allow_groups=True) if made_of is None else self._rebuilt(matrix, made_of, rows)
+        if sizes is not None:
+            part.set_group(sizes)
+        return part
+
+    def _rebuilt(self, whole: Any, made_of: dict[str, Any], rows: Any) -> Any:
         import xgboost
 
         more = {name: value for name, value in made_of.items() if name not in ("self", "group", "qid")}
@@ -45,6 +54,8 @@ class MatrixParts:
             more[name] = _taken(more.get(name), rows)
         if more.get("ref") is not None:
             more["ref"] = self.of(more["ref"])
+        elif not self._settings.statistics:
+            more["ref"] = whole
         return xgboost.QuantileDMatrix(**more)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import os
 import sys
 import threading
 import time
@@ -67,8 +68,7 @@ class TreesProcess:
             arguments = bound.arguments
             if self._settings.steps:
                 arguments["num_boost_round"] = min(arguments.get("num_boost_round", 10), self._settings.steps)
-                params = {name: value for name, value in arguments["params"].items() if name not in OF_THREADS}
-                arguments["params"] = {**params, "nthread": 1}  # several processes are looked at at once
+            arguments["params"] = self._with_threads(arguments["params"])
             self._facts["framework"] = library
             change(arguments)
             result = train(*bound.args, **bound.kwargs)
@@ -84,6 +84,18 @@ class TreesProcess:
             if hasattr(sys.modules.get(name), "train"):
                 sys.modules[name].train = wrapped  # type: ignore[attr-defined]
 
+    def _with_threads(self, params: Any) -> dict[str, Any]:
+        """Return parameters with the threads of this process: in a run of the proof one, as several run at once. A rank
+        has no more than those of its worker, though it could use CPUs of others."""
+        params = dict(params)
+        if self._settings.steps:
+            return {**{name: value for name, value in params.items() if name not in OF_THREADS}, "nthread": 1}
+        most = int(os.environ.get("OMP_NUM_THREADS") or 0) if self._settings.world > 1 else 0
+        for name in OF_THREADS:
+            if most and name in params and not 0 < int(params[name] or 0) <= most:
+                params[name] = most
+        return params
+
     def _xgboost(self, arguments: dict[str, Any]) -> None:
         """Join the other ranks, and have this one's part of each matrix."""
         from .trees_parts import MatrixParts
@@ -94,7 +106,7 @@ class TreesProcess:
         if self._settings.world > 1 and self._communicator is None:
             self._communicator = self._joined()
         arguments["dtrain"] = parts.of(arguments["dtrain"])
-        arguments["evals"] = [(parts.of(each), name) for each, name in arguments.get("evals") or ()]
+        arguments["evals"] = [(parts.evaluated(each), name) for each, name in arguments.get("evals") or ()]
         self._facts["rows"] = arguments["dtrain"].num_row()
 
     def _joined(self) -> Any:

@@ -31,7 +31,8 @@ def trees_of(library: str, booster: Any, arguments: dict[str, Any]) -> dict[str,
             _walk_lightgbm(tree["tree_structure"], splits, leaves)
         metrics = {f"{data}-{name}": value for data, of in booster.best_score.items() for name, value in of.items()}
     numbers = {name: float(value) for name, value in metrics.items()}
-    return {"splits": splits, "leaves": leaves, "metrics": numbers, "chance": chance}
+    rounds = booster.num_boosted_rounds() if library == "xgboost" else booster.current_iteration()
+    return {"rounds": rounds, "splits": splits, "leaves": leaves, "metrics": numbers, "chance": chance}
 
 
 def _walk_xgboost(node: dict[str, Any], splits: list[Any], leaves: list[float]) -> None:
