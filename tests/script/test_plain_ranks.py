@@ -70,5 +70,7 @@ def test_a_measurement_proves_before_its_clock(tmp_path: Path) -> None:
     assert ("equal", 2) == (native.did[PROOF], native.world_size)
     assert "not proved" in measure_one(later, "native", tmp_path / "later", "--workers=2", python=TORCH).did[PROOF]
     assert NOT_MEASURED not in native.reasons
+    assert native.step_parts is not None
+    assert native.step_parts.link is not None
     assert start.reasons[NOT_MEASURED]
     assert 0 == start.seconds.wall

@@ -11,7 +11,7 @@ import pytest
 
 from tests.script.tryout import NO_TORCH
 from tests.stacks import TORCH
-from tools.tryout import request
+from tools.tryout import prove, request
 from tools.tryout.run_arm import Changed, Outcome, run
 from tools.why import blocks
 from tools.why.follow import Follower
@@ -21,15 +21,31 @@ from training.workloads.script.recognise import recognise
 
 pytestmark = pytest.mark.skipif(not TORCH, reason=NO_TORCH)
 SCRIPT = Path(__file__).with_name("why_train.py")
+PLAIN = """
+import sys
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+rows = torch.randn(512, 32)
+model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for epoch in range(int(sys.argv[1])):
+    for batch, labels in DataLoader(TensorDataset(rows, rows.sum(1, keepdim=True)), batch_size=32, shuffle=True):
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(batch), labels).backward()
+        optimizer.step()
+"""
 BATCHES = 16
 """Of an epoch of a rank of two."""
 
 
 def run_tried(arguments: str, folder: Path, *, arm: str = "native", script: Path = SCRIPT) -> Outcome:
-    """A run in which conditions are tried for some seconds."""
+    """A run in which conditions are tried for some seconds; of a plain script after its proof."""
     asked = replace(request.read({"SCRIPT": str(script), "ARGS": arguments, "PYTHON": TORCH}), steps=0)
     known = recognise(script, asked.arguments)
-    made = commands.commands(known, asked.python, commands.Sizes(workers=2, master_port=29517), {"epochs": "1000"})
+    made, proves = prove.arms(known, asked, folder, commands.IN_ITS_ENVIRONMENT, epochs=1000)
+    if proves:
+        assert prove.known(known, proves, asked, folder).works
     command = next(each for each in made if each.arm == arm)
     with Follower(folder / arm, 3, print) as follower:
         changed = Changed(variables={experiment.WHY: "1"}, is_over=follower.is_to_be_ended)
@@ -109,3 +125,20 @@ def test_a_model_that_trains_while_what_wraps_it_does_not_is_seen(tmp_path: Path
     assert "no exchange" in tried.conditions
     assert tried.rounds[0].parts is not None
     assert tried.rounds[0].parts.link is not None
+
+
+@pytest.mark.parametrize("arm", ["native", "ray"])
+def test_ranks_of_a_plain_script_change_together(arm: str, tmp_path: Path) -> None:
+    """Their exchange is clocked and taken away as that of DistributedDataParallel, which none of them has."""
+    script = tmp_path / "plain.py"
+    script.write_text(PLAIN, encoding="utf-8")
+    outcome = run_tried("{epochs}", tmp_path, arm=arm, script=script)
+    assert 0 == outcome.code, outcome.printed[-3000:]
+
+    tried = blocks.tried(tmp_path / arm)
+    assert tried is not None
+    assert {"as is", "input ready", "no exchange"} == set(tried.conditions)
+    assert len(tried.rounds) >= 2
+    assert blocks_of(tmp_path / arm, 0) == blocks_of(tmp_path / arm, 1)
+    parts = [each.parts for each in tried.rounds]
+    assert all(each is not None and each.link for each in parts)

@@ -19,9 +19,8 @@ from tools.tryout.others import Others
 from tools.tryout.request import Request, read
 from tools.tryout.run_arm import Outcome, run
 from training.machine import isolation, machine_lock
-from training.machine.ports import held_ports
 from training.workloads.script import commands, facts, plain, ray_layer, same_work
-from training.workloads.script.commands import ArmCommand, WithRay
+from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.plain import Proof
 from training.workloads.script.recognise import Script
@@ -34,7 +33,7 @@ def main() -> int:
     terminal.write(show.recognised(script, versions, str(commands.folder(script))))
     ray = with_ray(request, script, versions, terminal.write)
     with tempfile.TemporaryDirectory(prefix="try-") as folder:
-        arms, proves = _arms(script, request, Path(folder), ray)
+        arms, proves = prove.arms(script, request, Path(folder), ray)
         terminal.write(f"\narms\n{show.command_lines(arms)}")
         if explain.lacks_ray(script, arms):
             terminal.write(f"to have it: {ray_layer.line_that_installs(script, request.python)}")
@@ -62,18 +61,6 @@ class Ran(NamedTuple):
     """All of them; absent, too, are those that the proof left out."""
     proof: Proof | None = None
     """What was proved of ranks of a plain script."""
-
-
-def _arms(script: Script, request: Request, folder: Path, ray: WithRay) -> tuple[list[ArmCommand], ArmCommand | None]:
-    """Return the arms, and the proof that comes before those of a plain script's ranks."""
-    splits = request.workers > 1 and plain.mechanism(script) is not None
-    with held_ports(1) as (port,):
-        plan = str(folder / plain.PLAN) if splits else ""
-        sizes = commands.Sizes(workers=request.workers, master_port=port, plan=plan)
-    values = {"seed": "1", "epochs": "1", "storage": str(folder / "storage")}
-    (folder / "storage").mkdir()
-    proof = commands.proof(script, request.python, sizes, values, folder / plain.OUTCOME) if splits else None
-    return commands.commands(script, request.python, sizes, values, ray), proof
 
 
 def _run_all(

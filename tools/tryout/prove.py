@@ -9,14 +9,35 @@ from tools.tryout import run_arm
 from tools.tryout.request import Request
 from training.contract.arms import counted
 from training.contract.provenance import PROJECT
+from training.machine.ports import held_ports
 from training.workloads.script import commands, plain, proving, ray_start, resolve
-from training.workloads.script.commands import ArmCommand
+from training.workloads.script.commands import ArmCommand, WithRay
 from training.workloads.script.plain import Proof
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import Script
 
 PORTS = PROJECT / ".state" / "ports"
 NOT_OBSERVED = run_arm.Changed(variables={"PYTHONPATH": "", "TRAINING_OBSERVE": ""})
+
+
+def arms(
+    script: Script, request: Request, folder: Path, ray: WithRay, epochs: int = 1
+) -> tuple[list[ArmCommand], ArmCommand | None]:
+    """Return the arms, and the proof that comes before those of a plain script's ranks."""
+    splits = request.workers > 1 and plain.mechanism(script) is not None
+    with held_ports(1) as (port,):
+        plan = str(folder / plain.PLAN) if splits else ""
+        sizes = commands.Sizes(workers=request.workers, master_port=port, plan=plan)
+    values = {"seed": "1", "epochs": str(epochs), "storage": str(folder / "storage")}
+    (folder / "storage").mkdir()
+    proof = commands.proof(script, request.python, sizes, values, folder / plain.OUTCOME) if splits else None
+    return commands.commands(script, request.python, sizes, values, ray), proof
+
+
+def known(script: Script, command: ArmCommand, request: Request, folder: Path) -> Proof:
+    """Return what was proved before of the same, with its plan in the folder; else prove it now."""
+    outcome = proving.read(proving.FOLDER / f"{_key(request)}.json")
+    return proving.with_plan(outcome, script, folder) if outcome else prove(script, command, request, folder)
 
 
 def prove(script: Script, command: ArmCommand, request: Request, folder: Path) -> Proof:

@@ -16,7 +16,7 @@ from compare.why import ArmWhy, Tried, Why
 from report import terminal
 from report import why as words
 from tools.setup.project import ROOT, ToolError, run_main
-from tools.tryout import explain, run_arm
+from tools.tryout import explain, prove, run_arm
 from tools.tryout.known_script import known_script, with_ray
 from tools.tryout.others import Others
 from tools.tryout.run_arm import Outcome
@@ -25,8 +25,7 @@ from tools.why.follow import TIME_UP, Follower
 from tools.why.request import EPOCHS, WhyRequest, read
 from training.contract.codec import write_whole
 from training.machine import isolation, machine_lock
-from training.machine.ports import held_ports
-from training.workloads.script import commands
+from training.workloads.script import commands, plain
 from training.workloads.script.observe import experiment
 from training.workloads.script.recognise import Script
 
@@ -50,10 +49,15 @@ def main() -> int:
     has_ray_arm = not set(request.arms).isdisjoint(commands.BY_RAY)
     ray = with_ray(request.of_try, script, versions, terminal.write) if has_ray_arm else commands.IN_ITS_ENVIRONMENT
     with tempfile.TemporaryDirectory(prefix="why-") as folder:
-        arms, absent = _arms(script, request, Path(folder), ray)
+        every, proves = prove.arms(script, request.of_try, Path(folder), ray, EPOCHS)
         machine_lock.hold(lambda text: terminal.write(text, sys.stderr))
         if reason := isolation.refusal():
             terminal.write(f"without a network of its own: {reason}")
+        if proves and set(request.arms) & set(plain.OF_RANKS):
+            proof = prove.known(script, proves, request.of_try, Path(folder))
+            terminal.write(proof.words)
+            every = prove.after(proof, every)
+        arms, absent = _wanted(every, request)
         with Others() as others:
             tried = _try_all(arms, script, request, Path(folder))
     busy = others.in_words()
@@ -89,15 +93,11 @@ def write_page(content: Why, path: Path) -> Path:
     return page
 
 
-def _arms(
-    script: Script, request: WhyRequest, folder: Path, ray: commands.WithRay
+def _wanted(
+    arms: Iterable[commands.ArmCommand], request: WhyRequest
 ) -> tuple[list[commands.ArmCommand], dict[str, str]]:
     """Return the arms that are wanted, and why others of them are absent. Raises ToolError where none is there."""
-    with held_ports(1) as (port,):
-        sizes = commands.Sizes(workers=request.of_try.workers, master_port=port)
-    (folder / "storage").mkdir()
-    values = {"seed": "1", "epochs": str(EPOCHS), "storage": str(folder / "storage")}
-    every = {arm.arm: arm for arm in commands.commands(script, request.of_try.python, sizes, values, ray)}
+    every = {arm.arm: arm for arm in arms}
     wanted = [every[name] for name in request.arms]
     for arm in wanted:
         if arm.absent:

@@ -27,6 +27,7 @@ from . import (
     torch_loaders,
     torch_parts,
     torch_probe,
+    torch_ranks,  # noqa: F401 (called by the mechanism of a plain script's ranks)
     torch_schedules,
     torch_steps,
 )

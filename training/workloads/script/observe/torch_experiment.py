@@ -166,6 +166,21 @@ def _change(torch: Any, counted: _Counted, self: Any, *_: Any, **__: Any) -> Ite
         self.require_backward_grad_sync = True
 
 
+def exchanges(group: Any) -> bool:
+    """Return whether a group of a plain script's rank exchanges its gradients in the backward that begins: a turn."""
+    return not experiment.is_wanted() or _exchanges(group) is not False
+
+
+@guard.guarded("the exchange could not be changed")
+def _exchanges(group: Any) -> bool:
+    now, tried = state.current(), experiment.current()
+    if not now.is_in_step_thread():
+        return True
+    if _of_ranks.is_turn(group, now, tried):
+        tried.turn()
+    return tried.exchanges
+
+
 def _begin(now: state.State, facts: experiment.Facts) -> None:
     """Note what is known at the first forward: the first step may come late, as of an optimizer that makes many
     forwards in each."""
@@ -175,7 +190,8 @@ def _begin(now: state.State, facts: experiment.Facts) -> None:
 
 
 class _Counted:
-    """The model whose forwards are turns: the first of a script, and another when that is used no more.
+    """The model whose forwards are turns: the first of a script, and another when that is used no more. Of a plain
+    script's rank it is the group of parameters, and its backwards are.
 
     Of forwards without a backward between them, as of a validation, the first alone is a turn: so one rank that
     validates stays in step with the others.
@@ -205,6 +221,10 @@ class _Counted:
             self._model = weakref.ref(model)
         self._others, self._backwards = 0, backwards
         return True
+
+
+_of_ranks = _Counted()
+"""Of a plain script's rank."""
 
 
 @guard.guarded("a condition can't be changed")

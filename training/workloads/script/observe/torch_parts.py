@@ -1,7 +1,8 @@
 """Turns the switch of a step's parts where PyTorch reads, computes, exchanges and saves.
 
 The exchange that a step waits for is the time from the last gradient to the end of `torch.autograd.backward`, where
-DistributedDataParallel synchronises: its all-reduces run beside the rest of the backward.
+DistributedDataParallel synchronises: its all-reduces run beside the rest of the backward. So it is where ranks of a
+plain script have its reducer without it (`see_exchange`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from . import guard, state
@@ -41,13 +42,15 @@ COLLECTIVES = (
 
 
 class _Gradients:
-    """Stamps when a model's parameters have their gradients, by hooks on them."""
+    """Stamps when parameters have their gradients, by hooks on them."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, parameters: Iterable[Any]) -> None:
+        trained = [each for each in parameters if each.requires_grad]
+        self.key = tuple(map(id, trained))
         self.handles = {
             id(parameter): parameter.register_post_accumulate_grad_hook(self._stamp)
-            for parameter in model.parameters()
-            if parameter.requires_grad and hasattr(parameter, "register_post_accumulate_grad_hook")
+            for parameter in trained
+            if hasattr(parameter, "register_post_accumulate_grad_hook")
         }
         self._order: list[int] = []
         """Ids of the parameters that had a gradient in the present backward, one after another."""
@@ -81,7 +84,7 @@ class _Gradients:
 
 
 _gradients: weakref.WeakKeyDictionary[Any, _Gradients] = weakref.WeakKeyDictionary()
-"""By the model that is wrapped in DistributedDataParallel."""
+"""By the DistributedDataParallel, or the group of a plain script's rank."""
 
 
 @guard.guarded("PyTorch's backward can't be observed", guard.PARTS)
@@ -142,8 +145,29 @@ def observe_saving(module: Any) -> None:
 def _see_forward(parts: StepParts, model: Any) -> None:
     parts.synchronises = bool(model.require_backward_grad_sync)
     if model not in _gradients:
-        _gradients[model] = _Gradients(model)
-        weakref.finalize(model, _gradients[model].remove)
+        _stamp(model, model.parameters())
+
+
+@guard.guarded("the exchange of ranks could not be observed", guard.PARTS)
+def see_exchange(group: Any, parameters: Sequence[Any]) -> None:
+    """See that a backward begins which exchanges the gradients of these parameters of a plain script's rank."""
+    parts = _claimed()
+    if parts is None:
+        return
+    parts.synchronises = True
+    with state.current().hook():
+        known = _gradients.get(group)
+        if known is None:
+            _stamp(group, parameters)
+        elif known.key != tuple(map(id, parameters)):  # some are trained from now on, or no more
+            known.remove()
+            _stamp(group, parameters)
+
+
+def _stamp(owner: Any, parameters: Iterable[Any]) -> None:
+    """Stamp the gradients that the owner exchanges, as long as it is there."""
+    _gradients[owner] = _Gradients(parameters)
+    weakref.finalize(owner, _gradients[owner].remove)
 
 
 def compiles(torch: Any) -> bool:

@@ -188,6 +188,8 @@ class Exchange:
         self._call: Callable[..., None] = torch.autograd.backward
         self._later = Later(loaders) if loaders.rank == 0 and loaders.plan is not None else None
         self._inside = self.has_inputs = False
+        self.begins: Callable[[Group, Sequence[Any]], bool] = lambda *_: True
+        """Called before each exchange of a group and its parameters; false where it is left out."""
         self.around: list[Callable[[str, Batch | None], None]] = []
         """Called before each exchange, with the line."""
         self.after: list[Callable[[], None]] = []
@@ -244,11 +246,14 @@ class Exchange:
         more: Any,
     ) -> None:
         torch, batch = self._torch, self._loaders.latest
+        weight = self._weights.of(roots)
+        gradients = [_root(torch, root, gradient, weight) for root, gradient in zip(roots, root_gradients)]
+        if not all([self.begins(group, group.trained()) for group in groups]):  # noqa: C419 (each is told)
+            self._call(roots, gradients, **more)
+            return
         site = places.stack()
         for look in self.around:
             look(site, batch)
-        weight = self._weights.of(roots)
-        gradients = [_root(torch, root, gradient, weight) for root, gradient in zip(roots, root_gradients)]
         trained = [each for group in groups for each in group.prepare(torch, self._sparse())]
         unused = [] if in_graph is None else [each for each in trained if id(each) not in in_graph]
         had_none = [each for each in unused if each.grad is None]

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from . import places
 from .imports import when_imported
 from .keras_process import KerasProcess
 from .originals import EXIT
@@ -71,6 +72,8 @@ class Process:
             self._record.to_know.append(fits.facts)
             return None
         exchange = Exchange(torch, loaders, optimizers, weights)
+        if observer := sys.modules.get(f"{places.OBSERVER}.torch_ranks"):
+            exchange.begins = observer.exchange
         exchange.around.append(lambda site, batch: watch.enter(site, _of(batch)))
         exchange.after.append(watch.leave)
         if self._record is not None:

@@ -1,0 +1,17 @@
+"""What the mechanism that makes ranks of a plain script tells of its exchange: no DistributedDataParallel is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import torch_experiment, torch_parts
+
+
+def exchange(group: Any, parameters: Sequence[Any]) -> bool:
+    """See that a backward begins which exchanges the gradients of these; return whether it is to, which `make why`
+    decides."""
+    exchanges = torch_experiment.exchanges(group)
+    if exchanges:
+        torch_parts.see_exchange(group, parameters)
+    return exchanges
