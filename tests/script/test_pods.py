@@ -16,10 +16,10 @@ import pytest
 from tests.limits import LONGEST_SECONDS
 from tests.ports import free_ports
 from tests.ray_head import PYTHON, TOKEN, end, needed, running
-from tests.script.tryout import EXAMPLES, NO_TREES, PROJECT
-from tests.stacks import TREES
+from tests.script.tryout import EXAMPLES, NO_TORCH, NO_TREES, PROJECT
+from tests.stacks import TORCH, TREES
 from training.contract import result
-from training.contract.result import TrainingResult
+from training.contract.result import NOT_MEASURED, PROOF, TrainingResult
 from training.launch import entry
 from training.launch.environment import FILES, SECRET_NAMES
 from training.launch.rendezvous import Rendezvous
@@ -27,13 +27,35 @@ from training.workloads.script import execution_site, package
 from training.workloads.script.recognise import recognise
 
 ARGUMENTS = "--epochs 1 --num-workers {workers} --storage {storage}"
+PLAIN = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+rows = torch.randn(256, 16)
+model = torch.nn.Sequential(torch.nn.Linear(16, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for _ in range({epochs}):
+    for batch, labels in DataLoader(TensorDataset(rows, rows.sum(1, keepdim=True)), batch_size=32, shuffle=True):
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(batch), labels).backward()
+        optimizer.step()
+"""
+BY_HAND = """
+import torch
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(20):
+    optimizer.zero_grad()
+    model(torch.ones(8, 4)).square().mean().backward()
+    optimizer.step()
+"""
 GIB = 2**30
 WATCH = "RAY_memory_monitor_refresh_ms"
 PASSWORD = "no-log-has-this-word"  # noqa: S105 (that is what is tested)
 
 
 def packed(folder: Path, name: str, arguments: str) -> Path:
-    """An example in its package."""
+    """An example in its package, or a script by its whole path."""
     script = recognise(EXAMPLES / name, tuple(arguments.split()))
     path = folder / "files.zip"
     path.write_bytes(package.of_script(script, None).content)
@@ -128,6 +150,51 @@ def test_pods_of_native_grow_the_same_trees(booster: str, tmp_path: Path) -> Non
     assert_two_ranks(result.read(tmp_path / "pod-0" / "result.json"))
 
 
+def plain_script(folder: Path) -> Path:
+    """One for PyTorch that trains in one process, in its package."""
+    path = folder / "plain.py"
+    path.write_text(PLAIN.format(epochs=3), encoding="utf-8")
+    return packed(folder, str(path), "")
+
+
+@pytest.mark.skipif(not TORCH, reason=NO_TORCH)
+def test_pods_of_native_are_ranks_of_a_plain_script(tmp_path: Path) -> None:
+    """The first proves for all of them; one pod has the CPUs of one worker for it, and no folder in common."""
+    files = plain_script(tmp_path)
+    addresses = [f"127.0.0.1:{port}" for port in free_ports_before_another(2)]
+    ranks = []
+    for rank in (1, 0):
+        (folder := tmp_path / f"pod-{rank}").mkdir()
+        told = Rendezvous(addresses, rank).variable() | {FILES: str(files)}
+        ranks.append(start("native", folder, "plain.py", "", told, "--workers=2", python=TORCH))
+    printed = [each.communicate(timeout=LONGEST_SECONDS)[0] for each in ranks]
+
+    assert [0, 0] == [each.returncode for each in ranks], printed[0][-3000:] + printed[1][-3000:]
+    assert [0, 1] == [text.count(" prove --workers 2 ") for text in printed]
+    found = result.read(tmp_path / "pod-0" / "result.json")
+    assert_two_ranks(found)
+    assert "equal" == found.did[PROOF]
+    assert not (tmp_path / "pod-1" / "result.json").exists()
+
+
+@pytest.mark.skipif(not TORCH, reason=NO_TORCH)
+def test_a_script_that_can_t_be_split_is_no_run_of_pods(tmp_path: Path) -> None:
+    """Each ends well, the first with a result that says why."""
+    (tmp_path / "plain.py").write_text(BY_HAND, encoding="utf-8")
+    files = packed(tmp_path, str(tmp_path / "plain.py"), "")
+    addresses = [f"127.0.0.1:{port}" for port in free_ports_before_another(2)]
+    ranks = []
+    for rank in (0, 1):
+        (folder := tmp_path / f"pod-{rank}").mkdir()
+        told = Rendezvous(addresses, rank).variable() | {FILES: str(files)}
+        ranks.append(start("native", folder, "plain.py", "", told, "--workers=2", python=TORCH))
+    printed = [each.communicate(timeout=LONGEST_SECONDS)[0] for each in ranks]
+
+    assert [0, 0] == [each.returncode for each in ranks], printed[0][-3000:] + printed[1][-3000:]
+    assert result.read(tmp_path / "pod-0" / "result.json").reasons[NOT_MEASURED]
+    assert not (tmp_path / "pod-1" / "result.json").exists()
+
+
 @contextmanager
 def limited(memory: int, *, as_a_container: bool = False) -> Iterator[list[str]]:
     """What a command begins with to have so many bytes, and as in a container to see no cgroup but its own; skipped
@@ -158,10 +225,10 @@ def limited(memory: int, *, as_a_container: bool = False) -> Iterator[list[str]]
 
 
 @contextmanager
-def ray_head(folder: Path, limit: Sequence[str] = (), **variables: str) -> Iterator[str]:
+def ray_head(folder: Path, limit: Sequence[str] = (), python: str = sys.executable, **variables: str) -> Iterator[str]:
     """A Ray that is there before the run, as a cluster's: its address."""
     (port,) = free_ports_before_another(1)
-    ray = str(Path(sys.executable).with_name("ray"))
+    ray = str(Path(python).with_name("ray"))
     own = os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, "RAY_USAGE_STATS_ENABLED": "0"}
     own |= {"TRAINING_NODE": "a-node", "PASSWORD": PASSWORD, **variables}
     command = [
@@ -184,13 +251,26 @@ def ray_head(folder: Path, limit: Sequence[str] = (), **variables: str) -> Itera
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "arguments"), [("keras_tf_config.py", "--epochs 1"), ("keras_ray.py", ARGUMENTS)])
-def test_the_driver_of_a_ray_job_has_what_its_workers_did(name: str, arguments: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "arguments", "python"),
+    [
+        ("keras_tf_config.py", "--epochs 1", sys.executable),
+        ("keras_ray.py", ARGUMENTS, sys.executable),
+        pytest.param("plain.py", "", TORCH, marks=pytest.mark.skipif(not TORCH, reason=NO_TORCH)),
+    ],
+)
+def test_the_driver_of_a_ray_job_has_what_its_workers_did(
+    name: str, arguments: str, python: str, tmp_path: Path
+) -> None:
     """By Ray's own store: a worker of another pod writes no file that the driver sees."""
     folder = tmp_path / "head"
     folder.mkdir()
-    package.unpack(packed(tmp_path, name, arguments).read_bytes(), folder)
-    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as short, ray_head(Path(short)) as address:
+    files = plain_script(tmp_path) if name == "plain.py" else packed(tmp_path, name, arguments)
+    package.unpack(files.read_bytes(), folder)
+    with (
+        tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as short,
+        ray_head(Path(short), python=python) as address,
+    ):
         variables = {
             "RAY_ADDRESS": address,
             "RAY_AUTH_MODE": "token",
@@ -198,8 +278,10 @@ def test_the_driver_of_a_ray_job_has_what_its_workers_did(name: str, arguments: 
             execution_site.JOB_CONFIG: json.dumps({"runtime_env": {"env_vars": {"A": "b"}}, "metadata": {"x": "y"}}),
             SECRET_NAMES: "PASSWORD",
             "PASSWORD": PASSWORD,
+            "TMPDIR": short,
         }
-        driver = start("ray", folder, name, arguments, variables, "--address=auto", "--environment=COLOUR=red")
+        more = ("--address=auto", "--environment=COLOUR=red", "--workers=2")
+        driver = start("ray", folder, name, arguments, variables, *more, python=python)
         try:
             printed = driver.communicate(timeout=LONGEST_SECONDS)[0]
         finally:

@@ -21,7 +21,7 @@ from tools.setup.project import DEFAULT_STACK, ROOT, ToolError, checked_stack_na
 from tools.stack import config as stack_config
 from tools.stack import edit
 from tools.stack.lines import for_make
-from training.workloads.script import resolve
+from training.workloads.script import plain, resolve
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import ScriptError
 from training.workloads.search.recipe import CHECKPOINT
@@ -143,7 +143,7 @@ def without_ray(values: Mapping[str, str]) -> str:
         script = resolve.script_of(ScriptRecipe.from_dict(own))
     except ScriptError as error:
         return f"not yet measurable with and without Ray: {error}"
-    if script.kind == "plain":
+    if script.kind == "plain" and plain.mechanism(script) is None:
         return f"nothing in {script.path.name} is distributed: it is measured in one process, beside a start of Ray"
     return ""
 

@@ -36,7 +36,7 @@ def arms(
 
 def known(script: Script, command: ArmCommand, request: Request, folder: Path) -> Proof:
     """Return what was proved before of the same, with its plan in the folder; else prove it now."""
-    outcome = proving.read(proving.FOLDER / f"{_key(request)}.json")
+    outcome = proving.kept(_key(request))
     return proving.with_plan(outcome, script, folder) if outcome else prove(script, command, request, folder)
 
 

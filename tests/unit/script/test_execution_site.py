@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import socket
+import sys
 import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -153,6 +154,26 @@ def test_a_rank_is_told_of_the_others_as_its_kind_asks(
 
     assert told.items() <= place.variables(replace(given_to(found, "native", tmp_path), command=command)).items()
     assert [str(pod.folder / "train.py"), "--epochs", "1"] == list(command.command[1:])
+
+
+def test_a_rank_of_a_plain_script_is_told_of_the_others(pod: Somewhere, tmp_path: Path) -> None:
+    """By what is around it, with its plan beside its own files; LightGBM wants addresses instead of names."""
+    (pod.folder / "train.py").write_text("import torch\n")
+    found = pod.asked()
+    found = replace(found, recipe=replace(found.recipe, workers=2))
+    place = execution_site.RankPod(pod.request(), Rendezvous(["localhost:2222", "127.0.0.1:2"], 1))
+    command = place.command(found, tmp_path / "storage", "native")
+    given = place.variables(replace(given_to(found, "native", tmp_path), command=command))
+    proof = place.proof(found, tmp_path / "storage", tmp_path / "proof.json")
+    alone = place.unobserved(proof, {"A": "b"}, tmp_path)
+
+    assert ("member", str(tmp_path / "plan.json")) == command.command[2:4]
+    assert {"addresses": ["127.0.0.1:2222", "127.0.0.1:2"], "rank": 1, "tracker": None} == json.loads(
+        given["TRAINING_CLUSTER"]
+    )
+    assert command.command[0] == proof.command[0] == sys.executable
+    assert ("b", "/company") == (alone["A"], alone["PYTHONPATH"])
+    assert not {"TRAINING_CLUSTER", "TRAINING_OBSERVE"} & alone.keys()
 
 
 def test_the_driver_of_a_job_tells_ray_what_its_workers_get(

@@ -103,13 +103,12 @@ def test_what_ranks_say_that_is_not_proved_is_other_work(item: str, tmp_path: Pa
     assert same_work.compare({"native": plain.proved(arm, later).work})["proof"][0] is None
 
 
-def outcome_kept(monkeypatch: pytest.MonkeyPatch, folder: Path, outcome: dict[str, Any], seconds: float) -> Any:
+def outcome_kept(folder: Path, outcome: dict[str, Any], seconds: float) -> Any:
     """What a run finds of an outcome that was kept so long ago."""
-    monkeypatch.setattr(proving, "FOLDER", folder)
-    proving.keep("key", outcome)
+    proving.keep("key", outcome, folder)
     then = time.time() - seconds
     os.utime(folder / "key.json", (then, then))
-    return proving.kept("key")
+    return proving.kept("key", folder)
 
 
 @pytest.mark.parametrize(
@@ -121,14 +120,12 @@ def outcome_kept(monkeypatch: pytest.MonkeyPatch, folder: Path, outcome: dict[st
           for reason in ("not in time", "ranks fail", "not in 64 bits")),
     ],
 )  # fmt: skip
-def test_what_a_moment_may_have_made_is_proved_again(
-    outcome: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, counts: bool
-) -> None:
+def test_what_a_moment_may_have_made_is_proved_again(outcome: dict[str, Any], tmp_path: Path, *, counts: bool) -> None:
     """Not by every run of a measurement; what a script does counts for ever."""
     old = 2 * proving.OF_A_MOMENT_SECONDS
 
-    assert outcome == outcome_kept(monkeypatch, tmp_path, outcome, seconds=0)
-    assert (outcome if counts else None) == outcome_kept(monkeypatch, tmp_path, outcome, seconds=old)
+    assert outcome == outcome_kept(tmp_path, outcome, seconds=0)
+    assert (outcome if counts else None) == outcome_kept(tmp_path, outcome, seconds=old)
 
 
 def test_no_secret_is_in_an_outcome(tmp_path: Path) -> None:
@@ -152,11 +149,26 @@ def test_no_secret_is_in_an_outcome(tmp_path: Path) -> None:
     "sizes", [Sizes(workers=2), Sizes(workers=2, in_pods=True), Sizes(workers=2, gpus=1)], ids=["", "pods", "GPUs"]
 )
 def test_without_a_plan_no_ranks_are_run(script: Script, sizes: Sizes) -> None:
-    """As in pods, where nothing splits a plain script: the bound answers, as before."""
+    """As in a search, where nothing splits a plain script: the bound answers, as before."""
     made = {arm.arm: arm for arm in commands.commands(script, "python", sizes, {})}
 
     assert {"native", "ray"} <= {name for name, arm in made.items() if arm.absent}
     assert not made["raystart"].absent
+
+
+def test_each_pod_has_one_rank_and_more_time_for_a_proof(script: Script) -> None:
+    """Its CPUs are those of one worker; the other arms are run as here."""
+    sizes, program = Sizes(workers=3, plan="plan.json", in_pods=True), str(plain.MECHANISMS["torch"])
+    made = {arm.arm: arm for arm in commands.commands(script, "python", sizes, {})}
+    limits = [
+        each.command[each.command.index("--seconds") + 1]
+        for workers, in_pods in [(3, False), (3, True), (50, True)]
+        for each in [commands.proof(script, "python", Sizes(workers=workers, in_pods=in_pods), {}, Path("proof.json"))]
+    ]
+
+    assert ("python", program, "member", "plan.json", str(script.path)) == made["native"].command
+    assert ("python", program, "ray", "3", "1", "plan.json", str(script.path)) == made["ray"].command
+    assert [str(plain.PROOF_SECONDS), str(3 * plain.PROOF_SECONDS), str(plain.MOST_SECONDS)] == limits
 
 
 def test_ranks_are_run_by_the_mechanism_of_their_framework(script: Script, tmp_path: Path) -> None:
@@ -178,20 +190,15 @@ def test_ranks_are_run_by_the_mechanism_of_their_framework(script: Script, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("recipe", "image", "splits"),
+    ("recipe", "splits"),
     [
-        ({}, None, True), ({"workers": 1}, None, False), ({"worker_gpus": 1}, None, False),
-        ({}, {"ray": "2.60"}, False), ({"workload": "search"}, None, False),
+        ({}, True), ({"workers": 1}, False), ({"worker_gpus": 1}, False), ({"workload": "search"}, False),
     ],
 )  # fmt: skip
-def test_where_ranks_of_a_plain_script_are_measured(
-    script: Script, recipe: dict[str, Any], image: Any, *, splits: bool
-) -> None:
-    """On this machine, by several workers without GPUs; not in pods or jobs, and not in searches."""
+def test_where_ranks_of_a_plain_script_are_measured(script: Script, recipe: dict[str, Any], *, splits: bool) -> None:
+    """By several workers without GPUs, wherever they are; not in searches."""
     asked = replace(ScriptRecipe(script=str(script.path), workers=2), **recipe)
-    resolved = ResolvedScript(
-        recipe=asked, script=script, python="python", versions={"ray": "2.60"}, is_here=image is None
-    )
+    resolved = ResolvedScript(recipe=asked, script=script, python="python", versions={"ray": "2.60"})
 
     assert splits is resolved.splits
     assert splits is not bool(resolved.arms({})["native"].absent)
@@ -268,7 +275,7 @@ def measured(script: Script) -> Any:
         made = []
         for repeat in (1, 2, 3):
             asked = ResolvedScript(
-                recipe=replace(own, seed=repeat), script=script, python="python", versions={"ray": "2.60"}, is_here=True
+                recipe=replace(own, seed=repeat), script=script, python="python", versions={"ray": "2.60"}
             )
             made += [_run(asked, arm, repeat, proof(outcome_of_proof)) for arm in ALL]
         return made, Context(recipe=own, target="local", repeats=3, arms=ALL)

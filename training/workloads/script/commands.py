@@ -172,16 +172,19 @@ def _not_split(script: Script, sizes: Sizes) -> str:
     reason = not_distributed(script)
     if not reason or plain.mechanism(script) is None:
         return reason
-    where = "; as ranks, unchanged, it is measured with target local alone, by two or more workers without GPUs"
+    where = "; as ranks, unchanged, it is measured by two or more workers without GPUs, and not in a search"
     return "" if sizes.plan else reason + where
 
 
 def proof(script: Script, python: str, sizes: Sizes, values: Mapping[str, str], file: Path) -> ArmCommand:
     """Return the command that proves, into a file, what ranks of a plain script do that `plain.mechanism` splits."""
+    limit = str(plain.seconds(sizes.workers, sizes.in_pods))
+    of_proof = ["--framework", plain.framework(script), "--workers", str(sizes.workers)]
+    of_proof += ["--seconds", limit, "--write", str(file)]
     own = own_arguments(PROOF, script, sizes, values)
     return ArmCommand(
         arm=PROOF,
-        command=plain.prove_command(script, python, own, sizes.workers, file),
+        command=(python, str(plain.mechanism(script)), "prove", *of_proof, "--", str(script.path), *own),
         cpus=sizes.cpus("native"),
         variables=threading(1) | seeing(PROOF, sizes) | VARIABLES_OF["plain"],
     )
@@ -223,8 +226,11 @@ def _workers(arm: str, script: Script, sizes: Sizes) -> int:
 def _launcher(arm: str, script: Script, sizes: Sizes) -> list[str]:
     """Return the arguments between Python and the script."""
     if arm in plain.OF_RANKS and sizes.plan and (program := plain.mechanism(script)):
-        threads = [str(sizes.threads(arm))] if arm == "ray" else []
-        return [str(program), "ranks" if arm == "native" else "ray", str(sizes.workers), *threads, sizes.plan]
+        if arm == "native":
+            started = ["member"] if sizes.in_pods else ["ranks", str(sizes.workers)]
+        else:
+            started = ["ray", str(sizes.workers), str(sizes.threads(arm))]
+        return [str(program), *started, sizes.plan]
     if arm == "native" and sizes.in_pods:
         return [str(RANKS / "with_tracker.py")] if script.kind == "ray-xgboost" else []
     if script.kind in BY_TORCHRUN and (arm == "native" or (arm in ALONE and not script.trains_alone)):

@@ -12,10 +12,12 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from training.contract.clock import process_start
 from training.contract.provenance import NODE, PROJECT
@@ -55,6 +57,7 @@ RENDEZVOUS = {
     "tf-config": variables.tf_config,
     "ray-xgboost": variables.xgboost,
     "ray-lightgbm": variables.booster,
+    "plain": variables.booster,
 }
 """Functions that return the variables of a rank of `native`, by kind of script, from all addresses and its rank."""
 
@@ -86,6 +89,19 @@ class Machine:
         self.secret: dict[str, str] = json.loads(os.environ.pop(SECRET, "{}"))
         """Variables that nobody else may see."""
 
+    proofs: Path | None = plain.KEPT
+    """The folder with outcomes of proofs, for later runs; None where another run finds nothing of this one."""
+    gives_result = True
+    """Whether this process gives the result of its run."""
+
+    def proof(self, resolved: ResolvedScript, storage: Path, file: Path) -> ArmCommand:
+        """Return the command of the proof of a plain script."""
+        return resolved.proof(storage, file)
+
+    def agreed(self, prove: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Return the outcome of a proof, one and the same in all processes of a run."""
+        return prove()
+
     def recipe(self, recipe: ScriptRecipe) -> ScriptRecipe:
         """Return the recipe with the script's path on this machine."""
         return recipe
@@ -98,10 +114,14 @@ class Machine:
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
         """The whole environment of the command."""
-        return {
-            **variables_of(invocation.command, invocation.needed, invocation.own_ray, invocation.storage),
-            **invocation.observer,
-        }
+        own = self.unobserved(invocation.command, invocation.needed, invocation.own_ray, invocation.storage)
+        return {**own, **invocation.observer}
+
+    def unobserved(
+        self, command: ArmCommand, needed: Mapping[str, str], own_ray_folder: Path, storage: str = ""
+    ) -> dict[str, str]:
+        """Return the environment of a command that nothing observes, with a Ray of its own."""
+        return variables_of(command, needed, own_ray_folder, storage)
 
     def cpus(self, command: ArmCommand) -> int:
         """Return the number of CPUs that the command is bound to; 0 for none."""
@@ -133,6 +153,7 @@ class Pod(Machine):
     """A pod with one process that trains. Its CPU limit holds it; its environment is what its specification says."""
 
     memory_key = "workerMemory"
+    proofs: Path | None = None
 
     def __init__(self, request: Request) -> None:
         names = [name for name in os.environ.get(SECRET_NAMES, "").split(",") if name]
@@ -155,17 +176,28 @@ class Pod(Machine):
 
     def command(self, resolved: ResolvedScript, storage: Path, arm: str) -> ArmCommand:
         """Return the command of an arm."""
-        return replace(resolved, python=sys.executable).arms({"storage": str(storage)})[arm]
+        of_pod = replace(resolved, python=sys.executable)
+        return of_pod.arms({"storage": str(storage)}, plan=str(storage.parent / plain.PLAN))[arm]
+
+    def proof(self, resolved: ResolvedScript, storage: Path, file: Path) -> ArmCommand:
+        """Return the command with this pod's Python."""
+        return replace(resolved, python=sys.executable).proof(storage, file)
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
         """Return the pod's variables without those that this project's processes exchange."""
-        return {
-            **_of_pod(),
-            **invocation.needed,
-            **invocation.command.variables,
-            **own_ray(invocation.own_ray),
-            **_observed(invocation),
-        }
+        own = self.unobserved(invocation.command, invocation.needed, invocation.own_ray)
+        return {**own, **_observed(invocation)}
+
+    def unobserved(
+        self,
+        command: ArmCommand,
+        needed: Mapping[str, str],
+        own_ray_folder: Path,
+        storage: str = "",  # noqa: ARG002 (the pod has what its storage needs)
+    ) -> dict[str, str]:
+        """Return these without what observes, with the folders that the image names in PYTHONPATH."""
+        path = {"PYTHONPATH": os.pathsep.join(_own_path())}
+        return {**_of_pod(), **needed, **command.variables, **own_ray(own_ray_folder), **path}
 
     def cpus(self, command: ArmCommand) -> int:  # noqa: ARG002 (as above)
         """Return 0: the pod's limit holds the command."""
@@ -182,10 +214,23 @@ class RankPod(Pod):
         self._meeting = host, int(port) + 1  # beside the port where the framework's ranks meet
         self._listener = None if cluster.rank else socket.create_server(("", self._meeting[1]))
 
+    @property
+    def gives_result(self) -> bool:  # type: ignore[override]
+        """Return whether this is rank 0."""
+        return self._listener is not None
+
+    def agreed(self, prove: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Return what rank 0 has proved: outcomes of several proofs may differ, as one was not in time."""
+        if self._listener is None:
+            return rank_exchange.ask(self._meeting, self._cluster.rank)
+        outcome = prove()
+        rank_exchange.give(self._listener, set(range(1, len(self._cluster.addresses))), outcome)
+        return outcome
+
     def variables(self, invocation: Invocation) -> dict[str, str]:
         """Add the variables by which ranks of its kind find each other."""
         kind, addresses = invocation.resolved.script.kind, list(self._cluster.addresses)
-        if kind in commands.BOOSTERS:  # LightGBM looks for its own address among them, XGBoost listens at it
+        if kind in (*commands.BOOSTERS, "plain"):  # LightGBM looks for its own address there, XGBoost listens at it
             addresses = [_resolved(address) for address in addresses]
         meeting = RENDEZVOUS[kind](addresses, self._cluster.rank)
         return {**super().variables(invocation), **meeting}
@@ -204,6 +249,8 @@ class HeadPod(Pod):
     """The pod of Ray's head, where the driver of a job runs; the workers are in other pods."""
 
     memory_key = "headMemory"
+    proofs = Path(tempfile.gettempdir(), "ray-worth-it-proved")
+    """In the pod of Ray's head, which outlives a run."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
@@ -248,14 +295,21 @@ class RayJob(Pod):
 
     def command(self, resolved: ResolvedScript, storage: Path, arm: str) -> ArmCommand:
         """Return the command of an arm, whose ranks meet at a port that is free on this node."""
+        of_job, plan = replace(resolved, python=sys.executable), str(storage.parent / plain.PLAN)
         with held_ports(1) as (port,):
-            return replace(resolved, python=sys.executable).arms({"storage": str(storage)}, port)[arm]
+            return of_job.arms({"storage": str(storage)}, port, plan=plan)[arm]
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
+        """Return the variables that the node gives its jobs, and that this is one."""
+        return {**super().variables(invocation), RAY_JOB: "1"}
+
+    def unobserved(
+        self, command: ArmCommand, needed: Mapping[str, str], own_ray_folder: Path, storage: str = ""
+    ) -> dict[str, str]:
         """Return the variables that the node gives its jobs, without those that lead to the cluster."""
-        kept = {name: value for name, value in _of_pod().items() if not name.startswith(RAYS_OWN)}
-        of_job = {**_observed(invocation), RAY_JOB: "1"}
-        return {**kept, **invocation.needed, **invocation.command.variables, **own_ray(invocation.own_ray), **of_job}
+        found = super().unobserved(command, needed, own_ray_folder, storage)
+        own = {**needed, **command.variables, **own_ray(own_ray_folder)}
+        return {name: value for name, value in found.items() if not name.startswith(RAYS_OWN) or name in own}
 
     def reasons(self) -> dict[str, str]:
         """Add that nothing binds its processes to CPUs."""

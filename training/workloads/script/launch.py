@@ -54,10 +54,10 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     needed, hidden = {**variables(recipe.environment), **place.secret}, {**place.secret, **secrets_of(os.environ)}
     proof = None
     if resolved.splits and (arm in plain.BY_PROOF or plain.comes_first(resolved.script)):
-        proof = proving.proved(resolved, needed, hidden.values(), storage, folder)
+        proof = proving.proved(place, resolved, needed, hidden.values(), folder)
         command = command.within(proof.environment)
     if proof and arm in proof.left_out:
-        return _not_measured(request, resolved, command, host, proof)
+        return _not_measured(request, resolved, command, host, proof) if place.gives_result else None
     Progress(folder).write("note", text=str(command))
     print(f"in {commands.folder(resolved.script)}: {command}", flush=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=short_folder()) as ray_folder:

@@ -19,12 +19,14 @@ from training.workloads.script.work_items import PROVED, TREES
 
 PROGRAM = PROJECT / "training" / "workloads" / "script" / "spread"
 """The program that distributes scripts."""
-PROOF_SECONDS = 120
-"""Time for the runs of a proof."""
+PROOF_SECONDS, MOST_SECONDS = 120, 600
+"""Time for the runs of a proof with the CPUs of all workers, and the most for one with those of one worker."""
 START_SECONDS = 60
 """More time, in which the script's Python imports its framework."""
 PLAN = "plan.json"
 """The file by which ranks split their batches."""
+KEPT = PROJECT / ".state" / "proved"
+"""Outcomes by `ResolvedScript.proof_key`: the same script, arguments and environment are not proved twice."""
 OUTCOME = "proof.json"
 """The file with the outcome of a proof."""
 OF_RANKS = ("native", "ray")
@@ -70,7 +72,7 @@ UNSPLIT = {
     "no fit": "no step of tf-keras' `fit` was seen in it",
     "no train": "no `train` of XGBoost or LightGBM was seen in it",
     "not in 64 bits": "it can't be computed in 64 bits, in which the proof compares ranks with one process",
-    "not in time": f"a run of the proof did not end within {PROOF_SECONDS} s",
+    "not in time": "a run of the proof did not end in the time that it has",
     "not split": "each rank would compute most of the work of all",
     "other steps": "ranks, or its rows in another order, end after another number of steps than one process",
     "own loop": "it takes steps of its own, and only those of tf-keras' `fit` and `train_on_batch` can be split",
@@ -140,11 +142,9 @@ def comes_first(script: Script) -> bool:
     return framework(script) == "tensorflow"
 
 
-def prove_command(script: Script, python: str, arguments: list[str], workers: int, file: Path) -> tuple[str, ...]:
-    """Return the command that proves, and writes the outcome into a file."""
-    of_proof = ("--framework", framework(script), "--workers", str(workers))
-    of_proof += ("--seconds", str(PROOF_SECONDS), "--write", str(file))
-    return (python, str(mechanism(script)), "prove", *of_proof, "--", str(script.path), *arguments)
+def seconds(workers: int, in_pods: bool) -> int:
+    """Return the time for the runs of a proof: a pod has the CPUs of one worker for it."""
+    return min(MOST_SECONDS, PROOF_SECONDS * workers) if in_pods else PROOF_SECONDS
 
 
 def is_of_a_moment(outcome: Mapping[str, Any]) -> bool:
@@ -155,7 +155,7 @@ def is_of_a_moment(outcome: Mapping[str, Any]) -> bool:
 def proof_of(outcome: Mapping[str, Any], script: Script) -> Proof:
     """Return what an outcome says."""
     if outcome["outcome"] == "failed":
-        why = last_line(str(outcome.get("reason") or "")) or f"no outcome within {PROOF_SECONDS} s"
+        why = last_line(str(outcome.get("reason") or "")) or "no outcome in the time that it has"
         return _unproved(f"the proof failed, which is ours and no fault of the script: {why}")
     if outcome["outcome"] == "equal":
         return _equal(outcome)
@@ -207,8 +207,8 @@ def _named(outcome: Mapping[str, Any], script: Script) -> Proof:
 
 def not_proved(observed: Path) -> str:
     """Return what ranks say of work that no step of the proof had, in the folder of what is observed; "" if nothing."""
-    file = observed / NOT_PROVED
-    return last_line(file.read_text(encoding="utf-8", errors="replace")) if file.exists() else ""
+    files = sorted(observed.glob(f"*{NOT_PROVED}"))  # of a worker in another pod the name begins with its node's
+    return last_line(files[0].read_text(encoding="utf-8", errors="replace")) if files else ""
 
 
 def but(proof: Proof | None, later: str) -> Proof | None:

@@ -1,49 +1,60 @@
-"""Proves, before a run of a plain script and outside its clock, what ranks do; once for all runs of a measurement."""
+"""Proves, before a run of a plain script and outside its clock, what ranks do; once for all runs that can share it."""
 
 import json
 import os
+import select
+import tempfile
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from training.contract.codec import write_whole
-from training.contract.provenance import PROJECT
+from training.contract.progress import Progress
 from training.launch import foreign_command
+from training.machine import cgroup
 from training.workloads.script import commands, plain
-from training.workloads.script.environment import variables_of
+from training.workloads.script.execution_site import Machine
 from training.workloads.script.plain import Proof
 from training.workloads.script.printed import Secrets
 from training.workloads.script.recognise import Script
 from training.workloads.script.resolve import ResolvedScript
 
-FOLDER = PROJECT / ".state" / "proved"
-"""Outcomes by `ResolvedScript.proof_key`: the same script, arguments and environment are not proved twice."""
+LOOK_SECONDS = 0.1
+LEAST_FREE = 0.2
+"""Share of a pod's memory that a proof leaves: it holds the script's data several times, and a pod that needs more than
+it may have is ended, and Ray's head with it."""
 OF_A_MOMENT_SECONDS = 3600
 """Time for which an outcome counts that a full disk or a busy machine may have made: for the next runs of a
 measurement, and not for ever."""
 
 
 def proved(
-    resolved: ResolvedScript, needed: Mapping[str, str], secrets: Iterable[str], storage: Path, folder: Path
+    place: Machine, resolved: ResolvedScript, needed: Mapping[str, str], secrets: Iterable[str], folder: Path
 ) -> Proof:
     """Return what ranks of the script do, and leave their plan in the folder.
 
     Args:
+        place: Where the run is.
         resolved: A script whose ranks are measured (`ResolvedScript.splits`).
         needed: Variables that the user names.
         secrets: Texts that are in no outcome, as values of these.
-        storage: The folder that {storage} stands for.
         folder: The run's own folder.
     """
-    key = resolved.proof_key(needed)
-    outcome = kept(key)
-    if outcome is None:
-        _run(resolved, needed, storage, folder)
-        outcome = taken(folder / plain.OUTCOME, secrets) or plain.NO_OUTCOME
-        keep(key, outcome)
-    return with_plan(outcome, resolved.script, folder)
+
+    def prove() -> Mapping[str, Any]:
+        key = resolved.proof_key(needed)
+        outcome = kept(key, place.proofs) if place.proofs else None
+        if outcome is None:
+            failed = _run(place, resolved, needed, folder)
+            outcome = taken(folder / plain.OUTCOME, secrets) or failed
+            if place.proofs:
+                keep(key, outcome, place.proofs)
+        return outcome
+
+    return with_plan(place.agreed(prove), resolved.script, folder)
 
 
 def with_plan(outcome: Mapping[str, Any], script: Script, folder: Path) -> Proof:
@@ -53,12 +64,35 @@ def with_plan(outcome: Mapping[str, Any], script: Script, folder: Path) -> Proof
     return proof
 
 
-def _run(resolved: ResolvedScript, needed: Mapping[str, str], storage: Path, folder: Path) -> None:
-    command = resolved.proof(storage, folder / plain.OUTCOME)
-    variables = variables_of(command, needed, folder)
-    where = str(commands.folder(resolved.script))
-    print(f"in {where}: {command}", flush=True)
-    foreign_command.run(command.command, where, variables, min(command.cpus, os.cpu_count() or 1))
+def _run(place: Machine, resolved: ResolvedScript, needed: Mapping[str, str], folder: Path) -> Mapping[str, Any]:
+    """Run the proof; return what its outcome is where it leaves none."""
+    with tempfile.TemporaryDirectory(prefix="storage-", dir=folder) as storage:
+        command = place.proof(resolved, Path(storage), folder / plain.OUTCOME)
+        where = str(commands.folder(resolved.script))
+        Progress(folder).write("note", text="proves first what its ranks do, outside every clock")
+        print(f"in {where}: {command}", flush=True)
+        short = threading.Event()
+
+        def pass_on(printed: IO[bytes]) -> bool:
+            """Print what it prints until its end, or until memory is short."""
+            limit = cgroup.memory_limit() if place.memory_key else None
+            with printed:
+                while not short.is_set():
+                    if select.select([printed], [], [], LOOK_SECONDS)[0]:
+                        if not (part := os.read(printed.fileno(), 2**16)):
+                            return True
+                        os.write(1, part)
+                    if limit is not None and cgroup.memory_available() < LEAST_FREE * limit:
+                        short.set()
+                        foreign_command.end_descendants(grace_seconds=0)  # each would need more until it has ended
+            return False
+
+        cpus = min(place.cpus(command), os.cpu_count() or 1)
+        foreign_command.run(command.command, where, place.unobserved(command, needed, folder), cpus, pass_on)
+    if not short.is_set():
+        return plain.NO_OUTCOME
+    more = f"pulumi config set {place.memory_key} {2 * (cgroup.memory_limit() or 0) // 2**20}Mi gives it twice as much"
+    return {**plain.NO_OUTCOME, "reason": f"it needs more memory than its pod has: {more}"}
 
 
 def taken(file: Path, secrets: Iterable[str]) -> Mapping[str, Any] | None:
@@ -88,15 +122,15 @@ def read(file: Path) -> Mapping[str, Any] | None:
     return outcome
 
 
-def kept(key: str) -> Mapping[str, Any] | None:
+def kept(key: str, folder: Path = plain.KEPT) -> Mapping[str, Any] | None:
     """Return the outcome of an earlier run; None if there is none that still counts."""
-    file = FOLDER / f"{key}.json"
+    file = folder / f"{key}.json"
     outcome = read(file)
     if outcome and plain.is_of_a_moment(outcome) and time.time() - file.stat().st_mtime > OF_A_MOMENT_SECONDS:
         return None
     return outcome
 
 
-def keep(key: str, outcome: Mapping[str, Any]) -> None:
+def keep(key: str, outcome: Mapping[str, Any], folder: Path = plain.KEPT) -> None:
     """Keep an outcome for later runs."""
-    write_whole(FOLDER / f"{key}.json", json.dumps(outcome) + "\n")
+    write_whole(folder / f"{key}.json", json.dumps(outcome) + "\n")

@@ -1,9 +1,11 @@
-"""Brings the observations of all ranks to rank 0, where ranks are pods of their own. Standard library only."""
+"""Brings the observations of all ranks to rank 0, where ranks are pods of their own, and before that what rank 0 has
+proved to the others. Standard library only."""
 
 import json
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 WAIT_SECONDS = 7 * 86_400.0
@@ -12,10 +14,48 @@ and so this pod."""
 ANSWER_SECONDS = 10.0
 MOST_BYTES = 256 * 2**20
 """Largest observation of a rank that rank 0 accepts; a million steps take about 50 MiB."""
+MOST_ASKED = 1000
+"""Bytes of what a rank asks."""
 
 
 class ApartError(ValueError):
     """Ranks did not come together; the message says which."""
+
+
+def give(listener: socket.socket, missing: set[int], what: Mapping[str, Any]) -> None:
+    """Give these ranks something, once each has asked. Raises ApartError with those that did not."""
+    content = json.dumps(what).encode()
+    deadline = time.monotonic() + WAIT_SECONDS
+    while missing:
+        connection = _next(listener, deadline, missing, "did not ask what was proved")
+        connection.settimeout(ANSWER_SECONDS)
+        with suppress(OSError, ValueError, RecursionError), connection:
+            asked = json.loads(_line(connection))
+            if isinstance(asked, dict) and isinstance(rank := asked.get("asks"), int) and rank in missing:
+                connection.sendall(content)
+                connection.shutdown(socket.SHUT_WR)
+                if connection.recv(1):
+                    missing.remove(rank)
+
+
+def ask(meeting: tuple[str, int], rank: int) -> dict[str, Any]:
+    """Return what rank 0 gives. Raises ApartError when it gives nothing."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        with suppress(OSError, ValueError), socket.create_connection(meeting, ANSWER_SECONDS) as connection:
+            connection.sendall(json.dumps({"asks": rank}).encode() + b"\n")
+            connection.settimeout(max(ANSWER_SECONDS, deadline - time.monotonic()))
+            with connection.makefile("rb") as stream:
+                given: dict[str, Any] = json.loads(stream.read())
+            connection.sendall(b"1")
+            return given
+        time.sleep(0.5)
+    raise ApartError(f"rank 0 at {meeting[0]} did not say what it proved to rank {rank}")
+
+
+def _line(connection: socket.socket) -> bytes:
+    with connection.makefile("rb") as stream:
+        return stream.readline(MOST_ASKED)
 
 
 def bring(meeting: tuple[str, int], what: Mapping[str, Any]) -> None:
@@ -43,17 +83,21 @@ def received(listener: socket.socket, missing: set[int]) -> list[dict[str, Any]]
     deadline = time.monotonic() + WAIT_SECONDS
     with listener:
         while missing:
-            listener.settimeout(max(0.001, deadline - time.monotonic()))
-            try:
-                connection, _ = listener.accept()
-            except TimeoutError:
-                ranks = ", ".join(map(str, sorted(missing)))
-                raise ApartError(f"rank {ranks} did not send its observations within {WAIT_SECONDS:.0f} s") from None
-            brought = _taken(connection)
+            brought = _taken(_next(listener, deadline, missing, "did not send its observations"))
             if brought.get("rank") in missing:
                 missing.remove(brought["rank"])
                 observations_of_ranks += brought["observations"]
     return observations_of_ranks
+
+
+def _next(listener: socket.socket, deadline: float, missing: set[int], failed: str) -> socket.socket:
+    """Return the next connection. Raises ApartError with the ranks that are missing when there is none in time."""
+    listener.settimeout(max(0.001, deadline - time.monotonic()))
+    try:
+        return listener.accept()[0]
+    except TimeoutError:
+        ranks = ", ".join(map(str, sorted(missing)))
+        raise ApartError(f"rank {ranks} {failed} within {WAIT_SECONDS:.0f} s") from None
 
 
 def _taken(connection: socket.socket) -> dict[str, Any]:

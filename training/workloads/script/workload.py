@@ -52,7 +52,11 @@ WORKLOAD = Workload(
     remarks=remarks,
     binds_ranks=False,
     files=resolve.files,
-    by_path=("training/workloads/script/observe", "training/workloads/script/ranks"),
+    by_path=(
+        "training/workloads/script/observe",
+        "training/workloads/script/ranks",
+        "training/workloads/script/spread",
+    ),
     inputs=resolve.inputs,
     modules=resolve.modules,
     why_not=resolve.why_not,

@@ -3,6 +3,7 @@
 plan [--framework NAME] FILE script.py …
                                 run some steps alone, and write which passes over which loaders are split
 ranks N PLAN script.py …        run the script as N processes of this machine
+member PLAN script.py …         run it as one rank, of which each is in a pod: TRAINING_CLUSTER says where all are
 rank script.py …                run it as the one that TRAINING_SPREAD says
 prove [--framework NAME] --workers N -- script.py …
                                 prove that ranks do the work of the single process

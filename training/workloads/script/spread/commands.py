@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from . import keras_judge, process, watch
 from .originals import write_json
 from .settings import VARIABLE, Settings, addresses, taken
 
+CLUSTER = "TRAINING_CLUSTER"
+"""Environment variable with the addresses of all ranks, where each is in a pod, and which of them this one is."""
 GRACE_SECONDS = 5.0
 PLANNED_STEPS = 8
 
@@ -72,9 +75,8 @@ def ranks() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         for number in range(count):
-            private = os.path.join(folder, str(number)) if number else ""
-            settings = Settings(framework, number, count, store, plan_file, private=private, trace=folder)
-            started.append(_start(settings, command, planned.get("environment", {})))
+            settings = Settings(framework, number, count, store, plan_file, trace=folder)
+            started.append(_start(_apart(settings), command, planned.get("environment", {})))
         while None in (states := [each.poll() for each in started]) and not any(states):
             time.sleep(0.05)
     finally:
@@ -84,6 +86,33 @@ def ranks() -> int:
         shutil.rmtree(folder, ignore_errors=True)
     codes = [each.returncode for each in started if each.returncode]
     return codes[0] if codes and codes[0] > 0 else int(bool(codes))
+
+
+def member() -> int:
+    """Run the script as the one of several ranks on this machine; return its exit code."""
+    plan_file, command = os.path.abspath(sys.argv[1]), sys.argv[2:]
+    cluster = json.loads(os.environ.pop(CLUSTER))
+    rank, everywhere = cluster["rank"], cluster["addresses"]
+    folder = tempfile.mkdtemp(prefix="spread-")
+    planned = json.loads(Path(plan_file).read_text())
+    framework = planned.get("framework", "torch")
+    store = everywhere[0] if framework == "torch" else ",".join(everywhere)
+    settings = Settings(framework, rank, len(everywhere), store, plan_file, trace=folder)
+    started = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        started.append(_start(_apart(settings), command, planned.get("environment", {})))
+        code = started[0].wait()
+    finally:
+        _end(started)
+        shutil.rmtree(folder, ignore_errors=True)
+    return code if code >= 0 else 128 - code
+
+
+def _apart(settings: Settings) -> Settings:
+    """Return the settings of a rank, whose files are thrown away unless it is the first."""
+    private = os.path.join(settings.trace, str(settings.rank)) if settings.rank else ""
+    return replace(settings, private=private)
 
 
 def _start(settings: Settings, command: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes]:

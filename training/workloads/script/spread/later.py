@@ -55,9 +55,15 @@ class Later:
             f"not proved: at backward pass {self.backwards} the script trains at {what}, "
             "as the steps of the proof did not\n"
         )
-        if self._folder and not self._written:
-            with OPEN(os.path.join(self._folder, FILE), "w", encoding="utf-8") as file:
-                file.write(text)
+        if not self._written:
+            self._keep(text)
         self._written.add(what)
         with contextlib.suppress(Exception):  # the script may have closed it
             (sys.__stderr__ or sys.stderr).write(text)
+
+    def _keep(self, text: str) -> None:
+        """Write it into a file, or of a worker in a pod of its own send it to the driver as what is observed."""
+        observer = sys.modules.get(f"{places.OBSERVER}.in_pod")
+        if self._folder and not (observer is not None and observer.put(FILE, text)):
+            with OPEN(os.path.join(self._folder, FILE), "w", encoding="utf-8") as file:
+                file.write(text)

@@ -117,18 +117,18 @@ class TreesProcess:
         if collective.is_distributed():
             return False
         settings = self._settings
-        where = Path(settings.out or settings.trace, "tracker.json")
+        where = settings.store.split(",")[0].rpartition(":")
         if settings.rank == 0:
-            tracker = RabitTracker(n_workers=settings.world, host_ip="127.0.0.1", sortby="task")
+            tracker = RabitTracker(n_workers=settings.world, host_ip=where[0], sortby="task")
             tracker.start()
             self._tracking = threading.Thread(target=tracker.wait_for, daemon=True)
             self._tracking.start()
-            write_json(where, tracker.worker_args())
-        while not where.exists():  # a rank that asks a tracker before it is there waits for longer and longer
-            time.sleep(0.02)
-        communicator = collective.CommunicatorContext(
-            **json.loads(where.read_text()), dmlc_task_id=f"{settings.rank:08}"
-        )
+            found = tracker.worker_args()
+            told = (socket.create_server((where[0], int(where[2]))), json.dumps(found).encode(), settings.world - 1)
+            threading.Thread(target=_tell, args=told, daemon=True).start()
+        else:
+            found = _asked(where[0], int(where[2]))
+        communicator = collective.CommunicatorContext(**found, dmlc_task_id=f"{settings.rank:08}")
         communicator.__enter__()
         return communicator
 
@@ -168,6 +168,25 @@ class TreesProcess:
             self._communicator.__exit__(None, None, None)
         if self._tracking is not None and not error:  # the others say goodbye to the tracker, too
             self._tracking.join(GOODBYE_SECONDS)
+
+
+def _tell(listener: socket.socket, where: bytes, ranks: int) -> None:
+    """Tell the other ranks where the tracker is."""
+    with listener:
+        for _ in range(ranks):
+            connection = listener.accept()[0]
+            with connection:
+                connection.sendall(where)
+
+
+def _asked(host: str, port: int) -> Any:
+    """Return where the tracker is: a rank that asks it before it is there waits for longer and longer."""
+    while True:
+        try:
+            with socket.create_connection((host, port)) as connection, connection.makefile() as answer:
+                return json.load(answer)
+        except (OSError, ValueError):
+            time.sleep(0.02)
 
 
 def _remember(matrix_class: Any) -> None:
