@@ -252,6 +252,10 @@ def script_has_workers(draft: SearchDraft) -> Iterator[Problem]:
     sizes = Sizes(workers=draft.recipe.trial_workers)
     absent = [each.absent for each in commands(recognised, "python", sizes, {}) if each.arm in ("native", "ray")]
     if why := next(filter(None, absent), ""):
+        if recognised.kind == "other" and not recognised.needs_ray:
+            why = (
+                "it trains in one process, and in a search no ranks are made of such a script, as workload script does"
+            )
         yield Problem(
             f"{draft.shown('trialWorkers')} with {draft.shown('script')}",
             "trialWorkers 1, or a script that Ray and its framework can distribute",

@@ -222,6 +222,7 @@ def test_a_trial_of_several_workers_is_the_script_as_ray_and_its_framework_distr
     ("text", "versions"),
     [
         pytest.param(ALONE, {}, id="a script of one process"),
+        pytest.param("import torch\n", {}, id="ranks of one process"),
         pytest.param(DISTRIBUTED, {"ray": ""}, id="no Ray"),
         pytest.param(DISTRIBUTED, {"ray": "2.59.0"}, id="another Ray"),
         pytest.param(DISTRIBUTED, {"python": "3.9.1"}, id="another Python"),
