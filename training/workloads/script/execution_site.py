@@ -307,9 +307,9 @@ class RayJob(Pod):
         self, command: ArmCommand, needed: Mapping[str, str], own_ray_folder: Path, storage: str = ""
     ) -> dict[str, str]:
         """Return the variables that the node gives its jobs, without those that lead to the cluster."""
-        found = super().unobserved(command, needed, own_ray_folder, storage)
+        of_pod = super().unobserved(command, needed, own_ray_folder, storage)
         own = {**needed, **command.variables, **own_ray(own_ray_folder)}
-        return {name: value for name, value in found.items() if not name.startswith(RAYS_OWN) or name in own}
+        return {name: value for name, value in of_pod.items() if not name.startswith(RAYS_OWN) or name in own}
 
     def reasons(self) -> dict[str, str]:
         """Add that nothing binds its processes to CPUs."""

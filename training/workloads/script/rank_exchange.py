@@ -30,8 +30,8 @@ def give(listener: socket.socket, missing: set[int], what: Mapping[str, Any]) ->
         connection = _next(listener, deadline, missing, "did not ask what was proved")
         connection.settimeout(ANSWER_SECONDS)
         with suppress(OSError, ValueError, RecursionError), connection:
-            asked = json.loads(_line(connection))
-            if isinstance(asked, dict) and isinstance(rank := asked.get("asks"), int) and rank in missing:
+            question = json.loads(_line(connection))
+            if isinstance(question, dict) and isinstance(rank := question.get("asks"), int) and rank in missing:
                 connection.sendall(content)
                 connection.shutdown(socket.SHUT_WR)
                 if connection.recv(1):
@@ -46,9 +46,9 @@ def ask(meeting: tuple[str, int], rank: int) -> dict[str, Any]:
             connection.sendall(json.dumps({"asks": rank}).encode() + b"\n")
             connection.settimeout(max(ANSWER_SECONDS, deadline - time.monotonic()))
             with connection.makefile("rb") as stream:
-                given: dict[str, Any] = json.loads(stream.read())
+                answer: dict[str, Any] = json.loads(stream.read())
             connection.sendall(b"1")
-            return given
+            return answer
         time.sleep(0.5)
     raise ApartError(f"rank 0 at {meeting[0]} did not say what it proved to rank {rank}")
 
