@@ -11,6 +11,7 @@ from typing import Any
 
 from bench.metrics.prometheus import Prometheus
 from tests.cluster import place
+from tests.docs import session
 from tests.limits import LONGEST_SECONDS
 from tests.program.engine import Project
 
@@ -54,6 +55,7 @@ class ClusterProject(Project):
         self.users.write_text("apiVersion: v1\nkind: Config\ncurrent-context: mine\n")
         self.environment["KUBECONFIG"] = str(self.users)
         self.site = place.settings(folder / "offline")
+        session.complete(self, cli)
         (self.folder / "pods.yaml").write_text(json.dumps(TEMPLATE), encoding="utf-8")
         if place.plugins().is_dir():
             (folder / "home" / "plugins").symlink_to(place.plugins())
@@ -125,9 +127,15 @@ class ClusterProject(Project):
 
     def token(self) -> str:
         """What the printed command prints."""
-        command = str(self.outputs()["dashboardTokenCommand"])
-        done = subprocess.run(["bash", "-c", command], cwd=self.folder, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+        return self.shell(str(self.outputs()["dashboardTokenCommand"])).strip()
+
+    def shell(self, line: str) -> str:
+        """Type a line as the user would, in the project's folder; gives what it prints."""
+        typed = ["bash", "-c", line]
+        done = subprocess.run(
+            typed, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, text=True, check=True
+        )
+        return done.stdout
 
     @staticmethod
     def leftovers() -> str:

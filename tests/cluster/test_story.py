@@ -1,6 +1,9 @@
 """The full story on a real Minikube cluster, from nothing to nothing. The tests build on each other, in this order."""
 
 import json
+import os
+import re
+import signal
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -19,6 +22,8 @@ from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS
 from tests.cluster import place
 from tests.cluster.shop import Shop
 from tests.cluster.story import NAMESPACE, PROFILE, STACK, TEMPLATE, ClusterProject
+from tests.docs import on_a_cluster, session
+from tests.docs.markdown import Command, Place
 from tests.limits import LONGEST_SECONDS, wait_for
 from tests.program.engine import ROOT
 from training.launch.ray import submit
@@ -191,6 +196,15 @@ def test_every_worker_says_which_node_it_was_on(project: ClusterProject) -> None
     assert all(worker["cpuModel"] and worker["pod"] for run in runs.values() for worker in run["workers"])
 
 
+def test_every_command_of_the_documents_works_here(project: ClusterProject) -> None:
+    """One after another in a shell, with this stack's name; by none the user's own kubeconfig is touched."""
+    job, *_ = project.kubectl("get", "jobs", f"--namespace={NAMESPACE}", "--output=name").split()
+    users = project.users.read_text()
+    ended = session.run(project, on_a_cluster.run_by_the_story(STACK, PROFILE, job))
+    assert 0 == ended.status, f"{ended.place} failed:\n{ended.output}"
+    assert users == project.users.read_text()
+
+
 def test_a_namespace_of_others_keeps_its_network(project: ClusterProject) -> None:
     """A stack of target `kubernetes` in it, brought up and destroyed: what runs there answers before, during, after."""
     head = project.objects("pods", "--selector=ray.io/node-type=head")[0]
@@ -229,14 +243,30 @@ def test_a_second_up_changes_nothing(project: ClusterProject) -> None:
     assert "unchanged" in project.up()
 
 
+def test_a_stopped_cluster_is_started_by_the_line_that_is_printed(project: ClusterProject) -> None:
+    """Which keeps to the stack's own kubeconfig, as does `minikube stop`."""
+    users = project.users.read_text()
+    project.shell(f"minikube --profile={PROFILE} stop")
+    (line,) = re.findall("KUBECONFIG=.* minikube .*", project.up(ok=False))
+    project.shell(line)
+    assert users == project.users.read_text()
+    assert "unchanged" in project.up()
+
+
 def test_three_workers_are_made_in_place_and_measured(project: ClusterProject) -> None:
-    """The RayCluster grows, and only what depends on the number of workers is made again."""
+    """The RayCluster grows, only what depends on the number of workers is made again, and Ctrl-C ends one update."""
     uid = project.objects("rayclusters")[0]["metadata"]["uid"]
     project.configure(workers="3")
     steps = project.steps()
     assert steps.pop("ray-training-cluster") == "update"
+    assert steps.pop("ray-ready") == "replace"  # it waits for the third
     assert set(steps) == {f"{arm}-1{part}" for arm in (*ARMS, "wide") for part in ("", "-result")}
+    with project.running_up() as started:
+        wait_for(lambda: any(job["status"].get("active") for job in project.objects("jobs")), "a run goes on")
+        os.killpg(started.pid, signal.SIGINT)
+        assert 0 != started.wait(LONGEST_SECONDS)
     project.up()
+    assert not any(job["status"].get("active") for job in project.objects("jobs"))
     assert project.objects("rayclusters")[0]["metadata"]["uid"] == uid
     assert len(project.objects("pods", "--selector=ray.io/node-type=worker")) == 3
     assert project.comparison()["recipe"]["workers"] == 3
@@ -338,15 +368,21 @@ def test_without_all_of_it_the_pods_of_before_are_back(project: ClusterProject) 
 
 
 def test_a_script_of_one_s_own_is_measured_in_pods(project: ClusterProject, tmp_path: Path) -> None:
-    """In every arm, with a checkpoint that no pod can read of another; an edit of it keeps the RayCluster."""
+    """In every arm, with a checkpoint that no pod can read of another; an edit of it keeps the RayCluster.
+
+    What the image lacks is said with the key that brings it.
+    """
     script = tmp_path / "train.py"
     text = (ROOT / "examples" / "keras_ray.py").read_text()
     assert REPORT in text
-    script.write_text(text.replace(REPORT, WITH_CHECKPOINT))
+    script.write_text(text.replace(REPORT, f"    import absent_module\n{REPORT}"))
     for key in ("model", "dataset", "trainImages"):
         project.pulumi("config", "rm", key)
     arguments = "--epochs {epochs} --num-workers {workers} --storage {storage}"
     project.configure(workload="script", script=str(script), scriptArguments=arguments, workers="2", wideArm="false")
+    assert "pulumi config set requirements" in project.up(ok=False)
+
+    script.write_text(text.replace(REPORT, WITH_CHECKPOINT))
     project.up()
     comparison, runs = project.comparison(), project.results()
     assert set(ARMS) == set(comparison["arms"])
@@ -417,8 +453,10 @@ def test_a_namespace_that_somebody_deleted_is_named(project: ClusterProject) -> 
 
 
 def test_destroy_leaves_nothing(project: ClusterProject) -> None:
-    """No container, volume, network, profile, or key."""
-    project.pulumi("destroy", "--yes", "--skip-preview")
+    """No container, volume, network, profile, or key; the image that others may use is named with its line."""
+    destroyed = session.run(project, [Command(Place("the story", 0), f"STACK={STACK} make destroy")])
+    assert 0 == destroyed.status, destroyed.output
+    assert "docker image rm ray-worth-it/training:" in destroyed.output
     assert PROFILE not in project.leftovers()
     assert project.state().get("resources") is None or not project.ids()
     assert not project.kubeconfig.exists()

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.docs.markdown import Command
-from tests.limits import LONGEST_SECONDS
 from tests.program.engine import ROOT, Project
 
 MORE = ("Makefile", "README.md", "docs", "policy", "report", "tools")
@@ -42,6 +41,15 @@ class Ended:
 
 def prepare(project: Project, cli: Path) -> None:
     """Complete a copy that has the program alone, with the project's own backend instead of the tests'."""
+    complete(project, cli)
+    (project.folder / "stacks/Pulumi.local.yaml").write_text(STACK)
+    for name in ("PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE"):
+        del project.environment[name]
+    project.environment["PATH"] = os.pathsep.join(["/usr/local/bin", "/usr/bin", "/bin"])
+
+
+def complete(project: Project, cli: Path) -> None:
+    """Give a copy that has the program alone what `make` needs."""
     ignored = shutil.ignore_patterns("__pycache__")
     for name in MORE:
         source = ROOT / name
@@ -51,9 +59,6 @@ def prepare(project: Project, cli: Path) -> None:
             shutil.copy(source, project.folder)
     (project.folder / ".tools").mkdir()
     (project.folder / ".tools/cli-in-use.json").write_text(json.dumps({"folder": str(cli.parent)}))
-    (project.folder / "stacks/Pulumi.local.yaml").write_text(STACK)
-    for name in ("PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE"):
-        del project.environment[name]
     for name in (
         "MAKEFLAGS",
         "MAKELEVEL",
@@ -77,16 +82,15 @@ def run(project: Project, commands: Iterable[Command]) -> Ended:
         lines.append(f"echo {shlex.quote(MARK + str(command.place))}")
         fails = f"if {command.text}; then echo 'this was to fail'; exit 1; fi"
         lines.append(fails if command.info == "fails" else command.text)
-    environment = {**project.environment, "PATH": os.pathsep.join(["/usr/local/bin", "/usr/bin", "/bin"])}
     done = subprocess.run(
         ["bash", "-c", "\n".join(lines)],
         cwd=project.folder,
-        env=environment,
+        env=project.environment,
         text=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=LONGEST_SECONDS,
+        timeout=project.seconds,
         check=False,
     )
     begun = [line.removeprefix(MARK) for line in done.stdout.splitlines() if line.startswith(MARK)]

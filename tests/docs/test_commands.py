@@ -4,12 +4,13 @@ import re
 
 import pytest
 
-from tests.docs import known, markdown
+from tests.docs import known, markdown, on_a_cluster
 from tests.docs.markdown import Command
 
 DOCUMENTS = markdown.documents()
 PROGRAMS = re.compile(r"(?:[A-Z_]+=\S+ )*(?:make|pulumi|kubectl|minikube|(?:\.venv/bin/)?python3? -m) \S")
 """How inline code begins that is a command."""
+IT_NEEDS_ONE = "no-run it needs a cluster"
 EXAMPLES = {"pulumi config set dataset stripes"}
 """Of what CONTRIBUTING shows how to add."""
 
@@ -51,6 +52,16 @@ def test_a_block_that_is_not_run_says_why(document: str) -> None:
     infos = {its.info for its in markdown.commands(document, markdown.read(document))}
 
     assert all(re.fullmatch(r"|fails|no-run \S.*", info) for info in infos), infos
+
+
+def test_the_cluster_story_runs_what_needs_a_cluster() -> None:
+    """All of a block that says so; what it leaves out is there, and has its reason."""
+    in_blocks = [its for name in DOCUMENTS for its in markdown.commands(name, markdown.read(name))]
+    texts = [its.text for its in on_a_cluster.commands()]
+
+    of_one = [its for its in in_blocks if its.info == IT_NEEDS_ONE]
+    assert [] == [str(its.place) for its in of_one if not on_a_cluster.NEEDS_ONE.match(its.text)]
+    assert [] == [kind for kind in on_a_cluster.ELSEWHERE if not any(re.match(kind, text) for text in texts)]
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ class Project:
     """One copy; `up` and its like are the CLI's commands, run to their end."""
 
     def __init__(self, folder: Path, cli: Path, *, stub: bool, seconds: float = LONGEST_SECONDS) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self.folder = folder / "p"
         self.folder.mkdir()
         shutil.copytree(_compiled(), self.folder, dirs_exist_ok=True)
@@ -117,7 +117,7 @@ class Project:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,
-            timeout=self._seconds,
+            timeout=self.seconds,
             check=False,
         )
 
