@@ -244,9 +244,9 @@ def test_a_second_up_changes_nothing(project: ClusterProject) -> None:
 
 
 def test_a_stopped_cluster_is_started_by_the_line_that_is_printed(project: ClusterProject) -> None:
-    """Which keeps to the stack's own kubeconfig, as does `minikube stop`."""
+    """Which keeps to the stack's own kubeconfig, as does the documents' line that stops it."""
     users = project.users.read_text()
-    project.shell(f"minikube --profile={PROFILE} stop")
+    project.shell(f"KUBECONFIG=.state/kubeconfig/{STACK} minikube --profile={PROFILE} stop")
     (line,) = re.findall("KUBECONFIG=.* minikube .*", project.up(ok=False))
     project.shell(line)
     assert users == project.users.read_text()

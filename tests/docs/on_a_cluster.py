@@ -7,7 +7,7 @@ from tests.docs import markdown
 from tests.docs.markdown import Command
 
 NEEDS_ONE = re.compile(
-    "STACK=(minikube|ci) make |minikube (--profile=|logs)|kubectl ([^<…]*|.*job/<name>)$|HEAD=|export KUBECONFIG="
+    "STACK=(minikube|ci) make |minikube (--profile=|logs)|kubectl ([^<…]*|.*job/<name>)$|HEAD=|(export )?KUBECONFIG="
 )
 """How a command begins that needs a cluster which the stack has made; one with another `<…>` in it is a pattern."""
 ELSEWHERE = {
@@ -16,7 +16,7 @@ ELSEWHERE = {
     r"STACK=\S+ make (set offline|up SET=.offline)": "the stack's own setting, which stays",
     r"STACK=\S+ make (sweep|up SET=.repeats)": "more measurements than the story has time for",
     r"STACK=\S+ make jobs JOB=train-1": "a job of a script of the reader's",
-    r"minikube --profile=\S+ stop": "the chapter of a stopped cluster",
+    r"KUBECONFIG=\S+ minikube \S+ stop": "the chapter of a stopped cluster",
     r"kubectl logs(| --previous)$": "the name of a pod is to follow",
     r"kubectl port-forward$": "the name of a service is to follow",
     r"kubectl config use-context$": "what the reader is not to do",

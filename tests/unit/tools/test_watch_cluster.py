@@ -102,6 +102,20 @@ def test_news_are_told_once(source: tuple[Api, ClusterSource]) -> None:
     assert asked == len([line for line in api.asked if line.endswith("/log")])
 
 
+def test_what_a_log_has_twice_is_told_once(source: tuple[Api, ClusterSource]) -> None:
+    """Ray Train prints a worker's line, and logs it: one after the other, or some seconds later."""
+    api, watched = source
+    diverged = EPOCH | {"loss": float("nan")}
+    lines = [describe(START), describe(START), describe(diverged), ""]
+    put(api, "ray-1", 1, "\n".join(lines))
+    (first,) = watched.poll()
+    put(api, "ray-1", 1, "\n".join([*lines[:-1], describe(diverged), describe(EPOCH), ""]))
+    (second,) = watched.poll()
+
+    assert ["note", "start", "epoch"] == [event["event"] for event in first.events]
+    assert [EPOCH] == second.events
+
+
 NO_NODE = {"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/2 nodes: cordoned. none."}]}
 
 
