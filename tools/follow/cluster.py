@@ -35,7 +35,7 @@ class ClusterSource:
         self._api: Any = None
         self._published = published(project, stack)
         self._lines: dict[str, int] = {}
-        self._told: dict[str, set[str]] = {}
+        self._events: dict[str, set[str]] = {}
         self._places: dict[str, str] = {}
         self._last: list[News] = []
         self._running: set[str] = set()
@@ -95,10 +95,10 @@ class ClusterSource:
         text = kube.log(self._api, self._cluster.namespace, pod["metadata"]["name"])
         lines = text.splitlines() if state != "running" else text.splitlines()[: text.count("\n")]
         seen, self._lines[key] = self._lines.get(key, 0), len(lines) if state == "running" else _ALL
-        told = self._told.setdefault(key, set())
+        earlier_events = self._events.setdefault(key, set())
         for event in events(lines[seen:]):
-            if (written := repr(event)) not in told:  # Ray Train also logs what a worker prints, so the log has it twice
-                told.add(written)
+            if (written := repr(event)) not in earlier_events:  # Ray Train prints and logs a line: a log has it twice
+                earlier_events.add(written)
                 yield event
 
 
