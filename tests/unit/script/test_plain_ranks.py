@@ -116,6 +116,7 @@ def outcome_kept(folder: Path, outcome: dict[str, Any], seconds: float) -> Any:
     [
         (SAME, True), (STATISTICS, True), (BY_HAND, True), (dict(plain.NO_OUTCOME), False),
         ({"outcome": "failed", "reason": "OSError: No space left on device"}, False),
+        (BY_HAND | {"reason": "no backward"}, False),
         *((BY_HAND | {"reason": reason, "error": "it did not end in time"}, False)
           for reason in ("not in time", "ranks fail", "not in 64 bits")),
     ],

@@ -68,7 +68,7 @@ UNSPLIT = {
     "by hand": "it takes its batches by hand, and only those of a DataLoader can be split",
     "iterable": "its DataLoader reads an IterableDataset, whose rows have no numbers by which to split them",
     "no room": "the weights and gradients of its first steps, which the proof keeps, would fill the disk",
-    "no backward": "no loss.backward() was seen in it",
+    "no backward": "no loss.backward() was seen in it: it trains otherwise, or went on from files of an earlier run",
     "no fit": "no step of tf-keras' `fit` was seen in it",
     "no train": "no `train` of XGBoost or LightGBM was seen in it",
     "not in 64 bits": "it can't be computed in 64 bits, in which the proof compares ranks with one process",
@@ -148,8 +148,9 @@ def seconds(workers: int, in_pods: bool) -> int:
 
 
 def is_of_a_moment(outcome: Mapping[str, Any]) -> bool:
-    """Return whether another moment may have another outcome: a run of the proof failed, or ended too late."""
-    return outcome["outcome"] == "failed" or bool(outcome.get("error"))
+    """Return whether another moment may have another outcome: a run of the proof failed, ended too late, or trained
+    nothing."""
+    return outcome["outcome"] == "failed" or bool(outcome.get("error")) or outcome.get("reason") == "no backward"
 
 
 def proof_of(outcome: Mapping[str, Any], script: Script) -> Proof:
