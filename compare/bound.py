@@ -100,7 +100,8 @@ def bound_of(measurement: Measurement, fairness: Fairness) -> BoundFindings | No
         for baseline, start in zip(baselines, starts, strict=True)
     ]
     least = [least_of(clock_of(baseline), min(seconds), min(shared), workers) for baseline in baselines]
-    contests = {name: _contest(name, least, measurement) for name in measurement.alternatives}
+    alternatives = [name for name in measurement.alternatives if _has_steps(name, measurement)]
+    contests = {name: _contest(name, least, measurement) for name in alternatives}
     at_most = {name: each.now for name, each in contests.items() if isinstance(each.now, Estimate)}
     trainer = starts[0].did[TRAINER]
     summary = Bound(
@@ -117,6 +118,13 @@ def bound_of(measurement: Measurement, fairness: Fairness) -> BoundFindings | No
     )
     is_same_work = len(contests) == 1 or fairness.checks["sameWork"].passed is True
     return BoundFindings(summary=summary, contests=contests, is_same_work=is_same_work)
+
+
+def _has_steps(name: str, measurement: Measurement) -> bool:
+    """Return whether an arm trained as far as is known: one without a step, where the baseline made some, may have gone
+    on from a file of the baseline's, and ended at once."""
+    counted = {arm: all(run.result.steps.per_epoch for run in measurement.by_arm[arm]) for arm in (BASELINE.name, name)}
+    return counted[name] or not counted[BASELINE.name]
 
 
 def _contest(name: str, least: Sequence[Least], measurement: Measurement) -> Contest:

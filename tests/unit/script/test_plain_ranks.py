@@ -22,6 +22,7 @@ from tools.tryout import __main__ as tryout
 from tools.tryout import prove, request, show
 from tools.tryout.run_arm import Outcome
 from training.contract import provenance
+from training.contract.result import Steps
 from training.launch.foreign_command import End
 from training.workloads.script import commands, facts, plain, proving, same_work, summary
 from training.workloads.script.commands import ArmCommand, Sizes
@@ -319,6 +320,25 @@ def test_an_arm_that_the_proof_left_out_is_absent_with_its_words(measured: Any) 
     assert dict.fromkeys(("native", "ray"), proof(BY_HAND).words) == by_hand.absent
     assert by_hand.bound is not None
     assert by_hand.claim is None
+
+
+def test_an_arm_that_trained_nothing_is_no_alternative(measured: Any) -> None:
+    """One that resumed from a checkpoint of the baseline's takes no time, and says nothing against Ray."""
+    runs, context = measured.runs(BY_HAND)
+    found = compare([_without_steps(run) if run.arm == "wide" else run for run in runs], context)
+
+    assert found.bound is not None
+    assert ["baseline"] == list(found.bound.at_most)
+    assert "Not decided" == found.answer
+
+
+def _without_steps(run: Run) -> Run:
+    """A run that only imported."""
+    steps, seconds = (
+        Steps(timed=0, per_epoch=0, seconds=None, exchanged_bytes=None, whole_epochs=False),
+        run.result.seconds,
+    )
+    return replace(run, result=replace(run.result, steps=steps, did={}, seconds=replace(seconds, train=None, wall=3.0)))
 
 
 @pytest.mark.parametrize(("first", "then"), [(BY_HAND, SAME), (SAME, BY_HAND)])
