@@ -19,7 +19,7 @@ from bench.observer import EPOCHS, run, with_clock
 from compare.intervals import ratio_interval
 from training.machine import machine_lock
 from training.workloads.script.observations import settled_step_seconds
-from training.workloads.script.plain import MECHANISMS
+from training.workloads.script.plain import PROGRAM
 
 REPEATS, RANKS, BATCH = 12, 2, 256
 NAME = "torch_ddp.py"
@@ -30,7 +30,7 @@ def measure(python: str, number: int, epochs: int, rows: Sequence[str] = ()) -> 
     with tempfile.TemporaryDirectory() as folder:
         script, plan, ticks = (Path(folder, name) for name in (NAME, "plan.json", "ticks.json"))
         script.write_text(with_clock(NAME), encoding="utf-8")
-        command, spread = [str(script), "--epochs", str(epochs), *rows], [python, str(MECHANISMS["torch"])]
+        command, spread = [str(script), "--epochs", str(epochs), *rows], [python, str(PROGRAM)]
         run([*spread, "plan", str(plan), *command], ticks)
         commands = {
             "ported": [python, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}", *command],

@@ -84,7 +84,8 @@ def _run_all(
             proof = prove.prove(script, proves, request, folder) if not problem else plain.UNTRIED
             terminal.write(f"  {proof.words}")
             arms = prove.after(proof, arms)
-            if proof.environment and outcomes.pop(arm.arm):  # it is run again as the others are
+            if proof.environment:  # it is run again as the others are
+                del outcomes[arm.arm]
                 shutil.rmtree(folder / arm.arm)
     return Ran(outcomes, arms, proof)
 

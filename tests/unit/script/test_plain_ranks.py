@@ -44,6 +44,7 @@ BY_HAND = {"outcome": "bound", "reason": "by hand", **LINE}
 NAMED: list[dict[str, Any]] = [
     STATISTICS | {"kind": kind, "elseAgrees": agrees} for kind in plain.OTHER_WORK for agrees in (True, False)
 ]
+METRICS: list[dict[str, float]] = [{"test-auc": 0.75}, {"test-auc": 0.7512345}]
 OTHERS: list[dict[str, Any]] = [
     {"outcome": "equal", "plan": AS_TF_KERAS},
     {"outcome": "equal", "plan": TREES},
@@ -52,7 +53,7 @@ OTHERS: list[dict[str, Any]] = [
     *(
         {"outcome": "named", "kind": kind, "elseAgrees": False, "plan": TREES, "evidence": {"metrics": metrics}}
         for kind in plain.OTHER_TREES
-        for metrics in ([{"test-auc": 0.75}, {"test-auc": 0.7512345}], [{}, {}])
+        for metrics in (METRICS, [{}, {}])
     ),
 ]
 """Of other frameworks than PyTorch."""
@@ -160,7 +161,7 @@ def test_without_a_plan_no_ranks_are_run(script: Script, sizes: Sizes) -> None:
 
 def test_each_pod_has_one_rank_and_more_time_for_a_proof(script: Script) -> None:
     """Its CPUs are those of one worker; the other arms are run as here."""
-    sizes, program = Sizes(workers=3, plan="plan.json", in_pods=True), str(plain.MECHANISMS["torch"])
+    sizes, program = Sizes(workers=3, plan="plan.json", in_pods=True), str(plain.PROGRAM)
     made = {arm.arm: arm for arm in commands.commands(script, "python", sizes, {})}
     limits = [
         each.command[each.command.index("--seconds") + 1]

@@ -57,14 +57,14 @@ def test_a_later_run_finds_the_outcome(resolved: ResolvedScript, tmp_path: Path)
     """Its own program would fail; without a folder in common each run proves."""
     proves = f"import pathlib, sys; pathlib.Path(sys.argv[1]).write_text({json.dumps(EQUAL)!r})"
     kept = tmp_path / "kept"
-    first = proving.proved(Place(proves, kept), resolved, {}, tmp_path, tmp_path)
-    again = proving.proved(Place("1 / 0", kept), resolved, {}, tmp_path, tmp_path)
+    first = proving.proved(Place(proves, kept), resolved, {}, (), tmp_path)
+    again = proving.proved(Place("1 / 0", kept), resolved, {}, (), tmp_path)
 
     assert first == again
     assert first.works
     assert EQUAL["plan"] == json.loads((tmp_path / plain.PLAN).read_text())
     assert not (tmp_path / plain.OUTCOME).exists()
-    assert not proving.proved(Place("1 / 0"), resolved, {}, tmp_path, tmp_path).works
+    assert not proving.proved(Place("1 / 0"), resolved, {}, (), tmp_path).works
 
 
 def test_a_proof_ends_before_its_pod_lacks_memory(
@@ -73,7 +73,7 @@ def test_a_proof_ends_before_its_pod_lacks_memory(
     """The pod would be ended as a whole, and the run with it, which needs less."""
     monkeypatch.setattr(cgroup, "memory_limit", lambda: 2**30)
     monkeypatch.setattr(cgroup, "memory_available", lambda: 2**27)
-    proof = proving.proved(Place("import time; time.sleep(600)"), resolved, {}, tmp_path, tmp_path)
+    proof = proving.proved(Place("import time; time.sleep(600)"), resolved, {}, (), tmp_path)
 
     assert not proof.works
     wording("script", proof.words)

@@ -104,7 +104,7 @@ class Proof:
     @property
     def rows(self) -> int:
         """Return the rows of a step, where the proof alone counts them; else 0."""
-        return max(self.plan.get("rowsOfSteps") or [0])
+        return int(max(self.plan.get("rowsOfSteps") or [0]))
 
     @property
     def environment(self) -> Mapping[str, str]:

@@ -140,8 +140,8 @@ def _begin_lightgbm(model: Any, params: dict[str, Any], rounds: int) -> None:
     now.framework, now.model.digest = "lightgbm", functools.partial(_digest_lightgbm, model)
     now.world = int(params.get("num_machines", 1)) if model._network else 1
     train, (rank, _) = sys.modules.get("ray.train"), state.rank_of_environment()
-    by_ray = train and now.world > 1 and state.SPREAD not in sys.modules
-    now.rank = train.get_context().get_world_rank() if by_ray else rank
+    by_ray = now.world > 1 and state.SPREAD not in sys.modules
+    now.rank = train.get_context().get_world_rank() if train is not None and by_ray else rank
     now.threads = _threads(params, "num_threads", "num_thread", "nthread", "n_jobs")
     now.model.rate = lambda: params.get("learning_rate", params.get("eta"))
 

@@ -22,7 +22,7 @@ class Judge:
         """Return `equal`, `named` or `bound`, with the evidence; `failed` where the script fails alone."""
         alone, ranks = self._both("", statistics=True)
         facts = alone.facts[0]
-        self._facts = {name: facts[name] for name in ("framework", "unsplit") if name in facts}
+        self._facts: dict[str, Any] = {name: facts[name] for name in ("framework", "unsplit") if name in facts}
         if alone.ended and (alone.error or not facts):
             return {"outcome": "failed", "reason": alone.error}
         if error := alone.error or ranks.error:

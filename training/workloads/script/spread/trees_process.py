@@ -10,6 +10,7 @@ import functools
 import inspect
 import json
 import os
+import socket
 import sys
 import threading
 import time
@@ -87,14 +88,14 @@ class TreesProcess:
     def _with_threads(self, params: Any) -> dict[str, Any]:
         """Return parameters with the threads of this process: in a run of the proof one, as several run at once. A rank
         has no more than those of its worker, though it could use CPUs of others."""
-        params = dict(params)
+        own: dict[str, Any] = dict(params)
         if self._settings.steps:
-            return {**{name: value for name, value in params.items() if name not in OF_THREADS}, "nthread": 1}
+            return {**{name: value for name, value in own.items() if name not in OF_THREADS}, "nthread": 1}
         most = int(os.environ.get("OMP_NUM_THREADS") or 0) if self._settings.world > 1 else 0
         for name in OF_THREADS:
-            if most and name in params and not 0 < int(params[name] or 0) <= most:
-                params[name] = most
-        return params
+            if most and name in own and not 0 < int(own[name] or 0) <= most:
+                own[name] = most
+        return own
 
     def _xgboost(self, arguments: dict[str, Any]) -> None:
         """Join the other ranks, and have this one's part of each matrix."""
