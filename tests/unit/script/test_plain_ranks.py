@@ -44,7 +44,7 @@ BY_HAND = {"outcome": "bound", "reason": "by hand", **LINE}
 NAMED: list[dict[str, Any]] = [
     STATISTICS | {"kind": kind, "elseAgrees": agrees} for kind in plain.OTHER_WORK for agrees in (True, False)
 ]
-METRICS: list[dict[str, float]] = [{"test-auc": 0.75}, {"test-auc": 0.7512345}]
+METRICS: list[list[dict[str, float]]] = [[{"test-auc": 0.75}, {"test-auc": 0.7512345}], [{}, {}]]
 OTHERS: list[dict[str, Any]] = [
     {"outcome": "equal", "plan": AS_TF_KERAS},
     {"outcome": "equal", "plan": TREES},
@@ -53,7 +53,7 @@ OTHERS: list[dict[str, Any]] = [
     *(
         {"outcome": "named", "kind": kind, "elseAgrees": False, "plan": TREES, "evidence": {"metrics": metrics}}
         for kind in plain.OTHER_TREES
-        for metrics in (METRICS, [{}, {}])
+        for metrics in METRICS
     ),
 ]
 """Of other frameworks than PyTorch."""
