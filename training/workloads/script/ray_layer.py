@@ -212,12 +212,12 @@ def _wanted(layer: Layer, theirs: Mapping[str, str]) -> list[str]:
 def _resolved(layer: Layer, preferred: Mapping[str, str], only: Mapping[str, str]) -> list[str]:
     """Return `name==version` of Ray and all that it needs, for the layer's Python; nothing is to be built for it."""
     names = ("ray.txt", "only.txt", "wanted.txt")
-    asked, constraints, wanted = (layer.folder / name for name in names)
-    asked.write_text(f"ray[{EXTRA}]=={layer.ray}\n", encoding="utf-8")
+    requested, constraints, wanted = (layer.folder / name for name in names)
+    requested.write_text(f"ray[{EXTRA}]=={layer.ray}\n", encoding="utf-8")
     constraints.write_text(_lines(only), encoding="utf-8")
     wanted.write_text(_lines(preferred), encoding="utf-8")  # uv keeps what stands in its output, where it can
     how = ("--quiet", "--no-build", "--no-header", "--no-annotate", "--python", layer.python)
-    _uv("pip", "compile", *how, "--constraint", str(constraints), str(asked), "-o", str(wanted))
+    _uv("pip", "compile", *how, "--constraint", str(constraints), str(requested), "-o", str(wanted))
     return [line for line in wanted.read_text(encoding="utf-8").splitlines() if "==" in line]
 
 
