@@ -57,6 +57,8 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
         proof = proving.proved(place, resolved, needed, hidden.values(), folder)
         command = command.within(proof.environment)
     if proof and arm in proof.left_out:
+        for empty in (own, storage):
+            empty.rmdir()
         return _not_measured(request, resolved, command, host, proof) if place.gives_result else None
     Progress(folder).write("note", text=str(command))
     print(f"in {commands.folder(resolved.script)}: {command}", flush=True)
