@@ -1,6 +1,7 @@
 """Writes before PyTorch is there; trains after the steps of the proof by what these did not have."""
 # ruff: noqa: E402 (what it writes comes first)
 
+from functools import partial
 from pathlib import Path
 
 Path("log.txt").open("x").close()
@@ -13,7 +14,8 @@ from torch.utils.data import DataLoader, TensorDataset
 torch.manual_seed(3)
 model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 1)).eval()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rows = TensorDataset(torch.randn(80, 6), torch.randn(80, 1))
+rows = TensorDataset(torch.randn(80, 6), torch.rand(80, 1))
+entropy = nn.functional.binary_cross_entropy_with_logits
 
 
 def learn(loader, loss):
@@ -25,9 +27,11 @@ def learn(loader, loss):
 
 
 loader = DataLoader(rows, batch_size=8)
-learn(loader, nn.functional.mse_loss)
+learn(loader, entropy)
 learn(loader, nn.functional.l1_loss)
-learn(DataLoader(rows, batch_size=16), nn.functional.mse_loss)
+learn(DataLoader(rows, batch_size=16), entropy)
 model.train()
-learn(loader, nn.functional.mse_loss)
+learn(loader, entropy)
+model.eval()
+learn(loader, partial(entropy, pos_weight=torch.tensor([2.0])))
 torch.save(model.state_dict(), "model.pt")

@@ -55,15 +55,21 @@ def leaves(roots: Iterable[Any], names: set[str] | None = None) -> tuple[dict[in
     return in_graph, complete
 
 
-_modes_of: dict[type, list[str]] = {}
+GIVEN, LOSSES = ("_raw_saved_weight", "_raw_saved_pos_weight"), ("Loss", "Entropy")
+"""Attributes with what a loss may be given or not, as the weights of classes; and parts of the names of losses."""
+_modes_of: dict[type, tuple[list[str], list[str]]] = {}
 
 
 def _operation(node: Any, name: str) -> str:
     """Return the name of an operation, with its modes."""
     kind = type(node)
     if kind not in _modes_of:
-        _modes_of[kind] = [each for each in MODES if hasattr(kind, each)]
-    modes = [f"{each.rpartition('_')[2]}={getattr(node, each)}" for each in _modes_of[kind]]
+        is_loss = any(part in name for part in LOSSES)
+        given = [each for each in GIVEN if is_loss and hasattr(kind, each)]
+        _modes_of[kind] = [each for each in MODES if hasattr(kind, each)], given
+    of_kind, given = _modes_of[kind]
+    modes = [f"{each.rpartition('_')[2]}={getattr(node, each)}" for each in of_kind]
+    modes += [each.partition("saved_")[2] for each in given if getattr(getattr(node, each), "data", None) is not None]
     return f"{name}({', '.join(modes)})" if modes else name
 
 
