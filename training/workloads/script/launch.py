@@ -57,8 +57,7 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
         proof = proving.proved(place, resolved, needed, hidden.values(), folder)
         command = command.within(proof.environment)
     if proof and arm in proof.left_out:
-        for empty in (own, storage):
-            empty.rmdir()
+        _remove_empty(own, storage)
         return _not_measured(request, resolved, command, host, proof) if place.gives_result else None
     Progress(folder).write("note", text=str(command))
     print(f"in {commands.folder(resolved.script)}: {command}", flush=True)
@@ -105,6 +104,11 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     result = summary.result(ended_run)
     reasons = result.reasons | place.reasons()
     return replace(result, recipe=request.recipe.to_dict(), ray_head=place.head(), reasons=reasons)
+
+
+def _remove_empty(*folders: Path) -> None:
+    for folder in folders:
+        folder.rmdir()
 
 
 def _missing(request: Request, recipe: ScriptRecipe, resolved: ResolvedScript, arm: str) -> str:
