@@ -262,11 +262,12 @@ def test_three_workers_are_made_in_place_and_measured(project: ClusterProject) -
     assert steps.pop("ray-ready") == "replace"  # it waits for the third
     assert set(steps) == {f"{arm}-1{part}" for arm in (*ARMS, "wide") for part in ("", "-result")}
     with project.running_up() as started:
-        wait_for(lambda: any(job["status"].get("active") for job in project.objects("jobs")), "a run goes on")
+        wait_for(lambda: started.poll() is not None or active_jobs(project), "a run goes on")
+        assert started.poll() is None
         os.killpg(started.pid, signal.SIGINT)
         assert 0 != started.wait(LONGEST_SECONDS)
     project.up()
-    assert not any(job["status"].get("active") for job in project.objects("jobs"))
+    assert [] == active_jobs(project)
     assert project.objects("rayclusters")[0]["metadata"]["uid"] == uid
     assert len(project.objects("pods", "--selector=ray.io/node-type=worker")) == 3
     assert project.comparison()["recipe"]["workers"] == 3
@@ -422,7 +423,8 @@ def test_a_worker_without_a_node_is_said_while_it_is_waited_for(project: Cluster
     for node in nodes:
         project.kubectl("cordon", node)
     with project.running_up() as started:
-        wait_for(lambda: "ray-ready: a pod waits: 0/" in project.shown())
+        wait_for(lambda: started.poll() is not None or "ray-ready: a pod waits: 0/" in project.shown())
+        assert started.poll() is None
         for node in nodes:
             project.kubectl("uncordon", node)
         assert 0 == started.wait(LONGEST_SECONDS)
@@ -460,6 +462,11 @@ def test_destroy_leaves_nothing(project: ClusterProject) -> None:
     assert PROFILE not in project.leftovers()
     assert project.state().get("resources") is None or not project.ids()
     assert not project.kubeconfig.exists()
+
+
+def active_jobs(project: ClusterProject) -> list[str]:
+    """The names of Jobs whose pods run."""
+    return [job["metadata"]["name"] for job in project.objects("jobs") if job["status"].get("active")]
 
 
 def ports(prometheus: Prometheus, expression: str) -> list[str]:
