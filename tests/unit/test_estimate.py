@@ -279,8 +279,8 @@ def test_the_stack_s_own_runs_go_before(wording: Wording, tmp_path: Path) -> Non
 def test_without_a_basis_the_plan_says_what_to_run(wording: Wording) -> None:
     """A line that is typed as it stands: of a script `make try`, of the CNN one repeat."""
     script, cnn = settings(workers="3"), parse({}, machine(stack="mine"))
-    of_script = plan.unknown(script, wanted(script), run_history.Basis(runs=(), words=""))
-    of_cnn = plan.unknown(cnn, wanted(cnn), run_history.Basis(runs=(), words=""))
+    of_script = plan.unknown(script, wanted(script), run_history.Basis(runs=(), words=""), {})
+    of_cnn = plan.unknown(cnn, wanted(cnn), run_history.Basis(runs=(), words=""), {})
 
     assert ["baseline", "wide", "native", "ray"] == re.findall("baseline|wide|native|ray", of_script)[:4]
     wording("plan", of_script, "script")
@@ -293,7 +293,7 @@ def test_the_plan_says_by_what_other_runs_differ(wording: Wording) -> None:
     """`make try` again would tell nothing where it can't have the setting; where it can, it is what to type."""
     known = run_history.Basis(runs=EVERY_ARM, words="")
     larger, more = (
-        plan.unknown(asked, wanted(asked), known) for asked in (settings(workerCpus="2"), settings(workers="3"))
+        plan.unknown(asked, wanted(asked), known, {}) for asked in (settings(workerCpus="2"), settings(workers="3"))
     )
 
     wording("plan", larger, "larger")
@@ -303,6 +303,14 @@ def test_the_plan_says_by_what_other_runs_differ(wording: Wording) -> None:
     assert "make try" not in larger
 
     assert "make try" in more
+
+
+def test_the_line_that_shows_it_has_what_set_has() -> None:
+    """Or it would run the settings of the file, of which everything is known."""
+    asked = parse({"workers": "3"}, machine(stack="mine"))
+    said = plan.unknown(asked, wanted(asked), run_history.Basis(runs=(), words=""), {"workers": "3", "repeats": "4"})
+
+    assert "STACK=mine make up SET='workers=3 repeats=1'" in said.replace('"', "'")
 
 
 def test_the_plan_shows_every_phase(wording: Wording) -> None:

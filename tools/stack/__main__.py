@@ -294,7 +294,7 @@ class Stack:
         from tools.stack.expected import Expected  # loads infra, which the commands about results do without
 
         try:
-            return Expected(self.checked_settings)
+            return Expected(self.checked_settings, self.overrides)
         except (ToolError, OSError):
             return None
 

@@ -14,6 +14,7 @@ from infra.estimate import Estimate, Wanted
 from infra.run_history import Basis
 from infra.settings.key import LOCAL
 from infra.settings.settings import Settings
+from report.closing import make as make_line
 from report.text_table import columns
 from tools.stack.config import KEYS_OF_TRY
 from training.contract import timed
@@ -24,8 +25,8 @@ from training.contract.timed import Timed
 class Expected:
     """What earlier runs tell of a measurement with these settings."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings, self._request = settings, estimate.wanted(settings)
+    def __init__(self, settings: Settings, overrides: Mapping[str, str] | None = None) -> None:
+        self._settings, self._request, self._overrides = settings, estimate.wanted(settings), overrides or {}
         self._basis = run_history.known(settings, self._request)
 
     def seconds_of_arms(self) -> dict[str, float]:
@@ -50,7 +51,7 @@ class Expected:
         first = f"stack {settings.stack}: {arms}, {_up_to(request, len(request.sides), 'run')}"
         estimated = estimate.estimate(request, self._basis.runs)
         if estimated is None:
-            return f"{first}\n{unknown(settings, request, self._basis)}"
+            return f"{first}\n{unknown(settings, request, self._basis, self._overrides)}"
         lines = [first, f"by {self._basis.words}", "", shown(request, estimated)]
         if settings.target not in LOCAL:
             lines.append("not in it: what the cluster, its image and its pods take to come up")
@@ -93,14 +94,15 @@ def _known(runs: int) -> str:
     return counted(runs, "run") + ("" if runs > 1 else f", ±{100 * estimate.OF_ONE_RUN:.0f} % assumed")
 
 
-def unknown(settings: Settings, request: Wanted, basis: Basis) -> str:
-    """Return why there is no estimate, and what to run."""
+def unknown(settings: Settings, request: Wanted, basis: Basis, overrides: Mapping[str, str]) -> str:
+    """Return why there is no estimate, and what to run: with the values that SET has, or it would be something else."""
     lacking = estimate.missing(request, basis.runs)
     what = "nothing" if len(lacking) == len(request.sides) else "not everything"
     first = f"no estimate: {what} was run yet with these settings; {enumerated(lacking)} would be new"
     other = _otherwise(settings, [each for each in basis.runs if each.arm in lacking])
     again = any(key not in KEYS_OF_TRY.values() for key in other)  # `make try` would be as it was
-    return "\n".join([first, *_to_measure(settings, other), _one_repeat(settings) if again else _to_run(settings)])
+    show = _one_repeat if again else _to_run
+    return "\n".join([first, *_to_measure(settings, other), show(settings, overrides)])
 
 
 def _otherwise(settings: Settings, known: Sequence[Timed]) -> dict[str, object]:
@@ -118,14 +120,15 @@ def _to_measure(settings: Settings, other: Mapping[str, object]) -> list[str]:
     return [f"what was run had {enumerated(had)}"]
 
 
-def _one_repeat(settings: Settings) -> str:
-    return f'one repeat shows it, and its runs are kept:\n  STACK={settings.stack} make up SET="repeats=1"'
+def _one_repeat(settings: Settings, overrides: Mapping[str, str]) -> str:
+    line = make_line(settings.stack, "up", {**overrides, "repeats": "1"})
+    return f"one repeat shows it, and its runs are kept:\n  {line}"
 
 
-def _to_run(settings: Settings) -> str:
+def _to_run(settings: Settings, overrides: Mapping[str, str]) -> str:
     recipe = settings.recipe.to_dict()
     if "measureSteps" not in recipe:  # nothing can be ended after some steps
-        return _one_repeat(settings)
+        return _one_repeat(settings, overrides)
     variables = {name: settings.explicit[key] for name, key in KEYS_OF_TRY.items() if key in settings.explicit}
     words = " ".join(f"{name}={shlex.quote(text)}" for name, text in variables.items())
     bounded = "" if "{epochs}" in recipe["scriptArguments"] else (

@@ -280,6 +280,12 @@ def test_a_preview_in_words(events: list[dict[str, Any]], expected: tuple[str, .
     assert bool(text) == bool(expected)
 
 
+def test_a_preview_tells_no_time_of_an_arm_that_nobody_knows() -> None:
+    """What follows says that there is no estimate."""
+    assert "about" in words(update_after(FIRST), "mine", KNOWN)
+    assert "about" not in words(update_after(FIRST), "mine", {"baseline": 10.0})
+
+
 def measured(repeats: int) -> dict[str, Any]:
     """The stack's own step, whose comparison is of so many repeats."""
     event = step("resourcePreEvent", "p-local", "same", planning=True, of="pulumi:pulumi:Stack", old={"x": 1})
