@@ -1,14 +1,17 @@
-"""A script of PyTorch that trains in one process, tried and measured as ranks for real, unchanged."""
+"""A script that trains in one process, tried and measured as ranks for real, unchanged; of each framework."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.script.tryout import NO_TORCH, measure_one, try_script
-from tests.stacks import TORCH
+from tests.script.tryout import NO_TORCH, NO_TREES, measure_one, try_script
+from tests.stacks import TORCH, TREES
 from training.contract.result import NOT_MEASURED, PROOF
 
-pytestmark = pytest.mark.skipif(not TORCH, reason=NO_TORCH)
+OF_TORCH, OF_TREES = (
+    pytest.mark.skipif(not python, reason=why) for python, why in ((TORCH, NO_TORCH), (TREES, NO_TREES))
+)
 SCRIPT = """
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -33,6 +36,7 @@ def script_in(folder: Path, layer: str) -> Path:
     return path
 
 
+@OF_TORCH
 @pytest.mark.parametrize(("layer", "steps"), [("torch.nn.Tanh()", "8"), ("torch.nn.BatchNorm1d(8)", "20")])
 def test_a_plain_script_is_tried_in_every_arm(layer: str, steps: str, tmp_path: Path) -> None:
     """Ranks that do the work of one process reach A, also where they do but for what any port does otherwise, which is
@@ -57,6 +61,7 @@ def test_a_plain_script_is_tried_in_every_arm(layer: str, steps: str, tmp_path: 
     assert [] == [path.name for path in temporary.iterdir() if path.name.startswith(("ray-train", "spread"))]
 
 
+@OF_TORCH
 def test_a_measurement_proves_before_its_clock(tmp_path: Path) -> None:
     """The first of its runs that needs it proves for all; Ray's start is no arm then. What the script does only after
     the steps of the proof is not proved, wherever its output goes."""
@@ -75,3 +80,70 @@ def test_a_measurement_proves_before_its_clock(tmp_path: Path) -> None:
     assert start.reasons[NOT_MEASURED]
     assert 0 == start.seconds.wall
     assert {"plan.json", "progress.jsonl", "result.json"} >= {path.name for path in (tmp_path / "start").iterdir()}
+
+
+KERAS = """
+import numpy as np
+import tensorflow as tf
+tf.keras.utils.set_random_seed(0)
+rows = np.random.default_rng(1).normal(size=(617, 8)).astype("float32")
+model = tf.keras.Sequential([tf.keras.layers.Dense(8), LAYER, tf.keras.layers.Dense(1)])
+model.compile("adam", "mse")
+model.fit(rows, rows.sum(1), batch_size=64, epochs=2, verbose=0, validation_data=(rows[:64], rows[:64].sum(1)))
+"""
+"""Whose last batch ranks can't share evenly, and comes after the steps of the proof."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layer", ["ReLU", "BatchNormalization"])
+def test_a_script_of_keras_is_tried_in_every_arm(layer: str, tmp_path: Path) -> None:
+    """Keras 3 as tf-keras, in one process, too. Its ranks do the work of one process, or do but for what any port does
+    otherwise: that is A, which no Keras script reaches that is written for several ranks."""
+    path = tmp_path / "mine.py"
+    path.write_text(KERAS.replace("LAYER", f"tf.keras.layers.{layer}()"), encoding="utf-8")
+    tried = try_script(path)
+
+    assert 0 == tried.code, tried.text
+    assert {} == tried.absent
+    assert "every arm is run with TF_USE_LEGACY_KERAS=1" in tried.text
+    assert 2 == len([line for line in tried.text.splitlines() if re.match("  baseline: [0-9]+ s", line)])
+    assert ["1", "1", "2", "2"] == [tried.row(arm)["ranks"] for arm in ("baseline", "wide", "native", "ray")]
+    assert tried.row("native")["weights"] == tried.row("ray")["weights"]
+    assert (layer == "BatchNormalization") == ("statistics of the batch" in tried.text)
+    assert "A" == tried.claim, tried.text
+
+
+BOOSTERS = {
+    "xgboost": """
+model = xgboost.train({"max_depth": 3}, xgboost.DMatrix(rows[100:], label=labels[100:]), 20, verbose_eval=False,
+    evals=[(xgboost.DMatrix(rows[:100], label=labels[:100]), "held")], early_stopping_rounds=15)
+""",
+    "lightgbm": """
+whole = lightgbm.Dataset(rows[100:], label=labels[100:])
+held = lightgbm.Dataset(rows[:100], label=labels[:100], reference=whole)
+lightgbm.train({"num_threads": -1, "verbose": -1}, whole, 20, valid_sets=[held])
+""",
+}
+
+
+@pytest.mark.slow
+@OF_TREES
+@pytest.mark.parametrize("booster", list(BOOSTERS))
+def test_a_script_of_boosted_trees_is_tried_in_every_arm(booster: str, tmp_path: Path) -> None:
+    """Bins of continuous features are those of a rank's rows: C, with the metrics of both; a target makes it B. All
+    CPUs are those of one worker."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        f"import numpy as np\nimport {booster}\nrows = np.random.default_rng(1).normal(size=(5000, 4))\n"
+        f"labels = rows.sum(1) ** 2\n{BOOSTERS[booster]}",
+        encoding="utf-8",
+    )
+    tried = try_script(path, PYTHON=TREES, STEPS="10")
+
+    assert 0 == tried.code, tried.text
+    assert {} == tried.absent
+    assert {"4900 (counted)"} == {tried.row(arm)["rows a step"] for arm in ("baseline", "wide", "native", "ray")}
+    assert tried.row("native")["weights"] == tried.row("ray")["weights"]
+    assert "bins of the features" in tried.text
+    assert "C" == tried.claim, tried.text
+    assert "B needs a metric" in tried.text

@@ -97,9 +97,17 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     shutil.rmtree(own, ignore_errors=True)
     if seen is None:
         return None
-    files = tuple(left_files.since(before, commands.folder(resolved.script)))
     ended_run = summary.EndedRun(
-        resolved, command, place.ended(end), tuple(seen), host, usage.throttled(), tuple(kept), files, start, proof
+        resolved,
+        command,
+        place.ended(end),
+        tuple(seen),
+        host,
+        usage.throttled(),
+        tuple(kept),
+        tuple(left_files.since(before, commands.folder(resolved.script))),
+        start,
+        proof,
     )
     result = summary.result(ended_run)
     reasons = result.reasons | place.reasons()

@@ -63,8 +63,8 @@ APART = {
 NO_OUTCOME = {"outcome": "failed"}
 """Stands for the outcome of a proof that came to no end."""
 UNSPLIT = {
-    "Keras 3 on TensorFlow": "nobody can distribute Keras 3 with TensorFlow as its backend, and it runs neither as "
-    "tf-keras (TF_USE_LEGACY_KERAS=1) nor on PyTorch (KERAS_BACKEND=torch)",
+    "Keras 3 on TensorFlow": "nobody can distribute Keras 3 with TensorFlow as its backend, and neither as "
+    "tf-keras (TF_USE_LEGACY_KERAS=1) nor on PyTorch (KERAS_BACKEND=torch) was it seen to train",
     "by hand": "it takes its batches by hand, and only those of a DataLoader can be split",
     "iterable": "its DataLoader reads an IterableDataset, whose rows have no numbers by which to split them",
     "no room": "the weights and gradients of its first steps, which the proof keeps, would fill the disk",

@@ -23,6 +23,8 @@ from .loaders import Pass
 from .reports import number
 from .work import Optimizer
 
+ON_READ = "ON_READ"
+"""End of the name of how variables are kept that ranks add up when they are read."""
 LAST_EXECUTION = "Keras does not tell how many of the steps that it executes together a pass ended with"
 
 
@@ -283,7 +285,11 @@ def _parameters(model: Any) -> tuple[str, int]:
 
 
 def _digest(model: Any) -> str:
+    """Return a hash of the weights; without those that ranks add up when they are read, as statistics of batches: one
+    that reads them alone waits for ever."""
     total = hashlib.sha256()
-    for weights in model.get_weights():
-        total.update(weights.tobytes())
+    kept = [each for each in model.weights if not str(getattr(each, "synchronization", "")).endswith(ON_READ)]
+    arrays = model.get_weights() if len(kept) == len(model.weights) else [each.numpy() for each in kept]
+    for array in arrays:
+        total.update(array.tobytes())
     return total.hexdigest()

@@ -142,7 +142,7 @@ class KerasProcess:
 
         def make_train_function(model: Any, force: bool = False) -> Any:
             if "train_step" not in model.__dict__:
-                model.__dict__["train_step"] = self._counted(model.train_step)
+                model.__dict__["train_step"] = self._counted(model, model.train_step)
             if self.record.looks:
                 model._jit_compile = False
             function = make(model, force)
@@ -162,7 +162,7 @@ class KerasProcess:
 
         setattr(model_class, making, made)
 
-    def _counted(self, train_step: Any) -> Any:
+    def _counted(self, model: Any, train_step: Any) -> Any:
         """Return a step that knows its rows."""
         tf = self._tf
 
@@ -173,9 +173,11 @@ class KerasProcess:
             self.record.rows(tf, self.rows)
             self._in_step = True
             try:
-                return train_step(data)
+                result = train_step(data)
             finally:
                 self._in_step = False
+            self.record.trained(model)
+            return result
 
         return step
 

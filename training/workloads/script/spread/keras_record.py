@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
 
+from . import later
 from .ends import Ending
 from .originals import OPEN, write_json
 from .settings import LOOKED_AT, Settings
@@ -27,6 +29,9 @@ class Record(Ending):
         self._rows: list[int] = []
         self._by_hand = 0
         self._models: list[Any] = []
+        self._trained: set[str] = set()
+        """What was trained by what."""
+        self._proved, self._unproved = _of_plan(settings), later.Unproved()
         self._chance: set[str] = set()
         self._keras_three = ""
 
@@ -79,6 +84,16 @@ class Record(Ending):
         looked_at.looked_at = True  # type: ignore[attr-defined]
         return looked_at
 
+    def trained(self, model: Any) -> None:
+        """Note what a step trains; say it where that is none of those of the proof."""
+        shapes = " ".join(f"{weight.dtype}{tuple(weight.shape)}" for weight in model.trainable_weights)
+        by = f"{_name(model.loss)} and {type(model.optimizer).__name__}"
+        layers = ", ".join(type(layer).__name__ for layer in model.layers)
+        now = f"{layers} by {by}: {shapes}"
+        if self._proved is not None and now not in {*self._proved, *self._trained}:
+            self._unproved.say(now, f"another `fit` the script trains {layers} by {by}")
+        self._trained.add(now)
+
     def _note_chance(self, model: Any) -> None:
         function = getattr(model, "train_tf_function", None)
         for concrete in [] if function is None or self._steps else function._list_all_concrete_functions():
@@ -115,6 +130,7 @@ class Record(Ending):
             "rowsOfSteps": sorted({*self._rows}),
             "byHand": self._by_hand,
             "chance": sorted(self._chance),
+            "trained": sorted(self._trained),
             "statistics": sorted(name for name in layers if "BatchNormalization" in name),
             "kerasThree": self._keras_three,
             "variables": {name: os.environ[name] for name in OF_KERAS if name in os.environ},
@@ -122,3 +138,16 @@ class Record(Ending):
             "error": error,
         }
         write_json(self._path("facts", "json"), facts)
+
+
+def _of_plan(settings: Settings) -> list[str] | None:
+    """Return what the steps of the proof trained, for the rank that says what others are; None for all else."""
+    if settings.out or settings.rank or not settings.plan:
+        return None
+    with OPEN(settings.plan, encoding="utf-8") as file:
+        trained: list[str] = json.load(file)["trained"]
+    return trained
+
+
+def _name(loss: Any) -> str:
+    return loss if isinstance(loss, str) else str(getattr(loss, "__name__", type(loss).__name__))

@@ -9,10 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from . import places
-from .batches import Loaders
 from .originals import OPEN
+
+if TYPE_CHECKING:
+    from .batches import Loaders
 
 COMPILED = "Compiled"
 """What the names of a compiler's operations begin with: the proof runs what they are compiled from."""
@@ -27,8 +30,7 @@ class Later:
     def __init__(self, loaders: Loaders) -> None:
         """Know what the plan knows."""
         self._loaders, self._plan = loaders, loaders.plan
-        self._written: set[str] = set()
-        self._folder = os.environ.get(FOLDER, "")
+        self._unproved = Unproved()
         self.backwards = 0
 
     def look(self, names: set[str]) -> None:
@@ -49,12 +51,22 @@ class Later:
                 self._say(f"{line} by {', '.join(sorted(other))}")
 
     def _say(self, what: str) -> None:
+        self._unproved.say(what, f"backward pass {self.backwards} the script trains at {what}")
+
+
+class Unproved:
+    """What a script trains by that its proof did not see."""
+
+    def __init__(self) -> None:
+        """Say nothing yet."""
+        self._written: set[str] = set()
+        self._folder = os.environ.get(FOLDER, "")
+
+    def say(self, what: str, when: str) -> None:
+        """Say it once."""
         if what in self._written:
             return
-        text = (
-            f"not proved: at backward pass {self.backwards} the script trains at {what}, "
-            "as the steps of the proof did not\n"
-        )
+        text = f"not proved: at {when}, as the steps of the proof did not\n"
         if not self._written:
             self._keep(text)
         self._written.add(what)

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import chance, files
+from . import chance, files, later
 from .ends import Enough
 from .imports import when_imported
 from .originals import write_json
@@ -36,6 +36,7 @@ class TreesProcess:
         self._settings = settings
         self._facts: dict[str, Any] = {"trained": 0, "framework": settings.framework}
         self._communicator: Any = None
+        self._calls, self._unproved = 0, later.Unproved()
         self._tracking: threading.Thread | None = None
         self._has_network = False
         chance.seed(settings.seed)
@@ -71,6 +72,9 @@ class TreesProcess:
                 arguments["num_boost_round"] = min(arguments.get("num_boost_round", 10), self._settings.steps)
             arguments["params"] = self._with_threads(arguments["params"])
             self._facts["framework"] = library
+            self._calls += 1
+            if self._calls == 2 and self._settings.world > 1 and not self._settings.rank:
+                self._unproved.say(library, f"another call the script trains by `{library}.train`")
             change(arguments)
             result = train(*bound.args, **bound.kwargs)
             if library == "lightgbm":
@@ -85,9 +89,11 @@ class TreesProcess:
             if hasattr(sys.modules.get(name), "train"):
                 sys.modules[name].train = wrapped  # type: ignore[attr-defined]
 
-    def _with_threads(self, params: Any) -> dict[str, Any]:
+    def _with_threads(self, params: Any) -> Any:
         """Return parameters with the threads of this process: in a run of the proof one, as several run at once. A rank
         has no more than those of its worker, though it could use CPUs of others."""
+        if not isinstance(params, dict):  # pairs, of which several may have one name
+            return params
         own: dict[str, Any] = dict(params)
         if self._settings.steps:
             return {**{name: value for name, value in own.items() if name not in OF_THREADS}, "nthread": 1}
