@@ -57,7 +57,7 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
         proof = proving.proved(place, resolved, needed, hidden.values(), folder)
         command = command.within(proof.environment)
     if proof and arm in proof.left_out:
-        _remove_empty(own, storage)
+        _remove(own, storage)
         return _not_measured(request, resolved, command, host, proof) if place.gives_result else None
     Progress(folder).write("note", text=str(command))
     print(f"in {commands.folder(resolved.script)}: {command}", flush=True)
@@ -93,8 +93,8 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
         kept = _kept(recipe, storage, request) if seen is not None else []
         proof = plain.but(proof, plain.not_proved(own))
     finally:
-        shutil.rmtree(storage, ignore_errors=True)
-    shutil.rmtree(own, ignore_errors=True)
+        _remove(storage)
+    _remove(own)
     if seen is None:
         return None
     ended_run = summary.EndedRun(
@@ -114,9 +114,9 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     return replace(result, recipe=request.recipe.to_dict(), ray_head=place.head(), reasons=reasons)
 
 
-def _remove_empty(*folders: Path) -> None:
+def _remove(*folders: Path) -> None:
     for folder in folders:
-        folder.rmdir()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _missing(request: Request, recipe: ScriptRecipe, resolved: ResolvedScript, arm: str) -> str:

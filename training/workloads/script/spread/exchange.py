@@ -65,11 +65,11 @@ def _operation(node: Any, name: str) -> str:
     kind = type(node)
     if kind not in _modes_of:
         is_loss = any(part in name for part in LOSSES)
-        given = [each for each in GIVEN if is_loss and hasattr(kind, each)]
-        _modes_of[kind] = [each for each in MODES if hasattr(kind, each)], given
-    of_kind, given = _modes_of[kind]
+        weights = [each for each in GIVEN if is_loss and hasattr(kind, each)]
+        _modes_of[kind] = [each for each in MODES if hasattr(kind, each)], weights
+    of_kind, weights = _modes_of[kind]
     modes = [f"{each.rpartition('_')[2]}={getattr(node, each)}" for each in of_kind]
-    modes += [each.partition("saved_")[2] for each in given if getattr(getattr(node, each), "data", None) is not None]
+    modes += [each.partition("saved_")[2] for each in weights if getattr(getattr(node, each), "data", None) is not None]
     return f"{name}({', '.join(modes)})" if modes else name
 
 
