@@ -17,7 +17,7 @@ from compare.schema import Comparison
 from compare.value import Check
 from tests.golden import Wording
 from tests.unit.results import quiet_machine
-from tests.unit.script.test_facts import outcome, rank
+from tests.unit.script.test_facts import entered, outcome, rank
 from tools.tryout import __main__ as tryout
 from tools.tryout import prove, request, show
 from tools.tryout.run_arm import Outcome
@@ -199,13 +199,18 @@ def test_ranks_are_run_by_the_mechanism_of_their_framework(script: Script, tmp_p
     ],
 )  # fmt: skip
 def test_where_ranks_of_a_plain_script_are_measured(script: Script, recipe: dict[str, Any], *, splits: bool) -> None:
-    """By several workers without GPUs, wherever they are; not in searches."""
+    """By several workers without GPUs, of PyTorch wherever they are; not in searches."""
     asked = replace(ScriptRecipe(script=str(script.path), workers=2), **recipe)
     resolved = ResolvedScript(recipe=asked, script=script, python="python", versions={"ray": "2.60"})
 
     assert splits is resolved.splits
     assert splits is not bool(resolved.arms({})["native"].absent)
     assert splits is ("mechanism" in resolved.inputs)
+    elsewhere = replace(resolved, is_here=False)
+    assert splits is elsewhere.splits
+    script.path.write_text("import lightgbm\n", encoding="utf-8")
+    assert not replace(elsewhere, script=recognise(script.path, ())).splits
+    assert splits is replace(resolved, script=recognise(script.path, ())).splits
 
 
 @pytest.mark.parametrize(
@@ -264,6 +269,36 @@ def test_other_work_is_no_claim_a_whatever_else_is_equal(
     assert passed is items["proof"][0]
     assert {True} == {known for name, (known, _) in items.items() if name != "proof"}
     assert claim == show.verdict(arms, complete=True).claim
+
+
+BY_FIT: dict[str, Any] = {"framework": "tf_keras", "rowsAtStep": None, "markedPasses": None}
+BY_TRAIN: dict[str, Any] = {"framework": "xgboost", "markedPasses": None}
+
+
+@pytest.mark.parametrize(
+    ("outcome_of_proof", "seen", "claim"),
+    [
+        ({"outcome": "equal", "plan": {"framework": "tensorflow", "rowsOfSteps": [41, 64]}}, BY_FIT, "same work"),
+        (OTHERS[3], BY_FIT, "same script"),
+        ({"outcome": "equal", "plan": TREES}, BY_TRAIN, "same work"),
+        (OTHERS[-1], BY_TRAIN, "same script"),
+    ],
+)  # fmt: skip
+def test_a_proof_counts_the_rows_that_nothing_else_does(
+    outcome_of_proof: dict[str, Any], seen: dict[str, Any], claim: str
+) -> None:
+    """Those of Keras, in one process, too; and that ranks of Keras and of boosters share none."""
+    did = {"did": {"boosterParameters": "eta=1", "inputs": entered(12)}} if seen is BY_TRAIN else {}
+    alone = facts.of_arm("baseline", 1, [rank(0, 1, batch=64, **seen, **did)])
+    arms = [
+        alone,
+        *(facts.of_arm(name, 2, [rank(number, 2, **seen, **did) for number in (0, 1)]) for name in ("native", "ray")),
+    ]
+    proved = {each.arm: plain.proved(each, proof(outcome_of_proof)) for each in arms}
+
+    assert "same script" == show.verdict({each.arm: each for each in arms}, complete=True).claim
+    assert claim == show.verdict(proved, complete=True).claim
+    assert (True, "rows disjoint") == proved["ray"].rows_disjoint
 
 
 @pytest.fixture
