@@ -86,6 +86,7 @@ def verdict(facts: Mapping[str, ArmFacts], complete: bool) -> Verdict:
     wrong = [f"{name}: {arm_facts.problem}" for name, arm_facts in facts.items() if arm_facts.problem]
     wrong += [words for value, words in known if value is False]
     unknown = [words for value, words in known if value is None]
+    unknown += ["no step was seen"] if complete and not facts else []
     seen = complete and bool(facts)
     claim = strongest(steps=seen, same_work=False if wrong else None if unknown or not seen else True)
     is_other_work = items.get(PROOF, (True, ""))[0] is None
