@@ -130,12 +130,12 @@ class TreesProcess:
             tracker.start()
             self._tracking = threading.Thread(target=tracker.wait_for, daemon=True)
             self._tracking.start()
-            found = tracker.worker_args()
-            told = (socket.create_server((where[0], int(where[2]))), json.dumps(found).encode(), settings.world - 1)
+            arguments = tracker.worker_args()
+            told = (socket.create_server((where[0], int(where[2]))), json.dumps(arguments).encode(), settings.world - 1)
             threading.Thread(target=_tell, args=told, daemon=True).start()
         else:
-            found = _asked(where[0], int(where[2]))
-        communicator = collective.CommunicatorContext(**found, dmlc_task_id=f"{settings.rank:08}")
+            arguments = _asked(where[0], int(where[2]))
+        communicator = collective.CommunicatorContext(**arguments, dmlc_task_id=f"{settings.rank:08}")
         communicator.__enter__()
         return communicator
 
