@@ -34,7 +34,7 @@ torch.manual_seed(0)
 rows = torch.randn(256, 16)
 model = torch.nn.Sequential(torch.nn.Linear(16, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-for _ in range({epochs}):
+for _ in range(3):
     for batch, labels in DataLoader(TensorDataset(rows, rows.sum(1, keepdim=True)), batch_size=32, shuffle=True):
         optimizer.zero_grad()
         torch.nn.functional.mse_loss(model(batch), labels).backward()
@@ -48,6 +48,31 @@ for step in range(20):
     optimizer.zero_grad()
     model(torch.ones(8, 4)).square().mean().backward()
     optimizer.step()
+"""
+KERAS = """
+import numpy as np
+import tensorflow as tf
+import tf_keras
+tf_keras.utils.set_random_seed(1)
+rows = np.random.default_rng(0).normal(size=(256, 8)).astype("float32")
+model = tf_keras.Sequential([tf_keras.layers.Dense(4, activation="tanh"), tf_keras.layers.Dense(1)])
+model.compile(optimizer=tf_keras.optimizers.SGD(0.01), loss="mse")
+model.fit(rows, rows.sum(1, keepdims=True), batch_size=32, epochs=3, verbose=0)
+"""
+TREES_DATA = """
+import numpy as np
+rows = np.random.default_rng(0).integers(0, 8, (400, 4)).astype(float)
+labels = rows.sum(1)
+"""
+XGBOOST = f"""
+import xgboost
+{TREES_DATA}
+xgboost.train({{"max_depth": 3}}, xgboost.DMatrix(rows, labels), 15)
+"""
+LIGHTGBM = f"""
+import lightgbm
+{TREES_DATA}
+lightgbm.train({{"num_leaves": 7, "verbose": -1}}, lightgbm.Dataset(rows, labels), 15)
 """
 GIB = 2**30
 WATCH = "RAY_memory_monitor_refresh_ms"
@@ -150,47 +175,54 @@ def test_pods_of_native_grow_the_same_trees(booster: str, tmp_path: Path) -> Non
     assert_two_ranks(result.read(tmp_path / "pod-0" / "result.json"))
 
 
-def plain_script(folder: Path) -> Path:
-    """One for PyTorch that trains in one process, in its package."""
+def plain_script(folder: Path, text: str = PLAIN) -> Path:
+    """One that trains in one process, for PyTorch, in its package."""
     path = folder / "plain.py"
-    path.write_text(PLAIN.format(epochs=3), encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     return packed(folder, str(path), "")
 
 
-@pytest.mark.skipif(not TORCH, reason=NO_TORCH)
-def test_pods_of_native_are_ranks_of_a_plain_script(tmp_path: Path) -> None:
-    """The first proves for all of them; one pod has the CPUs of one worker for it, and no folder in common."""
-    files = plain_script(tmp_path)
+def plain_pods(folder: Path, files: Path, python: str) -> tuple[list[int], list[str]]:
+    """What two pods of `native` end with, and what they print."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports_before_another(2)]
-    ranks = []
+    ranks: list[subprocess.Popen[str]] = []
     for rank in (1, 0):
-        (folder := tmp_path / f"pod-{rank}").mkdir()
+        (own := folder / f"pod-{rank}").mkdir()
         told = Rendezvous(addresses, rank).variable() | {FILES: str(files)}
-        ranks.append(start("native", folder, "plain.py", "", told, "--workers=2", python=TORCH))
+        ranks.insert(0, start("native", own, "plain.py", "", told, "--workers=2", python=python))
     printed = [each.communicate(timeout=LONGEST_SECONDS)[0] for each in ranks]
+    return [each.returncode for each in ranks], printed
 
-    assert [0, 0] == [each.returncode for each in ranks], printed[0][-3000:] + printed[1][-3000:]
-    assert [0, 1] == [text.count(" prove --workers 2 ") for text in printed]
+
+@pytest.mark.parametrize(
+    ("text", "python"),
+    [
+        pytest.param(PLAIN, TORCH, marks=pytest.mark.skipif(not TORCH, reason=NO_TORCH), id="torch"),
+        pytest.param(KERAS, sys.executable, id="keras"),
+        pytest.param(XGBOOST, TREES, marks=pytest.mark.skipif(not TREES, reason=NO_TREES), id="xgboost"),
+        pytest.param(LIGHTGBM, TREES, marks=pytest.mark.skipif(not TREES, reason=NO_TREES), id="lightgbm"),
+    ],
+)
+def test_pods_of_native_are_ranks_of_a_plain_script(text: str, python: str, tmp_path: Path) -> None:
+    """The first proves for all of them; one pod has the CPUs of one worker for it, and no folder in common."""
+    codes, printed = plain_pods(tmp_path, plain_script(tmp_path, text), python)
+
+    assert [0, 0] == codes, printed[0][-3000:] + printed[1][-3000:]
+    assert [1, 0] == [each.count(" prove --framework ") for each in printed]
     found = result.read(tmp_path / "pod-0" / "result.json")
-    assert_two_ranks(found)
-    assert "equal" == found.did[PROOF]
+    assert (2, 2) == (found.world_size, len(found.workers)), found.reasons
+    assert found.checks["weightsEqual"]
+    assert found.did[PROOF]
+    assert ["node-of-pod-0", "node-of-pod-1"] == [worker.node for worker in found.workers]
     assert not (tmp_path / "pod-1" / "result.json").exists()
 
 
 @pytest.mark.skipif(not TORCH, reason=NO_TORCH)
 def test_a_script_that_can_t_be_split_is_no_run_of_pods(tmp_path: Path) -> None:
     """Each ends well, the first with a result that says why."""
-    (tmp_path / "plain.py").write_text(BY_HAND, encoding="utf-8")
-    files = packed(tmp_path, str(tmp_path / "plain.py"), "")
-    addresses = [f"127.0.0.1:{port}" for port in free_ports_before_another(2)]
-    ranks = []
-    for rank in (0, 1):
-        (folder := tmp_path / f"pod-{rank}").mkdir()
-        told = Rendezvous(addresses, rank).variable() | {FILES: str(files)}
-        ranks.append(start("native", folder, "plain.py", "", told, "--workers=2", python=TORCH))
-    printed = [each.communicate(timeout=LONGEST_SECONDS)[0] for each in ranks]
+    codes, printed = plain_pods(tmp_path, plain_script(tmp_path, BY_HAND), TORCH)
 
-    assert [0, 0] == [each.returncode for each in ranks], printed[0][-3000:] + printed[1][-3000:]
+    assert [0, 0] == codes, printed[0][-3000:] + printed[1][-3000:]
     assert result.read(tmp_path / "pod-0" / "result.json").reasons[NOT_MEASURED]
     assert not (tmp_path / "pod-1" / "result.json").exists()
 
