@@ -130,12 +130,12 @@ class TreesProcess:
             tracker.start()
             self._tracking = threading.Thread(target=tracker.wait_for, daemon=True)
             self._tracking.start()
-            arguments = tracker.worker_args()
-            told = (socket.create_server((where[0], int(where[2]))), json.dumps(arguments).encode(), settings.world - 1)
-            threading.Thread(target=_tell, args=told, daemon=True).start()
+            own = tracker.worker_args()
+            arguments = (socket.create_server((where[0], int(where[2]))), json.dumps(own).encode(), settings.world - 1)
+            threading.Thread(target=_tell, args=arguments, daemon=True).start()
         else:
-            arguments = _asked(where[0], int(where[2]))
-        communicator = collective.CommunicatorContext(**arguments, dmlc_task_id=f"{settings.rank:08}")
+            own = _tracker_of(where[0], int(where[2]))
+        communicator = collective.CommunicatorContext(**own, dmlc_task_id=f"{settings.rank:08}")
         communicator.__enter__()
         return communicator
 
@@ -186,7 +186,7 @@ def _tell(listener: socket.socket, where: bytes, ranks: int) -> None:
                 connection.sendall(where)
 
 
-def _asked(host: str, port: int) -> Any:
+def _tracker_of(host: str, port: int) -> Any:
     """Return where the tracker is: a rank that asks it before it is there waits for longer and longer."""
     while True:
         try:
