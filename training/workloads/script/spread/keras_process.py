@@ -154,13 +154,13 @@ class KerasProcess:
         """Have a step get the rows of this rank alone."""
         make = getattr(model_class, making)
 
-        def made(model: Any, *args: Any, **more: Any) -> Any:
+        def make_one(model: Any, *args: Any, **more: Any) -> Any:
             if step not in model.__dict__:
                 of_rows = getattr(model, step)
                 model.__dict__[step] = lambda data: of_rows(data[0])
             return make(model, *args, **more)
 
-        setattr(model_class, making, made)
+        setattr(model_class, making, make_one)
 
     def _counted(self, model: Any, train_step: Any) -> Any:
         """Return a step that knows its rows."""
