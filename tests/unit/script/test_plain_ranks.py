@@ -95,6 +95,8 @@ def test_what_ranks_say_that_is_not_proved_is_other_work(item: str, tmp_path: Pa
     nothing = plain.not_proved(tmp_path)
     (tmp_path / plain.NOT_PROVED).write_text("not proved: at backward pass 9 the script trains at train.py:12\n")
     later = plain.but(proof, plain.not_proved(tmp_path))
+    (tmp_path / plain.NOT_PROVED).rename(tmp_path / f"rank-another-pod-{plain.NOT_PROVED}")
+    assert later == plain.but(proof, plain.not_proved(tmp_path))
     arm = facts.of_arm("native", 2, [rank(0, 2), rank(1, 2)])
 
     assert later is not None
