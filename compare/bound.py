@@ -48,9 +48,9 @@ def least_of(baseline: Clock, start: float, shared: float, workers: int) -> Leas
 
     `start`: what Ray's start took, or the fastest of several; `shared`: what can be split.
     """
-    start *= 1 - STARTS_DIFFER
+    fastest = (1 - STARTS_DIFFER) * start
     per_epoch = None if baseline.per_epoch is None else baseline.per_epoch / workers
-    return Least(start=start, shared=shared, clock=Clock(baseline.epochs, start + shared / workers, per_epoch))
+    return Least(start=fastest, shared=shared, clock=Clock(baseline.epochs, fastest + shared / workers, per_epoch))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -146,7 +146,7 @@ def test_ranks_that_share_the_work_are_in_order() -> None:
 
 def test_every_item_of_the_list_is_looked_at() -> None:
     """Of PyTorch; what boosters or plain scripts alone have is not."""
-    of_others = {"rounds", "boosterParameters", "proof"}
+    of_others = {"rounds", "boosterParameters", "proof", "trees"}
 
     assert {item.name for item in ITEMS} - of_others == items(baseline=BASELINE, native=GOOD).keys()
 

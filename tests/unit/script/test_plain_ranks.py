@@ -145,7 +145,7 @@ def test_no_secret_is_in_an_outcome(tmp_path: Path) -> None:
 
     assert taken is not None
     assert "key-of-mine" not in json.dumps(taken)
-    assert "no access for [secret]" in proof(dict(taken)).words
+    assert "[secret]" in proof(dict(taken)).words
     assert len(proof(dict(taken)).words) < 2 * plain.LONGEST
     assert not file.exists()
 
@@ -201,17 +201,14 @@ def test_ranks_are_run_by_the_mechanism_of_their_framework(script: Script, tmp_p
     ],
 )  # fmt: skip
 def test_where_ranks_of_a_plain_script_are_measured(script: Script, recipe: dict[str, Any], *, splits: bool) -> None:
-    """By several workers without GPUs, of PyTorch wherever they are; not in searches."""
+    """By several workers without GPUs, wherever they are; not in searches."""
     asked = replace(ScriptRecipe(script=str(script.path), workers=2), **recipe)
     resolved = ResolvedScript(recipe=asked, script=script, python="python", versions={"ray": "2.60"})
 
     assert splits is resolved.splits
     assert splits is not bool(resolved.arms({})["native"].absent)
     assert splits is ("mechanism" in resolved.inputs)
-    elsewhere = replace(resolved, is_here=False)
-    assert splits is elsewhere.splits
     script.path.write_text("import lightgbm\n", encoding="utf-8")
-    assert not replace(elsewhere, script=recognise(script.path, ())).splits
     assert splits is replace(resolved, script=recognise(script.path, ())).splits
 
 
@@ -290,7 +287,7 @@ def test_a_proof_counts_the_rows_that_nothing_else_does(
     outcome_of_proof: dict[str, Any], seen: dict[str, Any], claim: str
 ) -> None:
     """Those of Keras, in one process, too; and that ranks of Keras and of boosters share none."""
-    did = {"did": {"boosterParameters": "eta=1", "inputs": entered(12)}} if seen is BY_TRAIN else {}
+    did: dict[str, Any] = {"did": {"boosterParameters": "eta=1", "inputs": entered(12)}} if seen is BY_TRAIN else {}
     alone = facts.of_arm("baseline", 1, [rank(0, 1, batch=64, **seen, **did)])
     arms = [
         alone,

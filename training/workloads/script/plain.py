@@ -137,11 +137,6 @@ def mechanism(script: Script) -> Path | None:
     return PROGRAM if framework(script) else None
 
 
-def goes(script: Script) -> bool:
-    """Return whether its ranks find each other elsewhere, too, and not on this machine alone."""
-    return framework(script) == "torch"
-
-
 def comes_first(script: Script) -> bool:
     """Return whether the proof may say with which variables one process is run, too, as of Keras."""
     return framework(script) == "tensorflow"

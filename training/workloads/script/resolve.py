@@ -51,8 +51,6 @@ class ResolvedScript:
     """Versions of Python, and of the packages of its environment."""
     in_pods: bool = False
     """True if it runs in pods, a rank in each: their image has that environment."""
-    is_here: bool = True
-    """True if it runs on this machine, by a Python of this machine."""
     layer: Layer | None = None
     """What has Ray for a script whose environment has none."""
     lacks_ray: str = ""
@@ -76,7 +74,7 @@ class ResolvedScript:
         """Return whether ranks of it are measured though it trains in one process."""
         recipe = self.recipe
         is_alone = recipe.workload == "script" and recipe.workers > 1 and not recipe.worker_gpus
-        return is_alone and plain.mechanism(self.script) is not None and (self.is_here or plain.goes(self.script))
+        return is_alone and plain.mechanism(self.script) is not None
 
     def proof(self, storage: Path, file: Path) -> ArmCommand:
         """Return the command that proves what its ranks do, into a file; only of a script that `splits`."""
@@ -149,7 +147,7 @@ def resolve(recipe: ScriptRecipe, image: Installed = None) -> ResolvedScript:
     layer, lacks_ray = _layer(recipe, script, python, versions, is_here=image is None)
     in_pods = image is not None and not isinstance(image, OfRayCluster)
     return ResolvedScript(
-        recipe=recipe, script=script, python=python, in_pods=in_pods, is_here=image is None,
+        recipe=recipe, script=script, python=python, in_pods=in_pods,
         versions={**versions, "ray": layer.version} if layer else versions, layer=layer, lacks_ray=lacks_ray,
     )  # fmt: skip
 
