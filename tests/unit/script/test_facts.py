@@ -511,6 +511,8 @@ def test_threads_that_differ() -> None:
     assert facts.same_threads(right)[0]
     assert facts.same_threads(own)[0] is False
     assert facts.same_threads(fixed)[0] is False
+    assert "pulumi config set wideArm false" in facts.same_threads(fixed)[1]
+    assert "wideArm" not in facts.same_threads(own)[1]
     assert show.verdict(right, complete=True).claim == "same work"
     assert show.verdict(own, complete=True).claim is None
 

@@ -114,7 +114,11 @@ def same_threads(arms: Mapping[str, ArmFacts]) -> Known:
     if len(of_a_worker) == 1:
         return True, "compute threads as every arm is given them"
     counted = ", ".join(f"{name} {' and '.join(map(str, counts))}" for name, counts in threads.items())
-    return False, f"compute threads of a process DIFFER: {counted}; those of {workers} workers are for wide alone"
+    differ = f"compute threads of a process DIFFER: {counted}; those of {workers} workers are for wide alone"
+    if threads.get("wide") != threads.get("baseline"):
+        return False, differ
+    own = "a script that sets them itself can take them from OMP_NUM_THREADS, or be measured without wide"
+    return False, f"{differ}: {own} (pulumi config set wideArm false)"
 
 
 def ray_changed_nothing(arms: Mapping[str, ArmFacts]) -> bool:
