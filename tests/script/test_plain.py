@@ -100,6 +100,7 @@ PORTS = {
     "equal/plain": "",
     "equal/best_weights": "",
     "equal/finetuning": "",
+    "equal/main_below": "",
     "equal/no_seed": "",
     "equal/recurrent": "",
     "equal/trainer": "",

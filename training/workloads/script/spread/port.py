@@ -218,12 +218,21 @@ class Port:
         self._edits.before(first_free, imports + self._share.rstrip("\n") + "\n")
         of_main = main.body if isinstance(main, ast.If) else body
         end = of_main[-1].end_lineno or of_main[-1].lineno
-        if isinstance(main, ast.If):
+        if isinstance(main, ast.If) and not self._needs_ranks_before(main):
             self._edits.before(main.body[0].lineno, start, like=main.body[0].lineno)
         else:
             self._edits.before(first_free, "\n\n" + start)
         if not _leaves(of_main[-1]):
             self._edits.before(end + 1, "dist.destroy_process_group()", like=of_main[-1].lineno)
+
+    def _needs_ranks_before(self, main: ast.If) -> bool:
+        """Return whether an edit is outside of the main block and of any definition: ranks have to be there by then."""
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        later = [each for each in self._tree.body if isinstance(each, kinds) or each is main]
+        return any(
+            not any(each.lineno <= line <= (each.end_lineno or line) for each in later)
+            for line, _, _ in self._edits.insertions
+        )
 
 
 def _creations(passes: Sequence[Mapping[str, Any]], name: str) -> set[int]:
