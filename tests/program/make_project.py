@@ -93,7 +93,7 @@ EXPECTED = """
 class Expected:
     '''Nothing is known of what sleeps.'''
 
-    def __init__(self, _settings):
+    def __init__(self, _settings, _overrides):
         pass
 
     def seconds_of_arms(self):
