@@ -88,8 +88,8 @@ def measure(name: str, python: str, number: int, epochs: int) -> Repeat:
         script.write_text(with_clock(name), encoding="utf-8")
         steps = {}
         for observed in ((True, False), (False, True))[number % 2]:
-            run([python, str(script), "--epochs", str(epochs)], ticks, Path(folder) if observed else None)
-            steps[observed] = settled_step_seconds(json.loads(ticks.read_text(encoding="utf-8"))) or 0.0
+            command = [python, str(script), "--epochs", str(epochs)]
+            steps[observed] = step_seconds(command, ticks, Path(folder) if observed else None)
         (seen,) = read(Path(folder))
     return Repeat(
         observed=seen.step_seconds or 0.0,
@@ -100,8 +100,14 @@ def measure(name: str, python: str, number: int, epochs: int) -> Repeat:
     )
 
 
+def step_seconds(command: list[str], ticks: Path, observed_into: Path | None = None) -> float:
+    """Run a program with a clock, whose steps' ends come into a file, and return the seconds of a step."""
+    run(command, ticks, observed_into)
+    return settled_step_seconds(json.loads(ticks.read_text(encoding="utf-8"))) or 0.0
+
+
 def run(command: list[str], ticks: Path, observed_into: Path | None = None) -> None:
-    """Run a program whose steps' ends come into a file; exit with what it printed where it fails."""
+    """Run a program, with the file for its steps' ends; exit with what it printed where it fails."""
     variables = (
         environment.allowed(os.environ) | threading(1) | WITHOUT_GPU | {"TICKS": str(ticks), "PYTHONHASHSEED": "0"}
     )
@@ -112,21 +118,25 @@ def run(command: list[str], ticks: Path, observed_into: Path | None = None) -> N
         sys.exit(f"error: {' '.join(command)} ended with exit code {done.returncode}:\n{done.stderr[-MOST_SHOWN:]}")
 
 
+def spread_of(ratios: Sequence[float]) -> str:
+    """Return the mean of ratios, their least and their most, and their interval."""
+    interval = ratio_interval(ratios)
+    sure = f", 95 % interval {interval.lower:.4f} to {interval.upper:.4f}" if interval else ""
+    return f"{statistics.geometric_mean(ratios):.4f} ({min(ratios):.4f} to {max(ratios):.4f}{sure})"
+
+
 def summary(repeats: Sequence[Repeat]) -> str:
     """The figures, each with its spread over the repeats."""
     off = [100 * abs(pair.observed / pair.clock - 1) for pair in repeats]
     shares = [100 * pair.hooks_share for pair in repeats]
     ratios = [pair.clock / pair.without for pair in repeats]
-    interval = ratio_interval(ratios)
-    sure = f", 95 % interval {interval.lower:.4f} to {interval.upper:.4f}" if interval else ""
     return "\n".join(
         [
             f"a step of {1000 * statistics.median(pair.clock for pair in repeats):.2f} ms, {len(repeats)} repeats",
             f"observed against its own clock: {statistics.median(off):.3f} % off, at most {max(off):.3f} %",
             f"in hooks: {1e6 * statistics.median(pair.hooks for pair in repeats):.0f} µs a step, "
             f"{statistics.median(shares):.3f} % of it ({min(shares):.3f} to {max(shares):.3f} %)",
-            f"a step with the observer to one without: {statistics.geometric_mean(ratios):.4f} "
-            f"({min(ratios):.4f} to {max(ratios):.4f}{sure})",
+            f"a step with the observer to one without: {spread_of(ratios)}",
         ]
     )
 

@@ -7,7 +7,6 @@ interpreter of an environment with PyTorch.
 """
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -15,10 +14,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.observer import EPOCHS, run, with_clock
-from compare.intervals import ratio_interval
+from bench.observer import EPOCHS, run, spread_of, step_seconds, with_clock
 from training.machine import machine_lock
-from training.workloads.script.observations import settled_step_seconds
 from training.workloads.script.plain import PROGRAM
 
 REPEATS, RANKS, BATCH = 12, 2, 256
@@ -38,8 +35,7 @@ def measure(python: str, number: int, epochs: int, rows: Sequence[str] = ()) -> 
         }
         steps = {}
         for name in sorted(commands, reverse=bool(number % 2)):
-            run(commands[name], ticks)
-            steps[name] = settled_step_seconds(json.loads(ticks.read_text(encoding="utf-8"))) or 0.0
+            steps[name] = step_seconds(commands[name], ticks)
     return steps
 
 
@@ -59,15 +55,10 @@ def main() -> None:
         for number in range(options.repeats)
     ]
     ratios = [pair["plain"] / pair["ported"] for pair in pairs]
-    interval = ratio_interval(ratios)
-    sure = f", 95 % interval {interval.lower:.4f} to {interval.upper:.4f}" if interval else ""
     print(
         f"a step of the port: {1000 * statistics.median(pair['ported'] for pair in pairs):.2f} ms, {len(pairs)} pairs"
     )
-    print(
-        f"a step of the plain script's ranks to one of the port: {statistics.geometric_mean(ratios):.4f} "
-        f"({min(ratios):.4f} to {max(ratios):.4f}{sure})"
-    )
+    print(f"a step of the plain script's ranks to one of the port: {spread_of(ratios)}")
 
 
 if __name__ == "__main__":
