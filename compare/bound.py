@@ -43,6 +43,11 @@ class Least:
     """S + T / N, and an N-th of what an epoch takes."""
 
 
+def shared_of(whole: float, imports: float) -> float:
+    """Return what can be split of a run of one process: all but what a Python takes that imports the same, and ends."""
+    return max(0.0, whole - imports)
+
+
 def least_of(baseline: Clock, start: float, shared: float, workers: int) -> Least:
     """Return the least of a run with Ray, from the clock of one process.
 
@@ -94,9 +99,8 @@ def bound_of(measurement: Measurement, fairness: Fairness) -> BoundFindings | No
     workers, starts = measurement.recipe.workers, [run.result for run in measurement.by_arm[RAYSTART.name]]
     baselines = [run.result for run in measurement.by_arm[BASELINE.name]]
     seconds = [whole_seconds(start) for start in starts]
-    # What importing took, and starting and ending a process that does nothing else, is no part of what can be split
     shared = [
-        max(0.0, whole_seconds(baseline) - start.seconds.probe)
+        shared_of(whole_seconds(baseline), start.seconds.probe)
         for baseline, start in zip(baselines, starts, strict=True)
     ]
     least = [least_of(clock_of(baseline), min(seconds), min(shared), workers) for baseline in baselines]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compare.answer import MOST_EPOCHS
-from compare.bound import STARTS_DIFFER, least_of
+from compare.bound import STARTS_DIFFER, least_of, shared_of
 from compare.intervals import MARGIN
 from compare.longer import first_after
 from compare.run_numbers import Clock
@@ -52,7 +52,7 @@ def tried(
     seconds, imports = start.seconds - start.ray_start.import_seconds, start.ray_start.import_seconds
     # What lies before the first step and after the last was timed once, and reads much from the disk for the first time
     baseline = clocks["baseline"] if not passed else Clock(0, imports, clocks["baseline"].per_epoch)
-    least = least_of(baseline, seconds, max(0.0, baseline.whole - imports), workers)
+    least = least_of(baseline, seconds, shared_of(baseline.whole, imports), workers)
     words = {name: ARMS[name].words(ScriptRecipe(workers=workers)) for name in clocks}
     numbers = {"epoch": show.passes(seen, named_epochs), "step": {}, "": {1: ""}}[passed]
     return Tried(

@@ -239,15 +239,14 @@ def proved(arm: ArmFacts, proof: Proof | None) -> ArmFacts:
     """Return an arm's facts with what was proved of its ranks."""
     if proof is None or not proof.works:
         return arm
-    items, unknown = dict(arm.work.items), dict(arm.work.unknown)
+    items, unknown, disjoint = dict(arm.work.items), dict(arm.work.unknown), arm.rows_disjoint
     if proof.counts_rows and (rows := arm.rows_per_step or proof.rows) and "rowsPerStep" in unknown:
         items["rowsPerStep"] = f"{rows:g}"
         unknown = {name: why for name, why in unknown.items() if name not in ("rowsPerStep", "rows")}
-    if arm.arm not in OF_RANKS:
-        return replace(arm, work=replace(arm.work, items=items, unknown=unknown))
-    items[proof.about] = proof.item
-    if not proof.counts_rows:
-        return replace(arm, work=replace(arm.work, items=items, unknown=unknown))
-    unknown.pop("rowsDisjoint", None)
-    items |= {"sharedRows": "0", "sameDataSet": "yes"}
-    return replace(arm, work=replace(arm.work, items=items, unknown=unknown), rows_disjoint=(True, "rows disjoint"))
+    if arm.arm in OF_RANKS:
+        items[proof.about] = proof.item
+    if arm.arm in OF_RANKS and proof.counts_rows:
+        unknown.pop("rowsDisjoint", None)
+        items |= {"sharedRows": "0", "sameDataSet": "yes"}
+        disjoint = (True, "rows disjoint")
+    return replace(arm, work=replace(arm.work, items=items, unknown=unknown), rows_disjoint=disjoint)
