@@ -11,12 +11,12 @@ import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from cli.setup.project import DEFAULT_STACK, ToolError, checked_stack_name
 from compare.measurement import CompareError
 from compare.schema import Comparison
 from report import terminal
 from report.errors import HistoryError, PageError, ReportError, ShowError
 from report.stored import LATEST, PAGE, choose, stored_results
-from tools.setup.project import DEFAULT_STACK, ToolError, checked_stack_name
 from training.contract.provenance import PROJECT
 
 

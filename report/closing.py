@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
+from cli.setup.project import DEFAULT_STACK, ROOT
 from compare.in_short import in_short, machine_in_short, open_ratios
 from compare.intervals import auto_would_decide
 from compare.schema import Bound, Comparison
@@ -15,7 +16,6 @@ from compare.words import duration
 from report import step_parts
 from report.commands import settings_text
 from report.table import WIDTH, wrap
-from tools.setup.project import DEFAULT_STACK, ROOT
 from training.contract.repeats import AUTO, FIRST_REPEATS, GOES_ON, MOST_AUTO_REPEATS, MOST_REPEATS, NOT_BESIDE_AUTO
 from training.contract.workload import named
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from cli.setup.project import project_name
 from compare.run_numbers import whole_seconds
 from compare.schema import Comparison, Estimate, RunLink
 from report import links
@@ -16,7 +17,6 @@ from report.mlflow_client import Tracked, TrackedRun
 from report.publish import TEXT
 from report.series import Value, series
 from report.stored import COMPARISON, PAGE
-from tools.setup.project import project_name
 from training.contract.arms import RAY
 from training.contract.codec import ResultError
 from training.contract.recipe import canonical

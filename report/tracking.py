@@ -11,12 +11,12 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from cli.setup.project import last_line, say
 from compare.schema import Comparison
 from report.commands import publish_again
 from report.errors import ReportError
 from report.mlflow_client import Tracked
 from report.tracked import KEY, describe
-from tools.setup.project import last_line, say
 from training.contract.codec import encode
 
 LIMIT_SECONDS = 120

@@ -10,7 +10,7 @@ One after another tests need no groups.
 what brings it.
 CI's time is limited: with `--begin-until`, a Unix time, unit tests all run, and come before what does not train. Other
 files come in random order, so that each has its day, and slow tests last. What would begin later is skipped, and
-`tools.tiers` names its files.
+`cli.tiers` names its files.
 """
 
 import os
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 STARTS_AGAIN = make_plain()
 COLLECTED = ".collected"
-"""Of the file that `tools.second_run` reads, instead of .xml."""
+"""Of the file that `cli.second_run` reads, instead of .xml."""
 WITHOUT_SLOW = "--without-slow"
 UNIT = "tests/unit/"
 TRAIN = {"tests/training/": "trains", "tests/script/": "trains", "tests/search/": "searches"}

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 COMMAND = "`make test SLOW=1`"
 LEFT_OUT = f"slow: {COMMAND} runs it"
-"""Why a test was skipped that `make test` leaves out; `tools.tiers` counts by it."""
+"""Why a test was skipped that `make test` leaves out; `cli.tiers` counts by it."""
 BEGIN_UNTIL = "--begin-until"
 LATE = f"late: it would have begun after {BEGIN_UNTIL}"
-"""Why a test was skipped for lack of time; `tools.tiers` names its file."""
+"""Why a test was skipped for lack of time; `cli.tiers` names its file."""
 KINDS = {
     f"slow tests: {COMMAND} runs all": "^slow: ",
     "no time was left: they would have begun too late": "^late: ",

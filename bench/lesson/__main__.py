@@ -19,9 +19,9 @@ from bench.lesson import measure, show
 from bench.lesson.judge import judge, refusals
 from bench.lesson.kept import SCHEMA_VERSION, Kept
 from bench.lesson.record import MOST_CPUS, Repeat
+from cli.tryout.run_arm import guarded
 from infra.places.local import guard
 from report import terminal
-from tools.tryout.run_arm import guarded
 from training.contract import provenance
 from training.contract.codec import encode, write_whole
 from training.launch import environment

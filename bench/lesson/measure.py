@@ -14,9 +14,9 @@ from pathlib import Path
 
 from bench.lesson import block, work
 from bench.lesson.record import WAYS, Block, Repeat
+from cli.tryout.others import Others
 from infra.places.local.beside import FOLLOW_SECONDS
 from infra.plan import in_turn
-from tools.tryout.others import Others
 from training.contract.codec import decode, encode, write_whole
 from training.contract.provenance import PROJECT
 from training.machine import output

@@ -10,12 +10,12 @@ import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from cli.setup import usage
+from cli.setup.project import SMOKE, ToolError
+from cli.stack import config as stack_config
+from cli.sweep import plan as sweep_plan
 from infra.settings.table import every_key
 from tests.docs.markdown import ROOT
-from tools.setup import usage
-from tools.setup.project import SMOKE, ToolError
-from tools.stack import config as stack_config
-from tools.sweep import plan as sweep_plan
 from training.contract.arms import ARMS
 from training.launch import entry
 

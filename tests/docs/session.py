@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.docs.markdown import Command
 from tests.program.engine import ROOT, Project
 
-MORE = ("Makefile", "README.md", "docs", "policy", "report", "tools")
+MORE = ("Makefile", "README.md", "docs", "policy", "report", "cli")
 """What a reader has beside what the program itself needs."""
 STACK = """\
 config:

@@ -10,7 +10,7 @@ from tests.unit.test_imports import FILES, PROJECT, module_of
 
 DOCUMENT = PROJECT / "docs" / "architecture.md"
 ROW = re.compile(r"^\| `([\w.<>]+)` \| (`[^|]+`) \| ([\w' ]+) \| [^|]+ \|$", re.MULTILINE)
-NAME = re.compile(r"(training|infra|report|bench|tools)(\.\w+)+")
+NAME = re.compile(r"(training|infra|report|bench|cli)(\.\w+)+")
 AN_ARM = "training.<arm>"
 NO_START = {
     *(("infra.image.spec", name) for name in ENTRIES),  # what a pod's image holds

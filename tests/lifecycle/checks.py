@@ -24,7 +24,7 @@ NO_SENTENCE = re.compile(
 OF_LOG = re.compile(r"^.*\s\| .*$", re.M)
 """A line of a run's log, which says whatever a run says."""
 INTERRUPTED = re.compile(r"Traceback \(most recent(?:.*\n)*?.*\bKeyboardInterrupt$", re.M)
-OURS = tuple(f"/p/{name}" for name in ("__main__.py", "compare/", "infra/", "report/", "tools/", "training/"))
+OURS = tuple(f"/p/{name}" for name in ("__main__.py", "compare/", "infra/", "report/", "cli/", "training/"))
 """In the paths of the project's own modules: Pulumi's are interrupted while they import each other, and say so."""
 ERROR = re.compile(
     r"^\s*(?:error: |report: |NO )|\berror: |\b(?:refused|failed|Stopped|can't|cannot|goes on|[Kk]illed|Terminated)\b",

@@ -100,7 +100,7 @@ class World:
         )
 
     def _make_usable_by_make(self, cli: Path) -> None:
-        for name in ("tools", "report", "policy"):
+        for name in ("cli", "report", "policy"):
             shutil.copytree(ROOT / name, self.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "Makefile", self.folder)
         (self.folder / ".tools").mkdir()

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+from cli.look import failure_reason, status_view
 from infra.places.cluster.api import kube, ray_scale
 from infra.places.cluster.manifests import jobs, ray_cluster
 from infra.places.cluster.manifests.pod_parts import RUN_LABEL, Manifest
@@ -11,7 +12,6 @@ from tests.golden import Wording
 from tests.limits import wait_for
 from tests.platform.cluster import GPU_NODES, NODE_GPUS, NODES, VALUES, Cluster, settings
 from tests.unit.settings_machine import machine, parse, plan_runs
-from tools.look import failure_reason, status_view
 
 EVERYTHING = GPU_NODES * NODE_GPUS
 

@@ -184,7 +184,7 @@ def made(tmp_path: Path) -> Project:
     if cli is None:
         pytest.skip("no pulumi on PATH: run through `make test`")
     folder = tmp_path / "a project"
-    for name in ("tools", "report", "compare", "training"):
+    for name in ("cli", "report", "compare", "training"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "Makefile", folder)
     for name, text in {
@@ -192,8 +192,8 @@ def made(tmp_path: Path) -> Project:
         "__main__.py": PROGRAM,
         "report/__main__.py": REPORT,
         "stacks/Pulumi.local.yaml": "config: {}\n",
-        "tools/stack/settings.py": SETTINGS,
-        "tools/stack/expected.py": EXPECTED,
+        "cli/stack/settings.py": SETTINGS,
+        "cli/stack/expected.py": EXPECTED,
         "training/image/uv.txt": (ROOT / "training/image/uv.txt").read_text(encoding="utf-8"),
         ".tools/cli-in-use.json": json.dumps({"folder": str(Path(cli).parent)}),
     }.items():

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.setup import uv
 from tests.program.engine import ROOT, Project
-from tools.setup import uv
 
 HOST = os.environ.get("TRY_LANGUAGE_HOST", "")
 needs_host = pytest.mark.skipif(
@@ -94,7 +94,7 @@ def calls(noted: Path) -> list[Call]:
 
 def with_make(project: Project) -> None:
     """What `make` needs beside the program: its tools, and the CLI and uv as a set-up left them."""
-    for name in ("tools", "report", "policy"):
+    for name in ("cli", "report", "policy"):
         shutil.copytree(ROOT / name, project.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "Makefile", project.folder)
     ours = project.folder / ".tools/uv" / uv.UV_VERSION

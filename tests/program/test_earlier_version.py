@@ -57,7 +57,7 @@ def story(cli: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 def _add_tools(project: Project, cli: Path) -> None:
     """What `make` needs beside the program, and what the earlier version left."""
-    for name in ("tools", "report"):
+    for name in ("cli", "report"):
         shutil.copytree(ROOT / name, project.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "Makefile", project.folder)
     (project.folder / ".tools").mkdir()

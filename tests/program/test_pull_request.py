@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.pull_request import __main__ as pull_request
 from tests.program.engine import Project
-from tools.pull_request import __main__ as pull_request
 
 
 def previewed(project: Project, out: Path) -> Path:

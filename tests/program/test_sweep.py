@@ -1,4 +1,4 @@
-"""`tools.sweep` over the real engine: one stack, several settings, interrupted and gone on with. No training."""
+"""`cli.sweep` over the real engine: one stack, several settings, interrupted and gone on with. No training."""
 
 import json
 import os
@@ -20,7 +20,7 @@ QUICK = "repeats=1 nativeArm=false epochs=1 allowOversubscription=true"
 @pytest.fixture
 def sweeping(project: Project, cli: Path) -> Project:
     """The project with what a sweep needs beside the program, on a backend of its own."""
-    for name in ("tools", "report"):
+    for name in ("cli", "report"):
         shutil.copytree(ROOT / name, project.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     (project.folder / ".tools").mkdir()
     (project.folder / ".tools/cli-in-use.json").write_text(json.dumps({"folder": str(cli.parent)}))
@@ -30,7 +30,7 @@ def sweeping(project: Project, cli: Path) -> Project:
 
 def command(*axes: str) -> list[str]:
     """A sweep over these axes."""
-    return [sys.executable, "-m", "tools.sweep.__main__", *axes]
+    return [sys.executable, "-m", "cli.sweep.__main__", *axes]
 
 
 def sweep(project: Project, *axes: str, code: int = 0) -> str:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from cli.setup.project import ToolError
+from cli.template import cut
 from tests.docs import markdown
 from tests.program.engine import ROOT
 from tests.slow import slow_but
 from tests.stacks import OF_BUCKETS, STACKS, environment_of
 from tests.unit import test_wiring
-from tools.setup.project import ToolError
-from tools.template import cut
 
 NAME = "team-decision"
 BY_ENGINE = ("local", "cnn-double", "keras", "keras-ray")
@@ -129,7 +129,7 @@ def test_every_target_that_is_left_is_there(template: Path) -> None:
     """`make help` of the template, and no module of a target is missing."""
     text = (template / "Makefile").read_text(encoding="utf-8")
     shown = subprocess.run(["make", "help"], cwd=template, capture_output=True, text=True, check=True).stdout
-    modules = re.findall(r"(?:-m|IN_VENV\)) ((?:tools|report|bench)[\w.]*)", text)
+    modules = re.findall(r"(?:-m|IN_VENV\)) ((?:cli|report|bench)[\w.]*)", text)
 
     assert {"up", "preview", "destroy", "clean", "jobs"} <= {line.split()[0] for line in shown.splitlines() if line}
     assert [] == [name for name in modules if not list(template.glob(f"{name.replace('.', '/')}*"))]

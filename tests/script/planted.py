@@ -11,16 +11,16 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cli.tryout import request
+from cli.tryout.others import Others
+from cli.tryout.run_arm import Changed, run
+from cli.why import blocks
+from cli.why.follow import Follower
 from compare import why
 from compare.why import INPUT_READY, NO_EXCHANGE, ArmWhy
 from report import terminal
 from report.text_table import columns
 from tests.stacks import TORCH
-from tools.tryout import request
-from tools.tryout.others import Others
-from tools.tryout.run_arm import Changed, run
-from tools.why import blocks
-from tools.why.follow import Follower
 from training.machine import machine_lock
 from training.workloads.script import commands
 from training.workloads.script.observe import experiment

@@ -29,7 +29,7 @@ def test_a_bad_script_is_one_clear_message(name: str, tmp_path: Path, wording: W
 
     wording("try", tried.problem)
     assert 1 == tried.code
-    assert "tools/tryout" not in tried.text
+    assert "cli/tryout" not in tried.text
     assert [] == processes_of(script)
     if name == "hangs":
         assert 'train.py", line 2' in tried.text

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from cli.tryout import explain
 from tests.golden import Wording
 from tests.script.tryout import EXAMPLES, NO_TORCH, measure_one, run_one, try_script
 from tests.stacks import TORCH
-from tools.tryout import explain
 from training.contract.progress import describe, read_new
 from training.contract.provenance import allowed_cpus
 from training.workloads.script import facts, resolve, same_work

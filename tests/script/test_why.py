@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from cli.tryout import prove, request
+from cli.tryout.run_arm import Changed, Outcome, run
+from cli.why import blocks
+from cli.why.follow import Follower
 from tests.script.tryout import NO_TORCH
 from tests.stacks import TORCH
-from tools.tryout import prove, request
-from tools.tryout.run_arm import Changed, Outcome, run
-from tools.why import blocks
-from tools.why.follow import Follower
 from training.workloads.script import commands
 from training.workloads.script.observe import experiment
 from training.workloads.script.recognise import recognise

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from cli.tryout import request
+from cli.tryout.run_arm import Outcome, run
 from tests.limits import LONGEST_SECONDS
 from tests.stacks import OWN_PYTHON
-from tools.tryout import request
-from tools.tryout.run_arm import Outcome, run
 from training.contract import result
 from training.contract.result import TrainingResult
 from training.workloads.script import commands, facts
@@ -84,7 +84,7 @@ def try_script(path: Path, arguments: str = "", **variables: str) -> Tried:
     """All of it."""
     environment = os.environ | {"SCRIPT": str(path), "ARGS": arguments, "LIMIT": "300"} | variables
     done = subprocess.run(
-        [sys.executable, "-m", "tools.tryout"],
+        [sys.executable, "-m", "cli.tryout"],
         cwd=PROJECT,
         env=environment,
         capture_output=True,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from cli.fetch import __main__ as tool
 from tests.golden import Wording
 from tests.storage.cloud import BUCKET, Cloud, put
-from tools.fetch import __main__ as tool
 from training.launch.storage.run_storage import Storage
 
 RUN = "local/0a/ray-1-20260101T000000Z-aaaaaa"

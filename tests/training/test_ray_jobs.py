@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
+from cli.jobs import __main__ as tool
+from cli.look import cluster, update
+from cli.setup.project import ToolError
+from cli.stack import environment as stack_environment
 from infra.places.cluster.api import kube, ray_api
 from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS, TOKEN_KEY, TOKEN_SECRET
 from tests.golden import Wording
 from tests.limits import LONGEST_SECONDS, wait_for
 from tests.ray_head import HERE, PYTHON, TOKEN, Head, needed, running
 from tests.unit.kube_api import NAMESPACE, Api, pod, secret, serving
-from tools.jobs import __main__ as tool
-from tools.look import cluster, update
-from tools.setup.project import ToolError
-from tools.stack import environment as stack_environment
 from training.launch.ray import jobs_api, submit
 from training.launch.ray.driver import LOOPBACK
 from training.launch.ray.jobs_api import JobsApi, SubmitError

@@ -126,7 +126,7 @@ def test_a_training_of_which_something_is_killed_ends_with_the_weights_of_one_th
     variables = {"STACK": "local", "OF": "worker head", "SET": " ".join(f"{k}={v}" for k, v in settings.items())}
 
     done = subprocess.run(
-        [sys.executable, "-m", "tools.recovery"], cwd=PROJECT, env=os.environ | variables, capture_output=True,
+        [sys.executable, "-m", "cli.recovery"], cwd=PROJECT, env=os.environ | variables, capture_output=True,
         text=True, timeout=LONGEST_SECONDS, check=False,
     )  # fmt: skip
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.stack import environment
 from infra.places.ray import owner
-from tools.stack import environment
 from training.machine import machine_lock
 
 

@@ -34,9 +34,9 @@ import pulumi
 import yaml
 from pulumi.runtime import mocks, rpc, stack
 
+from cli.setup.project import CLUSTER_TARGETS
 from tests.unit.results import make_result
 from tests.unit.walk import Walk
-from tools.setup.project import CLUSTER_TARGETS
 from training.contract import provenance
 from training.contract.arms import ARMS
 from training.contract.recipe import WORKLOADS, Recipe, canonical

@@ -19,14 +19,14 @@ LATE = {
     ("report.publish", "report.html"): "matplotlib and jinja2, for a page that is not always written",
     ("bench.lesson.__main__", "bench.lesson.picture"): "matplotlib, after the measurement",
     ("bench.lesson.block", "bench.lesson.ray_way"): "Ray: its import is timed, and other ways are measured without it",
-    ("tools.*.__main__", "*"): "the chosen command",
-    ("tools.follow.watch", "tools.*"): "runs of the chosen target: pulumi and kubernetes for those of a cluster",
-    ("tools.stack.followed", "*"): "rich, where a terminal shows a screen",
+    ("cli.*.__main__", "*"): "the chosen command",
+    ("cli.follow.watch", "cli.*"): "runs of the chosen target: pulumi and kubernetes for those of a cluster",
+    ("cli.stack.followed", "*"): "rich, where a terminal shows a screen",
     (
-        "tools.setup.pulumi_cli",
-        "tools.pulumi_from_source.build",
+        "cli.setup.pulumi_cli",
+        "cli.pulumi_from_source.build",
     ): "Go modules, where the vendor's download is not reachable",
-    ("tools.stack.recovery", "tools.look.update"): "pulumi, after an update that was killed",
+    ("cli.stack.recovery", "cli.look.update"): "pulumi, after an update that was killed",
 }
 """Which module may import which inside a function, and why."""
 PICKLED = (

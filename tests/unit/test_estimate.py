@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from cli.stack import expected as plan
+from cli.tryout import keep, request
 from infra import budget, estimate, run_history
 from infra.estimate import Estimate, Range, wanted
 from infra.settings.settings import Settings
@@ -17,8 +19,6 @@ from tests.unit.results import make_result
 from tests.unit.script.test_facts import arm as of_ranks
 from tests.unit.script.test_facts import outcome, rank
 from tests.unit.settings_machine import machine, parse
-from tools.stack import expected as plan
-from tools.tryout import keep, request
 from training.contract import timed
 from training.contract.timed import Timed
 from training.workloads.cnn.recipe import CnnRecipe

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from cli import tiers
 from tests.conftest import BESIDE, TOGETHER, TRAIN, WITHOUT_SLOW, group_of
 from tests.skipped import BEGIN_UNTIL, COMMAND, LATE, LEFT_OUT
-from tools import tiers
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -168,7 +168,7 @@ def test_the_program_never_loads_what_trains(path: Path) -> None:
 @pytest.mark.parametrize("path", in_room("training"), ids=lambda path: str(path.relative_to(PROJECT)))
 def test_what_runs_knows_nothing_of_the_program(path: Path) -> None:
     """Pods use it unchanged, without Pulumi; and only what trains imports TensorFlow, only the arms with Ray Ray."""
-    assert not {"pulumi", "infra", "report", "tools", "policy", "compare"} & tops(imports(path))
+    assert not {"pulumi", "infra", "report", "cli", "policy", "compare"} & tops(imports(path))
     assert "tensorflow" not in tops(imports(path, at_module_level=True)) or path.stem in TENSORFLOW
     assert "ray" not in tops(imports(path)) or path.stem in RAY
 

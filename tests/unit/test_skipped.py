@@ -20,7 +20,7 @@ def test_a_kind_has_one_line() -> None:
     """With the tests of each folder; the most first."""
     said = lines(
         [
-            ("tests/unit/tools/test_a.py::test_1[x]", "Skipped: root may write everywhere"),
+            ("tests/unit/cli/test_a.py::test_1[x]", "Skipped: root may write everywhere"),
             ("tests/program/test_b.py::test_1", f"Skipped: {LEFT_OUT}"),
             ("tests/search/test_c.py::test_1", f"Skipped: {LEFT_OUT}"),
             ("tests/search/test_c.py::test_2", f"Skipped: {LEFT_OUT}"),

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tools.setup.project import ROOT
-from tools.setup.vendor_download import VERSION as PULUMI
+from cli.setup.project import ROOT
+from cli.setup.vendor_download import VERSION as PULUMI
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 BASE = "${{ github.event.pull_request.base.sha }}"
@@ -20,7 +20,7 @@ TRIGGERS = {"pull_request"}
 """Those on which a fork's pull request gets neither secrets nor a token that writes."""
 READ_ONLY = {"contents": "read"}
 CREDENTIALS = re.compile(r"\bsecrets\b|\bgithub\s*\.\s*token\b|GITHUB_TOKEN|\btoJSON\(\s*github\b", re.IGNORECASE)
-POSTS = re.compile(r"python3 -m tools\.pull_request post (preview|measure) \w+")
+POSTS = re.compile(r"python3 -m cli\.pull_request post (preview|measure) \w+")
 """All that a job that may write runs: a script of the base, with data to make the comment from, and no text."""
 
 
@@ -100,7 +100,7 @@ def test_each_workflow_has_a_job_of_each_kind(path: Path) -> None:
 HEAD = "${{ github.event.pull_request.head.sha }}"
 COMMENTS = f"          ref: {BASE}\n          persist-credentials: false\n      - uses: actions/download-artifact"
 CHECKS_OUT_HEAD = f"          ref: {HEAD}\n          path: head\n          persist-credentials: false\n"
-MEASURES = "        run: .venv/bin/python -m tools.pull_request measure"
+MEASURES = "        run: .venv/bin/python -m cli.pull_request measure"
 READS = "    permissions:\n      contents: read\n    steps:"
 WORSE = {
     "the job with the pull request's code may write": (READS, READS.replace("read", "write")),
@@ -112,7 +112,7 @@ WORSE = {
     "the job that comments runs the merge commit": (COMMENTS, COMMENTS.replace(f"ref: {BASE}", "fetch-depth: 1")),
     "the job that comments runs a fork": (COMMENTS, f"          repository: a/fork\n{COMMENTS}"),
     "the job that comments runs what it was given": (
-        "      - run: python3 -m tools.pull_request",
+        "      - run: python3 -m cli.pull_request",
         "      - run: sh",
     ),
     "the job that comments posts a text that it was given": ("post measure measured", "post measured/comment.md"),

@@ -1,7 +1,7 @@
 """Makes text of scripts, jobs and other users safe to print in a terminal.
 
 A terminal obeys sequences of control characters: they write its clipboard and its title, clear what stands there, or
-answer as if the user had typed. `tools.setup.project` has the same for what runs before there is an environment.
+answer as if the user had typed. `cli.setup.project` has the same for what runs before there is an environment.
 """
 
 import re

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.docs import outputs_table
 from compare import measures
 from compare.comparison import compare, scalar_names, scalars
 from compare.entries import Measure, Ratio
@@ -11,7 +12,6 @@ from compare.schema import Comparison
 from report import html, table
 from report.change import changes
 from tests.unit.results import make_context, make_runs
-from tools.docs import outputs_table
 from training.contract.arms import ARMS
 
 LOSS = Measure(

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from cli.docs import outputs_table
 from compare.comparison import compare
 from compare.schema import Comparison
 from tests.unit.results import COMPARED, RUN, make_context, make_runs
-from tools.docs import outputs_table
 from training.contract.recipe import camel
 
 
@@ -66,5 +66,5 @@ def test_conformance_is_really_tested() -> None:
 
 
 def test_docs_are_made_from_the_schema() -> None:
-    """docs/outputs.md is what the tool writes today: `python -m tools.docs.outputs_table` fixes it, too."""
+    """docs/outputs.md is what the tool writes today: `python -m cli.docs.outputs_table` fixes it, too."""
     assert outputs_table.PATH.read_text(encoding="utf-8") == outputs_table.text()

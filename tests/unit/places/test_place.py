@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from cli.follow.watch import SOURCES
+from cli.setup.project import CLUSTER_TARGETS
 from infra.places.cluster.place import ClusterPlace
 from infra.places.place import PLACES, choose, cluster_of
 from infra.settings.cnn import AUTO_DATASETS
 from infra.settings.key import CLUSTER, TARGETS
-from tools.follow.watch import SOURCES
-from tools.setup.project import CLUSTER_TARGETS
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME = rf"""["'](?:{"|".join(name for name in PLACES if name != "ray")})["']"""
@@ -41,7 +41,7 @@ def test_only_a_cluster_is_looked_into() -> None:
 
 def test_the_name_of_a_place_is_compared_nowhere_else() -> None:
     """A branch on it is one that the next place would be forgotten in."""
-    tops = ("infra", "tools", "report", "training", "bench", "policy", "compare")
+    tops = ("infra", "cli", "report", "training", "bench", "policy", "compare")
     files = [ROOT / "__main__.py", *(path for top in tops for path in (ROOT / top).rglob("*.py"))]
     compared = {str(path.relative_to(ROOT)): len(COMPARED.findall(path.read_text(encoding="utf-8"))) for path in files}
 

@@ -19,13 +19,13 @@ from report.sweep import numbers
 from report.sweep_page import render as render_sweep
 from report.why_page import render as render_why
 from tests.limits import LONGEST_SECONDS
+from tests.unit.cli.test_sweep import FakeStack, begun, in_project, run
 from tests.unit.report.test_clocks import CASES
 from tests.unit.report.test_gpus import page_of as page_with_gpus
 from tests.unit.report.test_gpus import unequal
 from tests.unit.report.test_html import measured
 from tests.unit.report.test_why_page import found as found_causes
 from tests.unit.results import make_recipe
-from tests.unit.tools.test_sweep import FakeStack, begun, in_project, run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [

@@ -22,9 +22,9 @@ from report.publish import publish
 from report.stored import COMPARISON, PAGE
 from report.sweep import numbers
 from report.sweep_page import render as render_sweep
+from tests.unit.cli.test_sweep import FakeStack, begun, project, run  # noqa: F401 (project is a fixture)
 from tests.unit.report.test_html import PICTURES, measured, svgs
 from tests.unit.results import RUN, make_context, make_result, make_runs
-from tests.unit.tools.test_sweep import FakeStack, begun, project, run  # noqa: F401 (project is a fixture)
 from training.contract.result import TrainingResult, summarise
 
 NOT_DRAWN = "could not be drawn"

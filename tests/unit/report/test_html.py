@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from cli.stack.config import parse_overrides
 from compare.comparison import compare
 from compare.measurement import Run
 from compare.schema import Comparison
@@ -18,7 +19,6 @@ from report import plots
 from report.html import render
 from report.plots import ShownRun
 from tests.unit.results import make_context, make_provenance, make_recipe, make_result, make_runs
-from tools.stack.config import parse_overrides
 from training.contract.result import Reported, TrainingResult, summarise
 from training.workloads.cnn.recipe import CnnRecipe
 

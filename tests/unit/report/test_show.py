@@ -12,6 +12,9 @@ import pytest
 from tensorboardX.proto.event_pb2 import Event  # type: ignore[import-untyped]  # it ships no types
 from tensorboardX.record_writer import masked_crc32c  # type: ignore[import-untyped]
 
+from cli.follow import __main__ as follow
+from cli.follow import tensorboard
+from cli.follow.tensorboard import write_event_files
 from compare.comparison import compare
 from compare.measurement import Run
 from report.__main__ import main
@@ -19,9 +22,6 @@ from report.errors import ShowError
 from report.plots import ShownRun
 from report.publish import publish
 from tests.unit.results import changed, make_context, make_result
-from tools.follow import __main__ as follow
-from tools.follow import tensorboard
-from tools.follow.tensorboard import write_event_files
 from training.contract.result import TrainingResult, summarise
 
 ARMS = ("baseline", "native", "ray")
@@ -169,11 +169,11 @@ def test_tensorboard_is_started_on_the_folder(project: Path, tmp_path: Path, mon
 def test_history_and_watch_need_neither_matplotlib_nor_tensorflow() -> None:
     """What is looked at often starts at once."""
     code = (
-        "import sys, report.__main__, report.history, tools.follow.watch, tools.follow.tensorboard\n"
+        "import sys, report.__main__, report.history, cli.follow.watch, cli.follow.tensorboard\n"
         "print([name for name in ('tensorflow', 'ray', 'pulumi') if name in sys.modules])\n"
         "print('matplotlib' in sys.modules)"
     )
-    light = code.replace(", tools.follow.tensorboard", "")
+    light = code.replace(", cli.follow.tensorboard", "")
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
     shown = [
         subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=True).stdout

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from cli.tryout import explain
+from cli.tryout.run_arm import Outcome
 from infra.places.local import guard
 from tests.golden import Wording
 from tests.unit.script.test_facts import rank
-from tools.tryout import explain
-from tools.tryout.run_arm import Outcome
 from training.launch.foreign_command import MOST_PRINTED
 from training.workloads.script.recognise import Script
 

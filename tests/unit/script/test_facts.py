@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from cli.setup import project
+from cli.tryout import __main__ as tryout
+from cli.tryout import explain, keep, request, show
+from cli.tryout.run_arm import Outcome
 from compare.answer import strongest
 from tests.golden import Wording
-from tools.setup import project
-from tools.tryout import __main__ as tryout
-from tools.tryout import explain, keep, request, show
-from tools.tryout.run_arm import Outcome
 from training.workloads.script import facts, same_work
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import ArmFacts

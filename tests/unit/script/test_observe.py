@@ -124,11 +124,11 @@ def test_the_environments_own_sitecustomize_is_called(tmp_path: Path) -> None:
 
 def test_the_scripts_modules_are_its_own(tmp_path: Path) -> None:
     """Nothing of this project is on its path: modules named as ours are found where the script has them."""
-    for name in ("training", "tools", "state", "hooks"):
+    for name in ("training", "cli", "state", "hooks"):
         (tmp_path / f"{name}.py").write_text(f"print('mine {name}')", encoding="utf-8")
-    done = run(tmp_path, "import training, tools, state, hooks")
+    done = run(tmp_path, "import training, cli, state, hooks")
 
-    assert [f"mine {name}" for name in ("training", "tools", "state", "hooks")] == done.stdout.splitlines()
+    assert [f"mine {name}" for name in ("training", "cli", "state", "hooks")] == done.stdout.splitlines()
 
 
 def test_a_framework_that_nobody_tried_trains_unobserved(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
+from cli.tryout import others
+from cli.tryout.others import Others
 from tests.unit.places.test_beside import START, Readings, Unreadable, after
-from tools.tryout import others
-from tools.tryout.others import Others
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux says whose its CPU time is")
 

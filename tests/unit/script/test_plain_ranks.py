@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from cli.tryout import __main__ as tryout
+from cli.tryout import prove, request, show
+from cli.tryout.run_arm import Outcome
 from compare.answer import claim_of
 from compare.comparison import compare
 from compare.fairness import Fairness
@@ -18,9 +21,6 @@ from compare.value import Check
 from tests.golden import Wording
 from tests.unit.results import quiet_machine
 from tests.unit.script.test_facts import entered, outcome, rank
-from tools.tryout import __main__ as tryout
-from tools.tryout import prove, request, show
-from tools.tryout.run_arm import Outcome
 from training.contract import provenance
 from training.contract.result import Steps
 from training.launch.foreign_command import End

@@ -16,11 +16,11 @@ from pathlib import Path
 import pulumi
 import pytest
 
+from cli.setup import project
+from cli.setup import uv as installed_uv
 from infra.places.local.place import Local
 from tests.golden import Wording
 from tests.unit.settings_machine import settings
-from tools.setup import project
-from tools.setup import uv as installed_uv
 from training.launch import entry
 from training.machine import machine_lock
 from training.workloads.script import launch, python_environment, ray_layer

@@ -65,7 +65,7 @@ def test_the_examples_are_recognised(name: str, kind: str) -> None:
     path = FOLDER / name
 
     assert kind == recognise(path, WORKERS).kind
-    assert not {"training", "tools", "compare"} & {name.partition(".")[0] for name in recognise(path, WORKERS).modules}
+    assert not {"training", "cli", "compare"} & {name.partition(".")[0] for name in recognise(path, WORKERS).modules}
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from cli.setup import project
+from cli.setup.project import ROOT, ToolError
+from cli.stack import config as stack_config
+from cli.tryout import __main__ as tryout
+from cli.tryout import request, write
 from tests.golden import Wording
-from tools.setup import project
-from tools.setup.project import ROOT, ToolError
-from tools.stack import config as stack_config
-from tools.tryout import __main__ as tryout
-from tools.tryout import request, write
 from training.workloads.script import python_environment, recipe
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import observed_by, variables_of

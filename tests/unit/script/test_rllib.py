@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from cli.tryout import show
 from tests.golden import Wording
 from tests.unit.script.test_facts import arm, rank, unknown
 from tests.unit.script.test_observe import run, with_torch
-from tools.tryout import show
 from training.workloads.script import same_work
 
 RLLIB = {

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
+from cli.setup import project
+from cli.setup.project import ROOT, ToolError
+from cli.stack import config as stack_config
+from cli.tryout import __main__ as tryout
+from cli.tryout import explain, keep, request, show, write
+from cli.tryout.run_arm import Outcome
 from tests.golden import Wording
 from tests.unit.script.test_facts import outcome, rank
-from tools.setup import project
-from tools.setup.project import ROOT, ToolError
-from tools.stack import config as stack_config
-from tools.tryout import __main__ as tryout
-from tools.tryout import explain, keep, request, show, write
-from tools.tryout.run_arm import Outcome
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.observations import Observation
 from training.workloads.script.python_environment import PythonError

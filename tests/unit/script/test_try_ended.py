@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from cli.setup.project import ROOT
 from tests.golden import Wording
-from tools.setup.project import ROOT
 
 TRY = """
 import os, pathlib, runpy, sys, tempfile, time
-from tools.tryout import request
+from cli.tryout import request
 folder, number = sys.argv[1:]
 def ended():
     with tempfile.TemporaryDirectory(dir=folder) as own:
@@ -21,7 +21,7 @@ def ended():
         time.sleep(600)
 request.read = ended
 sys.argv[1:] = []
-runpy.run_module("tools.tryout", run_name="__main__")
+runpy.run_module("cli.tryout", run_name="__main__")
 """
 
 

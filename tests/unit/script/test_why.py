@@ -6,6 +6,11 @@ from typing import Any
 
 import pytest
 
+from cli.setup.project import ToolError
+from cli.tryout.run_arm import Outcome
+from cli.why import __main__ as why_main
+from cli.why import blocks, follow, keep, request
+from cli.why.follow import Follower
 from compare.value import Missing
 from compare.why import AS_IS, INPUT_READY, ArmWhy, Tried
 from tests.golden import Wording
@@ -13,11 +18,6 @@ from tests.limits import wait_for
 from tests.unit.compare.test_why import judged, tried
 from tests.unit.report.test_why_page import found as found_causes
 from tests.unit.script.test_facts import rank as rank_of
-from tools.setup.project import ToolError
-from tools.tryout.run_arm import Outcome
-from tools.why import __main__ as why_main
-from tools.why import blocks, follow, keep, request
-from tools.why.follow import Follower
 from training.workloads.script.observe import experiment
 from training.workloads.script.observe.experiment import Plan
 from training.workloads.script.observe.step_parts import PARTS

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from cli.setup import project
+from cli.setup.project import ToolError, checked_stack_name, stack_text
+from cli.stack import config as stack_config
+from cli.sweep import plan as sweep_plan
 from infra.settings.key import TARGETS
 from infra.settings.problem import InvalidSettingsError
 from tests.limits import LONGEST_SECONDS
 from tests.unit.settings_machine import ROOT, machine, parse
-from tools.setup import project
-from tools.setup.project import ToolError, checked_stack_name, stack_text
-from tools.stack import config as stack_config
-from tools.sweep import plan as sweep_plan
 from training.contract.rules import number, whole
 
 NUMBERS = {
@@ -137,10 +137,10 @@ def test_rules_of_numbers_read_ascii_digits_alone(text: str) -> None:
 
 
 COMMANDS: dict[str, list[str]] = {
-    "a sweep over a wrong value": ["tools.sweep.__main__", "WORKERS=1 x"],
-    "a preview with an unknown key": ["tools.stack.__main__", "preview", "--set=nope=1"],
-    "an up with a wrong value": ["tools.stack.__main__", "up", "--set=workers=²"],
-    "a stack that is a flag": ["tools.stack.__main__", "up", "--stack=-x"],
+    "a sweep over a wrong value": ["cli.sweep.__main__", "WORKERS=1 x"],
+    "a preview with an unknown key": ["cli.stack.__main__", "preview", "--set=nope=1"],
+    "an up with a wrong value": ["cli.stack.__main__", "up", "--set=workers=²"],
+    "a stack that is a flag": ["cli.stack.__main__", "up", "--stack=-x"],
     "results of a path": ["report", "history", "--stack=../.."],
     "a result of another digit": ["report", "open", "--result=²"],
     "no repeats": ["bench.__main__", "--repeats=0"],
@@ -153,7 +153,7 @@ COMMANDS: dict[str, list[str]] = {
 def project_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project as cloned, for these tests alone: others beside them write into this one's folder of state."""
     folder = tmp_path_factory.mktemp("project")
-    for name in ("bench", "compare", "infra", "report", "tools", "training"):
+    for name in ("bench", "compare", "infra", "report", "cli", "training"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "stacks").mkdir()
     for name in ("Pulumi.yaml", "stacks/Pulumi.local.yaml", "uv.lock"):

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cli.docs import config_table
 from infra.settings.key import CLUSTER
 from infra.settings.table import every_key
-from tools.docs import config_table
 
 
 @pytest.mark.parametrize("name", list(config_table.DOCUMENTS))
 def test_documents_agree_with_the_table(name: str) -> None:
-    """A changed key is a changed document: `python -m tools.docs.config_table` writes both."""
+    """A changed key is a changed document: `python -m cli.docs.config_table` writes both."""
     text = (config_table.ROOT / name).read_text(encoding="utf-8")
 
     assert config_table.rendered(name, text) == text

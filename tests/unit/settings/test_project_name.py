@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cli.setup import project
+from cli.setup.project import ToolError
+from cli.stack import config as stack_config
+from cli.stack import settings as stack_settings
 from infra.settings import facts as reader
 from infra.settings.problem import InvalidSettingsError, Problem
 from tests.unit.settings_machine import ROOT, machine, parse
-from tools.setup import project
-from tools.setup.project import ToolError
-from tools.stack import config as stack_config
-from tools.stack import settings as stack_settings
 
 WRITTEN_BY_PULUMI = """\
 encryptionsalt: v1:abc

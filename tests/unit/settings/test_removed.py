@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cli.setup.project import ToolError
+from cli.stack import change
+from cli.sweep.plan import parse_axes
 from infra.settings.removed import REMOVED, REPLACEMENTS, Replacement
 from infra.settings.table import every_key
 from tests.unit.settings_machine import applied, machine, only_problem, problems, settings
-from tools.setup.project import ToolError
-from tools.stack import change
-from tools.sweep.plan import parse_axes
 
 FORMER = {
     "baseImage": "python:3.11",
@@ -152,7 +152,7 @@ def test_make_set_refuses_a_removed_key(key: str, tmp_path: Path, monkeypatch: p
     """With what takes its place, as a sweep does; one that stands in a stack's file can be removed from it."""
     (tmp_path / "Pulumi.mine.yaml").write_text(f"config:\n  {key}: '1'\n", encoding="utf-8")
     (tmp_path / "Pulumi.other.yaml").write_text("config: {}\n", encoding="utf-8")
-    monkeypatch.setattr("tools.setup.project.STACKS", tmp_path)
+    monkeypatch.setattr("cli.setup.project.STACKS", tmp_path)
 
     with pytest.raises(ToolError) as refused:
         change.checked("mine", {key: FORMER[key]})

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from cli.setup import project
 from infra.places.local import run as local_run
 from report import terminal
 from tests.unit.fake_ray import TOKEN, FakeRay, serving
-from tools.setup import project
 from training.contract import progress
 from training.contract.printable import printable
 from training.launch.ray import other_jobs, submit

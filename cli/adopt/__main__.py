@@ -1,0 +1,152 @@
+"""`make adopt`: writes `stacks/Pulumi.<stack>-best.yaml` from the newest result of a search: the same script with the
+arguments of the best trial, as workload script. It is for review: nothing is measured, and no file is written over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from cli.setup import project
+from cli.setup.project import DEFAULT_STACK, ROOT, ToolError, checked_stack_name, run_main
+from cli.stack import config as stack_config
+from cli.stack import edit
+from cli.stack.lines import for_make
+from compare.schema import Comparison, Search
+from infra.settings.table import keys_of
+from report import terminal
+from report.errors import HistoryError
+from report.stored import LATEST, Stored, choose, stored_results
+from training.workloads.script import plain, resolve
+from training.workloads.script.recipe import ScriptRecipe
+from training.workloads.script.recognise import ScriptError
+from training.workloads.search.recipe import CHECKPOINT
+from training.workloads.search.space import Value, replaced, words
+
+SCRIPT, SUFFIX = "script", "-best"
+_PLAIN = re.compile(r"[\w.+-]+")
+"""A value that a shell takes as it is."""
+
+
+def main() -> int:
+    """Write the stack's file, and say what comes next."""
+    stack = checked_stack_name(os.environ.get("STACK") or DEFAULT_STACK)
+    stored = result_of(ROOT, stack, os.environ.get("RESULT") or LATEST)
+    search = search_of(stored, stack)
+    values, best, text = adopted(stored.comparison, search, stack), f"{stack}{SUFFIX}", described(stored, search, stack)
+    path = write(best, values, f"# {text}\n")
+    terminal.write(f"{text}\nstacks/{path.name}: review it, then")
+    terminal.write(f"  STACK={best} make preview")
+    for key in secrets_of(stack):
+        line = f"{key} is secret, and stays in stack {stack}; for this one:\n  pulumi config set --secret {key}"
+        terminal.write(for_make(line, best, {}))
+    if text := without_ray(values):
+        terminal.write(text)
+    return 0
+
+
+def result_of(folder: Path, stack: str, wanted: str) -> Stored:
+    """Return a stored result. Raises ToolError where there is none, or not this one."""
+    stored, problems = stored_results(folder, stack)
+    if not stored:
+        unread = "".join(f"\n{problem}" for problem in problems)
+        raise ToolError(
+            f"stack {stack} has no result yet: it is there after\n  STACK={stack} make up\n"
+            f"and for one that `pulumi up` measured after\n  STACK={stack} make report{unread}"
+        )
+    try:
+        return choose(stored, wanted, stack)
+    except HistoryError as error:
+        raise ToolError(f"RESULT={error}") from None
+
+
+def search_of(stored: Stored, stack: str) -> Search:
+    """Return what a search came to. Raises ToolError for another workload's result."""
+    if stored.comparison.search is None:
+        raise ToolError(
+            f"{stored.name} of stack {stack} is no search, but workload {stored.comparison.workload}: it has no "
+            "trials. Name the stack of a search:\n  STACK=search make adopt"
+        )
+    return stored.comparison.search
+
+
+def adopted(comparison: Comparison, search: Search, stack: str) -> dict[str, str]:
+    """Return the keys of the new stack: those that were measured, the best trial's values in the arguments.
+
+    Raises ToolError for a search without a best trial.
+    """
+    if search.best_config is None:
+        why = comparison.reasons.get("bestConfig", "no trial ended with its metric")
+        raise ToolError(f"stack {stack} has no best trial: {why}\n  STACK={stack} make report")
+    known = keys_of(SCRIPT)
+    kept = {key: text for key, text in comparison.settings.items() if key in known}
+    if (workers := int(comparison.recipe.get("trialWorkers", 1))) > 1:
+        kept["workers"] = str(workers)
+    typed = str(comparison.recipe["scriptArguments"]).replace(f"{{{CHECKPOINT}}}", "{storage}")
+    arguments = with_values(typed, json.loads(search.best_config))
+    return {"target": "local"} | kept | {"workload": SCRIPT, "scriptArguments": arguments}
+
+
+def with_values(arguments: str, configuration: Mapping[str, Value]) -> str:
+    """Return arguments with the values of a configuration: as they were typed, or quoted anew if a value needs it."""
+    if all(map(_PLAIN.fullmatch, words(configuration).values())):
+        return replaced([arguments], configuration)[0]
+    return shlex.join(replaced(shlex.split(arguments), configuration))
+
+
+def described(stored: Stored, search: Search, stack: str) -> str:
+    """Return what the file is of, in one line."""
+    metric = stored.comparison.recipe["metric"]
+    reached = f": {metric} {search.best_metric:g}" if search.best_metric is not None else ""
+    text = f"The best trial of stack {stack}, result {stored.name}{reached}."
+    if stored.comparison.recipe.get("searchScheduler") == "pbt":
+        text += " Population based training may have changed its values while it trained: these are the last ones."
+    return " ".join(text.split())
+
+
+def write(stack: str, values: Mapping[str, str], heading: str) -> Path:
+    """Make a stack's file, which is not there yet. Raises ToolError where it is, or can't be written."""
+    path = project.STACKS / f"Pulumi.{checked_stack_name(stack)}.yaml"
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(f"{heading}config: {{}}\n")
+    except FileExistsError:
+        name = shlex.quote(f"stacks/{path.name}")
+        raise ToolError(
+            f"{name} is there already, and nothing is written over: measure it, or keep it under another name first\n"
+            f"  mv {name} {shlex.quote(f'stacks/Pulumi.{stack}-1.yaml')}"
+        ) from None
+    except OSError as error:
+        raise ToolError(f"stacks/{path.name} can't be written ({error.strerror})") from None
+    return edit.put(stack, values)
+
+
+def secrets_of(stack: str) -> list[str]:
+    """Return the keys that the search's file has encrypted, for its own stack alone; none where there is no file."""
+    try:
+        config = stack_config.config_of(stack)
+    except ToolError:
+        return []
+    return sorted(
+        key.rpartition(":")[2] for key, value in config.items() if isinstance(value, dict) and "secure" in value
+    )
+
+
+def without_ray(values: Mapping[str, str]) -> str:
+    """Return why the script is not trained with Ray, as one that trains in one process; "" if it is."""
+    own = {key: values[key] for key in ("script", "scriptArguments", "scriptKind") if key in values}
+    try:
+        script = resolve.script_of(ScriptRecipe.from_dict(own))
+    except ScriptError as error:
+        return f"not yet measurable with and without Ray: {error}"
+    if script.kind == "plain" and plain.mechanism(script) is None:
+        return f"nothing in {script.path.name} is distributed: it is measured in one process, beside a start of Ray"
+    return ""
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,159 @@
+"""Writes the tables of docs/settings.md and the keys of Pulumi.yaml from `infra.settings.table`, or checks them.
+
+Only what stands between the marker lines of each is touched.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from infra.settings.key import CLUSTER, KUBERNETES, MINIKUBE, RAY, TARGETS, Key
+from infra.settings.monitoring import WAYS_OF_KEYS
+from infra.settings.table import every_key, keys_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SECTIONS = (
+    "Every measurement",
+    "The CNN (`workload cnn`)",
+    "A script (`workload script` and `search`)",
+    "A search (`workload search`)",
+    "Storage",
+    "Clusters (`minikube` and `kubernetes`)",
+    "GPUs (`workload script`)",
+    "Metrics (`minikube` and `kubernetes`)",
+    "Minikube (`minikube`)",
+    "A cluster that exists (`kubernetes`)",
+    "A Ray cluster that exists (`ray`)",
+)
+"""Headings of docs/settings.md, in their order."""
+_OF_TARGETS = {CLUSTER: 5, MINIKUBE: 8, KUBERNETES: 9, RAY: 10}
+_STORAGE = ("serviceAccount", "allowOpenPorts")
+"""Keys that only have an effect with `storage`, and are not named after it."""
+
+
+_GPUS = (
+    "priceGpuHour",
+    "workerGpus",
+    "gpuResource",
+    "runtimeClass",
+    "gpuNodeSelector",
+    "gpuTolerations",
+    "minikubeGpus",
+)
+"""Keys that only have an effect with GPUs."""
+
+
+def tables() -> str:
+    """Return a table for each section, in Markdown."""
+    return "\n\n".join(f"## {title}\n\n{_table(keys)}" for title, keys in sections().items())
+
+
+def sections() -> dict[str, list[Key]]:
+    """Return every key, each in one section."""
+    keys: dict[str, list[Key]] = {title: [] for title in SECTIONS}
+    for key in every_key().values():
+        keys[SECTIONS[_section(key)]].append(key)
+    return keys
+
+
+def _section(key: Key) -> int:
+    """Return the number of the key's section."""
+    if key.name.startswith("storage") or key.name in _STORAGE:
+        return 4
+    if key.name in _GPUS:
+        return 6
+    if key.name == "monitoring" or key.name in WAYS_OF_KEYS:
+        return 7
+    if key.name not in keys_of("script"):
+        return 3 if key.name in keys_of("search") else 1
+    if key.name not in keys_of("cnn"):
+        return 2
+    return _OF_TARGETS.get(key.targets, 0)
+
+
+def _table(keys: list[Key]) -> str:
+    return "\n".join(["| key | default | allowed | meaning |", "|---|---|---|---|", *map(_row, keys)])
+
+
+def _row(key: Key) -> str:
+    cells = (f"`{key.name}`", _default(key), key.rule.allowed, _meaning(key))
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _default(key: Key) -> str:
+    """Return the default, or those of each target if they differ."""
+    by_target = {target: key.default_for(target) for target in TARGETS}
+    words = {target: f"`{text}`" if text else key.derived for target, text in by_target.items()}
+    if len(set(words.values())) == 1:
+        return words[TARGETS[0]]
+    return ", ".join(
+        f"{word} ({', '.join(t for t in TARGETS if words[t] == word)})" for word in dict.fromkeys(words.values())
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _meaning(key: Key) -> str:
+    """Return the key's meaning, its targets, and an example if it has no default."""
+    only = "" if key.targets == TARGETS else f" ({_listed(key.targets)} only)"
+    example = f"; for example `{key.example}`" if key.example else ""
+    return f"{key.help}{only}{example}"
+
+
+def declarations() -> str:
+    """The keys as Pulumi.yaml declares them, without types: JSON strings are YAML strings."""
+    return "\n".join(
+        f"  {key.name}:\n    description: {_quoted(key.help)}\n    default: {_quoted(key.declared_default())}"
+        for key in every_key().values()
+    )
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+DOCUMENTS: dict[str, tuple[str, str, Callable[[], str]]] = {
+    "docs/settings.md": ("<!-- config table -->", "<!-- end of config table -->", tables),
+    "Pulumi.yaml": ("  # config table: made by cli/docs/config_table.py", "  # end of config table", declarations),
+}
+"""By file: the marker lines, and what stands between them."""
+
+
+def rendered(name: str, text: str) -> str:
+    """The text of a document with the part between its markers rewritten; ValueError when it has no markers."""
+    begin, end, make = DOCUMENTS[name]
+    head, found_begin, rest = text.partition(f"{begin}\n")
+    _, found_end, tail = rest.partition(f"{end}\n")
+    if not (found_begin and found_end):
+        raise ValueError(f"{name} has no lines {begin!r} and {end!r}: the table goes between them")
+    return f"{head}{found_begin}{make()}\n{found_end}{tail}"
+
+
+def main(arguments: list[str]) -> int:
+    """Write both documents, or with `--check` say which are not as they would be written."""
+    parser = argparse.ArgumentParser(prog="python -m cli.docs.config_table", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when something would change")
+    check = parser.parse_args(arguments).check
+    stale = [name for name in DOCUMENTS if _update(name, write=not check)]
+    for name in stale:
+        print(f"{name}: config table {'differs; run python -m cli.docs.config_table' if check else 'written'}")
+    return 1 if check and stale else 0
+
+
+def _update(name: str, *, write: bool) -> bool:
+    """Compare a document with what it should be, and write that if asked. Returns whether it differed."""
+    path = ROOT / name
+    text = path.read_text(encoding="utf-8")
+    wanted = rendered(name, text)
+    if write and text != wanted:
+        path.write_text(wanted, encoding="utf-8")
+    return text != wanted
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

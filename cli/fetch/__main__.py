@@ -1,0 +1,140 @@
+"""`make fetch RUN=ray-1`: brings back what a run kept in storage: checkpoints, its model, artifacts of a script.
+
+Into `runs/<stack>/<run>/kept`, or the folder TO, where nothing else may be. Nothing is deleted there, and nothing in
+storage.
+"""
+
+import errno
+import os
+import re
+import shlex
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from cli.setup.project import ROOT, ToolError, run_main
+from cli.stack import settings as stack_settings
+from report import terminal
+from training.launch.storage.run_storage import Storage
+
+MARK = ".ray-worth-it-run"
+"""The file in a folder that says whose files are fetched into it."""
+KEPT = "kept"
+"""The folder of a run into which it is fetched, where TO names no other."""
+MOST_SHOWN = 5
+NO_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
+"""What a file system says of a name that no file can have there; an object's may be four times as long."""
+
+
+def main() -> int:
+    """Fetch the files of one run."""
+    stack, overrides = stack_settings.stack_and_overrides("fetch", __doc__)
+    where = stack_settings.kept_at(stack_settings.load(stack, overrides))
+    try:
+        storage = Storage.at(where)
+        names = dict(storage.times())
+        mine = _made_here(ROOT / "runs" / stack)
+        run = chosen(names, os.environ.get("RUN", ""), where, mine)
+        name = run.partition("/")[2]
+        to = ROOT / os.path.expanduser(os.environ.get("TO") or f"runs/{stack}/{name}/{KEPT}")  # noqa: PTH111
+        begin(to, run)
+        files, left = fetch(storage.within(run), to)
+    except OSError as error:
+        raise ToolError(f"{where} does not give it: {error}") from None
+    terminal.write(f"{len(files)} files of {name}: {to}")
+    if others := _also(names, os.environ.get("RUN", ""), run):
+        whose = "measured in this folder" if name in mine else "in storage"
+        terminal.write(
+            f"the newest that is called so {whose}; others in storage:  RUN={' RUN='.join(map(shlex.quote, others))}"
+        )
+    if left:
+        shown = ", ".join(map(repr, left[:MOST_SHOWN])) + (", …" if len(left) > MOST_SHOWN else "")
+        terminal.write(f"{len(left)} objects stay in storage, whose names no file below a folder can have: {shown}")
+    return 0
+
+
+def _made_here(runs: Path) -> frozenset[str]:
+    """The names of this checkout's own runs: each has left more here than what was fetched of it."""
+    folders = runs.iterdir() if runs.is_dir() else ()
+    return frozenset(run.name for run in folders if run.is_dir() and any(path.name != KEPT for path in run.iterdir()))
+
+
+def chosen(names: Mapping[str, int], wanted: str, where: str, mine: Container[str] = ()) -> str:
+    """The folder of the newest run that is called so, of the names in storage: of `mine`, where there is one.
+
+    Stacks are called alike in every checkout, so of a bucket that a team shares the newest may be a colleague's. In a
+    cluster a run is called as its Job, whose name has no time: `names` says when each file was written.
+    Raises ToolError with all of them.
+    """
+    counts = Counter("/".join(name.split("/")[:2]) for name in names if name.count("/") > 1)
+    written: dict[str, int] = {}
+    for name, time in names.items():
+        run = "/".join(name.split("/")[:2])
+        written[run] = max(time, written.get(run, 0))
+    runs = sorted(counts, key=lambda run: (_started(run), written[run]))
+    fitting = [run for run in runs if wanted and (_name(run) == wanted or _name(run).startswith(f"{wanted}-"))]
+    if fitting:
+        return ([run for run in fitting if _name(run) in mine] or fitting)[-1]
+    listed = "\n".join(f"  {_name(run)}  {counts[run]} files" for run in runs) or "  none"
+    problem = f"RUN={wanted}: there is no such run" if wanted else "RUN is missing"
+    raise ToolError(f"{problem}; in {where} there are\n{listed}")
+
+
+def _also(names: Iterable[str], wanted: str, run: str) -> list[str]:
+    """The other runs that the name fits."""
+    runs = {"/".join(name.split("/")[:2]) for name in names if name.count("/") > 1} - {run}
+    return sorted(_name(other) for other in runs if _name(run) != wanted and _name(other).startswith(f"{wanted}-"))
+
+
+def begin(to: Path, run: str) -> None:
+    """Make the folder that run's alone. Raises ToolError where it has files of something else."""
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        mark = to / MARK
+        of = mark.read_text(encoding="utf-8") if mark.exists() else ""
+        if of != run and any(to.iterdir()):
+            name = _name(run)
+            raise ToolError(
+                f"TO={to} has files of {_name(of) or 'something else'}: allowed is a folder that is new, empty, or has"
+                f" files of {name}\n  make fetch RUN={shlex.quote(name)} TO={shlex.quote(str(to / name))}"
+            )
+        mark.write_text(run, encoding="utf-8")
+    except OSError as error:
+        raise ToolError(f"TO={to} is no folder that can be written: {error}") from None
+
+
+def fetch(run: Storage, to: Path) -> tuple[list[Path], list[str]]:
+    """All whole files of a run, and the names of what no file can be made of. Raises ToolError and OSError.
+
+    Nothing is written outside of the folder, nor over its mark, whatever the names in storage are.
+    """
+    names = list(run.names())
+    folders = {str(folder) for name in names for folder in PurePosixPath(name).parents} | {MARK}
+    files = [name for name in names if name not in folders and not name.startswith(f"{MARK}/")]
+    fetched = []
+    for name in files:
+        target = (to / name).resolve()
+        if not target.is_relative_to(to.resolve()):
+            raise ToolError(f"TO={to}: {name} would be written to {target}: use a new folder\n  make fetch TO=…")
+        try:
+            run.fetch(name, to / name)
+        except OSError as error:
+            if error.errno not in NO_NAME:
+                raise
+            continue
+        fetched.append(name)
+    return [to / name for name in fetched], sorted({*names, *run.names_of_no_path()} - set(fetched))
+
+
+def _name(run: str) -> str:
+    return run.partition("/")[2]
+
+
+def _started(run: str) -> str:
+    """The time in `<arm>-<repeat>-<time>-<random>`; "" where it has none."""
+    stamp = re.search(r"-(\d{8}T\d{6}Z)-[^-]+$", run)
+    return stamp[1] if stamp else ""
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,150 @@
+"""Sources of progress: a `Source` returns the news of the runs of one measurement. Shows nothing.
+
+`LocalSource` reads the files that runs on this machine write; `cli.follow.cluster` gives the same `News` from the
+logs of a cluster's pods.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+import psutil
+
+from report.stored import LATEST
+from training.contract import progress, result
+from training.contract.arms import BASELINE
+
+State = Literal["running", "finished", "failed", "interrupted"]
+T = TypeVar("T")
+
+GRACE_SECONDS = 5.0
+"""A run's folder is there a moment before its first process is."""
+
+FIRST_RUN = f"{BASELINE.name}-1"
+"""Of every measurement, but for one that keeps its baseline."""
+_RUN = r"[a-z]+(?:-w\d+)?-(?P<repeat>\d+)"
+_FOLDER = re.compile(rf"(?P<run>{_RUN})-(?P<stamp>\d{{8}}T\d{{6}}Z)-[0-9a-f]+")
+
+
+@dataclass(frozen=True)
+class News:
+    """The news of one run since the last poll."""
+
+    key: str
+    """Unique to a run, also among runs of the same name."""
+    run: str
+    """Arm and repeat, as `ray-2`."""
+    state: State
+    log: str
+    """Path or command of the log, for people."""
+    events: list[dict[str, Any]] = field(default_factory=list)
+    """As `training.contract.progress` writes them, in order."""
+
+
+class Source(Protocol):
+    """The runs of the newest measurement of a stack, as they go on."""
+
+    trouble: str
+    """Why the last poll could ask nobody, and what to do; empty when it could."""
+
+    waits_for: str
+    """What pods wait for while no run goes on, as the cluster says it; empty for nothing."""
+
+    def poll(self) -> list[News]:
+        """One entry for each run of the measurement, in the order of their start; at once, without waiting."""
+
+    def is_over(self) -> bool:
+        """Return whether the measurement is over: it was published, or a run of it failed meanwhile."""
+
+
+class LocalSource:
+    """Runs on this machine: runs/<stack>/<run>/progress.jsonl."""
+
+    trouble = waits_for = ""
+
+    def __init__(self, project: Path, stack: str) -> None:
+        self._project = project
+        self._runs = project / "runs" / stack
+        self._stack = stack
+        self._published = published(project, stack)
+        self._offsets: dict[str, int] = {}
+        self._running: set[str] = set()
+        self._failed = False
+
+    def poll(self) -> list[News]:
+        """Return what the newest measurement's runs have written since the last call."""
+        folders = newest_measurement((path for path in self._runs.glob("*/") if _FOLDER.fullmatch(path.name)), started)
+        news = [self._news(folder) for folder in folders]
+        self._failed = any(run_news.state == "failed" and run_news.key in self._running for run_news in news)
+        self._running |= {run_news.key for run_news in news if run_news.state == "running"}
+        return news
+
+    def is_over(self) -> bool:
+        """Published since this source was made, or a run that went on then has ended without a result."""
+        return self._failed or published(self._project, self._stack) != self._published
+
+    def _news(self, folder: Path) -> News:
+        state = _state(folder)  # before the events: what a finished run wrote last is then among them
+        events, self._offsets[folder.name] = progress.read_new(
+            folder / progress.NAME, self._offsets.get(folder.name, 0)
+        )
+        parts = _FOLDER.fullmatch(folder.name)
+        assert parts is not None  # noqa: S101 - poll lets no other through
+        log = str((folder / "log.txt").relative_to(self._project))
+        return News(folder.name, parts["run"], state, log, events)
+
+
+def published(project: Path, stack: str) -> str:
+    """The name of the result that `latest` points at; empty when there is none."""
+    latest = project / "results" / stack / LATEST
+    return latest.readlink().name if latest.is_symlink() else ""
+
+
+def newest_measurement(runs: Iterable[T], started_of: Callable[[T], tuple[str, str]]) -> list[T]:
+    """The runs of the newest measurement, oldest first; `started_of` gives a run's start, as sortable text, and name.
+
+    A measurement makes each run once, repeat after repeat, in an order that is each repeat's own and begins with the
+    baseline (`infra.plan`): going back in time, it ends there, and before a name that comes again or a later repeat.
+    """
+    started_runs = [(stamp, name, run) for run in runs for stamp, name in [started_of(run)]]
+    chosen: dict[str, T] = {}
+    repeat = None
+    for _, name, run in sorted(started_runs, key=lambda started_run: started_run[:2], reverse=True):
+        if name in chosen or (repeat is not None and _repeat(name) > repeat):
+            break
+        chosen[name], repeat = run, _repeat(name)
+        if name == FIRST_RUN:
+            break
+    return list(chosen.values())[::-1]
+
+
+def started(folder: Path) -> tuple[str, str]:
+    """The start of a run and its name, from the name of its folder."""
+    parts = _FOLDER.fullmatch(folder.name)
+    return (parts["stamp"], parts["run"]) if parts else ("", "")
+
+
+def _repeat(name: str) -> int:
+    parts = re.fullmatch(_RUN, name)
+    return int(parts["repeat"]) if parts else 0
+
+
+def _state(folder: Path) -> State:
+    """Finished with a result; running as long as a process was started for the folder; else it ended without one."""
+    if (folder / result.NAME).is_file():
+        return "finished"
+    young = time.time() - folder.stat().st_mtime < GRACE_SECONDS
+    return "running" if young or _has_process(folder) else "failed"
+
+
+def _has_process(folder: Path) -> bool:
+    """A run's guard and its training processes name the folder, or a file in it, on their command lines."""
+    wanted = str(folder)
+    commands = (process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"]))
+    return any(
+        "-m" in command and any(word == wanted or word.startswith(f"{wanted}/") for word in command)
+        for command in commands  # "-m": someone who follows the log is no run
+    )

@@ -1,0 +1,99 @@
+"""`make report TENSORBOARD=1`: a result's curves in TensorBoard, which is installed when it is first wanted.
+
+Event files are written by tensorboardX, which needs no TensorFlow, on this machine, for runs of any target. A run is a
+folder, so that the arms lie over each other in a plot.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from tensorboardX import SummaryWriter  # type: ignore[import-untyped]  # it ships no types
+
+from cli.setup import uv
+from cli.setup.project import ROOT, VENV
+from report import html
+from report.errors import ShowError
+from report.links import run_files
+from report.plots import ShownRun
+from report.series import series
+from report.stored import choose, stored_results
+from training.contract.result import TrainingResult
+
+FOLDER = "tensorboard"
+
+
+def tensorboard_folder(project: Path, stack: str, wanted: str) -> Path:
+    """Write event files for the runs of a result; the folder to give to TensorBoard."""
+    result = choose(stored_results(project, stack)[0], wanted, stack)
+    runs = html.shown_runs(run_files(result.comparison, project), project)
+    if not runs:
+        raise ShowError(
+            f"{result.name}: its runs are gone from runs/, and their histories with them: run `make up` again"
+        )
+    folder = result.folder / FOLDER
+    write_event_files(runs, folder)
+    return folder
+
+
+def start_tensorboard(folder: Path, arguments: list[str]) -> int:
+    """Run TensorBoard on a folder until Ctrl-C; its exit status. Where it is missing, it is installed first."""
+    program = _find_tensorboard()
+    if program is None:
+        _install_tensorboard()
+        program = _find_tensorboard()
+    if program is None:
+        raise ShowError(
+            f"the event files are written ({folder}), but tensorboard could not be installed: "
+            "`uv sync --frozen --inexact --group tensorboard`"
+        )
+    return subprocess.run([program, "--logdir", str(folder), *arguments], check=False).returncode
+
+
+def _find_tensorboard() -> str | None:
+    beside = Path(sys.executable).parent / "tensorboard"
+    return str(beside) if beside.is_file() else shutil.which("tensorboard")
+
+
+def _install_tensorboard() -> None:
+    """Install the version of uv.lock into the project's environment, on demand, since no measurement needs a viewer."""
+    environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    command = [str(uv.find_uv()), "sync", "--frozen", "--inexact", "--group", "tensorboard"]
+    subprocess.run(command, cwd=ROOT, env=environment | {"UV_PROJECT_ENVIRONMENT": str(VENV)}, check=False)
+
+
+def write_event_files(runs: Sequence[ShownRun], folder: Path) -> None:
+    """One folder of event files a run; what an earlier call wrote there is replaced."""
+    for run in runs:
+        shutil.rmtree(folder / run.name, ignore_errors=True)
+        with SummaryWriter(str(folder / run.name)) as writer:
+            _write(writer, run.result)
+
+
+def _write(writer: SummaryWriter, result: TrainingResult) -> None:
+    """Scalars by epoch. Wall times are training's own, so that TensorBoard's `relative` axis shows training seconds."""
+    for each in series(result):
+        writer.add_scalar(each.name, each.value, each.step, walltime=each.at)
+    ended = datetime.fromisoformat(result.started_at).timestamp() + result.seconds.wall
+    for tag, total in _totals(result):
+        writer.add_scalar(tag, total, result.epochs_completed, walltime=ended)
+    recipe = "\n".join(f"| {key} | {value} |" for key, value in result.recipe.items())
+    writer.add_text("recipe", f"| setting | value |\n|---|---|\n{recipe}", result.epochs_completed, walltime=ended)
+
+
+def _totals(result: TrainingResult) -> Iterator[tuple[str, float]]:
+    for name, tag in (("testLoss", "loss/test"), ("testAccuracy", "accuracy/test")):
+        if (score := result.scores.get(name)) is not None:
+            yield tag, score
+    for name, seconds in (
+        ("startup", result.seconds.startup),
+        ("training", result.seconds.train),
+        ("evaluation", result.seconds.evaluation),
+    ):
+        if seconds is not None:
+            yield f"seconds/{name}", seconds
+    yield "seconds/end_to_end", result.seconds.wall

@@ -1,0 +1,170 @@
+"""`make watch`: follows a running update from another terminal. It only reads: what it shows, it cannot disturb."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.live import Live
+
+from cli.follow.source import LocalSource, News, Source
+from cli.follow.view import Board
+from cli.setup.project import CLUSTER_TARGETS, project_name
+from cli.stack import config as stack_config
+from cli.stack import environment, state
+from report import terminal
+from report.errors import ShowError
+
+POLL_SECONDS = 1.0
+START_SECONDS = 20.0
+"""Time for an update to start: who watches may have typed that first."""
+BETWEEN_SECONDS = 600.0
+"""Time for a run where an update is known to its backend alone: nodes or an image may be waited for."""
+NOTHING_TO_FOLLOW = 3
+"""Exit status where no run goes on, and no update."""
+
+
+def _cluster(project: Path, stack: str) -> Source:
+    from cli.follow.cluster import ClusterSource  # with packages that `local` does without
+
+    return ClusterSource(project, stack, stack_config.parse_overrides(os.environ.get("SET", "")))
+
+
+SOURCES: dict[str, Callable[[Path, str], Source]] = {
+    **dict.fromkeys(("local", "ray"), LocalSource),  # of a job a process here writes the log and the progress
+    **dict.fromkeys(CLUSTER_TARGETS, _cluster),
+}
+"""How the runs of a target are followed: made from the project's folder and the stack's name."""
+
+
+def source_of(target: str, project: Path, stack: str) -> Source:
+    """The source for a target; ShowError for one that has none."""
+    if target not in SOURCES:
+        raise ShowError(
+            f"the runs of stack {stack} (target {target}) can't be followed here. "
+            f"Their logs: `kubectl get jobs`, then `kubectl logs --follow job/…`. Followed: {', '.join(SOURCES)}"
+        )
+    return SOURCES[target](project, stack)
+
+
+def watch(
+    source: Source,
+    stack: str,
+    console: Console | None = None,
+    is_updating: Callable[[], bool | None] = lambda: None,
+) -> int:
+    """Show news until the measurement is over: a table on a terminal, else a line for each.
+
+    Args:
+        source: The runs.
+        stack: Name of the stack.
+        console: Where they are shown; None: on stdout.
+        is_updating: Says whether an update of the stack goes on here; None where that is not known.
+
+    Returns:
+        The exit status: NOTHING_TO_FOLLOW where no run goes on, and no update that would start one.
+    """
+    console = console or Console()
+    current = _Current(source, is_updating)
+    (_draw if console.is_terminal else _print)(current, source, stack, console)
+    return NOTHING_TO_FOLLOW if current.end == "idle" else 0
+
+
+def is_updating(stack: str) -> bool | None:
+    """Return whether pulumi works on the stack on this machine; None where only the backend knows."""
+    backend = environment.file_backend()
+    return None if backend is None else state.running(backend, project_name(), stack) is not None
+
+
+class _Current:
+    """The news from the first run that goes on: what ended before is shown only with the measurement it belongs to."""
+
+    def __init__(self, source: Source, is_updating: Callable[[], bool | None]) -> None:
+        self._source, self._is_updating = source, is_updating
+        self._ended: dict[str, News] | None = None
+        self._idle_since = time.monotonic()
+        self.end: Literal["", "over", "idle"] = ""
+        """How watching has ended: the measurement is over, or nothing is there to follow."""
+
+    def polls(self) -> Iterator[list[News]]:
+        """Yield the news again and again, the last ones with `end` set."""
+        while True:
+            news, over = self._poll()
+            running = any(run.state == "running" for run in news)
+            self.end = "over" if over else "idle" if self._is_idle(running=running) else ""
+            yield news
+            if self.end:
+                return
+            time.sleep(POLL_SECONDS)
+
+    def _poll(self) -> tuple[list[News], bool]:
+        news, over = self._source.poll(), self._source.is_over()
+        is_first = self._ended is None
+        if self._ended is None:
+            self._ended = {run.key: run for run in news}
+        if not over and all(run.key in self._ended and run.state != "running" for run in news):
+            return [], over
+        if not is_first:
+            news = [_joined(self._ended.get(run.key), run) for run in news]
+        self._ended = {}
+        return news, over
+
+    def _is_idle(self, *, running: bool) -> bool:
+        """Return whether no run has gone on for long enough, and no update does that may start one."""
+        now = time.monotonic()
+        if running:
+            self._idle_since = now
+            return False
+        if now - self._idle_since < START_SECONDS:
+            return False
+        updating = self._is_updating()
+        if updating:
+            self._idle_since = now
+            return False
+        patience = BETWEEN_SECONDS if updating is None else START_SECONDS
+        return now - self._idle_since >= patience
+
+
+def _joined(earlier: News | None, later: News) -> News:
+    return replace(later, events=[*earlier.events, *later.events]) if earlier else later
+
+
+def _draw(current: _Current, source: Source, stack: str, console: Console) -> None:
+    board = Board()
+    with Live(console=console, auto_refresh=False) as live:
+        for news in current.polls():
+            board.take(news)
+            live.update(board.render(_status(board, current, source, stack)), refresh=True)
+
+
+def _print(current: _Current, source: Source, stack: str, _: Console) -> None:
+    board, printed_state = Board(), ("", "", True)
+    for news in current.polls():
+        for line in board.take(news):
+            terminal.write(line)
+        state_now = (source.trouble, source.waits_for, board.is_running)
+        if current.end or (state_now != printed_state and (source.trouble or not board.is_running)):
+            terminal.write(_status(board, current, source, stack))
+        printed_state = state_now
+        sys.stdout.flush()
+
+
+def _status(board: Board, current: _Current, source: Source, stack: str) -> str:
+    if current.end == "over":
+        return f"stack {stack}: this measurement is over. `STACK={stack} make outputs` shows the comparison"
+    if current.end == "idle":
+        why = f"\n{source.trouble}" if source.trouble else ""
+        return (
+            f"stack {stack}: there is nothing to follow: no run is going on, and no update that would start one.{why}\n"
+            f"  to start one, in another terminal:  STACK={stack} make up\n"
+            f"  to see what the last one measured:  STACK={stack} make outputs"
+        )
+    if source.trouble:
+        return f"stack {stack}: {source.trouble}\nIt is asked again and again (Ctrl-C ends watching, and nothing else)"
+    waiting = ": ".join(filter(None, ["no run is going on; waiting for the next", source.waits_for]))
+    going = "follows the runs" if board.is_running else waiting
+    return f"stack {stack}: {going} (Ctrl-C ends watching, and nothing else)"

@@ -1,0 +1,47 @@
+"""Detects whether a measurement uses a stack's Ray cluster just now. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cli.look.cluster import StackCluster
+from cli.look.ray_cluster import StackRay
+from cli.setup.project import project_name
+from cli.stack import environment, state
+from infra.places.cluster.api import leftover_jobs
+from infra.places.ray import owner
+from training.launch.ray.other_jobs import end_line, is_of, is_of_measurement, is_unfinished, job_name
+
+
+def update_or_run(ray_cluster: StackCluster | StackRay, api: Any) -> str:
+    """Return the sign that a measurement runs: pulumi on this machine, or a Job of a run; "" if none does.
+
+    A run on a Ray cluster of others is a job of Ray's, see `ray_job`. Raises KubeError.
+    """
+    backend = environment.file_backend()
+    if backend and (process := state.running(backend, project_name(), ray_cluster.stack)):
+        return (
+            f"pulumi works on the stack, process {process}: wait for its end, which"
+            f" `STACK={ray_cluster.stack} make watch` shows"
+        )
+    if isinstance(ray_cluster, StackRay):
+        return ""
+    for name, stack in leftover_jobs.unfinished(api, ray_cluster.namespace).items():
+        return (
+            f"the run {name} of stack {stack or 'unknown'} goes on: wait for its end. Where an interrupted update left"
+            f" it, `STACK={ray_cluster.stack} make up` ends it, or says how"
+        )
+    return ""
+
+
+def ray_job(ray_cluster: StackCluster | StackRay, jobs: Sequence[Mapping[str, Any]]) -> str:
+    """Return which Ray job of a measurement runs, of the stack or of somebody else, and how to end it; "" if none."""
+    mine = owner.known_mark(ray_cluster.stack) if isinstance(ray_cluster, StackRay) else ray_cluster.stack
+    for job in filter(is_unfinished, jobs):
+        name = job_name(job)
+        if is_of(mine, job):
+            return f"an interrupted one left its Ray job {name}: STACK={ray_cluster.stack} make jobs STOP=1 JOB={name}"
+        if is_of_measurement(job):
+            return end_line(job, ray_cluster.stack)
+    return ""

@@ -1,0 +1,80 @@
+"""The cluster of a stack, for what looks at it from outside an update: where it is, and why it can't be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cli.setup.project import CLUSTER_TARGETS, ROOT, ToolError
+from cli.stack import settings as stack_settings
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.place import ClusterPlace
+from infra.places.place import cluster_of
+from infra.settings.cluster import ClusterSettings
+from infra.settings.settings import Settings
+
+
+@dataclass(frozen=True)
+class StackCluster:
+    """A stack with a cluster, and how that is reached."""
+
+    stack: str
+    settings: Settings
+    cluster: ClusterSettings
+    place: ClusterPlace
+    kubeconfig: str
+    """Path of the stack's own file, from the project's folder."""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that holds everything of the stack."""
+        return self.cluster.namespace
+
+    @property
+    def name(self) -> str:
+        """The cluster's name, for people."""
+        return self.place.name(self.settings)
+
+    @property
+    def kubectl(self) -> str:
+        """The beginning of a kubectl command about the stack's namespace."""
+        return f"kubectl --kubeconfig={self.kubeconfig} --namespace={self.namespace}"
+
+
+def find(stack: str, overrides: Mapping[str, str]) -> StackCluster:
+    """The cluster of a stack as its settings have it; ToolError for one that has none, or whose settings are wrong."""
+    settings = stack_settings.load(stack, overrides)
+    if settings.cluster is None:
+        raise ToolError(
+            f"stack {stack} has target {settings.target}, and no cluster of Kubernetes; those with target"
+            f" {' and '.join(CLUSTER_TARGETS)} have one, as in:  STACK=minikube make …"
+        )
+    return StackCluster(stack, settings, settings.cluster, cluster_of(settings.target), kube.own_path(stack))
+
+
+def client_of_made(stack_cluster: StackCluster) -> Any:
+    """A client, before any question; None before the first `up`. ToolError for a bad kubeconfig."""
+    if not (ROOT / stack_cluster.kubeconfig).is_file():
+        return None
+    try:
+        return kube.connect(stack_cluster.kubeconfig)
+    except KubeError as error:
+        raise ToolError(f"stack {stack_cluster.stack}: {error}") from None
+
+
+def connect(stack_cluster: StackCluster) -> Any:
+    """A client of a cluster that answers; ToolError that says what is the matter with it, and what to type."""
+    api = client_of_made(stack_cluster)
+    if api is None:
+        raise ToolError(
+            f"stack {stack_cluster.stack}: there is no {stack_cluster.kubeconfig} yet:"
+            f"  STACK={stack_cluster.stack} make up"
+        )
+    try:
+        kube.get(api, "/version")
+    except KubeError as error:
+        why = stack_cluster.place.why_down(stack_cluster.settings)
+        raise ToolError(f"stack {stack_cluster.stack}: " + "\n".join(filter(None, [why, str(error)]))) from None
+    return api

@@ -1,0 +1,83 @@
+"""`make dashboard`: where Ray's dashboard of a stack's cluster answers, made to answer on loopback where it must be.
+
+A Minikube's NodePort is reached from Linux; from macOS and Windows it is not, and `kubernetes` has none.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Any
+
+from cli.look import cluster, ray_cluster
+from cli.look.status import node_port_of
+from cli.setup.project import ToolError, run_main, say
+from cli.stack import settings as stack_settings
+from infra.places.cluster.api import kube, ray_api
+from infra.places.cluster.api.kube import KubeError
+from infra.places.cluster.api.port_forward import connection
+from infra.places.cluster.api.ray_api import RayError
+from infra.places.cluster.manifests import dashboard, monitoring
+from infra.places.cluster.manifests.ray_cluster import DASHBOARD_PORT
+from training.machine.port_forward import LOOPBACK, copy_both_ways
+
+
+def is_reachable(address: str, port: int) -> bool:
+    """Return whether something accepts connections at this address."""
+    try:
+        with socket.create_connection((address, port), timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+def forward(api: Any, namespace: str, listener: socket.socket) -> None:
+    """Hand every connection of the listener on to the head that runs at that moment; never returns."""
+    while True:
+        accepted, _ = listener.accept()
+        threading.Thread(target=_serve, args=(api, namespace, accepted), daemon=True).start()
+
+
+def _serve(api: Any, namespace: str, accepted: socket.socket) -> None:
+    from kubernetes.client.exceptions import ApiException
+
+    with accepted:
+        try:
+            pod = ray_api.head(api, namespace)
+            with connection(api, namespace, pod, DASHBOARD_PORT) as remote:
+                copy_both_ways(accepted, remote)
+        except (KubeError, ApiException, OSError) as error:
+            say(f"a connection was closed: {error}")
+
+
+def main() -> int:
+    """Print the address and the line that prints the token; forward until Ctrl-C where that is needed."""
+    stack, overrides = stack_settings.stack_and_overrides("dashboard", __doc__)
+    if ray := ray_cluster.find(stack, overrides):
+        print(ray.dashboard)
+        return 0
+    stack_cluster = cluster.find(stack, overrides)
+    api = cluster.connect(stack_cluster)
+    token = dashboard.token_command(stack_cluster.kubeconfig, stack_cluster.namespace)
+    of_metrics = monitoring.addresses(stack_cluster.cluster, stack_cluster.kubeconfig)
+    more = "".join(f"\n{line}" for line in of_metrics)
+    try:
+        ray_api.head(api, stack_cluster.namespace)
+        node_port = node_port_of(stack_cluster, kube.items(api, "/api/v1/nodes"))
+    except (KubeError, RayError) as error:
+        raise ToolError(f"stack {stack_cluster.stack}: {error}:  STACK={stack_cluster.stack} make status") from None
+    if node_port and is_reachable(*node_port):
+        print(f"dashboard: {dashboard.node_port_url(*node_port)}\nits token: {token}{more}")
+        return 0
+    try:
+        listener = socket.create_server((LOOPBACK, DASHBOARD_PORT))
+    except OSError as error:
+        raise ToolError(f"port {DASHBOARD_PORT} of {LOOPBACK} can't be used ({error}): end what uses it") from None
+    print(f"dashboard: {dashboard.FORWARDED_URL}, until Ctrl-C\nits token: {token}{more}", flush=True)
+    with listener:
+        forward(api, stack_cluster.namespace, listener)
+    return 0
+
+
+if __name__ == "__main__":
+    run_main(main)

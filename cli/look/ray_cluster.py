@@ -1,0 +1,89 @@
+"""The Ray cluster of a stack of target `ray`, for tools that ask it outside an update.
+
+The stack's file has the token encrypted: pulumi decrypts it, or RAY_AUTH_TOKEN holds it, as for Ray's own commands.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from cli.look.status_view import ray_lines
+from cli.setup.project import ToolError, capture, last_line, say, stack_file
+from cli.stack import config as stack_config
+from cli.stack import environment
+from cli.stack import settings as stack_settings
+from infra.places.ray.place import readable
+from infra.settings.settings import Settings
+from report.stored import SWEEP_PREFIX
+from training.launch.ray.jobs_api import TOKEN, JobsApi, SubmitError, is_readable_on_the_way, patiently
+
+KEY = "rayToken"
+
+
+@dataclass(frozen=True)
+class StackRay:
+    """A stack on a Ray cluster that exists."""
+
+    stack: str
+    settings: Settings
+    """The settings with the token."""
+
+    @cached_property
+    def jobs(self) -> JobsApi:
+        """The cluster's Job Submission API."""
+        return JobsApi(self.settings.of_ray.ray_address, self.settings.of_ray.ray_token)
+
+    def status(self) -> str:
+        """Return its nodes and jobs as they are now, as text. Raises ToolError."""
+        try:
+            version, nodes, jobs = patiently(self._state, "ask Ray")
+        except SubmitError as error:
+            raise ToolError(f"stack {self.stack}: {error}") from None
+        address = self.settings.of_ray.ray_address
+        lines = [f"stack {self.stack}: Ray {version} at {address}", "", *ray_lines(nodes, jobs), "", self.dashboard]
+        return "\n".join(lines)
+
+    def _state(self) -> tuple[str, list[dict[str, Any]], list[dict[str, Any]]]:
+        return self.jobs.version(), self.jobs.nodes(), self.jobs.jobs()
+
+    @property
+    def dashboard(self) -> str:
+        """The dashboard's address and where its token is, for people."""
+        return f"dashboard: {self.settings.of_ray.ray_address}, its token: the one that rayToken holds"
+
+
+def find(stack: str, overrides: Mapping[str, str]) -> StackRay | None:
+    """Return the Ray cluster that a stack's settings name; None for other targets. Raises ToolError."""
+    settings = stack_settings.load(stack, overrides)
+    if not settings.ray:
+        return None
+    stack_ray = StackRay(stack, with_token(settings, stack))
+    address = settings.of_ray.ray_address
+    if stack_ray.settings.of_ray.ray_token and is_readable_on_the_way(address):
+        say(f"{KEY}: {readable(address)}")
+    return stack_ray
+
+
+def with_token(settings: Settings, stack: str) -> Settings:
+    """Return the settings with the cluster's token, which no file has in clear text. Raises ToolError."""
+    token = os.environ.get(TOKEN) or _token(stack)
+    return replace(settings, ray=replace(settings.of_ray, ray_token=token))
+
+
+def _token(stack: str) -> str:
+    """Decrypt the token in a stack's file, for a sweep in that of its source stack; "" if none. Raises ToolError."""
+    stack = stack.removeprefix(SWEEP_PREFIX)
+    if not any(key.rpartition(":")[2] == KEY for key in stack_config.config_of(stack)):
+        return ""
+    variables = environment.for_pulumi(os.environ, "ray")
+    command = ["pulumi", "config", "get", KEY, "--stack", stack, "--config-file", str(stack_file(stack))]
+    done = capture(command, environment=variables)
+    if done.returncode:
+        raise ToolError(
+            f"stack {stack}: {KEY} can't be decrypted ({last_line(done.stderr)}); {TOKEN}=… before `make` tells it, too"
+        )
+    return done.stdout.strip()

@@ -1,0 +1,212 @@
+"""The project's folders, and the helpers that all tools share: nothing is decided here."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, NoReturn, TypeVar
+
+from cli.setup import interrupt
+from training.machine import output, retries, told_to_end
+
+ROOT = Path(__file__).resolve().parents[2]
+VENV = ROOT / ".venv"
+TOOLS = ROOT / ".tools"
+STATE = ROOT / ".state"
+STACKS = ROOT / "stacks"
+
+DEFAULT_STACK = "local"
+"""That make takes without STACK."""
+CLUSTER_TARGETS = ("minikube", "kubernetes")
+SMOKE = "smoke"
+
+_STACK_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_ATTEMPTS = 3
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_REFUSED = (*_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EIO)
+"""What a file system answers that a user can change."""
+
+T = TypeVar("T")
+
+
+class ToolError(Exception):
+    """Something the user has to know or do; the message is all that is shown."""
+
+
+def say(message: str) -> None:
+    """One line for the user, on stderr: stdout belongs to what was asked for."""
+    print(printable(message), file=sys.stderr, flush=True)
+
+
+def printable(text: str) -> str:
+    """The text with nothing that a terminal would obey: `training.contract.printable`, for any Python."""
+    text = re.sub(r"\r\n?", "\n", re.sub(r"\x1b\[[0-9;:]*m", "", text))
+    return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", "\ufffd", text)
+
+
+def is_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether a switch of make is 1. Raises ToolError for another word, which one user means as on, another as
+    off."""
+    text = environment.get(name, "").strip()
+    if text not in ("", "0", "1"):
+        raise ToolError(f"{name}={shlex.quote(text)}: allowed are 1 for yes, and 0 or nothing for no")
+    return text == "1"
+
+
+def lock_or_wait(lock: int | IO[str], message: str) -> None:
+    """Lock an open file for this process alone; where another has it, say the message and wait for its end."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say(message)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+def capture(
+    command: Sequence[str],
+    folder: Path = ROOT,
+    environment: Mapping[str, str] | None = None,
+    timeout_seconds: float | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end and keep what it says; the caller looks at its status. Raises TimeoutExpired, and
+    ToolError for one that prints too much."""
+    try:
+        return output.capture_text(command, seconds=timeout_seconds, cwd=folder, env=environment)
+    except output.FloodError as error:
+        raise ToolError(f"{error} and was stopped") from None
+
+
+def last_line(text: str) -> str:
+    """The last line of a program's output that holds something: where programs say why they failed."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no message"
+
+
+def run_main(main: Callable[[], int], interrupted: str = "") -> NoReturn:
+    """End the process with `main`'s status, an error as its message alone, and a signal to end as the shell expects it.
+
+    A file system that refuses is such an error: what is full or read-only is no defect of the command.
+
+    Args:
+        main: What the process does.
+        interrupted: What a user reads after Ctrl-C or SIGTERM; "" where it is how the command ends anyway.
+    """
+    interrupt.back_to_default()
+    _open_streams()
+    try:
+        with told_to_end.raised():
+            status = main()
+    except ToolError as error:
+        say(f"error: {error}")
+        status = 1
+    except OSError as error:
+        if error.errno not in _REFUSED:
+            raise
+        about = f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror}"
+        say(f"error: {about}. {'Make room' if error.errno in _FULL else 'Fix that'}, then type the same command again")
+        status = 1
+    except KeyboardInterrupt as interruption:
+        if interrupted:
+            with suppress(OSError):  # the terminal may be gone
+                say(interrupted)
+        status = getattr(interruption, "status", 130)
+    sys.exit(status)
+
+
+def _open_streams() -> None:
+    """Open what a supervisor started this process without: a file that is opened would be taken for it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened == number:
+                os.set_inheritable(number, True)
+            else:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+
+
+def retry(what: str, action: Callable[[], T], is_final: Callable[[ToolError], bool] = lambda _: False) -> T:
+    """The result of a network step, tried three times; a line for each failure, and none again that `is_final`."""
+
+    def pause(attempt: int, error: Exception) -> float | None:
+        if attempt == _ATTEMPTS or (isinstance(error, ToolError) and is_final(error)):
+            return None
+        say(f"{what}: attempt {attempt} of {_ATTEMPTS} failed ({error}); trying again in {attempt} s")
+        return attempt
+
+    return retries.retry(action, (ToolError,), pause)
+
+
+def checked_stack_name(name: str) -> str:
+    """The name itself; ToolError for one that is not a Pulumi stack name and so not safe in a path."""
+    if not _STACK_NAME.fullmatch(name):
+        raise ToolError(
+            f"STACK={name[:120]!r}: up to 100 letters, digits, '_', '.' and '-' are allowed, beginning with a letter,"
+            " a digit or '_': `STACK=minikube make up`"
+        )
+    return name
+
+
+def project_name() -> str:
+    """The name in Pulumi.yaml, read without a YAML parser: it is a plain key at the start of a line."""
+    match = re.search(r"^name:\s*[\"']?([\w.-]+)", (ROOT / "Pulumi.yaml").read_text(encoding="utf-8"), re.MULTILINE)
+    if match is None:
+        raise ToolError("Pulumi.yaml has no line `name: …`")
+    return match.group(1)
+
+
+def stack_file(stack: str) -> Path:
+    """The settings of a stack in git (`smoke` has those of `local`); ToolError that lists the stacks there are."""
+    path = STACKS / f"Pulumi.{'local' if stack == SMOKE else checked_stack_name(stack)}.yaml"
+    if not path.is_file():
+        known = sorted(file.name[len("Pulumi.") : -len(".yaml")] for file in STACKS.glob("Pulumi.*.yaml"))
+        # `pulumi stack rm` deletes the file of its stack, that of `local` too.
+        make = "cp stacks/Pulumi.local.yaml" if "local" in known else "echo 'config: {}' >"
+        raise ToolError(
+            f"STACK={stack}: there is no stacks/{path.name}; there are {', '.join(known) or 'none'}.\n"
+            f"For a stack of your own: `{make} stacks/{path.name}`"
+        )
+    return path
+
+
+def stack_text(stack: str) -> str:
+    """The text of a stack's settings; ToolError for a file that can't be read, or that no reader takes for YAML."""
+    path = stack_file(stack)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ToolError(
+            f"stacks/{path.name} is not UTF-8, from byte {error.start + 1} on: save it as UTF-8, or"
+            f" `git checkout stacks/{path.name}`"
+        ) from None
+    except OSError as error:
+        raise ToolError(
+            f"stacks/{path.name} can't be read ({error.strerror}): `chmod u+r stacks/{path.name}`"
+        ) from None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if "\t" in line[: len(line) - len(line.lstrip())]:
+            raise ToolError(
+                f"stacks/{path.name}, line {number}: a tab, and YAML is indented by blanks:"
+                f" `sed -i 's/\\t/  /g' stacks/{path.name}`"
+            )
+    return text
+
+
+def sets(settings: str, key: str) -> bool:
+    """Return whether the text of a stack file sets a key."""
+    return bool(re.search(rf"^\s+[\"']?(?:[\w.-]+:)?{key}[\"']?:\s*[\"']?\w", settings, re.MULTILINE))
+
+
+def target_of(settings: str) -> str:
+    """The key `target` in the text of a stack file; `local`, the default, where it is not set."""
+    match = re.search(r"^\s+[\"']?(?:[\w.-]+:)?target[\"']?:\s*[\"']?(\w+)", settings, re.MULTILINE)
+    return match.group(1) if match else "local"

@@ -1,0 +1,129 @@
+"""Gets uv and keeps .venv as uv.lock says; knows nothing of Pulumi."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from cli.setup.project import ROOT, TOOLS, VENV, ToolError, capture, last_line, retry, say
+
+REQUIREMENT = ROOT / "training/image/uv.txt"
+"""The one version that is installed, here and in the image, with the hash of each of its files on PyPI.
+To change it: `echo uv==VERSION | uv pip compile --generate-hashes --no-header --no-annotate -o FILE -`."""
+UV_VERSION = REQUIREMENT.read_text(encoding="utf-8").split()[0].partition("==")[2]
+MINIMUM_UV = (0, 9)
+
+_STAMP = VENV / ".synced"
+_LOCKED = ("uv.lock", "pyproject.toml", ".python-version")
+_PARTS = {"tracking": ("--extra", "mlflow"), "dev": ("--group", "pytest")}
+"""What is installed beside the default groups where it is needed: as what uv has it, and a package to see it by."""
+
+
+def sync(parts: Iterable[str]) -> None:
+    """Bring .venv to uv.lock, with the parts that are asked for or already there; nothing when it is so.
+
+    Modules are compiled with it: else each process may do that again, where bytecode is not written, or not allowed to
+    be. pyproject.toml does not say so: Pulumi's language host syncs thrice a command, and uv would look at each module.
+    """
+    digest = _locked_digest()
+    stamp = _STAMP.read_text(encoding="utf-8") if _STAMP.is_file() else ""
+    installed, wanted = _installed_parts(), set(parts)
+    if stamp == digest and wanted <= installed:
+        return
+    command = [str(find_uv()), "sync", "--frozen", "--compile-bytecode"]
+    for part in sorted(wanted | installed):
+        command += [_PARTS[part][0], part]
+    if stamp == digest:
+        command += ["--inexact"]
+    say("Python environment: installing what uv.lock names into .venv, and compiling it, once")
+    _STAMP.unlink(missing_ok=True)
+    if subprocess.run(command, cwd=ROOT, env=_environment(), stdout=sys.stderr, check=False).returncode != 0:
+        raise ToolError(f"the locked environment could not be installed: see above, then `{' '.join(command)}`")
+    _STAMP.write_text(digest, encoding="utf-8")
+
+
+def find_uv() -> Path:
+    """uv on PATH if it is new enough, else the one under .tools, installed first where it is missing."""
+    if (on_path := _on_path()) is not None:
+        return on_path
+    ours = _ours()
+    if not ours.is_file():
+        say(f"uv: installing {UV_VERSION} from PyPI into .tools/")
+        retry("uv", lambda: _install(ours))
+    return ours
+
+
+def folder_for_path() -> str | None:
+    """Return the folder of our `uv` if PATH lacks one, for Pulumi's language host, which starts it; else None.
+
+    None also if there is no uv at all: `find_uv` installs one.
+    """
+    return None if _on_path() or not _ours().is_file() else str(_ours().parent)
+
+
+def _on_path() -> Path | None:
+    program = shutil.which("uv")
+    return Path(program) if program and _version(program) >= MINIMUM_UV else None
+
+
+def _ours() -> Path:
+    """Return the path of the project's own uv, in a folder of its version."""
+    return TOOLS / "uv" / UV_VERSION / "uv"
+
+
+def _install(target: Path) -> None:
+    """Put uv's program, a single file, at `target` in one step, so that an interrupted install leaves none."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=TOOLS, prefix="uv-install-") as folder:
+        pip = _pip(Path(folder))
+        command = [*pip, "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target", f"{folder}/uv"]
+        verified = ["--require-hashes", "--only-binary", ":all:", "--requirement", str(REQUIREMENT)]
+        result = capture([*command, *verified])
+        if "DO NOT MATCH THE HASHES" in result.stderr:
+            raise ToolError(f"the package index has another uv {UV_VERSION} than {REQUIREMENT.relative_to(ROOT)} names")
+        if result.returncode != 0:
+            raise ToolError(f"pip: {last_line(result.stderr)}")
+        (Path(folder) / "uv" / "bin" / "uv").replace(target)
+
+
+def _pip(folder: Path) -> list[str]:
+    """A pip to run: this Python's, or that of a throw-away environment (Debian has Python with either or neither)."""
+    if capture([sys.executable, "-m", "pip", "--version"]).returncode == 0:
+        return [sys.executable, "-m", "pip"]
+    environment = folder / "pip"
+    venv = capture([sys.executable, "-m", "venv", str(environment)])
+    if venv.returncode != 0:
+        raise ToolError(
+            f"{sys.executable} has neither pip nor venv: install one (Debian and Ubuntu: `apt install python3-venv`), "
+            f"or put uv {'.'.join(map(str, MINIMUM_UV))} or newer on PATH"
+        )
+    return [str(environment / "bin" / "python"), "-m", "pip"]
+
+
+def _version(program: str) -> tuple[int, ...]:
+    output = capture([program, "--version"]).stdout
+    match = re.match(r"uv (\d+)\.(\d+)", output)
+    return tuple(int(part) for part in match.groups()) if match else ()
+
+
+def _environment() -> dict[str, str]:
+    """The caller's environment, where .venv of this project is the only one that uv can mean."""
+    environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    return {**environment, "UV_PROJECT_ENVIRONMENT": str(VENV)}
+
+
+def _locked_digest() -> str:
+    content = b"\0".join((ROOT / name).read_bytes() for name in _LOCKED)
+    return hashlib.sha256(content).hexdigest()
+
+
+def _installed_parts() -> set[str]:
+    """Looked up rather than remembered: `uv sync` or `pulumi install` by hand take them away."""
+    return {part for part, (_, name) in _PARTS.items() if any(VENV.glob(f"lib/python*/site-packages/{name}"))}

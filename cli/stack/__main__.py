@@ -1,0 +1,372 @@
+"""Make's commands for one stack (up, preview, destroy, outputs, report): pulumi's own commands, in order.
+
+They add nothing that a measurement depends on: a plain `pulumi up` makes the same runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli.setup.project import (
+    CLUSTER_TARGETS,
+    DEFAULT_STACK,
+    ROOT,
+    SMOKE,
+    STATE,
+    ToolError,
+    checked_stack_name,
+    is_on,
+    last_line,
+    run_main,
+    say,
+    stack_text,
+    target_of,
+)
+from cli.stack import config as stack_config
+from cli.stack import environment, followed, preview_words, session
+from cli.stack.further import ONE_AT_A_TIME, Further
+from cli.stack.recovery import Recovery
+from cli.stack.update import Update, ending
+from report.closing import make as make_line
+
+if TYPE_CHECKING:
+    from cli.stack.expected import Expected
+    from infra.settings.settings import Settings
+
+_SMOKE_SETTINGS = {"epochs": "1", "repeats": "1", "trainImages": "256", "warmupSteps": "1"}
+
+
+class Stack:
+    """One stack of this project, the environment it is handled in, and its settings for this one call."""
+
+    def __init__(self, name: str, overrides: dict[str, str]) -> None:
+        self.name = checked_stack_name(name)
+        self.overrides = {**_SMOKE_SETTINGS, **overrides} if name == SMOKE else overrides
+        self.settings = stack_text(name)
+        self.target = overrides.get("target", target_of(self.settings))
+        self.environment = environment.for_pulumi(os.environ, self.target) | ONE_AT_A_TIME
+        self._recovery = Recovery(stack=self.name, target=self.target, environment=self.environment)
+        self._pulumi = self._recovery.pulumi
+        self._followed = Update()
+        self._complete_repeats = 0
+
+    def up(self) -> int:
+        """Update, then show and publish the comparison; after a failure say what is kept and what to type."""
+        if self.target in CLUSTER_TARGETS:
+            return self._up_in_cluster()
+        return self._close(self._measure())
+
+    def _up_in_cluster(self) -> int:
+        """Update with this machine locked and a stopped cluster started first, if the place needs it."""
+        from cli.look import failure_reason, update
+
+        with update.ready(self.target, self.name, self.overrides):
+            before = failure_reason.ended(self.name, self.overrides)
+            status = self._measure()
+        if status != 0:
+            failure_reason.tell(self.name, self.overrides, before)
+            say(f"To have all that is known of its cluster in one archive:  STACK={self.name} make diagnose")
+        return self._close(status)
+
+    def _close(self, status: int) -> int:
+        """End with the comparison, or with what is kept of an update that did not end well; the exit status."""
+        if status == 0:
+            return self.show(self.comparison())
+        outputs = make_line(self.name, "outputs") if self._has_comparison() else ""
+        print(flush=True)
+        again = make_line(self.name, "up", self.overrides)
+        for line in ending(self._followed, status, again, outputs, self._complete_repeats):
+            say(self._for_make(line))
+        return status
+
+    def _for_make(self, text: str) -> str:
+        """A message of the program with lines that somebody who uses make can paste."""
+        if not any(
+            command in text for command in ("pulumi config", "pulumi refresh")
+        ):  # almost always: the settings need not be loaded for it
+            return text
+        from cli.stack.lines import for_make
+
+        return for_make(text, self.name, self.overrides)
+
+    def _has_comparison(self) -> bool:
+        try:
+            return self.comparison() is not None
+        except ToolError:  # the state can't be read, which the update has said
+            return False
+
+    def _measure(self) -> int:
+        """Update; with `repeats auto` again for each further repeat, until it ends or somebody ends it."""
+        again = f"`{make_line(self.name, 'up', self.overrides)}` goes on"  # without what SET has it would not
+        further, status = Further(again), self.update()
+        while status == 0 and not self._followed.is_stopped and further.is_due(self.comparison()):
+            self._complete_repeats = further.repeats
+            status = self.update()
+        return status
+
+    def update(self) -> int:
+        """`pulumi up`, after what a killed one left was cleared."""
+        self.select()
+        if self.target in CLUSTER_TARGETS or any((STATE / "kubeconfig").glob("*")):
+            self._refuse_to_move_others()
+        config = self._write_config()
+        self._recovery.clear(config, self.overrides)
+        followed.remember_set(self.name, self.overrides)
+        return self._run("up", "--yes", config=config)
+
+    def _refuse_to_move_others(self) -> None:
+        """Refuse another namespace, or target, while somebody's job runs in the one that the stack is in."""
+        from cli.look import update
+
+        pinned_as, namespaces = self._recovery.ray_clusters()
+        if namespaces:
+            update.refuse_to_move_others(self.name, self.overrides, namespaces, pinned_as)
+
+    def preview(self) -> int:
+        """Print what `up` would do, first in words. It creates nothing, so it waits for an unreachable cluster only
+        briefly."""
+        self.select()
+        self.environment.setdefault("PULUMI_K8S_CLIENT_TIMEOUT", "4")
+        config = self._write_config()
+        if followed.may_ask(config.read_text(encoding="utf-8"), self.environment):
+            self._print_expected()
+            return session.run(self._command("preview", config=config), self.environment, ROOT)
+        colour = ["--suppress-progress", "--color", "always" if sys.stdout.isatty() else "never"]
+        command = [*self._command("preview", config=config), *colour]
+        status, previewed = followed.run_quietly(command, self.environment, self.name)
+        if status == 0 and (text := preview_words.words(previewed, self.name, self._seconds_of_arms())):
+            print(f"{text}\n", flush=True)
+        if status or previewed.to_make:
+            self._print_expected()
+        followed.print_output(self.name, self._for_make)
+        if status:
+            self._recovery.restore_state()
+        return status
+
+    def destroy(self) -> int:
+        """Delete what the stack holds; its runs and results stay. Refused while somebody's job runs on its cluster."""
+        if not self._exists():
+            say(f"stack {self.name}: there is none, so nothing is left to destroy")
+            return 0
+        pinned_as, namespaces = self._recovery.ray_clusters()
+        for namespace in namespaces:
+            from cli.look import update
+
+            update.refuse_to_end_others(self.name, namespace, pinned_as)
+        say(
+            f"stack {self.name}: what it holds goes; its runs and results stay, in"
+            f" runs/{self.name} and results/{self.name}"
+        )
+        config = self._write_config()
+        self._recovery.clear(config, self.overrides)
+        return self._run("destroy", "--yes", config=config)
+
+    def outputs(self, *, as_json: bool) -> int:
+        """Show the comparison: the table, or the JSON alone."""
+        comparison = self._measured()
+        if as_json:
+            print(comparison)
+            return 0
+        return _report_command(["table"], comparison)
+
+    def report(self) -> int:
+        """Write results/ for a measurement that a plain `pulumi up` made."""
+        return _report_command(["publish", "--stack", self.name], self._measured())
+
+    def _measured(self) -> str:
+        comparison = self.comparison() if self._exists() else None
+        if comparison is None:
+            raise ToolError(self._why_no_measurement())
+        return comparison
+
+    def _why_no_measurement(self) -> str:
+        """Return why there is no measurement, and what there is: a running one, or a destroyed stack's results."""
+        make = f"STACK={self.name} make"
+        kept = (ROOT / "results" / self.name / "latest").exists()
+        look = f"\n  its last result:  {make} report RESULT=latest\n  all of them:      {make} history" if kept else ""
+        if pid := self._recovery.running():
+            return f"stack {self.name} is at work now (process {pid}); follow it:  {make} watch{look}"
+        if kept:
+            return f"stack {self.name} holds no measurement now; its results are kept:{look}"
+        again = make_line(self.name, "up", followed.last_set(self.name))
+        return f"stack {self.name} has no measurement yet: `{again}`"
+
+    def remove(self) -> None:
+        """Forget an empty stack and its settings; from the project's root pulumi would drop the selection with it."""
+        self._pulumi("stack", "rm", "--yes", "--remove-backups", folder=stack_config.write_init_project())
+
+    def _exists(self) -> bool:
+        self._recovery.restore_state()
+        listed = json.loads(self._pulumi("stack", "ls", "--json"))
+        return any(entry["name"].rpartition("/")[2] == self.name for entry in listed)
+
+    def select(self) -> int:
+        """Make plain `pulumi` commands mean this stack, which is made where there is none; `smoke` selects nothing."""
+        if not self._exists():
+            folder = stack_config.write_init_project()
+            self._pulumi("stack", "init", "--no-select", folder=folder)
+        if self.name != SMOKE:
+            self._pulumi("stack", "select")
+        return 0
+
+    def _write_config(self) -> Path:
+        config = stack_config.write_copy(self.settings, self.name)
+        if self.overrides:
+            self._pulumi(*stack_config.overrides_command(self.overrides), "--config-file", str(config))
+        return config
+
+    def show(self, comparison: str | None) -> int:
+        """The table, then the answer and where the report is.
+
+        The status of what failed, first of publishing: a result that is on the screen alone is soon lost, and one
+        without its answer was not shown.
+        """
+        if comparison is None:
+            return 0
+        shown = _report_command(["table"], comparison)
+        published = _publish(self.name, comparison)
+        folder = ["--folder", last_line(published.stdout)] if published.stdout.strip() else []
+        settings = [f"--setting={key}={value}" for key, value in self.overrides.items()]
+        print(flush=True)
+        closed = _report_command(["closing", "--stack", self.name, *folder, *settings], comparison)
+        return published.returncode or shown or closed
+
+    def comparison(self) -> str | None:
+        """The output `comparison` as JSON; None before the first complete measurement."""
+        outputs = json.loads(self._pulumi("stack", "output", "--json", "--show-secrets"))
+        comparison = outputs.get("comparison")
+        return comparison if comparison is None or isinstance(comparison, str) else json.dumps(comparison)
+
+    def _run(self, *arguments: str, config: Path) -> int:
+        """A command that changes the stack: live on the terminal, in a session of its own."""
+        command = self._command(*arguments, config=config)
+        with self._recovery.begun():
+            if arguments[0] == "up":
+                status = self._run_followed(command, config)
+            else:
+                status = session.run(command, self.environment, ROOT)
+        if status:
+            self._recovery.restore_state()
+        return status
+
+    def _command(self, *arguments: str, config: Path) -> list[str]:
+        # The comparison among the outputs is hundreds of lines, and the table that follows says it in ten.
+        return ["pulumi", *arguments, "--suppress-outputs", "--stack", self.name, "--config-file", str(config)]
+
+    def _run_followed(self, command: Sequence[str], config: Path) -> int:
+        """An update, which says in words what it is about to do, and on a terminal shows its runs."""
+        new_screen = None
+        known = self._seconds_of_arms()
+        settings = config.read_text(encoding="utf-8")
+        if followed.is_on_terminal() and not followed.may_ask(settings, self.environment):
+            new_screen = partial(followed.new_screen, self.target, self.name, known, self._for_make)
+
+        def tell(update: Update) -> None:
+            if text := preview_words.words(update, self.name, known):
+                print(text, flush=True)
+
+        status, self._followed = followed.run(
+            command, self.environment, self.name, new_screen=new_screen, previewed=tell
+        )
+        if status and new_screen and not self._followed.is_stopped:
+            say(f"All that pulumi printed: {followed.folder_of(self.name).relative_to(ROOT) / followed.PRINTED}")
+        return status
+
+    def _seconds_of_arms(self) -> dict[str, float]:
+        """Return the expected seconds by arm; empty if not known, because no command depends on them."""
+        return self._expected.seconds_of_arms() if self._expected else {}
+
+    def _print_expected(self) -> None:
+        """Print how long a whole measurement will probably take, or what to run to know that."""
+        if self._expected and (text := self._expected.text()):
+            print(f"{self._for_make(text)}\n", flush=True)
+
+    @cached_property
+    def _expected(self) -> Expected | None:
+        from cli.stack.expected import Expected  # loads infra, which the commands about results do without
+
+        try:
+            return Expected(self.checked_settings, self.overrides)
+        except (ToolError, OSError):
+            return None
+
+    @cached_property
+    def checked_settings(self) -> Settings:
+        """The settings, read as the program reads them; ToolError that lists all problems."""
+        from cli.stack import settings as stack_settings  # loads infra, too
+
+        return stack_settings.load(self.name, self.overrides)
+
+
+def smoke(overrides: dict[str, str]) -> int:
+    """The smallest full comparison, in a stack of its own that is gone afterwards."""
+    stack = Stack(SMOKE, overrides)
+    stack.checked_settings  # noqa: B018 (wrong ones are refused before anything is made for them)
+    status = stack.update()
+    comparison = stack.comparison()
+    destroyed = stack.destroy()
+    if destroyed == 0:
+        stack.remove()
+    not_shown = _say_what_smoke_did(comparison, is_whole=status == 0, is_gone=destroyed == 0)
+    return status or destroyed or not_shown
+
+
+def _say_what_smoke_did(comparison: str | None, *, is_whole: bool, is_gone: bool) -> int:
+    """The table, and what it proves: that everything runs. It is too small for an answer."""
+    if comparison is None or not is_whole:
+        return 0
+    shown = _report_command(["table"], comparison)
+    published = _report_command(["publish", "--stack", SMOKE], comparison)
+    print(flush=True)
+    closed = _report_command(["smoke"], comparison)
+    say(f"stack {SMOKE} is gone" if is_gone else f"stack {SMOKE} is still there: `STACK={SMOKE} make destroy`")
+    return published or shown or closed
+
+
+def _report_command(arguments: Sequence[str], comparison: str) -> int:
+    command = [sys.executable, "-m", "report", *arguments]
+    return subprocess.run(command, cwd=ROOT, input=comparison, text=True, check=False).returncode
+
+
+def _publish(stack: str, comparison: str) -> subprocess.CompletedProcess[str]:
+    """Publish it; stdout is kept, and ends with the folder's path."""
+    command = [sys.executable, "-m", "report", "publish", "--stack", stack]
+    return subprocess.run(command, cwd=ROOT, input=comparison, stdout=subprocess.PIPE, text=True, check=False)
+
+
+def main() -> int:
+    """One verb for the stack of STACK, with the values of SET for this call."""
+    parser = argparse.ArgumentParser(prog="python -m cli.stack", description=__doc__)
+    parser.add_argument("verb", choices=("up", "preview", "select", "destroy", "outputs", "report"))
+    parser.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK)
+    parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
+    parser.add_argument("--json", action="store_true", default=is_on("JSON"))
+    arguments = parser.parse_args()
+    overrides = stack_config.parse_overrides(arguments.set)
+    if arguments.verb == "up" and arguments.stack == SMOKE:
+        return smoke(overrides)
+    stack = Stack(arguments.stack, overrides)
+    if arguments.verb in ("up", "preview"):
+        stack.checked_settings  # noqa: B018 (wrong ones are refused before anything is made for them)
+    if arguments.verb == "outputs":
+        return stack.outputs(as_json=arguments.json)
+    verbs = {
+        "up": stack.up,
+        "preview": stack.preview,
+        "select": stack.select,
+        "destroy": stack.destroy,
+        "report": stack.report,
+    }
+    return verbs[arguments.verb]()
+
+
+if __name__ == "__main__":
+    run_main(main, "Stopped. Runs that have ended are kept; the same command goes on from there.")

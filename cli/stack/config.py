@@ -1,0 +1,120 @@
+"""The copy of a stack's settings that `make` hands to pulumi, so that pulumi writes nothing into the file in git.
+
+Only this call's values (`SET`) and what pulumi wrote into an earlier copy to decrypt secrets with are added.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cli.setup.project import ROOT, STATE, ToolError, stack_file, stack_text
+
+FOLDER = STATE / "config"
+KEYS_OF_TRY = {
+    "SCRIPT": "script",
+    "ARGS": "scriptArguments",
+    "KIND": "scriptKind",
+    "PYTHON": "python",
+    "ENV": "environment",
+    "WORKERS": "workers",
+}
+"""By variable of `make try`: the key that means the same."""
+
+_KEY = re.compile(r"[A-Za-z][\w.-]*(?::[A-Za-z][\w.-]*)?")
+_SECRETS = re.compile(r"^(?:encryptionsalt|encryptedkey|secretsprovider):.*$\n?", re.MULTILINE)
+_CONFIG_FOLDER = re.compile(r"^stackConfigDir:.*$\n?", re.MULTILINE)
+
+
+def parse_overrides(text: str) -> dict[str, str]:
+    """`workers=3 epochs=5` as keys and values; quotes hold what has blanks or is JSON, as in a shell."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ToolError(f"SET={text!r}: {error}; {_EXAMPLE}") from error
+    overrides: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not _KEY.fullmatch(key):
+            raise ToolError(f"SET={text!r}: {word!r} is not key=value; {_EXAMPLE}")
+        if key in overrides:
+            raise ToolError(f"SET={text!r}: {key} is set twice")
+        overrides[key] = value
+    return overrides
+
+
+_EXAMPLE = (
+    '''write it as SET="workers=3 epochs=5", a value with blanks or quotes as SET="scriptArguments='--to /data'"'''
+)
+
+
+def config_of(stack: str) -> dict[str, object]:
+    """The block `config` of a stack's file, its keys as they stand there; ToolError for what is no such file."""
+    text = stack_text(stack)
+    name = f"stacks/{stack_file(stack).name}"
+    example = 'write it as in stacks/Pulumi.local.yaml:\nconfig:\n  workers: "2"'
+    try:
+        data = yaml.load(text, _StackLoader)  # noqa: S506 - made from the safe one
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise ToolError(f"{name}{line}: {getattr(error, 'problem', None) or 'no YAML'}; {example}") from None
+    config = (data or {}).get("config") if isinstance(data or {}, dict) else data
+    if not isinstance(config or {}, dict) or isinstance(data, list | str):
+        raise ToolError(f"{name}: `config` is to hold keys and values; {example}")
+    return config or {}
+
+
+class _StackLoader(yaml.SafeLoader):
+    """Refuses a key that stands twice, of which one value would be lost, as Pulumi does."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping; raises ConstructorError with the place of the second."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value} stands there twice", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+def copy_path(stack: str) -> Path:
+    """The ignored copy of a stack's settings."""
+    return FOLDER / f"Pulumi.{stack}.yaml"
+
+
+def write_copy(settings: str, stack: str) -> Path:
+    """The copy, made anew from the stack's settings at each call; the salt stays as it was."""
+    path = copy_path(stack)
+    earlier = path.read_text(encoding="utf-8") if path.is_file() else ""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(with_secrets_of(settings, earlier), encoding="utf-8")
+    partial.replace(path)
+    return path
+
+
+def with_secrets_of(settings: str, earlier: str) -> str:
+    """The settings with the lines that decrypt secrets from an earlier copy, unless they have some themselves."""
+    if _SECRETS.search(settings):
+        return settings
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in _SECRETS.findall(earlier)) + settings
+
+
+def overrides_command(overrides: Mapping[str, str]) -> list[str]:
+    """The pulumi arguments that put the values into a settings file."""
+    flags = (part for key, value in overrides.items() for part in ("--plaintext", f"{key}={value}"))
+    return ["config", "set-all", *flags]
+
+
+def write_init_project() -> Path:
+    """A folder to run `pulumi stack init` in: it writes a salt beside the project file, and no flag says where."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    project = (ROOT / "Pulumi.yaml").read_text(encoding="utf-8")
+    (FOLDER / "Pulumi.yaml").write_text(_CONFIG_FOLDER.sub("", project), encoding="utf-8")
+    return FOLDER

@@ -1,0 +1,138 @@
+"""Estimates how long a measurement will probably take, or says what to run first to know that.
+
+It reads files of this machine and asks no cluster: earlier runs of the stack, else what `make try` took.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from cli.stack.config import KEYS_OF_TRY
+from compare.words import enumerated
+from infra import budget, estimate, run_history
+from infra.estimate import Estimate, Wanted
+from infra.run_history import Basis
+from infra.settings.key import LOCAL
+from infra.settings.settings import Settings
+from report.closing import make as make_line
+from report.text_table import columns
+from training.contract import timed
+from training.contract.arms import counted
+from training.contract.timed import Timed
+
+
+class Expected:
+    """What earlier runs tell of a measurement with these settings."""
+
+    def __init__(self, settings: Settings, overrides: Mapping[str, str] | None = None) -> None:
+        self._settings, self._request, self._overrides = settings, estimate.wanted(settings), overrides or {}
+        self._basis = run_history.known(settings, self._request)
+
+    def seconds_of_arms(self) -> dict[str, float]:
+        """Return a run's mean seconds by arm (`ray-w4` in a workers' curve), of arms with known runs."""
+        own = self._request.recipe.workers
+        runs = {side: estimate.runs_of(side, self._request, self._basis.runs) for side in self._request.sides}
+        return {
+            side.arm if side.workers == own else f"{side.arm}-w{side.workers}": sum(run.wall for run in of_side)
+            / len(of_side)
+            for side, of_side in runs.items()
+            if of_side
+        }
+
+    def text(self) -> str:
+        """Return the estimate of the whole measurement, or that nothing is known.
+
+        Of one that was broken off, `make up` keeps the runs that there are. If it takes longer than its budget, the
+        program warns itself.
+        """
+        settings, request = self._settings, self._request
+        arms = f"{_up_to(request, 1, 'repeat')} of {counted(len(request.sides), 'arm')}"
+        first = f"stack {settings.stack}: {arms}, {_up_to(request, len(request.sides), 'run')}"
+        estimated = estimate.estimate(request, self._basis.runs)
+        if estimated is None:
+            return f"{first}\n{unknown(settings, request, self._basis, self._overrides)}"
+        lines = [first, f"by {self._basis.words}", "", shown(request, estimated)]
+        if settings.target not in LOCAL:
+            lines.append("not in it: what the cluster, its image and its pods take to come up")
+        limit_seconds = budget.seconds_of(settings)
+        if limit_seconds is not None and settings.run.repeats.is_auto:
+            lines.append(
+                f"beyond the first {request.repeats} a repeat begins only if it would probably end within budgetMinutes"
+                f" {settings.run.budget_minutes}"
+            )
+        elif limit_seconds is not None and estimated.total.high <= limit_seconds:
+            lines += budget.advice(settings, request, self._basis.runs, estimated)
+        return "\n".join(lines)
+
+
+def shown(request: Wanted, estimated: Estimate) -> str:
+    """Return the estimate by phase, and the total."""
+    rows = [
+        (
+            each.side.name,
+            _up_to(request),
+            *map(str, (each.startup, each.rest, each.whole)),
+            _known(each.known_runs),
+        )
+        for each in estimated.sides
+    ]
+    title = ("arm", "runs", "start-up", "after it", "a run", "from")
+    lines = [f"  {line}" for line in columns(title, rows)]
+    lines.append(f"  before the first run: {estimated.once}; between runs: {estimated.between:.1f} s")
+    return "\n".join([*lines, f"in all {estimated.total}"])
+
+
+def _up_to(request: Wanted, of_each: int = 1, noun: str = "") -> str:
+    """Return how many there are of something of each repeat: a number, or a range of them."""
+    least, most = request.repeats * of_each, request.most_repeats * of_each
+    number = counted(most, noun) if noun else str(most)
+    return number if least == most else f"{least} to {number}"
+
+
+def _known(runs: int) -> str:
+    return counted(runs, "run") + ("" if runs > 1 else f", ±{100 * estimate.OF_ONE_RUN:.0f} % assumed")
+
+
+def unknown(settings: Settings, request: Wanted, basis: Basis, overrides: Mapping[str, str]) -> str:
+    """Return why there is no estimate, and what to run: with the values that SET has, or it would be something else."""
+    lacking = estimate.missing(request, basis.runs)
+    what = "nothing" if len(lacking) == len(request.sides) else "not everything"
+    first = f"no estimate: {what} was run yet with these settings; {enumerated(lacking)} would be new"
+    other = _otherwise(settings, [each for each in basis.runs if each.arm in lacking])
+    again = any(key not in KEYS_OF_TRY.values() for key in other)  # `make try` would be as it was
+    show = _one_repeat if again else _to_run
+    return "\n".join([first, *_to_measure(settings, other), show(settings, overrides)])
+
+
+def _otherwise(settings: Settings, known: Sequence[Timed]) -> dict[str, object]:
+    """Return the differing values, by key, of the known run that is most like these settings."""
+    differing = [(timed.differences(each, settings.recipe), each) for each in known]
+    keys, nearest = min(differing, key=lambda keys_and_run: len(keys_and_run[0]), default=([], None))
+    return {key: nearest.recipe[key] for key in keys} if nearest else {}
+
+
+def _to_measure(settings: Settings, other: Mapping[str, object]) -> list[str]:
+    if not other:
+        return []
+    own = settings.recipe.to_dict()
+    had = [f"{key} {value}, here it is {own.get(key)}" for key, value in other.items()]
+    return [f"what was run had {enumerated(had)}"]
+
+
+def _one_repeat(settings: Settings, overrides: Mapping[str, str]) -> str:
+    line = make_line(settings.stack, "up", {**overrides, "repeats": "1"})
+    return f"one repeat shows it, and its runs are kept:\n  {line}"
+
+
+def _to_run(settings: Settings, overrides: Mapping[str, str]) -> str:
+    recipe = settings.recipe.to_dict()
+    if "measureSteps" not in recipe:  # nothing can be ended after some steps
+        return _one_repeat(settings, overrides)
+    variables = {name: settings.explicit[key] for name, key in KEYS_OF_TRY.items() if key in settings.explicit}
+    words = " ".join(f"{name}={shlex.quote(text)}" for name, text in variables.items())
+    bounded = "" if "{epochs}" in recipe["scriptArguments"] else (
+        "\nIt ends every arm after about 20 steps. How many steps a whole training makes is known if it makes fewer "
+        "(STEPS=1000), or if you set measureSteps"
+    )  # fmt: skip
+    return f"about 20 steps of every arm show it:\n  make try {words}{bounded}"

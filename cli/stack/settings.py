@@ -1,0 +1,84 @@
+"""The settings of a stack without an update: from Pulumi.yaml, its file and SET, read as the program reads them.
+
+For what looks at a stack and changes nothing; the engine is not asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from cli.setup.project import DEFAULT_STACK, ToolError, project_name
+from cli.stack import config as stack_config
+from cli.stack.lines import for_make
+from infra.places.place import settings_of
+from infra.settings.facts import machine_facts
+from infra.settings.problem import InvalidSettingsError
+from infra.settings.settings import Settings
+from report.stored import SWEEP_PREFIX
+
+
+def load(stack: str, overrides: Mapping[str, str]) -> Settings:
+    """The settings of `stack`, of a sweep's those of the stack it was made from; ToolError that lists all problems."""
+    stack_values = stack_config.config_of(stack.removeprefix(SWEEP_PREFIX))
+    project = project_name()
+    parts = ((*key.rpartition(":")[::2], value) for key, value in stack_values.items())
+    values = {key: value for namespace, key, value in parts if namespace in ("", project)}
+    secret = {key for key, value in values.items() if isinstance(value, dict)}
+    texts = {key: _text(value) for key, value in values.items() if key not in secret}
+    try:
+        return settings_of({**texts, **overrides}, machine_facts(project, stack, frozenset(secret), stack_values))
+    except InvalidSettingsError as error:
+        raise ToolError(for_make(str(error), stack, overrides)) from None
+
+
+def kept_at(settings: Settings) -> str:
+    """The address of the stack's folder in storage, as this machine reaches it; ToolError where there is none.
+
+    This process's own credentials are used: those of pods are not read here. So is a server that SET names, as one that
+    is forwarded here.
+    """
+    stack, storage = settings.stack, settings.storage
+    if storage is None:
+        line = for_make("pulumi config set storage kept", stack, {})
+        raise ToolError(f"stack {stack} keeps nothing: its key storage is not set, `{line}`")
+    if storage.claim:
+        raise ToolError(f"storage of stack {stack} is a claim of its cluster, which pods alone can read")
+    if storage.endpoint:
+        _refuse_unknown_name(storage.endpoint)
+    os.environ.update(storage.variables())
+    return f"{storage.address}/{stack}"
+
+
+def _refuse_unknown_name(endpoint: str) -> None:
+    """Raise ToolError for a host that only pods can resolve, as a Service, with the lines that forward it here."""
+    server = urlsplit(endpoint)
+    host, port = server.hostname or "", server.port or server.scheme
+    try:
+        socket.getaddrinfo(host, port)
+    except OSError:
+        service, _, rest = host.partition(".")
+        namespace = rest.partition(".")[0] or "NAMESPACE"
+        raise ToolError(
+            f"this machine does not know the server of storage, {endpoint}; one in the cluster is brought here so,"
+            " and used with your own AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY:\n"
+            f"  kubectl --namespace {namespace} port-forward service/{service} 9000:{port} &\n"
+            f'  SET="storageEndpoint={server.scheme}://127.0.0.1:9000"    (before the same command)'
+        ) from None
+
+
+def _text(value: object) -> str:
+    """Return a value as Pulumi's text: YAML's true and 2 are texts there."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def stack_and_overrides(tool: str, purpose: str | None) -> tuple[str, dict[str, str]]:
+    """Return the stack and the overriding values: from `tool`'s command line, else from make's STACK and SET."""
+    parser = argparse.ArgumentParser(prog=f"python -m cli.{tool}", description=purpose)
+    parser.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK)
+    parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
+    arguments = parser.parse_args()
+    return arguments.stack, stack_config.parse_overrides(arguments.set)

@@ -1,0 +1,173 @@
+"""`make sweep WORKERS="1 2 3"`: measures the same under several settings, in one stack, and writes one report.
+
+Every point is an ordinary measurement, published like any other. What was measured is kept whatever happens to the
+rest; the same command goes on where it stopped, and tries again what failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cli.look.update import alone
+from cli.setup.project import DEFAULT_STACK, ROOT, ToolError, is_on, run_main, say, stack_text, target_of
+from cli.stack import config as stack_config
+from cli.stack import settings as stack_settings
+from cli.sweep.engine import SweepStack, UpdateFailedError, UpdateInterruptedError
+from cli.sweep.plan import key_of, parse_axes, points_of
+from compare.measurement import CompareError
+from compare.schema import Comparison
+from infra.places.place import choose
+from report import sweep as reports
+from report import terminal
+from report.errors import PageError, PublishError
+from report.publish import publish
+from report.stored import PAGE, SWEEP_PREFIX
+from report.sweep import Sweep
+from report.tracking import track
+from training.contract import provenance
+from training.contract.arms import ARMS
+from training.contract.codec import write_whole
+from training.contract.recipe import WORKLOADS
+from training.contract.workload import named
+
+FOLDER = "sweeps"
+TEXT = "report.txt"
+
+
+def main() -> int:
+    """Run or go on with a sweep; 0 when every point was measured."""
+    arguments = _arguments()
+    settings = stack_text(arguments.stack)
+    base = stack_config.parse_overrides(arguments.set)
+    target = base.get("target", target_of(settings))
+    requested = _requested(arguments, settings, base, target)
+    for point in requested.points:  # before anything is made: the last of them would fail after hours
+        stack_settings.load(requested.stack, {**base, **point.settings})
+    folder, sweep = _find_or_begin(arguments.stack, requested)
+    stack = SweepStack(sweep.stack, settings, target)
+    try:
+        with alone(target):
+            sweep = _measure_all(sweep, folder, stack)
+    except UpdateInterruptedError:
+        say(f"interrupted. The same command goes on where this stopped; stack {sweep.stack} is kept until then")
+        return 130
+    finally:
+        page = write_report(Sweep.read(folder), folder)
+    if not arguments.keep:
+        _remove(stack)
+    else:
+        _say_how_to_destroy(sweep.stack)
+    terminal.write((folder / TEXT).read_text(encoding="utf-8") + f"\n{page}")
+    return 0 if sweep.is_complete else 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m cli.sweep", description=__doc__)
+    parser.add_argument("axes", nargs="*", metavar='KEY="VALUE VALUE …"')
+    parser.add_argument(
+        "--stack", default=os.environ.get("STACK") or DEFAULT_STACK, help="whose settings the points share"
+    )
+    parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'", help="and these")
+    parser.add_argument("--keep", action="store_true", default=is_on("KEEP"), help="destroy nothing")
+    return parser.parse_args()
+
+
+def _requested(arguments: argparse.Namespace, settings: str, base: Mapping[str, str], target: str) -> Sweep:
+    axes = parse_axes(arguments.axes, os.environ)
+    both = sorted(axes.keys() & base.keys())
+    if both:
+        raise ToolError(f"{', '.join(both)}: both swept over and in SET")
+    shared = {
+        "stack": arguments.stack,
+        "settings": settings,
+        "dependencies": "".join(provenance.dependencies_hash(named(name).packages) for name in WORKLOADS),
+        "host": provenance.host().fingerprint() if choose(target).trains_here else "",
+        **{f"{arm} {name}": provenance.code_hash(arm, name) for arm in ARMS for name in WORKLOADS},
+    }
+    return Sweep(
+        stack=SWEEP_PREFIX + arguments.stack,
+        key=key_of(axes, base, shared),
+        axes=axes,
+        base=dict(base),
+        points=points_of(axes),
+    )
+
+
+def _find_or_begin(stack: str, requested: Sweep) -> tuple[Path, Sweep]:
+    """An unfinished sweep that asks for the same and measured with the same code here, or a new one."""
+    sweeps = ROOT / "results" / requested.stack / FOLDER
+    for folder in sorted(sweeps.glob(f"*-{requested.key[:8]}"), reverse=True):
+        earlier = Sweep.read(folder)
+        if earlier.key == requested.key and not earlier.is_complete:
+            done = sum(point.result is not None for point in earlier.points)
+            say(f"sweep of {stack}: goes on, {done} of {len(earlier.points)} settings are measured")
+            return folder, earlier
+    folder = sweeps / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{requested.key[:8]}"
+    requested.write(folder)
+    say(f"sweep of {stack}: {len(requested.points)} settings, in stack {requested.stack}")
+    return folder, requested
+
+
+def _measure_all(sweep: Sweep, folder: Path, stack: SweepStack) -> Sweep:
+    """Measure what is not measured yet; what fails is noted, and the next one is tried."""
+    for index, point in enumerate(sweep.points):
+        if point.result is not None:
+            continue
+        say(f"setting {index + 1} of {len(sweep.points)}: {point.label}")
+        try:
+            comparison = Comparison.from_json(stack.measure({**sweep.base, **point.settings}))
+            measured = replace(point, result=_published(comparison, sweep.stack), error=None)
+        except (UpdateFailedError, CompareError, PublishError) as error:
+            say(f"{point.label} failed: {error}")
+            measured = replace(point, error=str(error))
+        sweep = sweep.with_point(index, measured)
+        sweep.write(folder)
+    return sweep
+
+
+def _published(comparison: Comparison, stack: str) -> str:
+    """The name of its result's folder."""
+    try:
+        folder = publish(comparison, stack, ROOT)
+    except PageError as error:  # a sweep goes by the numbers
+        say(f"warning: {error}")
+        folder = error.folder
+    track(comparison, folder, stack, ROOT)
+    return folder.name
+
+
+def write_report(sweep: Sweep, folder: Path) -> Path:
+    """The text and the page of a sweep, as far as it is; gives the page."""
+    from report.sweep_page import render
+
+    numbers = reports.numbers(sweep, ROOT)
+    write_whole(folder / TEXT, reports.text(sweep, numbers))
+    write_whole(folder / PAGE, render(sweep, numbers))
+    return folder / PAGE
+
+
+def _remove(stack: SweepStack) -> None:
+    try:
+        stack.remove()
+    except (UpdateFailedError, UpdateInterruptedError) as error:
+        say(str(error) or "interrupted while destroying")
+        _say_how_to_destroy(stack.name)
+
+
+def _say_how_to_destroy(stack: str) -> None:
+    config = stack_config.copy_path(stack).relative_to(ROOT)
+    say(
+        f'stack {stack} is kept. To destroy it: eval "$(make -s env)"; '
+        f"pulumi destroy --stack {stack} --config-file {config}"
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # its lines stand among pulumi's
+    run_main(main)

@@ -1,0 +1,189 @@
+"""`make try`: recognise a script, show the commands of all arms, run some 20 steps of each, and say what was seen.
+
+What the arms write beside their own files is in a private folder that is gone at the end; what they took is kept for
+`make preview`.
+"""
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from cli.setup.project import run_main
+from cli.stack.lines import for_make
+from cli.tryout import bound, explain, keep, prove, show, write
+from cli.tryout.known_script import known_script, with_ray
+from cli.tryout.others import Others
+from cli.tryout.request import Request, read
+from cli.tryout.run_arm import Outcome, run
+from report import terminal
+from training.machine import isolation, machine_lock
+from training.workloads.script import commands, facts, plain, ray_layer, same_work
+from training.workloads.script.commands import ArmCommand
+from training.workloads.script.facts import ArmFacts
+from training.workloads.script.plain import Proof
+from training.workloads.script.recognise import Script
+
+
+def main() -> int:
+    """Try the script of SCRIPT; 1 when no two arms of it can be compared."""
+    request = read()
+    script, versions = known_script(request)
+    terminal.write(show.recognised(script, versions, str(commands.folder(script))))
+    ray = with_ray(request, script, versions, terminal.write)
+    with tempfile.TemporaryDirectory(prefix="try-") as folder:
+        arms, proves = prove.arms(script, request, Path(folder), ray)
+        terminal.write(f"\narms\n{show.command_lines(arms)}")
+        if explain.lacks_ray(script, arms):
+            terminal.write(f"to have it: {ray_layer.line_that_installs(script, request.python)}")
+        machine_lock.hold(lambda text: terminal.write(text, sys.stderr))
+        if reason := isolation.refusal():
+            terminal.write(f"\nwithout a network of its own: {reason}")
+        with Others() as others:
+            outcomes, arms, proof = _run_all(arms, script, request, Path(folder), proves)
+            works = proof is not None and proof.works
+            port = prove.port(script, proves, request, Path(folder)) if works and proves else ""
+    has_times = any(outcome.seen or outcome.ray_start for outcome in outcomes.values())
+    if has_times and (busy := others.in_words()):
+        terminal.write(f"\nthe machine was not quiet, and the times are not those of a quiet one: {busy}")
+    code = _say(script, arms, outcomes, request, proof)
+    if port:
+        terminal.write(f"\n{port}")
+    return code
+
+
+class Ran(NamedTuple):
+    """What came of the arms."""
+
+    outcomes: dict[str, Outcome]
+    arms: list[ArmCommand]
+    """All of them; absent, too, are those that the proof left out."""
+    proof: Proof | None = None
+    """What was proved of ranks of a plain script."""
+
+
+def _run_all(
+    arms: list[ArmCommand], script: Script, request: Request, folder: Path, proves: ArmCommand | None = None
+) -> Ran:
+    """Run each arm; stop after one that hangs or prints too much, or a first one that fails by itself, as the others
+    would, too. After the first that succeeds, `proves` decides which of the others are run."""
+    outcomes: dict[str, Outcome] = {}
+    proof: Proof | None = None
+    terminal.write(f"\nsome {request.steps} steps of each")
+    while left := [arm for arm in arms if not arm.absent and arm.arm not in outcomes]:
+        arm = left[0]
+        outcome = outcomes[arm.arm] = run(arm, request, folder, commands.folder(script))
+        problem = explain.problem(outcome, script, request.limit_seconds)
+        terminal.write(f"  {arm.arm}: {problem}" if problem else f"  {arm.arm}: {outcome.seconds:.0f} s")
+        if outcome.hung or outcome.flooded or (len(outcomes) == 1 and explain.fails_in_every_arm(outcome)):
+            if names := [other.arm for other in left[1:]]:
+                terminal.write(f"  {', '.join(names)}: not tried: {arm.arm} failed")
+            break
+        if proves and not proof and (not problem or left[1].arm in plain.OF_RANKS):
+            proof = prove.prove(script, proves, request, folder) if not problem else plain.UNTRIED
+            terminal.write(f"  {proof.words}")
+            arms = prove.after(proof, arms)
+            if proof.environment:  # it is run again as the others are
+                del outcomes[arm.arm]
+                shutil.rmtree(folder / arm.arm)
+    return Ran(outcomes, arms, proof)
+
+
+def _say(
+    script: Script,
+    arms: list[ArmCommand],
+    outcomes: dict[str, Outcome],
+    request: Request,
+    proof: Proof | None = None,
+) -> int:
+    trained = {
+        name: outcome
+        for name, outcome in outcomes.items()
+        if not explain.problem(outcome, script, request.limit_seconds)
+    }
+    ranks = {arm.arm: arm.ranks for arm in arms}
+    with_steps = {name: outcome for name, outcome in trained.items() if outcome.seen}
+    seen = {
+        name: plain.proved(facts.of_arm(name, ranks[name], outcome.seen), plain.but(proof, outcome.not_proved))
+        for name, outcome in with_steps.items()
+    }
+    wanted = [arm.arm for arm in arms if not arm.absent]
+    complete = set(trained) == set(wanted) and "ray" in wanted
+    verdict = show.verdict(seen, complete)
+    if seen:
+        terminal.write(f"\nseen\n{show.table(seen, with_steps)}")
+        terminal.write("\n".join(f"  {finding}" for finding in show.findings(seen, verdict)))
+        terminal.write(f"  {show.metrics(with_steps)}; {show.observer_cost(with_steps)}")
+    if commands.not_distributed(script) and not (proof and proof.works):
+        return _say_bound(wanted, outcomes, trained, seen, request)
+    if "ray" not in wanted:
+        terminal.write("\nno claim: without the arm `ray` there is nothing to compare it with")
+        return _refused(request)
+    if failed := [name for name in wanted if name in outcomes and outcomes[name].code]:
+        terminal.write(show.no_claim(failed))
+        return _refused(request)
+    terminal.write(f"\n{show.claim(verdict)}")
+    if same_work.share_rows({name: arm_facts.work for name, arm_facts in seen.items()}):
+        terminal.write(explain.own_rows(script))
+    if complete:
+        keep.keep(request, seen, trained)
+    if not complete or verdict.claim is None:
+        return _refused(request)
+    terminal.write(show.estimate(seen, trained, request.steps, show.epochs_of(request.arguments)))
+    return _can_be_measured(request)
+
+
+def _say_bound(
+    wanted: list[str],
+    outcomes: dict[str, Outcome],
+    trained: dict[str, Outcome],
+    seen: dict[str, ArmFacts],
+    request: Request,
+) -> int:
+    """Say what is known of a script that nothing distributes: there is no claim, but a bound."""
+    if commands.RAY_START not in wanted:
+        terminal.write("\nno bound: its environment has no Ray whose start could be measured")
+        return _refused(request)
+    if failed := [name for name in wanted if name not in trained]:
+        terminal.write(show.no_claim([name for name in failed if name in outcomes]))
+        return _refused(request)
+    bounded = bound.tried(trained, seen, request.workers, show.epochs_of(request.arguments))
+    if bounded:
+        terminal.write(f"\n{bound.in_words(bounded, request.workers)}")
+    keep.keep(request, seen, trained)
+    terminal.write(show.estimate(seen, trained, request.steps, show.epochs_of(request.arguments)))
+    return _can_be_measured(request)
+
+
+def _can_be_measured(request: Request) -> int:
+    """Print what to type next, and return the exit code."""
+    terminal.write(
+        _write_stack_file(request) if request.write_to else show.next_step(request.command, request.own_stack)
+    )
+    return 0
+
+
+def _refused(request: Request) -> int:
+    """Print the last line if the arms can't be compared, and return the exit code."""
+    if request.write_to:
+        terminal.write("nothing is written: the arms can't be compared")
+    return 1
+
+
+def _write_stack_file(request: Request) -> str:
+    back = write.way_back(request.write_to)
+    path = write.write(request.write_to, request.keys)
+    written = f"\nwritten into stacks/{path.name}: {', '.join(request.keys)}\nnext: STACK={request.write_to} make up"
+    written += f"\nto go back: {back or f'remove these keys from stacks/{path.name}'}"
+    if not request.secrets:
+        return written
+    line = for_make(f"pulumi config set --secret secretEnvironment --stack {request.write_to}", request.write_to, {})
+    return (
+        f"{written}\nnot written, because git tracks that file: {', '.join(request.secrets)}. This asks for it,"
+        f" encrypted, as NAME=value:\n  {line}"
+    )
+
+
+if __name__ == "__main__":
+    run_main(main, "Stopped: what ran was ended, and nothing is written.")

@@ -1,0 +1,38 @@
+"""What is known of a request's script before it runs: its kind, what its environment has, and what has Ray for it."""
+
+from collections.abc import Callable, Mapping
+
+from cli.setup.project import ToolError
+from cli.tryout import explain
+from cli.tryout.request import Request
+from training.workloads.script import python_environment, ray_layer, resolve
+from training.workloads.script.commands import IN_ITS_ENVIRONMENT, WithRay
+from training.workloads.script.recognise import Script, ScriptError, recognise
+
+
+def known_script(request: Request) -> tuple[Script, Mapping[str, str]]:
+    """Return the script, and the versions in its environment. Raises ToolError."""
+    try:
+        script = recognise(request.script, request.arguments, request.kind)
+        return script, python_environment.checked(request.python, script)
+    except ScriptError as error:
+        raise ToolError(str(error)) from None
+    except python_environment.PythonError as error:
+        raise ToolError(explain.python_problem(error, request.command)) from None
+
+
+def with_ray(request: Request, script: Script, versions: Mapping[str, str], say: Callable[[str], None]) -> WithRay:
+    """Return what has Ray for the script: its environment, or a layer over it, which is made if there is none yet."""
+    if "ray" in versions:
+        return IN_ITS_ENVIRONMENT
+    try:
+        layer = ray_layer.over(script, request.python)
+        if layer is None:
+            return WithRay(lacking=resolve.NO_RAY)
+        ray_layer.make(layer, script, say)
+    except python_environment.PythonError as error:
+        return WithRay(lacking=error.why)
+    say(f"arms with Ray have {layer.words}: {python_environment.near(layer.folder)}")
+    if names := ray_layer.brings(layer, script):
+        say(f"  which also has what the script asks for and its environment lacks, so no other arm: {', '.join(names)}")
+    return WithRay(python=layer.python)

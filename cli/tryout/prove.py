@@ -1,0 +1,99 @@
+"""Proves, in a try, what ranks of a plain script do, and its smallest port: in its own Python, as an arm is run, and in
+no clock."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cli.tryout import run_arm
+from cli.tryout.request import Request
+from training.contract.arms import counted
+from training.contract.provenance import PROJECT
+from training.machine.ports import held_ports
+from training.workloads.script import commands, plain, proving, ray_start, resolve
+from training.workloads.script.commands import ArmCommand, WithRay
+from training.workloads.script.plain import Proof
+from training.workloads.script.recipe import ScriptRecipe
+from training.workloads.script.recognise import Script
+
+PORTS = PROJECT / ".state" / "ports"
+NOT_OBSERVED = run_arm.Changed(variables={"PYTHONPATH": "", "TRAINING_OBSERVE": ""})
+
+
+def arms(
+    script: Script, request: Request, folder: Path, ray: WithRay, epochs: int = 1
+) -> tuple[list[ArmCommand], ArmCommand | None]:
+    """Return the arms, and the proof that comes before those of a plain script's ranks."""
+    splits = request.workers > 1 and plain.mechanism(script) is not None
+    with held_ports(1) as (port,):
+        plan = str(folder / plain.PLAN) if splits else ""
+        sizes = commands.Sizes(workers=request.workers, master_port=port, plan=plan)
+    values = {"seed": "1", "epochs": str(epochs), "storage": str(folder / "storage")}
+    (folder / "storage").mkdir()
+    proof = commands.proof(script, request.python, sizes, values, folder / plain.OUTCOME) if splits else None
+    return commands.commands(script, request.python, sizes, values, ray), proof
+
+
+def known(script: Script, command: ArmCommand, request: Request, folder: Path) -> Proof:
+    """Return what was proved before of the same, with its plan in the folder; else prove it now."""
+    outcome = proving.kept(_key(request))
+    return proving.with_plan(outcome, script, folder) if outcome else prove(script, command, request, folder)
+
+
+def prove(script: Script, command: ArmCommand, request: Request, folder: Path) -> Proof:
+    """Run the proof, leave its plan in the folder, and keep its outcome for a measurement."""
+    limited = replace(request, limit_seconds=plain.PROOF_SECONDS + plain.START_SECONDS)
+    run_arm.run(command, limited, folder, commands.folder(script), NOT_OBSERVED)
+    secrets = [request.variables[name] for name in request.secrets]
+    outcome = proving.taken(folder / plain.OUTCOME, secrets) or plain.NO_OUTCOME
+    proving.keep(_key(request), outcome)
+    return proving.with_plan(outcome, script, folder)
+
+
+def _key(request: Request) -> str:
+    """Return the name under which a measurement of the same looks for the outcome."""
+    recipe = ScriptRecipe(
+        script=str(request.script),
+        script_arguments=request.keys.get("scriptArguments", ""),
+        script_kind=request.kind,
+        python=request.python,
+        workers=request.workers,
+    )
+    return resolve.resolve(recipe).proof_key(request.variables)
+
+
+def port(script: Script, command: ArmCommand, request: Request, folder: Path) -> str:
+    """Return what there is to write: a file with the smallest port, which was run, or what one writes in general.
+    `command`: that of the proof."""
+    if (framework := plain.framework(script)) != "torch":
+        return f"to write: {ray_start.PORTS[framework]}"
+    changed = {str(folder / plain.OUTCOME): str(folder / "port.json"), "prove": "port"}
+    ours = command.command.index("--")  # the script's own arguments follow
+    of_port = (*(changed.get(word, word) for word in command.command[:ours]), *command.command[ours:])
+    limited = replace(request, limit_seconds=plain.PROOF_SECONDS + plain.START_SECONDS)
+    ported = replace(command, arm="port", command=of_port)
+    run_arm.run(ported, limited, folder, commands.folder(script), NOT_OBSERVED)
+    outcome = proving.read(folder / "port.json") or {
+        "outcome": "none",
+        "reason": f"none within {plain.PROOF_SECONDS} s",
+    }
+    kept = PORTS / f"{script.path.stem}.diff"
+    if outcome["outcome"] != "port":
+        kept.unlink(missing_ok=True)  # that of an earlier try is of another script by now
+        return f"to write: {ray_start.PORTS['torch']}\n  no port of the script is given here: {outcome['reason']}"
+    PORTS.mkdir(parents=True, exist_ok=True)
+    kept.write_bytes(outcome["diff"].encode(outcome["encoding"]))
+    count = sum(line.startswith("+") for line in outcome["diff"].splitlines()) - 1
+    return (
+        f"to write: {counted(count, 'line')} for torchrun, whose ranks Ray's TorchTrainer runs, too: "
+        f"{kept.relative_to(PROJECT)}\n  as {request.workers} ranks it was run, and has the weights of one process in "
+        "64 bits; rows of a last batch that ranks can't share evenly are left out"
+    )
+
+
+def after(proof: Proof, arms: Sequence[ArmCommand]) -> list[ArmCommand]:
+    """Return the arms as they are run after a proof, and those absent that are not."""
+    return [
+        ArmCommand(arm=arm.arm, absent=proof.words) if arm.arm in proof.left_out else arm.within(proof.environment)
+        for arm in arms
+    ]

@@ -1,0 +1,202 @@
+"""The text that `make try` prints. Pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cli.tryout.run_arm import Outcome
+from compare.answer import CLAIM_WORDS, strongest
+from compare.schema import Claim
+from compare.words import duration, enumerated
+from report.text_table import columns
+from training.contract.result import PROOF
+from training.workloads.script import same_work
+from training.workloads.script.commands import ArmCommand
+from training.workloads.script.facts import ArmFacts, ray_changed_nothing, same_threads
+from training.workloads.script.python_environment import PACKAGES
+from training.workloads.script.recognise import WORDS, Script
+
+LETTERS: dict[Claim, str] = {"same work": "A", "same result": "B", "same script": "C", "it finished": "D"}
+MUCH_REPORTING = 0.1
+REPEATS = 4
+"""Of a full measurement, as the default has it."""
+
+
+def recognised(script: Script, installed: Mapping[str, str], folder: str) -> str:
+    """Return the first lines: the kind of script, and the packages of its environment."""
+    versions = ", ".join(f"{name} {installed[name]}" for name in ("python", *PACKAGES) if name in installed)
+    data = ", reads with Ray Data" if script.uses_ray_data else ""
+    return f"{script.path.name}: {WORDS[script.kind]}{data}\nits environment: {versions}\nevery arm starts in {folder}"
+
+
+def command_lines(arms: Sequence[ArmCommand]) -> str:
+    """Return each arm with its whole command, or why it is absent."""
+    width = max(len(arm.arm) for arm in arms)
+    descriptions = ((arm.arm, f"absent: {arm.absent}" if arm.absent else str(arm)) for arm in arms)
+    return "\n".join(f"  {name:<{width}}  {text}" for name, text in descriptions)
+
+
+def table(facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome]) -> str:
+    """Return the observations, a line for each arm."""
+    rows = [_row(arm_facts, outcomes[name]) for name, arm_facts in facts.items()]
+    title = ("arm", "ranks", "steps", "rows a step", "rows an epoch", "ms a step", "start", "in all", "weights")
+    return "\n".join(f"  {line}" for line in columns(title, rows))
+
+
+def _row(facts: ArmFacts, outcome: Outcome) -> tuple[str, ...]:
+    rows = f"{facts.rows_per_step:g}" if facts.rows_per_step else "unknown"
+    return (
+        facts.arm,
+        str(facts.ranks),
+        str(facts.steps),
+        f"{rows} ({facts.rows_known})" if facts.rows_per_step else rows,
+        str(facts.rows_per_epoch or "unknown"),
+        f"{1000 * facts.step_seconds:.1f}" if facts.step_seconds else "unknown",
+        f"{start_seconds(outcome):.1f} s",
+        f"{outcome.seconds:.1f} s",
+        facts.weights[:12] if facts.weights else "differ" if facts.weights_equal[0] is False else "unknown",
+    )
+
+
+def start_seconds(outcome: Outcome) -> float:
+    """Return the seconds from the arm's start to the end of its slowest rank's first step."""
+    began = outcome.end.get("began")
+    return max(rank.step_ends[0] for rank in outcome.seen) - began if began else outcome.seconds
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The claim that a full measurement could reach, by what was seen."""
+
+    claim: Claim | None
+    """None if the arms are not comparable, or if too little was seen."""
+    wrong: tuple[str, ...]
+    """Differences and failures."""
+    unknown: tuple[str, ...]
+    """Unknowns, which keep the claim from A."""
+    is_other_work: bool = False
+    """Whether ranks were proved to do other work, of which no metric makes a claim."""
+
+
+def verdict(facts: Mapping[str, ArmFacts], complete: bool) -> Verdict:
+    """Judge the arms that trained; `complete`: no arm is missing."""
+    items = same_work.compare({name: arm_facts.work for name, arm_facts in facts.items()})
+    threads = same_threads(facts)
+    known = [*items.values(), *([threads] if threads[0] is False else [])]
+    wrong = [f"{name}: {arm_facts.problem}" for name, arm_facts in facts.items() if arm_facts.problem]
+    wrong += [words for value, words in known if value is False]
+    unknown = [words for value, words in known if value is None]
+    unknown += ["no step was seen"] if complete and not facts else []
+    seen = complete and bool(facts)
+    claim = strongest(steps=seen, same_work=False if wrong else None if unknown or not seen else True)
+    is_other_work = items.get(PROOF, (True, ""))[0] is None
+    return Verdict(claim, tuple(dict.fromkeys(wrong)), tuple(dict.fromkeys(unknown)), is_other_work)
+
+
+def findings(facts: Mapping[str, ArmFacts], reached: Verdict) -> list[str]:
+    """Return findings about the arms and their differences, problems first."""
+    items = same_work.compare({name: arm_facts.work for name, arm_facts in facts.items()})
+    good = [words for known, words in items.values() if known]
+    good += [
+        f"{name}: {100 * min(1.0, arm_facts.report_share):.0f} % of the time between its steps is in ray.train.report, "
+        f"{arm_facts.report_seconds:.2g} s a call: report less often"
+        for name, arm_facts in facts.items()
+        if arm_facts.report_share > MUCH_REPORTING
+    ]
+    if "ray" in facts and facts["ray"].expected_ranks == 1:
+        good.append(
+            "one worker shares its work with nobody: this says what Ray itself takes, and not what more workers gain"
+        )
+    without = [name for name, arm_facts in facts.items() if arm_facts.ray and name != "ray"]
+    if without:
+        good.append(f"the script starts Ray in {' and '.join(without)}, too: its start-up counts in their times")
+    if ray_changed_nothing(facts):
+        good.append("native and ray ended with the same weights, bit for bit: Ray changed nothing but where it ran")
+    return [*reached.wrong, *reached.unknown, *good]
+
+
+def claim(reached: Verdict) -> str:
+    """Return the claim that can be reached, and what would raise it."""
+    if reached.claim is None:
+        return f"`make up` would answer *Not comparable*: {'; '.join(reached.wrong)}"
+    line = f"claim that can be reached: {LETTERS[reached.claim]}, {reached.claim}"
+    if reached.claim == "same work":
+        return f"{line}: everything may be said, with efficiency and a verdict"
+    needed = "" if reached.is_other_work else "\nB needs a metric that reaches a target in every arm"
+    raised = "; ".join(reached.unknown) or "not every arm trained"
+    return f"{line}. {CLAIM_WORDS[reached.claim]}: no speedup and no verdict\nwhat keeps it from A: {raised}{needed}"
+
+
+def no_claim(failed: Sequence[str]) -> str:
+    """Return that arms failed, so that `make up` would fail."""
+    return f"\nno claim: {enumerated(failed)} failed, as `make up` would. Change what is said above, and try again"
+
+
+def next_step(command: str, stack: str) -> str:
+    """Return what to type after a try that can be measured."""
+    return f"\nnext: {command} WRITE=1\n      writes the settings of a stack, and then\n      STACK={stack} make up"
+
+
+def metrics(outcomes: Mapping[str, Outcome]) -> str:
+    """Names of the metrics that were seen, and how they can be named."""
+    of_arm = {arm: {name for rank in outcome.seen for name in rank.metrics} for arm, outcome in outcomes.items()}
+    names = sorted(set().union(*of_arm.values()))
+    if names:
+        lacking = {name: ", ".join(arm for arm, seen in of_arm.items() if name not in seen) for name in names}
+        return f"metrics: {', '.join(f'{name} (not in {lacking[name]})' if lacking[name] else name for name in names)}"
+    return "metrics: none seen in these steps (ray.train.report and the epochs of Keras' fit are looked at)"
+
+
+def observer_cost(outcomes: Mapping[str, Outcome]) -> str:
+    """Return the observer's own time as a share of the steps; it is in none of the clocks."""
+    spent = [(rank.hook_seconds, rank.step_ends[-1] - rank.step_ends[0], len(rank.step_ends))
+             for outcome in outcomes.values() for rank in outcome.seen if len(rank.step_ends) > 1]  # fmt: skip
+    share = sum(hook for hook, _, _ in spent) / max(1e-9, sum(length for _, length, _ in spent))
+    a_step = sum(hook for hook, _, _ in spent) / max(1, sum(steps for _, _, steps in spent))
+    return f"the observer took {1e6 * a_step:.0f} µs a step, {100 * share:.2f} % of it"
+
+
+def epochs_of(arguments: Sequence[str]) -> int | None:
+    """Return the epochs that a script's arguments name, as `--epochs 3` or `num_epochs=3`; None if they don't."""
+    text = re.search(r"(?:^|\s)-*(?:max[-_]|num[-_])?epochs?[= ](\d+)(?!\S)", " ".join(arguments))
+    return int(text[1]) if text and int(text[1]) else None
+
+
+def estimate(
+    facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome], steps: int, named_epochs: int | None
+) -> str:
+    """Estimate from these runs how long `make up` takes: with the epochs that the arguments name, else with 2 and 10.
+
+    The imports before the first run of an update take about as long as the start of an arm. For boosters an epoch is a
+    round.
+    """
+    tried = sum(outcome.seconds for outcome in outcomes.values())
+    once = min((start_seconds(outcome) for outcome in outcomes.values() if outcome.seen), default=0.0)
+    fixed, per_epoch, unknown = sum(outcomes[name].seconds for name in outcomes if name not in facts), 0.0, False
+    for name, arm_facts in facts.items():
+        step = arm_facts.step_seconds or 0.0
+        fixed += max(0.0, outcomes[name].seconds - arm_facts.steps * step)
+        per_epoch += (arm_facts.steps_per_epoch or 0) * step
+        unknown = unknown or not arm_facts.steps_per_epoch or not arm_facts.step_seconds
+    head = f"`make up` runs every arm {REPEATS} times. By these runs that will take about"
+    if not facts:
+        return f"{head} {duration(REPEATS * tried)}"
+    if unknown:
+        least = duration(once + REPEATS * tried)
+        return f"{head} {least}, and longer where an arm makes more than these {steps} steps"
+    of_passes = passes(facts, named_epochs).items()
+    times = {f"{number} {what}": once + REPEATS * (fixed + number * per_epoch) for number, what in of_passes}
+    parts = [f"{duration(seconds)} with {what.removesuffix('s') if what == '1 epochs' else what}"
+             for what, seconds in times.items()]  # fmt: skip
+    return f"{head} {', '.join(parts)}"
+
+
+def passes(facts: Mapping[str, ArmFacts], named_epochs: int | None) -> dict[int, str]:
+    """Return of how many epochs, or rounds, it is said what they take, each with that word in the plural."""
+    works = [arm_facts.work for arm_facts in facts.values()]
+    rounds = next((work.items["rounds"] for work in works if "rounds" in work.items), None)
+    return {int(rounds): "rounds"} if rounds else dict.fromkeys(_few_and_many(named_epochs), "epochs")
+
+
+def _few_and_many(named: int | None) -> tuple[int, ...]:
+    return (2, 10) if named is None else (named, 5 * named)

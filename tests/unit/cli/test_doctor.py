@@ -1,0 +1,123 @@
+"""`make doctor`: found against minimum for each thing that a stack needs, and the fix of what is missing."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cli.look import doctor
+from cli.stack import settings as stack_settings
+from infra.doctor import Finding
+from infra.places.local import place as local_place
+from infra.programs import ProgramError
+from tests.golden import Wording
+from tests.unit.kube_api import node, serving, trust_without_certificate
+
+
+def findings(stack: str, **overrides: str) -> dict[str, Finding]:
+    """What a stack needs, by name."""
+    return {one.name: one for one in doctor.findings(stack_settings.load(stack, overrides))}
+
+
+@pytest.fixture(autouse=True)
+def _cli(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether this machine has a Pulumi CLI is another test's business."""
+    monkeypatch.setattr(doctor, "path_additions", list)
+
+
+def test_this_machine_needs_no_cluster_s_programs() -> None:
+    """Python, the CLI, and what the workers take."""
+    assert {"Python", "Pulumi CLI", "CPUs", "memory", "network", "disk"} == findings("local").keys()
+
+
+def test_the_table_ends_with_the_fix_of_each_that_is_missing(wording: Wording) -> None:
+    """And of nothing else."""
+    text = doctor.table(
+        [Finding("a", "1", "2", False, "get another a"), Finding("b", "in a long place", "b", True, "none needed")]
+    )
+
+    assert ["NO", "ok"] == [line.split()[0] for line in text.splitlines()[1:3]]
+    assert text.endswith("\n\na: get another a")  # not prose: of this test
+    wording("doctor", text)
+
+
+def test_memory_that_the_workers_lack_is_found() -> None:
+    """What they are said to need is set."""
+    found = findings("local", workerMemory="4Ti")["memory"]
+
+    assert not found.ok
+    assert found.needed.startswith("8192.0 GiB")
+
+
+@pytest.mark.parametrize(
+    ("reason", "found"),
+    [
+        ("", "a run's own: no other machine reaches it"),
+        ("it has none", "other machines reach a run's ports: it has none"),
+    ],
+)
+def test_ports_that_others_reach_are_said(monkeypatch: pytest.MonkeyPatch, reason: str, found: str) -> None:
+    """With the system's reason, and without a no: runs do without."""
+    program = f"print({reason!r}, end='')"
+    monkeypatch.setattr(local_place, "NETWORK_PROBE", ("-c", program))
+    finding = local_place.network()
+
+    assert (found, True) == (finding.present, finding.ok)
+
+
+def test_a_minikube_stack_needs_all_of_it_whatever_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has its line, also when the first one is not there."""
+
+    def fail(*_: object, **__: object) -> str:
+        raise ProgramError("docker is not installed, or not on PATH")
+
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    monkeypatch.setattr("infra.places.minikube.doctor.run", fail)
+    found = findings("ci", workers="50", globalBatchSize="50")
+
+    wanted = {"Python", "Pulumi CLI", "plugin command", "plugin kubernetes", "docker", "minikube", "CPUs", "memory"}
+    assert wanted | {"disk", "nodes", "fit"} == found.keys()
+    assert ("not installed", False) == (found["minikube"].present, found["minikube"].ok)
+    assert ("50 workers" in found["fit"].fix, False) == (True, found["fit"].ok)
+
+
+def test_an_existing_cluster_is_asked_what_up_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that holds the measurement, and one that is not there."""
+    trust_without_certificate(monkeypatch)
+    with serving(tmp_path) as (api, kubeconfig):
+        for name in ("one", "two"):
+            api.put("/api/v1", "nodes", node(name))
+        fits = findings("kubernetes", kubeContext="test", kubeconfig=kubeconfig)
+        crowded = findings("kubernetes", kubeContext="test", kubeconfig=kubeconfig, workers="9")
+    gone = findings("kubernetes", kubeContext="test", kubeconfig=kubeconfig)
+
+    assert [True, False, False] == [found["cluster"].ok for found in (fits, crowded, gone)]
+    assert "pulumi config set workers" in crowded["cluster"].fix
+    assert "curl " in gone["cluster"].fix
+
+
+@pytest.mark.parametrize(("stack", "overrides", "status"), [("local", "", 0), ("local", "workerMemory=4Ti", 1)])
+def test_the_status_says_whether_something_is_missing(
+    stack: str, overrides: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For scripts."""
+    monkeypatch.setenv("STACK", stack)
+    monkeypatch.setenv("SET", overrides)
+    monkeypatch.setattr("sys.argv", ["doctor"])
+    monkeypatch.setattr(doctor, "pulumi", lambda: Finding("Pulumi CLI", "3", "3", True))
+
+    assert status == doctor.main()
+
+
+@pytest.mark.parametrize(("percent", "cpus_used"), [(3.0, []), (60.0, ["1.2 of 2"])])
+def test_a_machine_that_computes_already_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], percent: float, cpus_used: list[str]
+) -> None:
+    """How much of it; no fault, so the exit code is that of what is missing."""
+    monkeypatch.setattr("psutil.cpu_percent", lambda _: percent)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr(doctor, "findings", lambda _: [Finding("a", "1", "1", True)])
+    monkeypatch.setattr("cli.stack.settings.stack_and_overrides", lambda *_: ("local", {}))
+
+    assert 0 == doctor.main()
+    assert cpus_used == re.findall(r"[0-9.]+ of \d", capsys.readouterr().out)

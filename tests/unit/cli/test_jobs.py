@@ -1,0 +1,343 @@
+"""`make submit`, `make jobs`: what is refused, and what is said. What Ray does of it: tests/training."""
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.jobs import __main__ as tool
+from cli.jobs import measuring, request
+from cli.look import cluster
+from cli.setup.project import ToolError, project_name
+from cli.stack import environment
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.ray_api import ForwardedJobs, RayError
+from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS
+from tests.golden import Wording
+from tests.unit.kube_api import NAMESPACE, Api, job, pod, serving
+from training.launch.ray.other_jobs import mark
+from training.workloads.script import source
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """One that somebody has, with data beside it."""
+    path = tmp_path / "mine" / "train.py"
+    path.parent.mkdir()
+    path.write_text("print('trained')\n")
+    (path.parent / "rows.csv").write_text("1,2\n")
+    return path
+
+
+def asked(**variables: str) -> request.Request:
+    """What these variables ask for, on a Ray cluster of three workers."""
+    return request.read(3, variables)
+
+
+def test_a_script_is_started_in_its_folder(script: Path) -> None:
+    """By its name there; FOLDER may be one above it."""
+    alone = asked(SCRIPT=str(script), ARGS="--num-workers {workers} --text 'two words'", ENV="A=b C='d e'")
+    above = asked(SCRIPT=str(script), FOLDER=str(script.parent.parent))
+
+    assert ("python", "train.py", "--num-workers", "3", "--text", "two words") == alone.command
+    assert ("train", {"A": "b", "C": "d e"}, ()) == (alone.name, alone.variables, alone.packages)
+    assert ("python", "mine/train.py") == above.command
+
+
+def test_a_job_imports_the_keras_that_a_measurement_imports(script: Path) -> None:
+    """The image has no Keras 3; ENV still has the last word."""
+    script.write_text("from ray.train.tensorflow import TensorflowTrainer\n")
+
+    assert {"TF_USE_LEGACY_KERAS": "1"} == asked(SCRIPT=str(script)).variables
+    assert {"TF_USE_LEGACY_KERAS": "0", "A": "b"} == asked(
+        SCRIPT=str(script), ENV="A=b TF_USE_LEGACY_KERAS=0"
+    ).variables
+
+
+def test_a_module_of_another_python_next_to_it_is_no_reason_to_refuse_a_script(script: Path) -> None:
+    """The script may catch what its import raises."""
+    script.write_text("try:\n    import legacy\nexcept SyntaxError:\n    pass\n")
+    (script.parent / "legacy.py").write_text("print 'of Python 2'\n")
+
+    assert {} == asked(SCRIPT=str(script)).variables
+
+
+def test_packages_are_words_or_the_lines_of_a_file(script: Path) -> None:
+    """Without what pip leaves out."""
+    file = script.parent / "requirements.txt"
+    file.write_text("# mine\nrich==14.1.0  # colours\n\ntqdm>=4; python_version > '3'\n")
+
+    assert ("rich==14.1.0", "tqdm") == asked(SCRIPT=str(script), PIP="rich==14.1.0 tqdm").packages
+    (_, marked) = asked(SCRIPT=str(script), PIP=str(file)).packages
+    assert "tqdm>=4; python_version > '3'" == marked  # not prose: what pip takes
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({}, r"SCRIPT is missing: .*STACK=minikube make submit SCRIPT="),
+        ({"SCRIPT": "{mine}/trian.py"}, r"SCRIPT=.*trian.py: there is no such file; there are train.py"),
+        ({"SCRIPT": "{mine}"}, r"is a folder: name the file in it"),
+        ({"SCRIPT": "{mine}/rows.csv"}, r"rows.csv is no Python"),
+        ({"FOLDER": "{mine}/none"}, r"FOLDER=.*none: there is no such folder; without FOLDER it is the script's"),
+        ({"FOLDER": "{mine}/../other"}, r"FOLDER=.*other: .*train.py is not in it"),
+        ({"ARGS": "--text 'two"}, r"ARGS=--text 'two: No closing quotation"),
+        ({"ARGS": "--out {storage}"}, r"ARGS has \{storage\}, which a measurement replaces: here only \{workers\}"),
+        ({"ENV": "A"}, r"ENV=A: "),
+        ({"PIP": "-r more.txt"}, r"PIP=-r more.txt: '-r' names a file of this machine.*PIP=\"rich"),
+        ({"PIP": "./wheel.whl"}, r"'./wheel.whl' names a file of this machine"),
+        ({"PIP": "none.txt"}, r"PIP=none.txt can't be read \(.*: a requirements file, or packages"),
+    ],
+)
+def test_bad_input_is_refused_with_what_is_allowed(script: Path, variables: dict[str, str], said: str) -> None:
+    """Before a cluster is asked for anything."""
+    (script.parent.parent / "other").mkdir()
+    (script.parent / "rows.csv").write_text("1 2\n")
+    given = {"SCRIPT": str(script)} | variables if variables else {}
+    given = {name: value.replace("{mine}", str(script.parent)) for name, value in given.items()}
+
+    with pytest.raises(ToolError, match=f"(?s){said}"):
+        asked(**given)
+
+
+def test_a_folder_over_the_limit_is_refused(script: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
+    """With its largest file, and what to do."""
+    monkeypatch.setattr(source, "MOST_BYTES", 2**20)
+    (script.parent / "weights.bin").write_bytes(b"0" * 2**20)
+
+    with pytest.raises(ToolError, match=r"weights\.bin.* 1 MiB.*\.gitignore.*FOLDER=…") as refused:
+        asked(SCRIPT=str(script))
+    wording("jobs", str(refused.value))
+
+
+def test_a_link_out_of_the_folder_is_refused(script: Path, wording: Wording) -> None:
+    """The file at its end was not meant to be sent."""
+    (script.parent / "data").symlink_to("/etc/hostname")
+
+    with pytest.raises(ToolError, match=r"FOLDER=.* data .*/etc/hostname") as refused:
+        asked(SCRIPT=str(script)).package()
+    wording("jobs", str(refused.value))
+
+
+def test_a_script_that_git_ignores_is_refused(script: Path, wording: Wording) -> None:
+    """It would not be on the cluster."""
+    subprocess.run(["git", "init", "--quiet", str(script.parent)], check=True)
+    (script.parent / ".gitignore").write_text("train.py\n")
+
+    with pytest.raises(ToolError, match="git check-ignore --verbose") as refused:
+        asked(SCRIPT=str(script))
+    wording("jobs", str(refused.value))
+
+
+@pytest.mark.parametrize("verb", tool.VERBS)
+def test_on_this_machine_there_is_nothing_to_submit_to(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line, with the stacks that have it."""
+    monkeypatch.setattr("sys.argv", ["jobs", verb])
+
+    said = "stack local has target local, where a Ray starts with each run and ends with it: there is none to submit to"
+    with pytest.raises(ToolError, match=rf"^{said}.* STACK=minikube make {verb}$"):
+        tool.main()
+
+
+@dataclass
+class FakeJobs(ForwardedJobs):
+    """Of Ray, the jobs; what was asked for that changes something is kept."""
+
+    listed: list[dict[str, Any]] = field(default_factory=list)
+    changes: list[tuple[str, str]] = field(default_factory=list)
+
+    def _send(self, method: str, path: str, content: bytes | None = None) -> bytes:
+        if method == "GET":
+            return json.dumps(self.listed).encode()
+        self.changes.append((method, path))
+        if path == "/api/jobs/" and content:
+            self.listed.append({**json.loads(content), "status": "RUNNING"})
+        return b"{}"
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """The cluster of stack `ci`, on which nothing is measured."""
+    with serving(tmp_path) as (served, kubeconfig):
+        monkeypatch.setattr(cluster, "connect", lambda _: kube.connect(kubeconfig))
+        backend = {"PULUMI_BACKEND_URL": f"file://{tmp_path}"}
+        monkeypatch.setattr(environment, "state_variables", lambda _: backend)
+        monkeypatch.setenv("STACK", "ci")
+        served.put("/api/v1", "pods", pod("head", labels=HEAD_LABELS), NAMESPACE)
+        yield served
+
+
+@pytest.fixture
+def ray(api: Api, monkeypatch: pytest.MonkeyPatch) -> FakeJobs:
+    """Its Ray."""
+    fake = FakeJobs()
+    monkeypatch.setattr(tool, "ForwardedJobs", lambda *_: fake)
+    return fake
+
+
+def make(monkeypatch: pytest.MonkeyPatch, verb: str, **variables: str) -> int:
+    """`make` with these variables."""
+    monkeypatch.setattr("sys.argv", ["jobs", verb])
+    for name, value in ({"JOB": "", "STOP": ""} | variables).items():
+        monkeypatch.setenv(name, value)
+    return tool.main()
+
+
+def test_without_a_head_there_is_nothing_to_submit_to(
+    api: Api, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
+    """With the command that shows what there is instead."""
+    api.put("/api/v1", "pods", pod("head", "Pending", labels=HEAD_LABELS), NAMESPACE)
+
+    with pytest.raises(ToolError, match="STACK=ci make status") as refused:
+        make(monkeypatch, "jobs")
+    wording("jobs", str(refused.value))
+
+
+def test_before_the_first_up_there_is_no_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
+    """With the line that makes it."""
+    monkeypatch.setattr(cluster, "ROOT", tmp_path)
+
+    with pytest.raises(ToolError, match=r"\.state/kubeconfig/ci .*STACK=ci make up") as refused:
+        make(monkeypatch, "jobs", STACK="ci")
+    wording("jobs", str(refused.value))
+
+
+@pytest.mark.usefixtures("api")
+def test_a_head_that_goes_away_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the question whether it is there and the next."""
+
+    class Gone(FakeJobs):
+        def _send(self, method: str, path: str, content: bytes | None = None) -> bytes:
+            raise RayError("no head")
+
+    monkeypatch.setattr(tool, "ForwardedJobs", lambda *_: Gone())
+    with pytest.raises(ToolError, match=r"no head.*STACK=ci make status"):
+        make(monkeypatch, "jobs")
+
+
+def test_nothing_is_submitted_while_pulumi_works_on_the_stack(
+    ray: FakeJobs, script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
+    """The process is named. Nothing was sent."""
+    lock = tmp_path / f".pulumi/locks/organization/{project_name()}/ci/1.json"
+    lock.parent.mkdir(parents=True)
+    pulumi = subprocess.Popen([sys.executable, "-c", "print(flush=True); input()", "pulumi"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE)  # fmt: skip
+    assert pulumi.stdout is not None
+    pulumi.stdout.readline()
+    lock.write_text(json.dumps({"pid": pulumi.pid, "hostname": socket.gethostname()}))
+    try:
+        with pytest.raises(ToolError, match=rf"\b{pulumi.pid}\b.*`STACK=ci make watch`") as refused:
+            make(monkeypatch, "submit", SCRIPT=str(script))
+        wording("jobs", str(refused.value).replace(str(pulumi.pid), "NUMBER"))
+    finally:
+        pulumi.communicate()
+
+    assert [] == ray.changes
+
+
+def test_nothing_is_submitted_while_a_run_goes_on(
+    api: Api, ray: FakeJobs, script: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
+    """Of whatever stack in the namespace, made on whatever machine."""
+    api.put("/apis/batch/v1", "jobs", job("native-1-x", "native-1", stack="other", active=1), NAMESPACE)
+
+    with pytest.raises(ToolError, match=r"native-1-x .*\bother\b") as refused:
+        make(monkeypatch, "submit", SCRIPT=str(script))
+    wording("jobs", str(refused.value))
+
+    assert [] == ray.changes
+
+
+def test_a_job_gives_way_to_a_measurement_that_began_meanwhile(
+    api: Api, ray: FakeJobs, script: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
+    """Between the question and the answer an `up` may have begun."""
+    reasons = iter(("", "a reason"))
+    monkeypatch.setattr(measuring, "update_or_run", lambda *_: next(reasons))
+
+    with pytest.raises(ToolError, match=r"train-1 .*a reason") as refused:
+        make(monkeypatch, "submit", SCRIPT=str(script))
+    wording("jobs", str(refused.value))
+
+    assert ("POST", "/api/jobs/train-1/stop") == ray.changes[-1]
+
+
+def test_a_run_that_is_measured_is_not_stopped_by_hand(
+    api: Api, ray: FakeJobs, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
+    """It ends with its measurement."""
+    api.put("/apis/batch/v1", "jobs", job("ray-1-x", "ray-1", stack="ci", active=1), NAMESPACE)
+    ray.listed.append({"submission_id": "ray-1-x", "status": "RUNNING", "metadata": mark("ci")})
+
+    with pytest.raises(ToolError, match="JOB=ray-1-x ") as refused:
+        make(monkeypatch, "jobs", STOP="1", JOB="ray-1-x")
+    wording("jobs", str(refused.value))
+
+    assert [] == ray.changes
+
+
+DRIVER = {
+    "submission_id": None, "job_id": "02000000", "status": "RUNNING", "metadata": {}, "entrypoint": "python -i",
+    "start_time": 1, "driver_info": {"pid": "7", "node_ip_address": "10.0.0.1"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("stop", ["1", ""], ids=["stop", "logs"])
+def test_a_driver_that_connected_by_itself_is_shown_and_left(
+    stop: str, ray: FakeJobs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wording: Wording
+) -> None:
+    """Ray's API ends only what it started."""
+    ray.listed.append(DRIVER)
+    make(monkeypatch, "jobs")
+    assert "02000000  running" in capsys.readouterr().out
+
+    with pytest.raises(ToolError, match=r"7 at 10\.0\.0\.1") as refused:
+        make(monkeypatch, "jobs", STOP=stop, JOB="02000000")
+    wording("jobs", str(refused.value))
+
+
+@pytest.mark.parametrize(("given", "stop"), [("", "1"), ("x", "")], ids=["none", "unknown"])
+def test_an_unknown_job_is_answered_with_those_there_are(
+    given: str, stop: str, ray: FakeJobs, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
+    """And with a line that works."""
+    with pytest.raises(ToolError) as refused:
+        make(monkeypatch, "jobs", JOB=given, STOP=stop)
+    wording("jobs", str(refused.value), "without a job")
+    ray.listed.append({"submission_id": "train-1", "status": "SUCCEEDED"})
+
+    with pytest.raises(ToolError, match=r"STACK=ci make jobs (?:STOP=1 )?JOB=train-1") as refused:
+        make(monkeypatch, "jobs", JOB=given, STOP=stop)
+    wording("jobs", str(refused.value), "with one")
+
+
+@pytest.mark.usefixtures("ray")
+def test_no_job_yet_is_said_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wording: Wording
+) -> None:
+    """With the line that submits one."""
+    assert 0 == make(monkeypatch, "jobs")
+    said = capsys.readouterr().err
+    assert "STACK=ci make submit SCRIPT=…" in said
+    wording("jobs", said)
+
+
+def test_the_next_number_is_taken_by_name(ray: FakeJobs, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside jobs of other scripts, ended ones too."""
+    ray.listed += [{"submission_id": name, "status": "SUCCEEDED"} for name in ("train-1", "train-2", "other-3")]
+    make(monkeypatch, "submit", SCRIPT=str(script), DETACH="1", PIP="rich")
+
+    assert "train-3" == ray.listed[-1]["submission_id"]
+    assert ["rich"] == ray.listed[-1]["runtime_env"]["pip"]
+    assert ray.listed[-1]["runtime_env"]["working_dir"].startswith("gcs://_ray_pkg_")
+    assert not ray.listed[-1]["metadata"]

@@ -1,0 +1,220 @@
+"""Lines that can be pasted where they are printed: into SET where the value came from there, else `make set`."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli.setup import project
+from cli.setup.project import ROOT, ToolError
+from cli.setup.usage import typed
+from cli.stack import change, edit, lines, settings
+from cli.stack import config as stack_config
+
+
+@pytest.fixture
+def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of stack files."""
+    monkeypatch.setattr(project, "STACKS", tmp_path)
+    return tmp_path
+
+
+def fixes(stack: str, **overrides: str) -> list[str]:
+    """The lines of a refusal."""
+    with pytest.raises(ToolError) as refused:
+        settings.load(stack, overrides)
+    return [
+        line.partition(":")[2].strip()
+        for line in str(refused.value).splitlines()
+        if line.strip()[:4] in ("fix:", "or: ")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "overrides", "line"),
+    [
+        ("pulumi config set workers 2", {}, "make set workers=2"),
+        ("pulumi config rm workers", {}, "make set workers="),
+        ("pulumi config set scriptArguments -- '--n {workers} $X'", {}, "make set scriptArguments='--n {workers} $$X'"),
+        ("pulumi config set storage …", {}, "make set storage=…"),
+        ("pulumi config set workers 2", {"workers": "9", "epochs": "3"}, 'make up SET="workers=2 epochs=3"'),
+        ("pulumi config set epochs 2", {"workers": "9"}, "make set epochs=2"),
+        ("pulumi config rm workers", {"workers": "9"}, 'make up SET="workers=2"'),
+        ("pulumi config rm datasetPath", {"datasetPath": "/x"}, "make up"),
+        ("pulumi config rm worker && pulumi config set workers 3", {"worker": "3"}, 'make up SET="workers=3"'),
+        ("pulumi config rm worker && pulumi config set workers 3", {}, "make set worker= workers=3"),
+        ("pulumi config set --secret rayToken", {}, 'eval "$(make -s env)" && pulumi config set --secret rayToken'),
+        ("pulumi refresh --yes && pulumi up", {}, 'eval "$(make -s env)" && pulumi refresh --yes && pulumi up'),
+        ("pulumi config rm 'a:b'", {}, "eval \"$(make -s env)\" && pulumi config rm 'a:b'"),
+    ],
+)
+def test_a_line_of_pulumi_is_one_of_make(
+    monkeypatch: pytest.MonkeyPatch, command: str, overrides: dict[str, str], line: str
+) -> None:
+    """Whole, and in the middle of a message."""
+    monkeypatch.setenv(lines.GOALS, "up")
+
+    assert line == lines.for_make(command, "local", overrides)
+    text = f"x: `{command}`, then\n  uv venv && {command}    (or less)\n"
+    expected = f"x: `{line}`, then\n  uv venv && {line}    (or less)\n"
+    assert expected == lines.for_make(text, "local", overrides)  # not prose: a command
+
+
+def test_a_stack_stands_before_the_line() -> None:
+    """But for the default."""
+    assert "STACK=mine make set workers=2" == lines.for_make("pulumi config set workers 2", "mine", {})
+    asks = lines.for_make("pulumi config set --secret rayToken", "ray", {})
+    assert asks == 'eval "$(STACK=ray make -s env)" && pulumi config set --secret rayToken'
+
+
+def test_a_refused_setting_is_fixed_where_it_came_from(stacks: Path) -> None:
+    """SET, or the stack's file; back to its default it is removed."""
+    (stacks / "Pulumi.mine.yaml").write_text("config:\n  workers: '0'\n", encoding="utf-8")
+    (stacks / "Pulumi.local.yaml").write_text("config: {}\n", encoding="utf-8")
+
+    assert ["STACK=mine make set workers="] == fixes("mine")
+    assert ['SET="workers=2 epochs=5"'] == fixes("local", workers="0", epochs="5")
+    assert ['SET="workers=3"'] == fixes("local", worker="3")
+
+
+def test_make_set_changes_the_file_and_keeps_the_rest(stacks: Path) -> None:
+    """Comments, other keys, no salt; nothing after = removes a setting."""
+    file = stacks / "Pulumi.mine.yaml"
+    file.write_text("# mine\nconfig:\n  # why\n  ray-worth-it:epochs: '3' # once\n  seed: '7'\n", encoding="utf-8")
+
+    edit.put("mine", change.checked("mine", {"workers": "3", "epochs": "5"}))
+    assert {"workers": "3", "epochs": "5", "seed": "7"} == stack_config.config_of("mine")
+    edit.put("mine", change.checked("mine", {"workers": "", "epochs": ""}))
+    assert "# mine\nconfig:\n  # why\n  seed: '7'\n" == file.read_text(encoding="utf-8")  # not prose: a command
+    edit.put("mine", change.checked("mine", {"seed": ""}))
+    assert {} == stack_config.config_of("mine")
+
+
+@pytest.mark.parametrize(
+    ("printed", "pasted"),
+    [
+        ("\x1b[33m  pulumi config set workers 2\x1b[0m\n", "\x1b[33m  make set workers=2\x1b[0m\n"),
+        ("    pulumi config set repeats 3    (10 to 16 min: x)", "    make set repeats=3    (10 to 16 min: x)"),
+        ("a step; type: pulumi config set trainImages 64 \nnext", "a step; type: make set trainImages=64 \nnext"),
+        ("Previewing update (local):\n", "Previewing update (local):\n"),
+    ],
+)
+def test_lines_inside_of_what_pulumi_prints_are_ones_of_make(printed: str, pasted: str) -> None:
+    """With its colours and blanks around them; all else stays."""
+    assert pasted == lines.for_make(printed, "local", {})
+
+
+@pytest.mark.parametrize("key", ["epochs", "ray-worth-it:epochs"])
+@pytest.mark.parametrize("value", ["3", "'3'", '"3"', "'it''s # 3'", '"a \\" # b"', "a#b", "a b#c", "|\n    3"])
+@pytest.mark.parametrize("comment", ["", "  # once: why"])
+def test_make_set_keeps_the_comment_on_a_line_that_it_changes(stacks: Path, key: str, value: str, comment: str) -> None:
+    """Of any form of value; what only looks like a comment goes with the value."""
+    file = stacks / "Pulumi.mine.yaml"
+    first, newline, rest = value.partition("\n")
+    file.write_text(f"config:\n  {key}: {first}{comment}{newline}{rest}\n  seed: '7'\n", encoding="utf-8")
+
+    edit.put("mine", {"epochs": "5"})
+
+    lines_after = ["config:", f'  epochs: "5"{comment}', "  seed: '7'"]
+    assert lines_after == file.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_make_set_keeps_the_ends_of_lines(stacks: Path, newline: str) -> None:
+    """As an editor of another system wrote them: all of the file would differ in git."""
+    file = stacks / "Pulumi.mine.yaml"
+    file.write_bytes(newline.join(["# mine", "config:", "  epochs: '3' # once", "  seed: '7'", ""]).encode())
+
+    edit.put("mine", {"epochs": "5", "workers": "3"})
+
+    after = newline.join(["# mine", "config:", '  workers: "3"', '  epochs: "5" # once', "  seed: '7'", ""])
+    assert after.encode() == file.read_bytes()
+
+
+@pytest.mark.parametrize("indent", ["  ", " ", "    "])
+@pytest.mark.parametrize("value", ["\n{0}{0}secure: v1:x", " |\n{0}{0}A=1\n\n{0}{0}workers: 9", " A=1\n{0}  B=2"])
+def test_make_set_changes_a_value_of_several_lines(stacks: Path, indent: str, value: str) -> None:
+    """Of a secret, a block of text, and a line that goes on; with the file's own indentation."""
+    file = stacks / "Pulumi.mine.yaml"
+    text = f"config:\n{indent}rayToken:{value.format(indent)}\n{indent}workers: '2'\n"
+    file.write_text(text, encoding="utf-8")
+
+    edit.put("mine", {"workers": "3", "epochs": "5"})
+    assert {"3", "5"} <= set(map(str, stack_config.config_of("mine").values()))
+    edit.put("mine", {"rayToken": None, "epochs": None})
+    assert {"workers": "3"} == stack_config.config_of("mine")
+
+
+def test_make_set_refuses_a_form_that_it_can_t_change(stacks: Path) -> None:
+    """And leaves the file as it was; a text that is no YAML is no reason to break off, either."""
+    file = stacks / "Pulumi.mine.yaml"
+    for text in ("config: {workers: '2'}\n", "config:\n  environment:\n  - A\n  workers: '2'\n"):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(ToolError) as refused:
+            edit.put("mine", {"workers": "3", "environment": None, "script": "\udce4"})
+        assert "workers" in str(refused.value)
+        assert text == file.read_text(encoding="utf-8")
+
+
+def test_make_set_on_a_full_disk_leaves_the_file_as_it_was(stacks: Path) -> None:
+    """With its comments and other settings, and nothing beside it; a limit on a file's size fails as a full disk."""
+    file = stacks / "Pulumi.mine.yaml"
+    before = "# mine\nconfig:\n  workers: '2'\n"
+    file.write_text(before, encoding="utf-8")
+
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limit[1]))
+    try:
+        with pytest.raises(ToolError):
+            edit.put("mine", {"workers": "3"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+
+    assert (before, [file]) == (file.read_text(encoding="utf-8"), list(stacks.iterdir()))
+
+
+def test_make_set_keeps_a_link_and_the_rights_of_its_file(stacks: Path, tmp_path: Path) -> None:
+    """The file is replaced, and stays what and where it was."""
+    there = tmp_path / "elsewhere.yaml"
+    there.write_text("config:\n  workers: '2'\n", encoding="utf-8")
+    there.chmod(0o640)
+    (stacks / "Pulumi.mine.yaml").symlink_to(there)
+    edit.put("mine", {"workers": "3"})
+
+    assert 'workers: "3"' in there.read_text(encoding="utf-8")
+    assert (0o640, True) == (there.stat().st_mode & 0o777, (stacks / "Pulumi.mine.yaml").is_symlink())
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ({}, "make set workers=3"), ({"wrkers": "3"}, "did you mean workers"), ({"workers": "0"}, "from 1 to 256"),
+        ({"rayToken": "x"}, "pulumi config set --secret rayToken"), ({"wrkers": ""}, "did you mean workers"),
+    ],
+)  # fmt: skip
+def test_make_set_refuses_what_no_stack_can_have(stacks: Path, given: dict[str, str], part: str) -> None:
+    """Before anything is written; a wrong key that stands there can be removed."""
+    (stacks / "Pulumi.mine.yaml").write_text("config:\n  wrong: '1'\n", encoding="utf-8")
+
+    with pytest.raises(ToolError) as refused:
+        change.checked("mine", given)
+    assert part in str(refused.value)
+    assert {"wrong": None} == change.checked("mine", {"wrong": ""})
+
+
+def test_a_fixing_line_reaches_make_set_as_it_was_meant() -> None:
+    """Through the shell and make, with blanks, quotes and dollars."""
+    line = lines.for_make("pulumi config set scriptArguments -- '--a {workers} \"b c\" $HOME'", "local", {})
+    recipe = "IN_VENV=python3 -c \"import os; print(os.environ['MAKEFLAGS'])\" #"
+    around = os.environ | {"RECIPE": recipe}
+    command = line.replace("make set", 'make -s BOOTSTRAP=true "$RECIPE" set')
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=around, capture_output=True, text=True, check=True)
+
+    assert '--a {workers} "b c" $HOME' == typed(done.stdout.strip())["scriptArguments"]  # not prose: a command

@@ -1,0 +1,51 @@
+"""README's pictures: files of their own, as the report begins with them, which README shows."""
+
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from cli.docs import picture
+from report.pictures import as_file, first
+from tests.docs.markdown import ROOT
+from tests.unit.report.test_html import measured
+from training.contract.codec import write_whole
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_each_picture_is_an_svg_file_with_its_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines name arms and axes, the bars arms and parts; every colour that they use is in them."""
+    comparison = measured(tmp_path)
+    monkeypatch.setattr(picture, "DOCS", tmp_path)
+    write_whole(tmp_path / "comparison.json", comparison.to_json())
+
+    assert picture.main([str(tmp_path)]) == 0
+
+    for name, expected in zip(
+        picture.NAMES, [{"epochs", "measured", "Ray ahead from 9"}, {"start-up", "training", "evaluation"}], strict=True
+    ):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        root = ET.fromstring(text)  # noqa: S314 - the text is our own
+        words = {"".join(element.itertext()).strip() for element in root.iter(f"{SVG}text")}
+        assert f"{SVG}svg" == root.tag
+        assert {"baseline", "native", "ray"} | expected <= words
+        assert all(f"{colour}:" in text for colour in ("--ink", "--muted", "--grid", "--arm-4", "--part-1"))
+
+
+def test_a_picture_that_was_not_drawn_is_no_file(tmp_path: Path) -> None:
+    """Its reason is told instead."""
+    panels = first(measured(tmp_path))
+    panel = type(panels[0])("title", None, "why")
+
+    with pytest.raises(ValueError, match="why"):
+        as_file(panel)
+
+
+def test_readme_shows_them() -> None:
+    """The files that the tool writes are there."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    for name in picture.NAMES:
+        assert (ROOT / "docs" / name).is_file()
+        assert f"](docs/{name})" in readme

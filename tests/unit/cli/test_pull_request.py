@@ -1,0 +1,506 @@
+"""Comments on pull requests: what differs, nothing else; short enough for GitHub; one comment kept up to date."""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from cli.pull_request import __main__ as pull_request
+from cli.pull_request.comment import LIMIT_BYTES, measure_comment, preview_comment
+from cli.pull_request.github import PullRequest, from_environment, keep_comment
+from cli.pull_request.preview import SECRET, UNKNOWN, Difference, PreviewError, difference, read_preview
+from cli.setup.project import ToolError
+from compare.comparison import compare
+from compare.measurement import CompareError
+from compare.schema import Comparison
+from tests.golden import Wording
+from tests.unit.results import make_context, make_provenance, make_recipe, make_run
+
+SECRET_VALUE = {SECRET: "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "v1:abc"}
+
+
+def step(name: str, kind: str = "training:Run", op: str = "create", **inputs: Any) -> dict[str, Any]:
+    """A step of a preview, as the engine prints it."""
+    urn = f"urn:pulumi:local::ray-worth-it::ray-worth-it:local:Measurement$pulumi-python:{kind}::{name}"
+    return {"op": op, "urn": urn, "newState": {"urn": urn, "type": f"pulumi-python:{kind}", "inputs": inputs}}
+
+
+def preview(*steps: dict[str, Any], errors: tuple[str, ...] = ()) -> str:
+    """A preview's JSON."""
+    diagnostics = [{"severity": "error", "message": message} for message in errors]
+    return json.dumps({"config": {}, "steps": list(steps), "diagnostics": diagnostics, "changeSummary": {}})
+
+
+def diff(base: str, head: str) -> Difference:
+    """What the head changes."""
+    return difference(read_preview(base), read_preview(head))
+
+
+def test_equal_previews_have_no_difference() -> None:
+    """However the engine ordered keys, resources and secrets' salts."""
+    one = preview(step("a", x=1, y={"p": 1, "q": 2}), step("b", s=SECRET_VALUE))
+    two = preview(step("b", s=SECRET_VALUE | {"ciphertext": "v1:other"}), step("a", y={"q": 2, "p": 1}, x=1))
+
+    assert not diff(one, two)
+
+
+def test_added_removed_and_changed_resources_are_told_apart() -> None:
+    """Each with its properties; what did not change is not there."""
+    found = diff(preview(step("a", x=1, y=2), step("gone", x=1)), preview(step("a", x=1, y=3), step("new", x=1)))
+
+    assert {"pulumi-python:training:Run new": ["+ x: 1"]} == found.added
+    assert {"pulumi-python:training:Run gone": ["- x: 1"]} == found.removed
+    assert {"pulumi-python:training:Run a": ["- y: 2", "+ y: 3"]} == found.changed
+
+
+def test_properties_are_named_to_the_leaf() -> None:
+    """Inside objects, lists and texts that are JSON, as that of a pod."""
+    recipe = json.dumps({"epochs": 3, "workers": 2})
+    base = step("a", recipe=recipe, spec={"containers": [{"image": "x:1", "args": ["--a"]}]})
+    head = step("a", recipe=recipe.replace("3", "5"), spec={"containers": [{"image": "x:2", "args": ["--a", "--b"]}]})
+
+    (lines,) = diff(preview(base), preview(head)).changed.values()
+    assert [
+        "- recipe.epochs: 3",
+        "+ recipe.epochs: 5",
+        '- spec.containers[0].image: "x:1"',
+        '+ spec.containers[0].image: "x:2"',
+        '+ spec.containers[0].args[1]: "--b"',
+    ] == lines
+
+
+def test_types_count() -> None:
+    """1, true and "1" are three values to Pulumi."""
+    assert diff(preview(step("a", x=1)), preview(step("a", x=True)))
+    assert diff(preview(step("a", x=1)), preview(step("a", x="1")))
+
+
+def test_secrets_and_unknown_values_are_named_and_not_shown() -> None:
+    """A secret that became one is a change; its ciphertext is never printed."""
+    (lines,) = diff(
+        preview(step("a", s="plain", u=UNKNOWN)), preview(step("a", s=SECRET_VALUE, u="x"))
+    ).changed.values()
+
+    assert ['- s: "plain"', '+ s: "[secret]"', '- u: "[computed]"', '+ u: "x"'] == lines
+
+
+def test_a_script_shows_the_lines_that_changed() -> None:
+    """Not a hundred others."""
+    script = "\n".join(f"line {number}" for number in range(100))
+    (lines,) = diff(
+        preview(step("a", s=script)), preview(step("a", s=script.replace("line 50", "new")))
+    ).changed.values()
+
+    assert ["  s:", "  …", "    line 49", "-   line 50", "+   new", "    line 51"] == lines
+
+
+def test_a_long_value_is_cut() -> None:
+    """With its length; of a hash as much as tells it from another."""
+    (hashes,) = diff(preview(step("a", x="a" * 64)), preview(step("a", x="b" * 64))).changed.values()
+    assert [f'- x: "{12 * "a"}…"', f'+ x: "{12 * "b"}…"'] == hashes
+    (lines,) = diff(preview(step("a", x="")), preview(step("a", x="y" * 5000))).changed.values()
+
+    assert lines[1].endswith("… (5,002 characters)")
+    assert 250 > len(lines[1])
+
+
+@pytest.mark.parametrize("text", ["", "error: no", "[]", '{"steps": [{}]}'])
+def test_what_is_no_preview_is_refused(text: str) -> None:
+    """And not taken for one without resources."""
+    with pytest.raises(PreviewError, match="no preview"):
+        read_preview(text)
+
+
+def comment(base: dict[str, str], head: dict[str, str], limit_bytes: int = LIMIT_BYTES) -> str:
+    """The comment on previews by stack."""
+    read = [{stack: read_preview(text) for stack, text in side.items()} for side in (base, head)]
+    return preview_comment(read[0], read[1], limit_bytes)
+
+
+def test_the_comment_says_of_each_stack_what_changes(wording: Wording) -> None:
+    """Stacks without a difference in a line, the others collapsed; the marker comes first."""
+    same, base, head = preview(step("b", x=1)), preview(step("a", x=1)), preview(step("a", x=2), step("c"))
+    text = comment({"ci": same, "local": base, "old": same}, {"ci": same, "local": head, "new": same})
+
+    assert text.startswith("<!-- ray-worth-it: preview -->\n")  # not prose: the marker
+    assert ["ci", "old"] == re.findall(r"^- \*\*(\w+)\*\*: ", text, re.MULTILINE)
+    assert ["local", "new"] == re.findall("<summary><b>(.*)</b>", text)
+    assert "Run a\n-   x: 1\n+   x: 2\n+ " in text  # not prose: a difference
+    wording("pull-request", text)
+
+
+def test_of_what_is_gone_the_name_is_shown_alone() -> None:
+    """Its properties can be read in the base."""
+    text = comment({"local": preview(step("a", x=1))}, {"local": preview()})
+    assert "\n- pulumi-python:training:Run a " in text
+    assert "x: 1" not in text
+
+
+def test_a_failing_preview_is_shown_with_its_error(wording: Wording) -> None:
+    """Not as an empty stack; and said when the base's fails too."""
+    good, bad = preview(step("a")), preview(errors=("workers = 0\n  pulumi config set workers 2",))
+
+    other = preview(errors=("workers = -1",))
+    shown = {
+        "the head's": comment({"local": good}, {"local": bad}),
+        "another than the base's": comment({"local": other}, {"local": bad}),
+        "that of the base": comment({"local": bad}, {"local": bad}),
+        "the base's": comment({"local": bad}, {"local": good}),
+    }
+    assert "! workers = 0\n!   pulumi config set workers 2" in shown["the head's"]  # not prose: an error
+    assert [True, True, False, True] == ["<details>" in text for text in shown.values()]
+    for which, text in shown.items():
+        wording("pull-request", text.partition("<summary>")[2] or text, which)
+
+
+@pytest.mark.parametrize("stacks", [1, 4])
+@pytest.mark.parametrize("value", ["x" * 100, "é" * 100, "`" * 100])
+def test_a_large_difference_fits_and_says_what_is_left_out(stacks: int, value: str) -> None:
+    """2,000 resources of 20 properties in each stack: every stack is shown, none takes the room of another."""
+    steps = [step(f"r{number}", **{f"p{index}": value for index in range(20)}) for number in range(2000)]
+    large, empty = preview(*steps), preview()
+    names = [f"stack{number}" for number in range(stacks)]
+    text = comment(dict.fromkeys(names, empty), dict.fromkeys(names, large))
+
+    assert LIMIT_BYTES >= len(text.encode()) > 0.9 * LIMIT_BYTES
+    assert stacks == sum(" (new)\n" in part for part in text.split("<details>"))
+    assert stacks == text.count("<details>") == text.count("</details>") == text.count("more not shown")
+    assert [] == [block for block in re.findall(r"^(`{3,})diff\n.*?\n\1$", text, re.S | re.M) if not block]
+    left = [int(number) for number in re.findall(r"^(\d+) more not shown", text, re.M)]
+    shown = text.count(" (new)\n")
+    assert 2000 * stacks == sum(left) + shown
+
+
+def test_one_large_resource_is_cut_and_not_left_out() -> None:
+    """A difference of one thing is never shown as nothing."""
+    large = preview(step("a", **{f"p{index}": "x" * 100 for index in range(2000)}))
+    text = comment({"local": preview()}, {"local": large})
+
+    assert re.search(r"Run a .*\n\+\s+p0:", text)
+    assert re.search(r"\n  ….*\n```", text)
+    assert LIMIT_BYTES >= len(text.encode())
+
+
+def test_backticks_in_values_do_not_end_the_block() -> None:
+    """The fence is longer than any run of them."""
+    text = comment({"local": preview(step("a", x=""))}, {"local": preview(step("a", x="```` ``` </details>"))})
+
+    assert "\n`````diff\n" in text
+
+
+def measured(ray_step_seconds: float = 0.053, repeats: int = 4, **provenance: Any) -> Comparison:
+    """A comparison of that pace."""
+    paces = {"baseline": 0.1, "native": 0.052, "ray": ray_step_seconds}
+    runs = [
+        make_run(
+            arm, repeat, provenance=make_provenance(**provenance), step_seconds_mean=pace * (1 + 0.01 * (repeat % 2))
+        )
+        for repeat in range(1, repeats + 1)
+        for arm, pace in paces.items()
+    ]
+    return compare(runs, make_context(make_recipe(), repeats=repeats))
+
+
+def test_the_measurement_comment_has_every_change_with_its_interval(wording: Wording) -> None:
+    """What is decided in the headline; what the two were made with; both verdicts. Only three values have a word."""
+    text = measure_comment(measured(0.07), measured(0.05, code_hash="f" * 64))
+
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+    (speedup,) = [row for row in rows if row[0] == "speedup"]
+    assert "1.43×" == speedup[2].split()[0]
+    assert ["+40.0", "%"] == speedup[4].split()[:2]
+    assert ["speedup", "end-to-end speedup"] == [row[0] for row in rows if row[5] == "**faster**"]
+    assert "ccccccc -> fffffff" in text
+    wording("pull-request", re.sub(r"^- (base|head): .*", r"- \1: its verdict", text, flags=re.MULTILINE))
+    assert 3 == text.count("- base: ") + text.count("- head: ") + text.count("interleaved, 4 repeats")
+
+
+def test_no_change_is_said_in_the_headline() -> None:
+    """And not left to be read from a table; how it is decided stands below."""
+    text = measure_comment(measured(), measured())
+
+    assert "**No measurable difference.**" in text
+    assert "speedup, end-to-end speedup" in text
+
+
+def test_fewer_than_four_repeats_decide_nothing() -> None:
+    """However far apart the two are."""
+    text = measure_comment(measured(0.07, repeats=3), measured(0.05, repeats=3))
+
+    assert "**Not decided.**" in text
+    assert re.search(r"\b3 repeats\b.*\b4\b", text)
+
+
+def test_a_side_that_could_not_be_measured_is_said(wording: Wording) -> None:
+    """With why."""
+    text = measure_comment(measured(), None, "it broke")
+
+    assert "it broke" in text
+    wording("pull-request", text)
+
+
+def test_what_the_pull_request_made_is_no_markup() -> None:
+    """A version string can't mention people or close the details."""
+    text = measure_comment(measured(), measured(versions={"ray": "@everyone </details> <b>"}))
+
+    assert "@everyone" not in text
+    assert "\\</details>" in text
+
+
+EVIL = (
+    "x</b></summary></details> @org/maintainers [run](https:&#47;&#47;evil.example) https://evil.example"
+    " www.evil.example\n# A"
+)
+MARKUP = re.compile(r"(?<!\\)[<\[`#&](?!\u200b)|@(?!\u200b)|://(?!\u200b)|www\.|\n")
+"""What of it GitHub would make something of, in text."""
+
+
+def test_a_stack_s_name_is_no_markup() -> None:
+    """It is the name of a file, and stands in a tag, where nothing but letters may."""
+    made = preview(step("a", x=1))
+    quiet, loud = comment({EVIL: made}, {EVIL: made}), comment({EVIL: preview()}, {EVIL: made})
+
+    (line,) = [line for line in quiet.splitlines() if line.startswith("- **")]
+    (heading,) = [line for line in loud.splitlines() if line.startswith("<details>")]
+    assert not MARKUP.search(line.removeprefix("- **"))
+    assert re.fullmatch(r"<details><summary><b>[\w.?-]+</b>: [\w ,]+</summary>", heading)
+    assert not MARKUP.search(heading.partition("<b>")[2].partition("</b>")[0])
+    assert 1 == loud.count("<details>") == loud.count("</details>")
+
+
+def test_an_error_that_both_sides_have_is_no_markup() -> None:
+    """The pull request may have written both."""
+    failing = preview(errors=(EVIL,))
+    (line,) = [line for line in comment({"a": failing}, {"a": failing}).splitlines() if line.startswith("- **a**")]
+
+    assert not MARKUP.search(line)
+
+
+def texts(part: Any) -> Iterator[tuple[Any, Any]]:
+    """Where a text stands in what was read from JSON: its holder, and its key or index there."""
+    for key, value in list(part.items() if isinstance(part, dict) else enumerate(part)):
+        if isinstance(value, dict | list):
+            yield from texts(value)
+        elif isinstance(value, str):
+            yield part, key
+
+
+def test_nothing_in_a_measurement_is_markup() -> None:
+    """A unit, a verdict, a processor, the name of an arm: whatever text a comparison may have."""
+    head, base = json.loads(measured(0.05).to_json()), measured()
+    head["arms"][EVIL] = head["arms"].pop("native")
+
+    def replaced(places: list[tuple[Any, Any]]) -> int:
+        """How many of these texts may be anything, and are so now; the others are those of a few that are allowed."""
+        before = [holder[key] for holder, key in places]
+        for holder, key in places:
+            holder[key] = EVIL
+        try:
+            measure_comment(base, Comparison.from_json(json.dumps(head)))
+        except (CompareError, KeyError, ValueError):
+            for (holder, key), text in zip(places, before, strict=True):
+                holder[key] = text
+            half = len(places) // 2
+            return replaced(places[:half]) + replaced(places[half:]) if half else 0
+        return len(places)
+
+    count = replaced(list(texts(head)))
+    text = measure_comment(base, Comparison.from_json(json.dumps(head)))
+
+    assert count > 20
+    assert "evil" in text
+    for part in re.split(r"</?(?:details|summary)>|<!--.*?-->|^##? |Stack `local`|\n", text, flags=re.MULTILINE):
+        assert not MARKUP.search(part)
+
+
+@pytest.mark.parametrize("what", ["preview", "measure"])
+def test_what_is_posted_is_made_of_data_by_the_code_that_posts_it(
+    tmp_path: Path, github: PullRequest, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A text that the pull request's code left beside the data is no comment."""
+    for name, value in {"GITHUB_API_URL": github.api, "GITHUB_REPOSITORY": "o/r", "GITHUB_TOKEN": "good"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PULL_REQUEST", "5")
+    (tmp_path / "comment.md").write_text("<!-- m -->\nApproved by the maintainers")
+    for side in ("base", "head"):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "local.json").write_text(preview(step("a", x=side)))
+        (tmp_path / f"{side}.json").write_text(measured().to_json())
+
+    assert 0 == pull_request.main(["post", what, str(tmp_path)])
+
+    (posted,) = GitHub.comments[120:]
+    assert posted["body"].startswith(f"<!-- ray-worth-it: {what} -->\n")  # not prose: the marker
+    assert "Approved" not in posted["body"]
+
+
+class GitHub(BaseHTTPRequestHandler):
+    """As much of the API as is used: comments in memory."""
+
+    comments: ClassVar[list[dict[str, Any]]] = []
+    calls: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        """A page of the comments."""
+        page = int(self.path.rpartition("page=")[2])
+        self._answer(self.comments[100 * (page - 1) : 100 * page])
+
+    def do_POST(self) -> None:
+        """A new comment."""
+        self.comments.append({"id": len(self.comments), "user": {"login": "github-actions[bot]"}, **self._body()})
+        self._answer({})
+
+    def do_PATCH(self) -> None:
+        """A comment's new text."""
+        self.comments[int(self.path.rpartition("/")[2])] |= self._body()
+        self._answer({})
+
+    def _body(self) -> dict[str, Any]:
+        return dict(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+    def _answer(self, data: Any) -> None:
+        self.calls.append(f"{self.command} {self.path}")
+        allowed = self.headers["Authorization"] == "Bearer good"
+        self.send_response(200 if allowed else 403)
+        self.end_headers()
+        self.wfile.write(json.dumps(data if allowed else {"message": "not accessible"}).encode())
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's name
+        """Say nothing."""
+
+
+@pytest.fixture
+def github() -> Iterator[PullRequest]:
+    """A server with 120 comments of others, one of which has our marker."""
+    GitHub.calls.clear()
+    GitHub.comments[:] = [{"id": n, "user": {"login": "someone"}, "body": "hello"} for n in range(120)]
+    GitHub.comments[7]["body"] = "<!-- m -->\nquoted"
+    server = HTTPServer(("127.0.0.1", 0), GitHub)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield PullRequest(f"http://127.0.0.1:{server.server_port}", "o/r", 5, "good")
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_one_comment_is_kept_up_to_date(github: PullRequest) -> None:
+    """Made, found again behind 120 others, updated, left alone; what others wrote is never touched."""
+    done = [keep_comment(github, text) for text in ("<!-- m -->\none", "<!-- m -->\ntwo", "<!-- m -->\ntwo\n")]
+    other = keep_comment(github, "<!-- other -->\nthree")
+
+    assert (["made", "updated", "unchanged"], "made") == (done, other)
+    bodies = [item["body"] for item in GitHub.comments[120:]]
+    assert ["<!-- m -->\ntwo", "<!-- other -->\nthree"] == bodies  # not prose: of this test
+    assert "<!-- m -->\nquoted" == GitHub.comments[7]["body"]  # not prose: of this test
+    assert "PATCH /repos/o/r/issues/comments/120" in GitHub.calls
+
+
+def test_a_refusal_is_one_message(github: PullRequest) -> None:
+    """With what GitHub said of it; a text without a marker is not posted."""
+    with pytest.raises(ToolError, match=r"GET .*403.*not accessible"):
+        keep_comment(PullRequest(github.api, "o/r", 5, "bad"), "<!-- m -->")
+    with pytest.raises(ToolError, match="no marker"):
+        keep_comment(github, "hello")
+
+
+def test_github_s_token_goes_to_no_other_host(github: PullRequest) -> None:
+    """Which an answer may name."""
+    told: list[str | None] = []
+
+    class Sending(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            told.append(self.headers["Authorization"])
+            self.send_response(302)
+            self.send_header("Location", f"{github.api}{self.path}")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's name
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Sending) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        with pytest.raises(ToolError, match="302"):
+            keep_comment(PullRequest(f"http://localhost:{server.server_port}", "o/r", 5, "good"), "<!-- m -->")
+        server.shutdown()
+
+    assert ["Bearer good"] == told
+    assert [] == GitHub.calls
+
+
+def test_the_pull_request_is_the_workflows(tmp_path: Path) -> None:
+    """From the event; without one the message names what is missing."""
+    event = tmp_path / "event.json"
+    event.write_text('{"pull_request": {"number": 12}}')
+    environment = {"GITHUB_REPOSITORY": "o/r", "GITHUB_TOKEN": "t", "GITHUB_EVENT_PATH": str(event)}
+
+    assert PullRequest("https://api.github.com", "o/r", 12, "t") == from_environment(environment)
+    with pytest.raises(ToolError, match="set GITHUB_TOKEN, PULL_REQUEST"):
+        from_environment({"GITHUB_REPOSITORY": "o/r"})
+
+
+@pytest.fixture
+def checkouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Two checkouts whose make writes down that it was called; gives the calls."""
+    calls: list[str] = []
+
+    def make(checkout: Path, verb: str, repeats: int) -> int:
+        calls.append(f"{checkout.name} {verb} {repeats}")
+        return int((checkout / "broken").exists())
+
+    monkeypatch.setattr(pull_request, "_make", make)
+    for name in ("base", "head"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "Makefile").write_text(f"outputs:\n\t@echo {name} $(STACK) $(JSON)\n")
+    return calls
+
+
+def test_base_and_head_take_turns(tmp_path: Path, checkouts: list[str]) -> None:
+    """A repeat more each time, the first to go alternating, so that a machine that slows down favours neither."""
+    code = pull_request.measure(tmp_path / "base", tmp_path / "head", tmp_path / "out", 3)
+
+    assert 0 == code
+    assert ["base up 1", "head up 1", "head up 2", "base up 2", "base up 3", "head up 3"] == checkouts
+    assert "head local 1" == (tmp_path / "out/head.json").read_text().strip()
+
+
+def test_a_base_that_fails_does_not_fail_the_head(tmp_path: Path, checkouts: list[str], wording: Wording) -> None:
+    """It is not tried again, the head is measured, and the comment says why there is no comparison."""
+    (tmp_path / "base/broken").touch()
+    code = pull_request.measure(tmp_path / "base", tmp_path / "head", tmp_path / "out", 2)
+
+    assert 0 == code
+    assert ["base up 1", "head up 1", "head up 2"] == checkouts
+    wording("pull-request", (tmp_path / "out/base.txt").read_text())
+
+
+def test_compare_prints_the_comment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From the files that `measure` leaves."""
+    (tmp_path / "head.json").write_text(measured().to_json())
+    (tmp_path / "base.txt").write_text("the base broke")
+    pull_request.main(["compare", str(tmp_path)])
+    alone = capsys.readouterr().out
+    (tmp_path / "base.json").write_text(measured().to_json())
+    pull_request.main(["compare", str(tmp_path)])
+
+    assert "No comparison" in alone
+    assert "the base broke" in alone
+    assert "No measurable difference" in capsys.readouterr().out
+
+
+def test_diff_prints_the_comment_and_writes_the_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Folders with a file a stack; the whole has no limit."""
+    for side, number in (("base", 0), ("head", 3000)):
+        (tmp_path / side).mkdir()
+        steps = [step(f"r{index}", x="y" * 50) for index in range(number)]
+        (tmp_path / side / "local.json").write_text(preview(*steps))
+    whole = tmp_path / "whole.md"
+    pull_request.main(["diff", str(tmp_path / "base"), str(tmp_path / "head"), "--whole", str(whole)])
+
+    assert LIMIT_BYTES >= len(capsys.readouterr().out.encode())
+    assert 3000 == whole.read_text().count(" (new)\n")

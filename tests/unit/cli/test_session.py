@@ -1,0 +1,186 @@
+"""cli.stack.session: a command's status, its signals, and the end of all that it started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.golden import Wording
+from tests.limits import LONGEST_SECONDS
+from training.machine import process_session
+
+RUN = """
+import os, pathlib, sys
+from cli.stack import session
+from training.machine import process_session
+session._PATIENCE_SECONDS = 1
+process_session.GRACE_SECONDS = 0.3
+sys.exit(session.run(sys.argv[1:], os.environ, pathlib.Path.cwd()))
+"""
+
+# Leaves a child in the same session that does not mind being asked to end, and says its number.
+LEAVES_A_CHILD = """
+import subprocess, sys
+code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, process_group=0)
+child.stdout.readline()
+print(child.pid, flush=True)
+"""
+
+COUNTS_SIGNALS = """
+import os, signal, time
+counted = []
+def count(number, _):
+    counted.append(number)
+    os.write(1, f"{{signal.Signals(number).name}}\\n".encode())  # `print` may be what is interrupted
+signal.signal(signal.SIGINT, count)
+signal.signal(signal.SIGTERM, count)
+print("ready", flush=True)
+while not counted:
+    time.sleep(0.05)
+time.sleep({seconds})
+"""
+"""Goes on for so many seconds after the first signal, in which a second would be counted, too."""
+
+
+def _wrapped(code: str, before: str = "true") -> subprocess.Popen[str]:
+    command = ["sh", "-c", f'{before}; exec "$@"', "sh", sys.executable, "-c", RUN, sys.executable, "-c", code]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def _is_alive(pid: int) -> bool:
+    return pid in process_session.session_members(os.getsid(pid)) if Path(f"/proc/{pid}").exists() else False
+
+
+def test_a_command_needs_no_input() -> None:
+    """Of a job of cron's, nobody has opened it."""
+    done = subprocess.run(
+        [*("sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", RUN), *(sys.executable, "-c", "print(input())")],
+        capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False,
+    )  # fmt: skip
+
+    assert 1 == done.returncode
+    assert "EOFError" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("raise SystemExit(0)", 0), ("raise SystemExit(7)", 7), ("import os; os.kill(0, 9)", 137)]
+)
+def test_the_status_is_that_of_the_command(code: str, status: int) -> None:
+    """And 128 + n for one that signal n ended, as a shell has it; the kill of its group does not reach us."""
+    wrapped = _wrapped(code)
+    wrapped.communicate(timeout=LONGEST_SECONDS)
+
+    assert wrapped.returncode == status
+
+
+def test_what_the_command_leaves_in_its_session_is_ended() -> None:
+    """Also what has a process group of its own and ignores SIGTERM."""
+    wrapped = _wrapped(LEAVES_A_CHILD)
+    output, _ = wrapped.communicate(timeout=LONGEST_SECONDS)
+
+    assert wrapped.returncode == 0
+    assert not _is_alive(int(output))
+
+
+def test_what_has_a_session_of_its_own_is_left_alone(tmp_path: Path) -> None:
+    """A training run's guard ends it; that is not for here to do."""
+    code = (
+        "import subprocess; print(subprocess.Popen(['sleep', '60'], start_new_session=True, stdout=-3, stderr=-3).pid)"
+    )
+    output, _ = _wrapped(code).communicate(timeout=LONGEST_SECONDS)
+    alive = _is_alive(int(output))
+    os.kill(int(output), signal.SIGKILL)
+
+    assert alive
+
+
+def test_a_press_reaches_the_command_once() -> None:
+    """It has another session than the terminal's, so only what is handed on arrives."""
+    wrapped = _wrapped(COUNTS_SIGNALS.format(seconds=0.5))
+    assert wrapped.stdout is not None
+    wrapped.stdout.readline()
+    os.killpg(wrapped.pid, signal.SIGINT)
+    output, _ = wrapped.communicate(timeout=LONGEST_SECONDS)
+
+    assert output == "SIGINT\n"
+
+
+def test_a_closed_terminal_ends_the_command_in_the_orderly_way() -> None:
+    """pulumi would be killed by SIGHUP and leave its lock; to SIGTERM it waits for the running create."""
+    wrapped = _wrapped(COUNTS_SIGNALS.format(seconds=0.5))
+    assert wrapped.stdout is not None
+    wrapped.stdout.readline()
+    os.kill(wrapped.pid, signal.SIGHUP)
+    output, _ = wrapped.communicate(timeout=LONGEST_SECONDS)
+
+    assert output == "SIGTERM\n"
+
+
+def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
+    """It stays ignored, here and in the command."""
+    code = "import signal; print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)"
+    output, _ = _wrapped(code, "trap '' HUP").communicate(timeout=LONGEST_SECONDS)
+
+    assert output == "True\n"
+
+
+def test_two_who_tell_it_to_end_are_one_request() -> None:
+    """A supervisor tells make and us, and make tells us again: the run is not lost for that."""
+    wrapped = _wrapped(COUNTS_SIGNALS.format(seconds=0.5))
+    assert wrapped.stdout is not None
+    wrapped.stdout.readline()
+    os.kill(wrapped.pid, signal.SIGTERM)
+    first = wrapped.stdout.readline()
+    os.kill(wrapped.pid, signal.SIGTERM)
+    output, _ = wrapped.communicate(timeout=LONGEST_SECONDS)
+
+    assert ("SIGTERM\n", "") == (first, output)
+
+
+def test_after_two_signals_the_command_has_some_seconds(wording: Wording) -> None:
+    """Then it is killed, and that is said."""
+    wrapped = _wrapped(COUNTS_SIGNALS.format(seconds=600))
+    assert wrapped.stdout is not None
+    wrapped.stdout.readline()
+    os.kill(wrapped.pid, signal.SIGINT)
+    assert "SIGINT\n" == wrapped.stdout.readline()
+    os.kill(wrapped.pid, signal.SIGINT)
+    _, errors = wrapped.communicate(timeout=LONGEST_SECONDS)
+
+    assert wrapped.returncode == 137
+    wording("stack", errors)
+
+
+def test_an_empty_session_is_ended_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is waited for after an orderly end."""
+    waits: list[float] = []
+    monkeypatch.setattr(process_session, "time", SimpleNamespace(monotonic=time.monotonic, sleep=waits.append))
+    process = subprocess.Popen([sys.executable, "-c", ""], start_new_session=True)
+    process.wait()
+    process_session.end_session(process.pid)
+
+    assert [] == waits
+
+
+@pytest.mark.parametrize("has_proc", [True, False], ids=["proc", "ps"])
+def test_a_session_is_ended_where_there_is_no_proc(has_proc: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS, by ps; what is left is returned."""
+    monkeypatch.setattr(process_session, "_HAS_PROC", has_proc)
+    monkeypatch.setattr(process_session, "GRACE_SECONDS", 0.5)
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        assert [process.pid] == process_session.session_members(process.pid)
+        assert {process.pid} == process_session.end_session(process.pid, give_up_seconds=0.1)
+        assert set() == process_session.end_session(process.pid)
+        assert -9 == process.wait(LONGEST_SECONDS)

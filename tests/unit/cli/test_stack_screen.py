@@ -1,0 +1,539 @@
+"""The screen of an update: which run of how many, what else the engine says, each thing once; and who follows it."""
+
+import fcntl
+import io
+import json
+import os
+import re
+import signal
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from rich.console import Console
+
+from cli.follow.source import News, State
+from cli.setup.project import ROOT
+from cli.stack import __main__ as stack_main
+from cli.stack import followed, session
+from cli.stack import screen as screen_module
+from cli.stack.lines import for_make
+from cli.stack.screen import HINT, Screen, Tail
+from cli.stack.update import Update
+from tests.unit.cli.test_stack_update import CANCELLING, FIRST, JOB, began, ended, error, planned, step
+from training.machine import output
+from training.machine.machine_lock import WAITED, WAITS
+
+EPOCH = {
+    "event": "epoch",
+    "epoch": 2,
+    "epochs": 4,
+    "loss": 0.5,
+    "accuracy": 0.8,
+    "imagesPerSecond": 99.0,
+    "secondsLeft": 7.0,
+}
+
+
+class Runs:
+    """A source with one run, beside one that was there before."""
+
+    trouble = waits_for = ""
+
+    def __init__(self, run: str, state: State = "running") -> None:
+        self._run, self._run_state = run, state
+        self._polls = 0
+
+    def poll(self) -> list[News]:
+        """The old one at first; then both."""
+        self._polls += 1
+        old = News("old", "baseline-9", "finished", "log")
+        return [old] if self._polls == 1 else [old, News("new", self._run, self._run_state, "log", [EPOCH])]
+
+    def is_over(self) -> bool:
+        """Never."""
+        return False
+
+
+def shown(
+    events: list[dict[str, Any]], run: str = "ray-1", width: int = 80, known: Mapping[str, float] | None = None
+) -> str:
+    """What was drawn after these events."""
+    out, update = io.StringIO(), Update()
+    screen = Screen(update, Runs(run), known or {}, Console(file=out, force_terminal=True, width=width, height=24))
+    with screen:
+        for event in events:
+            update.take(event)
+            screen.take(event)
+        screen.draw()
+        return out.getvalue()
+
+
+RUNNING = [*FIRST, began("baseline-1"), ended("baseline-1"), began("ray-1")]
+
+
+def test_it_says_which_run_of_how_many_and_how_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """And how to stop, once in the whole table; epochs as `make watch` has them, and nothing of earlier runs."""
+    drawn = shown(RUNNING, known={"baseline": 60.0, "ray": 120.0}).rpartition("run ")[0]
+    last = shown(RUNNING, known={"baseline": 60.0, "ray": 120.0})
+
+    assert all(text in last for text in ("2 of 3", "ray-1", "4 min"))
+    assert "2/4" in drawn
+    assert "baseline-9" not in last
+    assert last.rpartition("loss")[2].count(HINT) == 1
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_line_is_longer_than_the_terminal(width: int) -> None:
+    """Of a line that wrapped, the next drawing would leave a part."""
+    plain = shown(RUNNING, width=width).replace("\r", "\n")
+    lines = [_visible(line) for line in plain.splitlines()]
+
+    assert max(map(len, lines)) <= width
+    assert any("ray-1" in line and "2/4" in line for line in lines)
+
+
+def _visible(line: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line)
+
+
+def test_what_the_engine_says_is_printed_once_and_no_progress_of_runs() -> None:
+    """Errors, warnings, notes, stops, downloads and what is made beside runs; not what the table shows."""
+    warning = {"diagnosticEvent": {"message": "too little memory\n", "prefix": "warning: ", "severity": "warning"}}
+    note = {"diagnosticEvent": {"message": "command: python train.py", "severity": "info"}}
+    progress = {"diagnosticEvent": {"message": "ray-1: epoch 2/4  loss 0.5", "severity": "info"}}
+    download = {"progressEvent": {"message": "kubernetes plugin downloaded", "done": True}}
+    policy = {"policyEvent": {"message": "no such pod"}}
+    cluster = [
+        step(kind, "cluster", "create", of="command:local:Command", new={"x": 1})
+        for kind in ("resourcePreEvent", "resOutputsEvent")
+    ]
+    job = step("resOutputsEvent", "ray-1", "create", of=JOB)
+    drawn = _visible(
+        shown(
+            [*FIRST, warning, warning, note, progress, download, policy, error("it broke"), CANCELLING, *cluster, job]
+        )
+    )
+
+    for text in (
+        "warning: too little memory",
+        "command: python",
+        "plugin downloaded",
+        "no such pod",
+        "error: it broke",
+    ):
+        assert drawn.count(text) == 1
+    assert drawn.count("^C received; cancelling") == 1
+    assert len(re.findall(r"cluster \(\d+ s\)", drawn)) == 1
+    assert "loss 0.5" not in drawn
+    assert "created ray-1" not in drawn
+
+
+@pytest.mark.parametrize(
+    ("presses", "events", "state"),
+    [
+        (0, [], "failed"),
+        (0, [CANCELLING], "interrupted"),  # by somebody who sent the signal to pulumi itself
+        (2, [], "interrupted"),
+    ],
+)
+def test_a_run_that_pulumi_did_not_take_over_is_lost(presses: int, events: list[dict[str, Any]], state: str) -> None:
+    """Its own files may say that it finished; the next update makes it again. Ended by Ctrl-C it has not failed."""
+    out, update = io.StringIO(), Update()
+    with Screen(update, Runs("ray-1"), {}, Console(file=out, force_terminal=True, width=80, height=24)):
+        for event in (*RUNNING, *events):
+            update.take(event)
+        for press in range(1, presses + 1):
+            update.stop(press)
+
+    last = out.getvalue().rpartition("run ")[2]
+    assert [state] == [word for word in ("failed", "interrupted") if word in last]
+
+
+def test_a_run_that_breaks_after_the_first_press_has_failed() -> None:
+    """It was to be finished."""
+    out, update = io.StringIO(), Update()
+    runs = Runs("ray-1", "failed")
+    with Screen(update, runs, {}, Console(file=out, force_terminal=True, width=80, height=24)) as screen:
+        for event in RUNNING:
+            update.take(event)
+        update.stop(1)
+        screen.draw()
+        meanwhile = out.getvalue().rpartition("run ")[2]
+
+    assert "failed" in meanwhile
+    assert "interrupted" not in meanwhile
+
+
+def test_fixing_lines_on_the_screen_are_ones_of_make() -> None:
+    """Of pulumi's messages and of what it writes to stderr; plain `pulumi up` keeps its own."""
+    out, update = io.StringIO(), Update()
+    console = Console(file=out, force_terminal=True, width=120, height=24)
+
+    def reword(text: str) -> str:
+        return for_make(text, "local", {"workers": "9"})
+
+    with Screen(update, None, {}, console, reword) as screen:
+        screen.take(error("too few images; type: pulumi config set trainImages 64"))
+        screen.print("  pulumi config set workers 2")
+
+    assert "make set trainImages=64" in out.getvalue()
+    assert 'SET="workers=2"' in out.getvalue()
+    assert "pulumi config" not in out.getvalue()
+
+
+def test_a_preview_is_printed_with_lines_of_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """On both streams."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+    program = "import sys; [print('pulumi config set workers 2', file=out) for out in (sys.stdout, sys.stderr)]"
+    followed.run_quietly([sys.executable, "-c", program], {}, "local")
+    followed.print_output("local", lambda text: for_make(text, "local", {}))
+
+    assert ("make set workers=2\n", "make set workers=2\n") == capfd.readouterr()
+
+
+def test_the_answer_to_ctrl_c_stands_in_the_place_of_pulumis() -> None:
+    """Which speaks of orphaned resources; one that nobody here pressed is told in pulumi's words."""
+    out, update = io.StringIO(), Update()
+    with Screen(update, Runs("ray-1"), {}, Console(file=out, force_terminal=True, width=80, height=24)) as screen:
+        screen.print(update.stop(1))
+        screen.take(CANCELLING)
+        screen.draw()
+
+    assert "received; cancelling" not in out.getvalue()
+    assert "Stopping: " in out.getvalue()
+
+
+def test_no_time_is_counted_down_while_a_run_waits_for_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as another measurement has it; it runs from the end of that, and what it learns from it does not."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    source, update = Waiting("ray-1"), Update()
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
+    screen = Screen(update, source, {"ray": 100.0}, console)
+    for event in (*planned("ray-1"), FIRST[-1], began("ray-1")):
+        update.take(event)
+        screen.take(event)
+    seconds = []
+    for moment, text in ((0, f"{WAITS} (process 1)"), (50, ""), (50, WAITED), (80, "")):
+        now[0] = moment
+        source.texts = (text,) if text else ()
+        screen.draw()
+        seconds.append(screen._remaining.seconds(update, moment))
+
+    assert [102, 102, 102, 72] == seconds
+
+
+class Waiting(Runs):
+    """A run that says what it is told to."""
+
+    texts: tuple[str, ...] | None = None
+
+    def poll(self) -> list[News]:
+        """The run alone, once it has begun."""
+        if self.texts is None:
+            return []
+        return [News("new", self._run, "running", "log", [{"event": "note", "text": text} for text in self.texts])]
+
+
+PULUMI = """
+import json, sys
+events = sys.argv[sys.argv.index("--event-log") + 1]
+def phase(*lines):
+    with open(events, "w") as log:
+        for line in lines:
+            print(json.dumps(line), file=log, flush=True)
+            __import__("time").sleep(0.4)
+print("printed")
+print("said on stderr", file=sys.stderr)
+phase(*json.loads(sys.argv[1]))
+phase(*json.loads(sys.argv[2]))
+sys.exit(3)
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A stand-in for pulumi: two phases, each in an empty log."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+    phases = ([*planned("ray-1"), FIRST[-1]], [began("ray-1"), ended("ray-1")])
+    return [sys.executable, "-c", PULUMI, *map(json.dumps, phases)]
+
+
+def test_both_phases_are_followed_without_a_screen(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """What pulumi prints goes where it always went; its preview is announced once."""
+    previews: list[list[str]] = []
+    status, update = followed.run(command, {}, "local", previewed=lambda update: previews.append(update.to_make))
+    captured = capfd.readouterr()
+
+    assert (3, 1, [["ray-1"]]) == (status, update.kept_runs, previews)
+    assert ("printed\n", "said on stderr\n") == (captured.out, captured.err)
+
+
+def test_with_a_screen_what_pulumi_prints_is_kept_and_its_errors_are_shown(command: list[str]) -> None:
+    """Nothing is swallowed: stdout lies in a file, stderr stands above the table."""
+    out = io.StringIO()
+
+    def new_screen(update: Update) -> Screen:
+        return Screen(update, Runs("ray-1"), {}, Console(file=out, force_terminal=True, width=80, height=24))
+
+    status, update = followed.run(command, {}, "local", new_screen=new_screen)
+
+    assert (3, 1) == (status, update.kept_runs)
+    assert "said on stderr" in out.getvalue()
+    assert (followed.folder_of("local") / followed.PRINTED).read_text() == "printed\n"
+    assert not (followed.folder_of("local") / followed.EVENTS).exists()
+
+
+def test_errors_are_shown_line_by_line(tmp_path: Path) -> None:
+    """Each once, also the last one without an end; one that is too long is cut."""
+    shown: list[str] = []
+    file = tmp_path / "errors.txt"
+    tail = Tail(file, shown.append)
+    for text in ("one\ntw", "o\n", "y" * 3 * output.LONGEST_LINE, "yy\nlast"):
+        with file.open("a") as out:
+            out.write(text)
+        tail.read()
+    tail.read(last=True)
+
+    assert ["one", "two", "y" * output.LONGEST_LINE + output.CUT.decode().rstrip(), "last"] == shown
+
+
+def test_a_screen_that_fails_ends_no_update(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """It is said once."""
+
+    def fail(_: Update) -> None:
+        raise ValueError("cannot draw")
+
+    status, update = followed.run(command, {}, "local", previewed=fail)
+
+    assert (3, 1) == (status, update.kept_runs)
+    assert capfd.readouterr().err.count("cannot draw") == 1
+
+
+BESIDE = """
+import json, os, pathlib, sys
+from cli.stack import followed
+followed.STATE = pathlib.Path(sys.argv[1])
+command = [sys.executable, "-c", "print('other')"]
+if sys.argv[2] == "preview":
+    followed.run_quietly(command, {}, "local")
+else:
+    followed.run(command, {}, "local")
+"""
+
+
+@pytest.mark.parametrize("verb", ["preview", "up"])
+def test_another_command_leaves_the_files_of_an_update_beside_it(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A preview takes no lock, and on a backend that is no folder pulumi alone refuses a second update: the first would
+    count no run any more, and what it printed would be lost."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+    phases = "".join(f"{json.dumps(event)}\n" for event in (*planned("ray-1"), FIRST[-1], began("ray-1")))
+    program = (
+        "import subprocess, sys; log = open(sys.argv[-1], 'w'); print(sys.argv[1], end='', file=log, flush=True);"
+        "print('own', flush=True);"
+        f"subprocess.run([sys.executable, '-c', sys.argv[2], {str(tmp_path)!r}, {verb!r}], check=True);"
+        "print(sys.argv[3], file=log, flush=True)"
+    )
+    command = [sys.executable, "-c", program, phases, BESIDE, json.dumps(ended("ray-1"))]
+
+    def new_screen(update: Update) -> Screen:
+        return Screen(update, None, {}, Console(file=io.StringIO(), force_terminal=True, width=80, height=24))
+
+    status, update = followed.run(command, {"PYTHONPATH": str(ROOT)}, "local", new_screen=new_screen)
+
+    folder = followed.folder_of("local")
+    assert (0, 1) == (status, update.kept_runs)
+    assert "own" in (folder / followed.PRINTED).read_text(encoding="utf-8")
+    assert not list(folder.glob("**/run-*"))
+
+
+def test_what_a_killed_command_left_is_removed_and_a_running_one_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the lock on its folder, which goes with its process."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+    folder = followed.folder_of("local")
+    left, running, young = (folder / f"run-{name}" for name in ("left", "running", "young"))
+    for own in (left, running, young):
+        own.mkdir(parents=True)
+        (own / "lock").touch()
+    for own in (left, running):
+        os.utime(own, (0, 0))
+    with (running / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        followed.run([sys.executable, "-c", ""], {}, "local")
+
+    assert {running, young} == set(folder.glob("run-*"))
+
+
+class Counting:
+    """A screen that counts what it is asked for."""
+
+    ticks = 0
+
+    def print(self, text: str) -> None:
+        """Nothing is printed."""
+
+    def tick(self) -> None:
+        """One more."""
+        self.ticks += 1
+
+
+def test_the_screen_is_looked_at_less_often_than_the_log(tmp_path: Path) -> None:
+    """The log every 20 ms while the preview runs; the last look is made all the same."""
+    screen: Any = Counting()
+    (tmp_path / followed.ERRORS).touch()
+    follower = followed.Follower(tmp_path, Update(), screen, lambda _: None)
+    for _ in range(9):
+        follower.step()
+    before = screen.ticks
+    follower.step(is_last=True)
+
+    assert (1, 2) == (before, screen.ticks)
+
+
+def test_outputs_name_the_update_that_did_not_end_with_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without them another measurement would begin."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+    monkeypatch.setattr(stack_main, "ROOT", tmp_path)
+    stack = object.__new__(stack_main.Stack)
+    stack.name, stack._recovery = "mine", cast("Any", SimpleNamespace(running=lambda: None))
+    before = stack._why_no_measurement()
+    followed.remember_set("mine", {"epochs": "1", "repeats": "2"})
+
+    assert "`STACK=mine make up`" in before
+    assert '`STACK=mine make up SET="epochs=1 repeats=2"`' in stack._why_no_measurement()
+
+
+class Failing(Runs):
+    """A source that can't be read any more."""
+
+    def poll(self) -> list[News]:
+        """Only at first."""
+        if self._polls:
+            raise PermissionError("no such runs")
+        return super().poll()
+
+
+def test_a_screen_that_can_be_drawn_no_more_ends_no_update(
+    command: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither at its start nor at its end; the terminal gets its cursor and its echo back."""
+    modes = ["quiet", ""]
+    monkeypatch.setattr(screen_module, "_without_echo", modes.copy)
+    monkeypatch.setattr(termios, "tcsetattr", lambda *_: modes.append("restored"))
+    out = io.StringIO()
+
+    def new_screen(update: Update) -> Screen:
+        return Screen(update, Failing("ray-1"), {}, Console(file=out, force_terminal=True, width=80, height=24))
+
+    status, update = followed.run(command, {}, "local", new_screen=new_screen)
+
+    assert (3, 1) == (status, update.kept_runs)
+    assert "restored" in modes
+    assert out.getvalue().rfind("\x1b[?25h") > out.getvalue().rfind("\x1b[?25l")
+    assert "PermissionError" in capfd.readouterr().err
+
+
+def test_an_end_that_can_t_be_drawn_ends_no_update(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """As where the terminal was closed meanwhile: the status of the update stays, and its result is published."""
+
+    class Closed(Screen):
+        def __exit__(self, *_: object) -> None:
+            super().__exit__()
+            raise OSError(5, "Input/output error")
+
+    def new_screen(update: Update) -> Screen:
+        return Closed(update, None, {}, Console(file=io.StringIO(), force_terminal=True, width=80, height=24))
+
+    assert followed.run(command, {}, "local", new_screen=new_screen)[0] == 3
+    assert "Input/output" in capfd.readouterr().err
+
+
+def test_an_event_that_is_unknown_costs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As of an engine that is newer, all of them read at one look."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+    broken: list[Any] = [None, [], 1, {"resourcePreEvent": {}}, {"diagnosticEvent": {"severity": "error"}}, {"new": 1}]
+    events = [*planned("ray-1"), FIRST[-1], *broken, began("ray-1"), *broken, ended("ray-1")]
+    program = "import sys; open(sys.argv[3], 'w').write(sys.argv[1])"
+    command = [sys.executable, "-c", program, "".join(f"{json.dumps(event)}\n" for event in events)]
+
+    assert followed.run(command, {}, "local")[1].kept_runs == 1
+    assert followed.run_quietly(command, {}, "local")[1].kept_runs == 1
+    assert "KeyError" in capfd.readouterr().err
+
+
+def test_a_passphrase_is_asked_for_by_pulumis_own_display() -> None:
+    """Nobody else could: only where the settings need one and the environment has none."""
+    salted = "encryptionsalt: v1:x\n"
+
+    assert followed.may_ask(salted, {})
+    assert not followed.may_ask(salted, {"PULUMI_CONFIG_PASSPHRASE_FILE": "x"})
+    assert not followed.may_ask(salted, {"PULUMI_CONFIG_PASSPHRASE": ""})
+    assert not followed.may_ask("config: {}\n", {})
+
+
+def test_signals_reach_a_followed_command() -> None:
+    """As without files for its output; whoever waits for it learns of each at once, and may fail to show it."""
+    program = "import os, signal; os.kill(os.getppid(), signal.SIGINT); signal.pause()"
+    pressed: list[int] = []
+
+    def show(presses: int) -> None:
+        pressed.append(presses)
+        raise OSError(5, "Input/output error")
+
+    with tempfile.TemporaryFile() as out:
+        status = session.run([sys.executable, "-c", program], {}, Path("/"), (out, out), show)
+
+    assert status in (128 + signal.SIGINT, 1)
+    assert [1] == pressed
+
+
+@pytest.mark.parametrize("has_screen", [True, False])
+def test_ctrl_c_is_answered_on_the_screen_or_beside_a_pipe(
+    has_screen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also where pulumi says nothing, as while its preview runs."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+    program = "import os, signal; os.kill(os.getppid(), signal.SIGINT); signal.pause()"
+    out = io.StringIO()
+
+    def new_screen(update: Update) -> Screen:
+        return Screen(update, None, {}, Console(file=out, force_terminal=True, width=80, height=24))
+
+    command = [sys.executable, "-c", program]
+    _, update = followed.run(command, {}, "local", new_screen=new_screen if has_screen else None)
+    beside = capfd.readouterr().err
+
+    assert (1, True) == (update.presses, update.is_stopped)
+    assert [1, 0] == [text.count("Stopping: ") for text in ((out.getvalue(), beside) if has_screen else (beside, ""))]
+    if has_screen:
+        assert "Stopping: " not in beside
+
+
+def test_ctrl_c_beside_a_preview_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its own output is in a file until it has ended."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+    program = "import os, signal; os.kill(os.getppid(), signal.SIGINT); signal.pause()"
+
+    followed.run_quietly([sys.executable, "-c", program], {}, "local")
+
+    assert "preview" in capfd.readouterr().err

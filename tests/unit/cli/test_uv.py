@@ -1,0 +1,187 @@
+"""uv: when the environment is brought to the lock, with which extra, and what an interrupted install leaves."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from cli.setup import uv
+from cli.setup.project import ROOT, ToolError
+
+Commands = list[list[str]]
+SYNC = ["sync", "--frozen", "--compile-bytecode"]
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """The uv commands run in an empty project with a lock; each one makes the environment it is asked for."""
+    run: Commands = []
+
+    def sync(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        run.append(command[1:])
+        (tmp_path / ".venv").mkdir(exist_ok=True)
+        for extra in {"dev", "tracking"} & set(command):
+            _packages(tmp_path, extra).mkdir(parents=True, exist_ok=True)
+        return subprocess.CompletedProcess(command, 0)
+
+    for name in uv._LOCKED:
+        (tmp_path / name).write_text("as locked", encoding="utf-8")
+    monkeypatch.setattr(uv, "ROOT", tmp_path)
+    monkeypatch.setattr(uv, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(uv, "_STAMP", tmp_path / ".venv/.synced")
+    monkeypatch.setattr(uv, "find_uv", lambda: Path("uv"))
+    monkeypatch.setattr(subprocess, "run", sync)
+    return run
+
+
+def _packages(root: Path, extra: str) -> Path:
+    return root / ".venv/lib/python3.11/site-packages" / {"dev": "pytest", "tracking": "mlflow"}[extra]
+
+
+def test_an_environment_in_sync_is_left_alone(commands: Commands) -> None:
+    """A warm `make` starts no uv."""
+    uv.sync([])
+    uv.sync([])
+
+    assert commands == [SYNC]
+
+
+def test_what_checks_need_is_added_to_what_is_there(commands: Commands) -> None:
+    """And stay for later calls that do not ask for them."""
+    uv.sync([])
+    uv.sync(["dev"])
+    uv.sync(["dev"])
+    uv.sync([])
+
+    assert commands == [SYNC, [*SYNC, "--group", "dev", "--inexact"]]
+
+
+def test_a_changed_lock_is_followed_with_the_packages_that_are_there(commands: Commands, tmp_path: Path) -> None:
+    """What left the lock leaves the environment; the extra stays."""
+    uv.sync(["dev"])
+    (tmp_path / "uv.lock").write_text("changed", encoding="utf-8")
+    uv.sync([])
+
+    assert commands == [[*SYNC, "--group", "dev"]] * 2
+
+
+def test_an_extra_takes_no_other_away(commands: Commands, tmp_path: Path) -> None:
+    """Who tests and who tracks have one environment, also after the lock has changed."""
+    uv.sync(["tracking"])
+    uv.sync(["dev"])
+    (tmp_path / "uv.lock").write_text("changed", encoding="utf-8")
+    uv.sync([])
+
+    both = [*SYNC, "--group", "dev", "--extra", "tracking"]
+    assert commands == [[*SYNC, "--extra", "tracking"], [*both, "--inexact"], both]
+
+
+def test_packages_that_somebody_took_away_are_added_again(commands: Commands, tmp_path: Path) -> None:
+    """`pulumi install` removes what is in no default group; no stamp hides that."""
+    uv.sync(["dev"])
+    _packages(tmp_path, "dev").rmdir()
+    uv.sync(["dev"])
+
+    assert len(commands) == 2
+
+
+def test_an_environment_whose_install_failed_does_not_count(
+    commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next call tries again."""
+    uv.sync([])
+    (tmp_path / "uv.lock").write_text("changed", encoding="utf-8")
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 2))
+    with pytest.raises(ToolError, match="uv sync --frozen"):
+        uv.sync([])
+    (tmp_path / "uv.lock").write_text("as locked", encoding="utf-8")
+
+    assert not (tmp_path / ".venv/.synced").exists()
+
+
+def test_a_uv_on_path_that_is_new_enough_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is installed beside it."""
+    program = tmp_path / "uv"
+    program.write_text("#!/bin/sh\necho 'uv 0.9.1 (abc)'\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    assert uv.find_uv() == program
+    assert uv.folder_for_path() is None
+
+
+def test_a_uv_that_is_too_old_gives_way_to_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyproject.toml refuses it too."""
+    program = tmp_path / "uv"
+    program.write_text("#!/bin/sh\necho 'uv 0.8.30'\n", encoding="utf-8")
+    program.chmod(0o755)
+    ours = tmp_path / "tools/uv" / uv.UV_VERSION / "uv"
+    ours.parent.mkdir(parents=True)
+    ours.touch()
+    monkeypatch.setattr(uv, "TOOLS", tmp_path / "tools")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    assert uv.find_uv() == ours
+    assert uv.folder_for_path() == str(ours.parent)
+
+
+def test_pulumi_finds_ours_by_its_name_where_path_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its language host starts `uv` from PATH, also where the CLI is the user's own; before it is there, nothing is."""
+    monkeypatch.setattr(uv, "TOOLS", tmp_path / "tools")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    before = uv.folder_for_path()
+    monkeypatch.setattr(uv, "_install", lambda target: (target.parent.mkdir(parents=True), target.touch(0o755)))
+    found = uv.find_uv()
+
+    assert before is None
+    assert "uv" == found.name
+    assert str(found.parent) == uv.folder_for_path()
+
+
+def test_another_file_under_uv_s_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real pip compares its hash with the committed one, wherever it comes from, and nothing is kept."""
+    program = f"uv-{uv.UV_VERSION}.data/scripts/uv"
+    information = f"uv-{uv.UV_VERSION}.dist-info"
+    with zipfile.ZipFile(tmp_path / f"uv-{uv.UV_VERSION}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(program, "#!/bin/sh\necho somebody else's\n")
+        wheel.writestr(f"{information}/METADATA", f"Metadata-Version: 2.1\nName: uv\nVersion: {uv.UV_VERSION}\n")
+        wheel.writestr(f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{information}/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setattr(uv, "TOOLS", tmp_path)
+    monkeypatch.setattr(sys, "executable", sys.__dict__["_base_executable"])  # has pip
+
+    with pytest.raises(ToolError, match=str(uv.REQUIREMENT.relative_to(ROOT))):
+        uv._install(tmp_path / "uv" / "uv-test")
+    assert [] == list((tmp_path / "uv").iterdir())
+
+
+def test_what_is_installed_before_the_lock_can_be_read_has_hashes() -> None:
+    """One version, and nothing but it."""
+    text = (ROOT / "training/image/uv.txt").read_text(encoding="utf-8")
+    requirement, *hashes = text.replace("\\\n", "").split()
+
+    assert re.fullmatch(r"uv==[\d.]+", requirement)
+    assert hashes
+    assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in hashes)
+
+
+def test_pulumi_install_brings_what_every_stack_needs() -> None:
+    """It is `uv sync`: default groups, and no extra. What checks and tests need is not among them.
+
+    uv would look at each of 15,000 modules in every sync, if pyproject.toml had it compile them.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    groups, settings = project["dependency-groups"], project["tool"]["uv"]
+    names = {re.split("[=><]", line)[0] for group in settings["default-groups"] for line in groups[group]}
+
+    assert {"pulumi", "pulumi-kubernetes", "pulumi-command", "kubernetes", "pulumi-policy", "pip", "jinja2"} <= names
+    assert set() == names & {"pytest", "mypy", "ruff", "moto"}
+    assert "compile-bytecode" not in settings
