@@ -1,4 +1,4 @@
-"""How often `make why`, and the slowest rank of a measurement, err, by simulation: `python -m bench.causes`.
+"""How often `rwi why`, and the slowest rank of a measurement, err, by simulation: `python -m bench.causes`.
 
 Made-up blocks go through the project's own functions: rounds, the end by narrow intervals, causes, ranks, distribution.
 No process is measured, and what is simulated is fixed by the seed.
@@ -21,7 +21,7 @@ from training.contract.result import StepParts
 from training.workloads.script.observe import experiment
 
 TRIES, MORE = 500, 10
-"""Simulated runs of `make why` a row, and how many times as many where one takes little."""
+"""Simulated runs of `rwi why` a row, and how many times as many where one takes little."""
 STEP, OFFSET = 0.05, 0.05
 """Seconds of a step; and the standard deviation of what is a rank's own for a whole run."""
 BLOCKS, BLOCK_NOISE, PART_NOISE, RANK_NOISE = 10, 0.05, 0.10, 0.02
@@ -145,7 +145,7 @@ class Tally:
 
 
 def tally(case: Case, tries: int) -> Tally:
-    """Let `make why` try so often."""
+    """Let `rwi why` try so often."""
     rng, seen = seeded(f"{case}"), Tally(tries)
     for _ in range(tries):
         runs = {
@@ -200,7 +200,7 @@ CASES = (
 
 
 def whys_table(tries: int, cases: Sequence[Case] = CASES) -> list[str]:
-    """Return how often something is wrong that a `make why` says, and how often it finds what was planted."""
+    """Return how often something is wrong that a `rwi why` says, and how often it finds what was planted."""
     kinds = ("conditions", "clocks", "rank", "distribution", "anything")
     titles = ("ranks", "noise", "planted", *kinds, "names a rank of the run", "planted is first", "rounds, median")
     lines = [f"| {' | '.join(titles)} |", "| --- " * len(titles) + "|"]
@@ -271,7 +271,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.causes", description=__doc__)
     parser.add_argument("--tries", type=int, default=TRIES, help=f"simulated runs a row (default {TRIES})")
     tries = parser.parse_args().tries
-    print(f"`make why`, {tries:,} tries a row:\n\n" + "\n".join(whys_table(tries)))
+    print(f"`./rwi why`, {tries:,} tries a row:\n\n" + "\n".join(whys_table(tries)))
     print(f"\nthe slowest rank of a measurement, {MORE * tries:,} a cell:\n\n" + "\n".join(ranks_table(MORE * tries)))
     print(f"\none condition, {MORE * tries:,} tries a row:\n\n" + "\n".join(stopped_table(MORE * tries)))
 

@@ -1,4 +1,5 @@
-"""The baseline's work done by plain `model.fit`, for `make bench`: a comparison with a slow baseline proves nothing.
+"""The baseline's work done by plain `model.fit`, for `rwi bench arms`: a comparison with a slow baseline proves
+nothing.
 
 Same model, data, batch, threads and CPUs; a tf.data pipeline with its autotuner off. Prints one JSON object.
 """

@@ -1,1 +1,2 @@
-"""The programs that `make` calls, in folders by purpose. Nothing here takes part in a measurement."""
+"""The command line `rwi`: its commands, and what they are made of, in folders by purpose. Nothing here takes part in a
+measurement."""

@@ -1,4 +1,4 @@
-"""Reads what `make test SLOW=1` ran. Fails when a tier of tests has none that passed, and when a test was left out.
+"""Reads what `rwi test --slow` ran. Fails when a tier of tests has none that passed, and when a test was left out.
 
 The files of tests for which CI had no time are named.
 """
@@ -16,7 +16,7 @@ from cli.setup.project import ROOT, ToolError, run_main
 # They need a control plane's programs; docker, minikube and the plugins; docker; a Prometheus and Ray's dashboard; a
 # whole cluster's programs. Their tests say what is absent.
 MAY_BE_SKIPPED = frozenset({"apiserver", "cluster", "image", "metrics", "platform"})
-LEFT_OUT = "slow: "  # how the reason begins of a test that `make test` leaves out: tests/conftest.py
+LEFT_OUT = "slow: "  # how the reason begins of a test that `./rwi test` leaves out: tests/conftest.py
 LATE = "late: "  # and of one that would have begun after `--begin-until`
 MOST_WHY = 1000  # characters of why a test failed
 
@@ -113,7 +113,7 @@ def main() -> int:
     if missing:
         raise ToolError(f"no test passed in {', '.join(missing)}: the reasons for skipping are above")
     if left_out := sum(outcomes["left out"] for outcomes in counts.values()):
-        raise ToolError(f"{left_out} slow tests were left out; type: make test SLOW=1")
+        raise ToolError(f"{left_out} slow tests were left out; type: ./rwi test --slow")
     return 0
 
 

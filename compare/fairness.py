@@ -97,7 +97,7 @@ def _retried(run: Run) -> str:
     times = counted(run.result.retries, "time")
     return (
         f"{run.name} was retried {times} after a failure, so it does not count;"
-        " `make destroy` and `make up` measure again"
+        " `./rwi destroy` and `./rwi up` measure again"
     )
 
 

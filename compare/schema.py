@@ -332,12 +332,12 @@ class Comparison:
         if version != SCHEMA_VERSION:
             raise CompareError(
                 f"the comparison's schemaVersion is {version!r} and this program reads {SCHEMA_VERSION}: "
-                "run `make up` to compare again"
+                "run `./rwi up` to compare again"
             )
         try:
             return cast("Comparison", decode(cls, data, "the comparison"))
         except ResultError as error:
-            raise CompareError(f"{error}: run `make up` to compare again") from None
+            raise CompareError(f"{error}: run `./rwi up` to compare again") from None
 
     @property
     def unit(self) -> str:

@@ -294,7 +294,7 @@ def _tries(findings: Findings, longer: LongerRun) -> str:
         start = f", but only from {findings.measurement.passes(longer.passes)} on, and {longer.not_advised}"
         return start + ". More repeats might, too" * can_be_proven
     trained, of_all = findings.measurement.workload, " against one of them" if len(findings.contests) > 1 else ""
-    tries = f': try `SET="{trained.passes_key}={longer.passes}"` (about {duration(longer.seconds)})'
+    tries = f": try `--set {trained.passes_key}={longer.passes}` (about {duration(longer.seconds)})"
     return f"{tries}{', or more repeats' * can_be_proven}. With fewer {trained.passed}s Ray gains less than 5 %{of_all}"
 
 
@@ -311,7 +311,7 @@ def _by_steps(findings: Findings) -> str:
     if not findings.measurement.has_whole_epochs:
         return "More steps might change that."
     may_be_set = trained.has_key_for_passes(findings.measurement.recipe.to_dict())
-    return f"{trained.longer} might change that" + f': try `SET="{trained.passes_key}=2"`' * may_be_set + "."
+    return f"{trained.longer} might change that" + f": try `--set {trained.passes_key}=2`" * may_be_set + "."
 
 
 def _trial_length(findings: Findings) -> str:

@@ -1,4 +1,4 @@
-"""Why a step takes as long as it does: what removing one cause at a time gained in a run of `make why`. Pure.
+"""Why a step takes as long as it does: what removing one cause at a time gained in a run of `rwi why`. Pure.
 
 Each round tries every condition once. Its ratio is taken to the block of the same round in which nothing was changed,
 so that what changes slowly on the machine is in both. The interval is Student's t over the rounds, and Bonferroni's
@@ -142,7 +142,7 @@ class Distribution:
 
 @dataclass(frozen=True, kw_only=True)
 class Why:
-    """What a run of `make why` found, as it is kept in why.json."""
+    """What a run of `rwi why` found, as it is kept in why.json."""
 
     schema_version: int
     made_at: str

@@ -20,7 +20,7 @@ MOST_RUNS = 8
 OF_ONE_RUN = 0.25
 """The margin on both sides of a single run's time: one run says nothing about the spread."""
 BETWEEN_SECONDS = 2.0
-"""The shortest pause between two runs: runs of `make try` have no update between them."""
+"""The shortest pause between two runs: runs of `rwi try` have no update between them."""
 LONGEST_BETWEEN_SECONDS = 60.0
 """The longest pause that counts: a longer one was a break, or waited for another measurement."""
 

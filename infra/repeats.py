@@ -28,7 +28,7 @@ def chosen(settings: Settings, plans: Sequence[RunPlan]) -> tuple[RunPlan, ...]:
         return tuple(plans)
     comparison = _last_comparison()
     number = repeats_now(comparison, plans[0].measurement, _at_a_time(settings, comparison))
-    # `make up` shows its preview, which has told it.
+    # `rwi up` shows its preview, which has told it.
     is_told = AT_A_TIME_VARIABLE in os.environ and not pulumi.runtime.is_dry_run()
     if (text := words(comparison, plans[0].measurement, number)) and not is_told:
         pulumi.log.info(text)

@@ -1,4 +1,4 @@
-"""Collects how long a stack's runs take: from its own earlier runs, and from `make try` of the same script.
+"""Collects how long a stack's runs take: from its own earlier runs, and from `rwi try` of the same script.
 
 Reads files of this machine, and contacts no cluster. A file that cannot be read is skipped.
 """
@@ -34,13 +34,13 @@ class Basis:
 
 
 def known(settings: Settings, request: Wanted, project: Path = PROJECT) -> Basis:
-    """Return the stack's own runs if they cover every side, else those of `make try`, else both."""
+    """Return the stack's own runs if they cover every side, else those of `rwi try`, else both."""
     own = [each for each in _of_stack(project / "runs" / settings.stack) if _is_of(each, request)]
     tried = [each for each in _tried(project / ".state" / "tried") if _is_of(each, request)]
     if not tried or not estimate.missing(request, own):
         return Basis(runs=tuple(own), words=_own_words(own))
     here = "" if settings.target in LOCAL else "; on this machine, whose CPUs are not the cluster's, and without pods"
-    words = f"what `make try` took at {_time(tried)}, one run of each arm{here}"
+    words = f"what `./rwi try` took at {_time(tried)}, one run of each arm{here}"
     if not estimate.missing(request, tried):
         return Basis(runs=tuple(tried), words=words)
     return Basis(runs=(*own, *tried), words=" and ".join(part for part in (_own_words(own), words) if part))

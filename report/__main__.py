@@ -1,13 +1,10 @@
-"""Shows measurements: `python -m report COMMAND`; `--help` lists the commands.
+"""Shows a comparison, read as JSON on stdin as the output `comparison` has it: `python -m report COMMAND`.
 
-`table` and `publish` read a comparison as JSON on stdin, as the stack's output `comparison` has it; the others read
-what runs/ and results/ hold. Nothing here measures or compares runs.
+Nothing here measures or compares runs.
 """
 
 import argparse
-import os
 import sys
-import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,8 +12,8 @@ from cli.setup.project import DEFAULT_STACK, ToolError, checked_stack_name
 from compare.measurement import CompareError
 from compare.schema import Comparison
 from report import terminal
-from report.errors import HistoryError, PageError, ReportError, ShowError
-from report.stored import LATEST, PAGE, choose, stored_results
+from report.errors import PageError, ReportError
+from report.stored import PAGE
 from training.contract.provenance import PROJECT
 
 
@@ -76,31 +73,6 @@ def _publish(options: argparse.Namespace) -> int:
     return 0
 
 
-def _history(options: argparse.Namespace) -> int:
-    from report.history import compare, history
-
-    if not options.compare:
-        terminal.write(history(options.project, options.stack))
-        return 0
-    if len(options.compare) != 2:
-        raise HistoryError(
-            f'COMPARE="{" ".join(options.compare)}" is not two results: `make history COMPARE="1 latest"`'
-        )
-    terminal.write(compare(options.project, options.stack, *options.compare))
-    return 0
-
-
-def _open(options: argparse.Namespace) -> int:
-    result = choose(stored_results(options.project, options.stack)[0], options.result, options.stack)
-    path = result.folder / PAGE
-    if not path.is_file():
-        again = f"STACK={options.stack} make report"
-        raise ShowError(f"{path} is missing: remove {result.folder} and publish again with `{again}`")
-    if options.print or not webbrowser.open(path.resolve().as_uri()):
-        terminal.write(str(path))
-    return 0
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m report", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -111,21 +83,10 @@ def _parser() -> argparse.ArgumentParser:
         _publish,
         "write it into results/<stack>/, print the folder's path; with trackingUri to MLflow, too",
     )
-    closing = _add(commands, "closing", _closing, "print the answer, the report and the next step: how `make up` ends")
+    closing = _add(commands, "closing", _closing, "print the answer, the report and the next step: how `rwi up` ends")
     closing.add_argument("--folder", type=Path, help="where it was published")
     closing.add_argument("--setting", action="append", default=[], metavar="KEY=VALUE", help="a setting of this call")
     commands.add_parser("smoke", help="print what a smoke test has shown").set_defaults(run=_smoke)
-    history = _add(commands, "history", _history, "list the results of a stack, or compare two of them")
-    history.add_argument(
-        "--compare",
-        nargs=2,
-        metavar=("A", "B"),
-        default=os.environ.get("COMPARE", "").split() or None,
-        help="two of them by number, by `latest` or by the beginning of a name",
-    )
-    opening = _add(commands, "open", _open, "open the HTML report of a result")
-    opening.add_argument("--result", default=os.environ.get("RESULT") or LATEST, help="as in history; default: latest")
-    opening.add_argument("--print", action="store_true", default=os.environ.get("PRINT") == "1", help="its path only")
     return parser
 
 
@@ -137,7 +98,7 @@ def _add(
 ) -> argparse.ArgumentParser:
     """A command about a stack."""
     command = commands.add_parser(name, help=help_text)
-    command.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK, help="name of the stack")
+    command.add_argument("--stack", default=DEFAULT_STACK, help="name of the stack")
     command.add_argument("--project", type=Path, default=PROJECT, help="folder that holds runs/ and results/")
     command.set_defaults(run=run)
     return command

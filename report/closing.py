@@ -1,4 +1,4 @@
-"""The last lines of `make up`: the answer, a sentence, the machine, the report, what to type next. Pure.
+"""The last lines of `rwi up`: the answer, a sentence, the machine, the report, what to type next. Pure.
 
 Everything else stands above them, or in the report.
 """
@@ -14,10 +14,10 @@ from compare.schema import Bound, Comparison
 from compare.stopping import BUDGET, lacks_time, repeat_seconds
 from compare.words import duration
 from report import step_parts
-from report.commands import settings_text
 from report.table import WIDTH, wrap
 from training.contract.repeats import AUTO, FIRST_REPEATS, GOES_ON, MOST_AUTO_REPEATS, MOST_REPEATS, NOT_BESIDE_AUTO
 from training.contract.workload import named
+from training.machine.command_line import rwi
 
 QUIET = "machineQuiet"
 ROOM = 1.2
@@ -31,7 +31,7 @@ def render(comparison: Comparison, stack: str, page: Path | None, settings: Mapp
         comparison: What was measured.
         stack: Its stack's name.
         page: The report, or None where there is none.
-        settings: Those of this call, as `SET` has them.
+        settings: Those of this call, as `--set` has them.
     """
     machine = machine_in_short(comparison)
     lines = [comparison.answer, wrap(in_short(comparison).sentence), *([wrap(machine)] if machine else [])]
@@ -52,12 +52,12 @@ def _report_line(page: Path) -> str:
 
 def _why_line(stack: str, settings: Mapping[str, str]) -> str:
     """The command for who wants to know more of waits; without a name it would not mean the default stack."""
-    name = f"STACK={stack} " if stack == DEFAULT_STACK else ""
-    return f"why: {name}{make(stack, 'why', settings)}    # steps wait for input or gradients: what is gained without"
+    command = f"why --stack {stack}" if stack == DEFAULT_STACK else "why"
+    return f"why: {rwi(command, stack, settings)}    # steps wait for input or gradients: what is gained without"
 
 
 def smoke(comparison: Comparison) -> str:
-    """Return the result of `make up STACK=smoke`: that everything runs. It is too small for an answer."""
+    """Return the result of `rwi up --stack smoke`: that everything runs. It is too small for an answer."""
     known = [passed for passed in comparison.checks.values() if passed is not None]
     return (
         f"smoke: all {len(comparison.arms)} arms ran, {sum(known)} of {len(known)} checks passed."
@@ -69,19 +69,19 @@ def next_step(comparison: Comparison, stack: str, settings: Mapping[str, str]) -
     """The line to type, and what it is for."""
     if comparison.checks.get(QUIET) is not True and machine_in_short(comparison):
         repeats = {"repeats": str(FIRST_REPEATS)} if comparison.repeats < FIRST_REPEATS else {}
-        again = f"{make(stack, 'destroy')} && {make(stack, 'up', {**settings, **repeats})}"
+        again = f"{rwi('destroy', stack)} && {rwi('up', stack, {**settings, **repeats})}"
         return f"{again}    # when the other programs have ended; results stay"
     if comparison.answer == "Not comparable":
-        return f"{make(stack, 'report')}    # what differs, check by check"
+        return f"{rwi('report open', stack)}    # what differs, check by check"
     if comparison.auto == GOES_ON:  # also where the answer is a no that longer training might change
         return _to_go_on(comparison, stack, settings)
     if comparison.answer == "Not decided":
         return _to_decide(comparison, stack, settings)
     longer, trained = comparison.longer, named(comparison.workload)
     if longer and not longer.not_advised:
-        line = make(stack, "up", {**settings, trained.passes_key: str(longer.passes)})
+        line = rwi("up", stack, {**settings, trained.passes_key: str(longer.passes)})
         return f"{line}    # the fewest {trained.passed}s that might change it: about {duration(longer.seconds or 0.0)}"
-    return f"{make(stack, 'report')}    # where the time goes"
+    return f"{rwi('report open', stack)}    # where the time goes"
 
 
 def _to_go_on(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
@@ -89,42 +89,35 @@ def _to_go_on(comparison: Comparison, stack: str, settings: Mapping[str, str]) -
         is_open = comparison.answer == "Not decided"
         is_hopeless = is_open and any(each.repeats_to_decide is None for each in open_ratios(comparison))
         but = f"though {MOST_AUTO_REPEATS} repeats would probably not decide"
-        line = make(stack, "up", settings)
+        line = rwi("up", stack, settings)
         return f"{line}    # goes on; {but if is_hopeless else 'runs that are there are kept'}"
     enough = {BUDGET: str(math.ceil(ROOM * repeat_seconds(comparison) / 60))}
-    return f"{make(stack, 'up', {**settings, **enough})}    # goes on: so long takes a repeat, and the budget is less"
+    return f"{rwi('up', stack, {**settings, **enough})}    # goes on: so long takes a repeat, and the budget is less"
 
 
 def _to_decide(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
     if comparison.bound:
         return _of_bound(comparison, comparison.bound, stack, settings)
     if comparison.claim in ("same script", "it finished"):
-        return f"{make(stack, 'report')}    # what is not known of the runs"
+        return f"{rwi('report open', stack)}    # what is not known of the runs"
     still_open = open_ratios(comparison)
     repeats = max([FIRST_REPEATS, *(each.repeats_to_decide or MOST_REPEATS + 1 for each in still_open)])
     if not comparison.repeats < repeats <= MOST_REPEATS or comparison.auto:
-        return f"{make(stack, 'report')}    # how far the runs lie apart"
+        return f"{rwi('report open', stack)}    # how far the runs lie apart"
     if comparison.repeats == 1:  # it had no interval that could have been looked at
-        return f"{make(stack, 'up', {**settings, 'repeats': str(repeats)})}    # runs that are there are kept"
+        return f"{rwi('up', stack, {**settings, 'repeats': str(repeats)})}    # runs that are there are kept"
     by_auto = all(auto_would_decide(each.values) for each in still_open)
     if by_auto and repeats <= MOST_AUTO_REPEATS and _may_be_auto(comparison):
-        return f"{make(stack, 'up', {**settings, 'repeats': AUTO})}    # until it is decided; earlier runs are kept"
-    anew = f"{make(stack, 'destroy')} && {make(stack, 'up', {**settings, 'repeats': str(repeats)})}"
+        return f"{rwi('up', stack, {**settings, 'repeats': AUTO})}    # until it is decided; earlier runs are kept"
+    anew = f"{rwi('destroy', stack)} && {rwi('up', stack, {**settings, 'repeats': str(repeats)})}"
     return f"{anew}    # anew: repeats that are added until it is decided err more often"
 
 
 def _of_bound(comparison: Comparison, bound: Bound, stack: str, settings: Mapping[str, str]) -> str:
     if bound.repeats_to_decide and _may_be_auto(comparison):
-        return f"{make(stack, 'up', {**settings, 'repeats': AUTO})}    # until it is decided; earlier runs are kept"
-    return f"{make(stack, 'report')}    # what to write to know more, and when it could be worth it"
+        return f"{rwi('up', stack, {**settings, 'repeats': AUTO})}    # until it is decided; earlier runs are kept"
+    return f"{rwi('report open', stack)}    # what to write to know more, and when it could be worth it"
 
 
 def _may_be_auto(comparison: Comparison) -> bool:
     return not comparison.auto and comparison.settings.keys().isdisjoint(NOT_BESIDE_AUTO)
-
-
-def make(stack: str, target: str, settings: Mapping[str, str] | None = None) -> str:
-    """A line that can be pasted."""
-    prefix = "" if stack == DEFAULT_STACK else f"STACK={stack} "
-    setting = settings_text(settings).replace("$", "$$") if settings else ""  # make reads $ as its own
-    return f"{prefix}make {target}" + (f" SET={setting}" if setting else "")

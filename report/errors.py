@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from cli.setup.project import ToolError
 
-class ReportError(Exception):
+
+class ReportError(ToolError):
     """Something that could not be shown or published; says why. The root of what reports raise."""
 
 

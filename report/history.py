@@ -9,6 +9,7 @@ from report.errors import HistoryError
 from report.figures import MISSING
 from report.stored import Stored, choose, stored_results
 from report.table import aligned, wrap
+from training.machine.command_line import rwi
 
 
 def history(project: Path, stack: str) -> str:
@@ -52,7 +53,7 @@ def _results(project: Path, stack: str) -> tuple[list[Stored], list[str]]:
     results, problems = stored_results(project, stack)
     if not results:
         raise HistoryError(
-            "\n".join([f"stack {stack} has no results in results/{stack}/ yet: `STACK={stack} make up`", *problems])
+            "\n".join([f"stack {stack} has no results in results/{stack}/ yet: `{rwi('up', stack)}`", *problems])
         )
     return results, problems
 

@@ -18,7 +18,6 @@ from compare.intervals import rule
 from compare.schema import Comparison, Estimate
 from compare.words import compared
 from report import curve, gpus, ratios, search_page, step_parts, words
-from report.commands import settings_text
 from report.figures import figure, is_shown
 from report.links import RunFile, run_files
 from report.pictures import first, pictures
@@ -28,6 +27,7 @@ from training.contract.arms import ARMS
 from training.contract.codec import ResultError
 from training.contract.result import read
 from training.contract.workload import named, recipe_of
+from training.machine.command_line import rwi
 
 CHECKS = {
     "replicasAsAsked": "The framework saw as many replicas as were asked for",
@@ -234,6 +234,4 @@ def _provenance(comparison: Comparison) -> list[tuple[str, str]]:
 
 def _command(comparison: Comparison, stack: str, target: str) -> str:
     """Return a command with the settings of the measurement; `up` alone keeps runs that the stack has."""
-    words = [f"STACK={stack.removeprefix(SWEEP_PREFIX)}"]
-    words += [f"SET={settings_text(comparison.settings)}"] if comparison.settings else []
-    return " ".join([*words, "make", target])
+    return rwi(target, stack.removeprefix(SWEEP_PREFIX), comparison.settings)

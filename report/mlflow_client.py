@@ -160,7 +160,7 @@ def explain(error: Exception) -> str:
         return f"its user may not write there: {_LET_IN} ({_answer(error)})"
     if (status == 404 and "RESOURCE_DOES_NOT_EXIST" not in str(error)) or "valid JSON" in str(error):
         return (
-            f"it answers, but not as MLflow does: `pulumi config set trackingUri …`, then `make up` ({_answer(error)})"
+            f"it answers, but not as MLflow does: `pulumi config set trackingUri …`, then `./rwi up` ({_answer(error)})"
         )
     return f"it says: {_answer(error)}"
 

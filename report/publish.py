@@ -42,7 +42,7 @@ def publish(comparison: Comparison, stack: str, project: Path) -> Path:
         raise PublishError(
             f"{error.filename or results} cannot be written: {error.strerror}. Nothing is lost: the runs are in runs/, "
             "the comparison in `pulumi stack output comparison --show-secrets`. Make room or fix the folder, then run "
-            "`make report`"
+            "`./rwi report open`"
         ) from None
     if not (folder / PAGE).is_file():
         _write_page(comparison, folder, stack, project)
@@ -98,7 +98,7 @@ def _name(comparison: Comparison) -> str:
     """UTC start of the newest run, and the recipe: not now, so that publishing again gives the same name."""
     measured_at = newest_start(comparison)
     if measured_at is None:
-        raise PublishError("this comparison has no runs: the last `pulumi up` finished none; run `make up`")
+        raise PublishError("this comparison has no runs: the last `pulumi up` finished none; run `./rwi up`")
     try:
         digest = recipe_of(comparison.recipe).digest()
     except ValueError as error:

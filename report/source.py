@@ -32,7 +32,8 @@ def read(folder: Path) -> str | None:
 
 
 def _is_code_of(comparison: Comparison, project: Path) -> bool:
-    """`make report` may publish a measurement long after it was made: its commit is then not the one checked out."""
+    """`rwi report open` may publish a measurement long after it was made: its commit is then not the one checked
+    out."""
     return all(
         arm in ARMS and summary.provenance.code_hash == provenance.code_hash(arm, comparison.workload, project)
         for arm, summary in comparison.arms.items()

@@ -25,7 +25,7 @@ SHOWN_SHARE = 0.01
 WAITS = ("input", "exchange", "waiting")
 """Parts in which a step waits for input or gradients."""
 LONG_WAIT = 0.1
-"""Share of a step that these take together, from which on the reader is told of `make why`."""
+"""Share of a step that these take together, from which on the reader is told of `rwi why`."""
 NOTED_WAIT = 0.05
 """Share of a step for which threads waited for a CPU, from which on it is told."""
 

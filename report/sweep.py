@@ -1,6 +1,6 @@
 """A sweep: the same measurement under several settings, as a file in results/ and as numbers to show. Measures nothing.
 
-`cli.sweep.__main__` drives the stack and writes the file; the page is `report.sweep_page`'s.
+`cli.sweep.sweep` drives the stack and writes the file; the page is `report.sweep_page`'s.
 """
 
 import json

@@ -7,7 +7,6 @@ from typing import Any
 from compare import measures
 from compare.entries import Ratio
 from report import curve
-from report.commands import in_shell, settings_text
 from report.figures import figure
 from report.html import templates
 from report.pictures import Panel, drawn
@@ -15,6 +14,7 @@ from report.stored import SWEEP_PREFIX
 from report.svg import ARM_COLOURS, ARM_MARKERS, MUTED, Picture, drawing, numbered
 from report.sweep import MEASURES, TO_ACCURACY, Numbers, Row, Sweep, arms_of
 from training.contract.arms import RAY
+from training.machine.command_line import assignment, rwi
 
 
 def render(sweep: Sweep, shown: Numbers) -> str:
@@ -107,8 +107,6 @@ def _by_arm(rows: Sequence[Row], name: str, label: str, arms: Sequence[str], mea
 
 
 def _command(sweep: Sweep) -> str:
-    """Return the command that repeats the sweep: values quoted for lists, lists for the shell, `$` doubled for make."""
-    words = [f"STACK={sweep.stack.removeprefix(SWEEP_PREFIX)}", "make sweep"]
-    axes = [f"{key}={in_shell(' '.join(map(shlex.quote, values)))}" for key, values in sweep.axes.items()]
-    axes += [f"SET={settings_text(sweep.base)}"] if sweep.base else []
-    return " ".join([*words, *(axis.replace("$", "$$") for axis in axes)])
+    """Return the command that repeats the sweep: values quoted for lists, lists for the shell."""
+    axes = (assignment(key, shlex.join(values)) for key, values in sweep.axes.items())
+    return rwi(" ".join(["sweep", *axes]), sweep.stack.removeprefix(SWEEP_PREFIX), sweep.base)

@@ -1,4 +1,4 @@
-"""What `make why` found, in words: where a step goes, what removing each cause would gain, and what to change. Pure."""
+"""What `rwi why` found, in words: where a step goes, what removing each cause would gain, and what to change. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ NAMES = {
 SAVE_LESS = "save less often"
 OF_RANK_0 = ("between", "save")
 """Causes by the clock of rank 0, which the others may not have."""
-ONE_RUN = "One run does not show whether it does so in others: `make up` with several repeats does"
+ONE_RUN = "One run does not show whether it does so in others: `./rwi up` with several repeats does"
 """Of a rank, which may be slow for as long as it lives without a cause in the script: by its CPU, for example."""
 CHANGES = {
     NO_EXCHANGE: "fewer exchanges (no_sync() in all but each second backward), fewer bytes (a hook such as "
@@ -157,7 +157,7 @@ def _change(cause: Cause, why: ArmWhy) -> str:
     """Return the line that one types or changes, and what of it was tried."""
     if cause.name.startswith(THREADS):
         number = cause.name.removeprefix(THREADS)
-        return f'ENV="OMP_NUM_THREADS={number}"; tried by torch.set_num_threads({number})'
+        return f"--env OMP_NUM_THREADS={number}; tried by torch.set_num_threads({number})"
     if cause.name == INPUT_READY:
         if why.loader_workers:
             return "cheaper rows (decoded before, or fewer steps of work), or another num_workers; neither was tried"

@@ -1,4 +1,4 @@
-"""What `make why` found as one HTML file, by the rules of `report.html`: loads nothing, links nowhere.
+"""What `rwi why` found as one HTML file, by the rules of `report.html`: loads nothing, links nowhere.
 
 It decides nothing: what is certain, and what may be said of it, is in `compare.why` and `report.why`.
 """

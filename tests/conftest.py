@@ -6,7 +6,7 @@ fill what is left, those first of which a group has many seconds.
 Groups are told by where a test is: pytest-xdist's own mark adds them to names, and pytest shows names without them.
 One after another tests need no groups.
 
-`--without-slow` skips the tests that are marked `slow`. `make test` sets it. The last lines say what was skipped, and
+`--without-slow` skips the tests that are marked `slow`. `./rwi test` sets it. The last lines say what was skipped, and
 what brings it.
 CI's time is limited: with `--begin-until`, a Unix time, unit tests all run, and come before what does not train. Other
 files come in random order, so that each has its day, and slow tests last. What would begin later is skipped, and

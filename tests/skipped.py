@@ -4,9 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-COMMAND = "`make test SLOW=1`"
+COMMAND = "`./rwi test --slow`"
 LEFT_OUT = f"slow: {COMMAND} runs it"
-"""Why a test was skipped that `make test` leaves out; `cli.tiers` counts by it."""
+"""Why a test was skipped that `rwi test` leaves out; `cli.tiers` counts by it."""
 BEGIN_UNTIL = "--begin-until"
 LATE = f"late: it would have begun after {BEGIN_UNTIL}"
 """Why a test was skipped for lack of time; `cli.tiers` names its file."""
@@ -18,12 +18,12 @@ KINDS = {
         "TRY_(PYTHON|TREES|RLLIB)|[Pp]y[Tt]orch|torch|moto|beside the project|needs .* environment"
     ),
     "other servers and hosts: TRY_MLFLOW_PYTHON, TRY_LANGUAGE_HOST": "MLflow|TRY_MLFLOW|TRY_LANGUAGE_HOST",
-    "a real cluster, and docker: `make test CLUSTER=1`": "CLUSTER=1|docker|BuildKit|Pulumi plugin",
+    "a real cluster, and docker: `./rwi test --cluster`": "CLUSTER=1|docker|BuildKit|Pulumi plugin",
     "Pulumi's plugin of Kubernetes: pulumi-resource-kubernetes on PATH": "pulumi-resource-kubernetes",
     "a control plane's programs: CLUSTER_ENV, KUBERAY_CHART": (
         "CLUSTER_ENV|KUBERAY_CHART|KUEUE|PROMETHEUS_OPERATOR|helm"
     ),
-    "programs on PATH, or `make test`": "on PATH|on this machine|no C compiler|uv's cache|uv sync|[Pp]ython 3",
+    "programs on PATH, or `./rwi test`": "on PATH|on this machine|no C compiler|uv's cache|uv sync|[Pp]ython 3",
 }
 """What brings tests, by a pattern of the reasons."""
 OF_THE_MACHINE = "not on this machine: another system, or user, or number of CPUs"

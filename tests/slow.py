@@ -1,4 +1,4 @@
-"""Which cases of a test run in `make test`, where each takes long: the others are `slow`, and run with SLOW=1."""
+"""Which cases of a test run in `rwi test`, where each takes long: the others are `slow`, and run with SLOW=1."""
 
 from collections.abc import Collection, Iterable
 from typing import Any

@@ -54,7 +54,7 @@ def text(kept: Kept) -> str:
 
 def _refusal(reasons: Sequence[str]) -> list[str]:
     lines = [line for reason in reasons for line in _wrapped(f"- {reason}", "  ")]
-    return ["Nothing is concluded:", *lines, "To measure again, with nothing else running: make lesson"]
+    return ["Nothing is concluded:", *lines, "To measure again, with nothing else running: ./rwi bench lesson"]
 
 
 def _tables(lesson: Lesson) -> list[str]:

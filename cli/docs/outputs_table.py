@@ -31,7 +31,7 @@ Scalars are for people and scripts: `pulumi stack output speedup`. Each is the m
 when it was not measured. The scalars are the outputs of the first table and the ratios of the second; a stack has those
 that its settings allow.
 
-Everything else is in `comparison`, one JSON string. Print it with `JSON=1 make -s outputs` or
+Everything else is in `comparison`, one JSON string. Print it with `./rwi outputs --json` or
 `pulumi stack output comparison --show-secrets`: it is marked as a secret for its length alone
 ([why](adr/0003-result-is-one-string.md)). A number that was not measured is `null`, never 0, and `reasons` says why, by
 its dotted name (`baseline.reportSeconds`, `checks.weightsEqual`). Seconds, bytes and images are named in the key;

@@ -1,1 +1,1 @@
-"""`make fetch`: what a run kept in storage, brought back."""
+"""`rwi report fetch`: what a run kept in storage, brought back."""

@@ -1,4 +1,4 @@
-"""`make report TENSORBOARD=1`: a result's curves in TensorBoard, which is installed when it is first wanted.
+"""`rwi report tensorboard`: a result's curves in TensorBoard, which is installed when it is first wanted.
 
 Event files are written by tensorboardX, which needs no TensorFlow, on this machine, for runs of any target. A run is a
 folder, so that the arms lie over each other in a plot.
@@ -8,15 +8,17 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from tensorboardX import SummaryWriter  # type: ignore[import-untyped]  # it ships no types
 
+from cli.follow import curves
 from cli.setup import uv
 from cli.setup.project import ROOT, VENV
-from report import html
+from report import html, terminal
 from report.errors import ShowError
 from report.links import run_files
 from report.plots import ShownRun
@@ -27,13 +29,29 @@ from training.contract.result import TrainingResult
 FOLDER = "tensorboard"
 
 
+def show(stack: str, wanted: str, arguments: list[str], *, path_only: bool) -> int:
+    """Show the curves of a result, or print where their event files are."""
+    folder = tensorboard_folder(ROOT, stack, wanted)
+    if path_only:
+        terminal.write(str(folder))
+        return 0
+    return start_tensorboard(folder, arguments)
+
+
+def live(stack: str, overrides: Mapping[str, str], arguments: list[str]) -> int:
+    """Show the curves of runs that go on, from storage."""
+    with tempfile.TemporaryDirectory(prefix="curves-") as folder:
+        curves.live(stack, overrides, Path(folder))
+        return start_tensorboard(Path(folder), arguments)
+
+
 def tensorboard_folder(project: Path, stack: str, wanted: str) -> Path:
     """Write event files for the runs of a result; the folder to give to TensorBoard."""
     result = choose(stored_results(project, stack)[0], wanted, stack)
     runs = html.shown_runs(run_files(result.comparison, project), project)
     if not runs:
         raise ShowError(
-            f"{result.name}: its runs are gone from runs/, and their histories with them: run `make up` again"
+            f"{result.name}: its runs are gone from runs/, and their histories with them: run `./rwi up` again"
         )
     folder = result.folder / FOLDER
     write_event_files(runs, folder)

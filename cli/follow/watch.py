@@ -1,9 +1,8 @@
-"""`make watch`: follows a running update from another terminal. It only reads: what it shows, it cannot disturb."""
+"""`rwi status --watch`: follows a running update from another terminal. It only reads."""
 
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -13,11 +12,12 @@ from rich.live import Live
 
 from cli.follow.source import LocalSource, News, Source
 from cli.follow.view import Board
-from cli.setup.project import CLUSTER_TARGETS, project_name
-from cli.stack import config as stack_config
+from cli.setup.project import CLUSTER_TARGETS, ROOT, project_name, stack_text, target_of
 from cli.stack import environment, state
 from report import terminal
 from report.errors import ShowError
+from report.stored import SWEEP_PREFIX
+from training.machine.command_line import rwi
 
 POLL_SECONDS = 1.0
 START_SECONDS = 20.0
@@ -28,27 +28,37 @@ NOTHING_TO_FOLLOW = 3
 """Exit status where no run goes on, and no update."""
 
 
-def _cluster(project: Path, stack: str) -> Source:
+def _local(project: Path, stack: str, _: Mapping[str, str]) -> Source:
+    return LocalSource(project, stack)
+
+
+def _cluster(project: Path, stack: str, overrides: Mapping[str, str]) -> Source:
     from cli.follow.cluster import ClusterSource  # with packages that `local` does without
 
-    return ClusterSource(project, stack, stack_config.parse_overrides(os.environ.get("SET", "")))
+    return ClusterSource(project, stack, overrides)
 
 
-SOURCES: dict[str, Callable[[Path, str], Source]] = {
-    **dict.fromkeys(("local", "ray"), LocalSource),  # of a job a process here writes the log and the progress
+SOURCES: dict[str, Callable[[Path, str, Mapping[str, str]], Source]] = {
+    **dict.fromkeys(("local", "ray"), _local),  # of a job a process here writes the log and the progress
     **dict.fromkeys(CLUSTER_TARGETS, _cluster),
 }
-"""How the runs of a target are followed: made from the project's folder and the stack's name."""
+"""How the runs of a target are followed: made from the project's folder, the stack's name, and settings of the call."""
 
 
-def source_of(target: str, project: Path, stack: str) -> Source:
+def follow(stack: str, overrides: Mapping[str, str]) -> int:
+    """Follow a stack's update; of a sweep's stack with the settings of that which it was made from."""
+    target = target_of(stack_text(stack.removeprefix(SWEEP_PREFIX)))
+    return watch(source_of(target, ROOT, stack, overrides), stack, is_updating=lambda: is_updating(stack))
+
+
+def source_of(target: str, project: Path, stack: str, overrides: Mapping[str, str]) -> Source:
     """The source for a target; ShowError for one that has none."""
     if target not in SOURCES:
         raise ShowError(
             f"the runs of stack {stack} (target {target}) can't be followed here. "
             f"Their logs: `kubectl get jobs`, then `kubectl logs --follow job/…`. Followed: {', '.join(SOURCES)}"
         )
-    return SOURCES[target](project, stack)
+    return SOURCES[target](project, stack, overrides)
 
 
 def watch(
@@ -155,13 +165,13 @@ def _print(current: _Current, source: Source, stack: str, _: Console) -> None:
 
 def _status(board: Board, current: _Current, source: Source, stack: str) -> str:
     if current.end == "over":
-        return f"stack {stack}: this measurement is over. `STACK={stack} make outputs` shows the comparison"
+        return f"stack {stack}: this measurement is over. `{rwi('outputs', stack)}` shows the comparison"
     if current.end == "idle":
         why = f"\n{source.trouble}" if source.trouble else ""
         return (
             f"stack {stack}: there is nothing to follow: no run is going on, and no update that would start one.{why}\n"
-            f"  to start one, in another terminal:  STACK={stack} make up\n"
-            f"  to see what the last one measured:  STACK={stack} make outputs"
+            f"  to start one, in another terminal:  {rwi('up', stack)}\n"
+            f"  to see what the last one measured:  {rwi('outputs', stack)}"
         )
     if source.trouble:
         return f"stack {stack}: {source.trouble}\nIt is asked again and again (Ctrl-C ends watching, and nothing else)"

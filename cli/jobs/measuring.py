@@ -12,6 +12,7 @@ from cli.stack import environment, state
 from infra.places.cluster.api import leftover_jobs
 from infra.places.ray import owner
 from training.launch.ray.other_jobs import end_line, is_of, is_of_measurement, is_unfinished, job_name
+from training.machine.command_line import rwi
 
 
 def update_or_run(ray_cluster: StackCluster | StackRay, api: Any) -> str:
@@ -23,14 +24,14 @@ def update_or_run(ray_cluster: StackCluster | StackRay, api: Any) -> str:
     if backend and (process := state.running(backend, project_name(), ray_cluster.stack)):
         return (
             f"pulumi works on the stack, process {process}: wait for its end, which"
-            f" `STACK={ray_cluster.stack} make watch` shows"
+            f" `{rwi('status --watch', ray_cluster.stack)}` shows"
         )
     if isinstance(ray_cluster, StackRay):
         return ""
     for name, stack in leftover_jobs.unfinished(api, ray_cluster.namespace).items():
         return (
             f"the run {name} of stack {stack or 'unknown'} goes on: wait for its end. Where an interrupted update left"
-            f" it, `STACK={ray_cluster.stack} make up` ends it, or says how"
+            f" it, `{rwi('up', ray_cluster.stack)}` ends it, or says how"
         )
     return ""
 
@@ -41,7 +42,7 @@ def ray_job(ray_cluster: StackCluster | StackRay, jobs: Sequence[Mapping[str, An
     for job in filter(is_unfinished, jobs):
         name = job_name(job)
         if is_of(mine, job):
-            return f"an interrupted one left its Ray job {name}: STACK={ray_cluster.stack} make jobs STOP=1 JOB={name}"
+            return f"an interrupted one left its Ray job {name}: {rwi(f'jobs stop {name}', ray_cluster.stack)}"
         if is_of_measurement(job):
             return end_line(job, ray_cluster.stack)
     return ""

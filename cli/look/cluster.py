@@ -14,6 +14,7 @@ from infra.places.cluster.place import ClusterPlace
 from infra.places.place import cluster_of
 from infra.settings.cluster import ClusterSettings
 from infra.settings.settings import Settings
+from training.machine.command_line import rwi
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def find(stack: str, overrides: Mapping[str, str]) -> StackCluster:
     if settings.cluster is None:
         raise ToolError(
             f"stack {stack} has target {settings.target}, and no cluster of Kubernetes; those with target"
-            f" {' and '.join(CLUSTER_TARGETS)} have one, as in:  STACK=minikube make …"
+            f" {' and '.join(CLUSTER_TARGETS)} have one, as stack minikube has it"
         )
     return StackCluster(stack, settings, settings.cluster, cluster_of(settings.target), kube.own_path(stack))
 
@@ -70,7 +71,7 @@ def connect(stack_cluster: StackCluster) -> Any:
     if api is None:
         raise ToolError(
             f"stack {stack_cluster.stack}: there is no {stack_cluster.kubeconfig} yet:"
-            f"  STACK={stack_cluster.stack} make up"
+            f"  {rwi('up', stack_cluster.stack)}"
         )
     try:
         kube.get(api, "/version")

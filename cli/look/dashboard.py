@@ -1,4 +1,5 @@
-"""`make dashboard`: where Ray's dashboard of a stack's cluster answers, made to answer on loopback where it must be.
+"""`rwi jobs dashboard`: where Ray's dashboard of a stack's cluster answers, made to answer on loopback where it must
+be.
 
 A Minikube's NodePort is reached from Linux; from macOS and Windows it is not, and `kubernetes` has none.
 """
@@ -7,18 +8,19 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from cli.look import cluster, ray_cluster
 from cli.look.status import node_port_of
-from cli.setup.project import ToolError, run_main, say
-from cli.stack import settings as stack_settings
+from cli.setup.project import ToolError, say
 from infra.places.cluster.api import kube, ray_api
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.port_forward import connection
 from infra.places.cluster.api.ray_api import RayError
 from infra.places.cluster.manifests import dashboard, monitoring
 from infra.places.cluster.manifests.ray_cluster import DASHBOARD_PORT
+from training.machine.command_line import rwi
 from training.machine.port_forward import LOOPBACK, copy_both_ways
 
 
@@ -50,9 +52,8 @@ def _serve(api: Any, namespace: str, accepted: socket.socket) -> None:
             say(f"a connection was closed: {error}")
 
 
-def main() -> int:
+def show(stack: str, overrides: Mapping[str, str]) -> int:
     """Print the address and the line that prints the token; forward until Ctrl-C where that is needed."""
-    stack, overrides = stack_settings.stack_and_overrides("dashboard", __doc__)
     if ray := ray_cluster.find(stack, overrides):
         print(ray.dashboard)
         return 0
@@ -65,7 +66,7 @@ def main() -> int:
         ray_api.head(api, stack_cluster.namespace)
         node_port = node_port_of(stack_cluster, kube.items(api, "/api/v1/nodes"))
     except (KubeError, RayError) as error:
-        raise ToolError(f"stack {stack_cluster.stack}: {error}:  STACK={stack_cluster.stack} make status") from None
+        raise ToolError(f"stack {stack_cluster.stack}: {error}:  {rwi('status', stack_cluster.stack)}") from None
     if node_port and is_reachable(*node_port):
         print(f"dashboard: {dashboard.node_port_url(*node_port)}\nits token: {token}{more}")
         return 0
@@ -77,7 +78,3 @@ def main() -> int:
     with listener:
         forward(api, stack_cluster.namespace, listener)
     return 0
-
-
-if __name__ == "__main__":
-    run_main(main)

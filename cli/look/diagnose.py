@@ -1,7 +1,7 @@
-"""`make diagnose`: writes what is known of a stack's cluster into one archive that can be shown to others.
+"""`rwi doctor --archive`: writes what is known of a stack's cluster into one archive that can be shown to others.
 
 It holds names, sizes, states and versions, field by field (`diagnose_objects`); no Secret, ConfigMap, environment or
-kubeconfig is read for it. With LOGS=1 it has the logs, too, as the programs printed them.
+kubeconfig is read for it. With --logs it has the logs, too, as the programs printed them.
 
 It changes nothing in the cluster. Of a namespace it takes only this project's objects, because others may work there.
 What can't be read is named in the archive with the reason: an archive is wanted most when half of a cluster is broken.
@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,7 @@ from cli.look import cluster
 from cli.look.cluster import StackCluster
 from cli.look.diagnose_logs import container_logs, node_logs, session_logs
 from cli.look.diagnose_objects import SHOWN, Ours, event_line, plain, shown
-from cli.setup.project import ROOT, ToolError, capture, is_on, run_main, say
-from cli.stack import settings as stack_settings
+from cli.setup.project import ROOT, ToolError, capture, say
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_api import RayError
@@ -148,7 +147,7 @@ def write(stack_cluster: StackCluster, folder: Path, *, logs: bool) -> Path:
         for name, text in node_logs(stack_cluster) if logs else ():
             add(name, text)
         if api is None:
-            add("cluster.missing.txt", why if logs else "not there: `make diagnose` printed the reason\n")
+            add("cluster.missing.txt", why if logs else "not there: `./rwi doctor --archive` printed the reason\n")
         else:
             collect(stack_cluster, api, add, logs=logs)
     partial.replace(path)
@@ -197,17 +196,12 @@ def _connected(stack_cluster: StackCluster) -> tuple[Any, str]:
         return None, f"{error}\n"
 
 
-def main() -> int:
-    """Write the archive of the stack of STACK and print its path."""
-    stack_cluster = cluster.find(*stack_settings.stack_and_overrides("diagnose", __doc__))
-    logs = is_on(LOGS)
+def archive(stack: str, overrides: Mapping[str, str], *, logs: bool) -> int:
+    """Write the archive of a stack's cluster, and print its path."""
+    stack_cluster = cluster.find(stack, overrides)
     print(write(stack_cluster, ROOT / "runs" / stack_cluster.stack, logs=logs))
     if logs:
         say("its logs are as the programs printed them, secrets included: read them before you pass it on")
     else:
-        say("it has no logs; with LOGS=1 it has them as the programs printed them")
+        say("it has no logs; with --logs it has them as the programs printed them")
     return 0
-
-
-if __name__ == "__main__":
-    run_main(main)

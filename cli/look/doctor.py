@@ -1,4 +1,4 @@
-"""`make doctor`: compares what a stack needs with what is installed, and prints the fixes. Changes nothing."""
+"""`rwi doctor`: compares what a stack needs with what is installed, and prints the fixes. Changes nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -14,10 +14,10 @@ import psutil
 
 from cli.look import ray_cluster
 from cli.setup import pulumi_cli
-from cli.setup.project import ToolError, capture, run_main
+from cli.setup.project import ToolError, capture
 from cli.stack import settings as stack_settings
 from cli.stack.environment import path_additions
-from cli.stack.lines import for_make
+from cli.stack.lines import for_rwi
 from infra.doctor import Finding
 from infra.places.place import choose
 from infra.settings.settings import Settings
@@ -46,7 +46,7 @@ def python() -> Finding:
 
 
 def pulumi() -> Finding:
-    """Check the Pulumi CLI that make uses."""
+    """Check the Pulumi CLI that commands use."""
     needed = f"{'.'.join(map(str, pulumi_cli.MINIMUM))} or newer"
     program = shutil.which("pulumi", path=os.pathsep.join([*path_additions(), os.environ.get("PATH", "")]))
     version = capture([program, "version"]).stdout.strip() if program else ""
@@ -82,9 +82,8 @@ def table(all_findings: list[Finding]) -> str:
     return "\n".join([*lines, *fixes])
 
 
-def main() -> int:
-    """Print the table of the stack of STACK; 1 when something is missing."""
-    stack, overrides = stack_settings.stack_and_overrides("doctor", __doc__)
+def examine(stack: str, overrides: Mapping[str, str]) -> int:
+    """Print the table of the stack; 1 when something is missing."""
     try:
         settings = stack_settings.load(stack, overrides)
         settings = ray_cluster.with_token(settings, stack) if settings.ray else settings
@@ -92,12 +91,8 @@ def main() -> int:
         terminal.write(table([python(), pulumi()]))
         raise
     all_findings = list(findings(settings))
-    terminal.write(for_make(table(all_findings), stack, overrides))
+    terminal.write(for_rwi(table(all_findings), stack, overrides))
     place = choose(settings.target)
     if (place.trains_here or place.holds_machine) and (others := busy()):
         terminal.write(f"\n{others}")
     return 0 if all(finding.ok for finding in all_findings) else 1
-
-
-if __name__ == "__main__":
-    run_main(main)

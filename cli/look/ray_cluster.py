@@ -84,6 +84,6 @@ def _token(stack: str) -> str:
     done = capture(command, environment=variables)
     if done.returncode:
         raise ToolError(
-            f"stack {stack}: {KEY} can't be decrypted ({last_line(done.stderr)}); {TOKEN}=… before `make` tells it, too"
+            f"stack {stack}: {KEY} can't be decrypted ({last_line(done.stderr)}); {TOKEN}=… before it tells it, too"
         )
     return done.stdout.strip()

@@ -1,21 +1,22 @@
-"""`make status`: the nodes, the pods, Ray and the runs of a stack's cluster as they are now. Reads; changes nothing."""
+"""`rwi status`: the nodes, the pods, Ray and the runs of a stack's cluster as they are now. Reads; changes nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cli.look import cluster, ray_cluster
 from cli.look.cluster import StackCluster
 from cli.look.status_view import Ray, render
-from cli.setup.project import ToolError, run_main
-from cli.stack import settings as stack_settings
+from cli.setup.project import ToolError
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_api import ForwardedJobs
 from infra.places.cluster.manifests import dashboard
 from infra.places.cluster.manifests.ray_cluster import NAME as RAY_CLUSTER
 from report import terminal
+from training.machine.command_line import rwi
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,11 @@ def endpoint(stack_cluster: StackCluster, nodes: list[dict[str, Any]]) -> str:
     node_port = node_port_of(stack_cluster, nodes)
     if node_port:
         return dashboard.node_port_url(*node_port)
-    return f"{dashboard.FORWARDED_URL} while `STACK={stack_cluster.stack} make dashboard` runs"
+    return f"{dashboard.FORWARDED_URL} while `{rwi('jobs dashboard', stack_cluster.stack)}` runs"
 
 
-def main() -> int:
-    """Print the status of the cluster of STACK; 1 when it can't be asked."""
-    stack, overrides = stack_settings.stack_and_overrides("status", __doc__)
+def show(stack: str, overrides: Mapping[str, str]) -> int:
+    """Print the status of the cluster; 1 when it can't be asked."""
     if ray := ray_cluster.find(stack, overrides):
         terminal.write(ray.status())
         return 0
@@ -91,7 +91,3 @@ def main() -> int:
     ]
     terminal.write("\n".join(lines))
     return 0
-
-
-if __name__ == "__main__":
-    run_main(main)

@@ -1,4 +1,4 @@
-"""Steps of `make` around an update of a stack: lock this machine, start a stopped cluster, correct Helm's records.
+"""Steps around an update of a stack: lock this machine, start a stopped cluster, correct Helm's records.
 Before a stack is destroyed, refuse to end the jobs of other people.
 
 Two measurements at once on one machine would spoil each other. The lock is the one that each run on target `local`
@@ -21,6 +21,7 @@ from infra.places.place import choose, cluster_of
 from infra.programs import ProgramError
 from training.launch.ray import other_jobs
 from training.machine import machine_lock
+from training.machine.command_line import rwi
 
 UNAUTHORIZED, FORBIDDEN = 401, 403
 _ANY = (*helm_release.PENDING, "deployed")
@@ -90,7 +91,7 @@ def refuse_to_move_others(stack: str, overrides: dict[str, str], namespaces: lis
             where = f"stack {stack}: its Ray cluster is in namespace {namespace}, and the settings name"
             if not wanted:
                 raise ToolError(f"{where} target {settings.target}; go back to the target before.\n{error}") from None
-            back = f"STACK={stack} make set namespace={namespace}"
+            back = f"./rwi set namespace={namespace} --stack {stack}"
             raise ToolError(f"{where} {wanted}; to reach it there:\n  {back}\n{error}") from None
 
 
@@ -121,7 +122,7 @@ def refuse_to_end_others(stack: str, namespace: str, pinned_as: str, *, verb: st
 
 def _way_in(stack: str, error: KubeError, verb: str) -> str:
     """Return what to type if jobs can't be listed: a new login, or rights, since a retry has the same credentials."""
-    again = f"  STACK={stack} make {verb}"
+    again = f"  {rwi(verb, stack)}"
     if error.status == UNAUTHORIZED:
         return f"{pinned_cluster.way_in(error)} --stack {stack}\n{again}"
     return (

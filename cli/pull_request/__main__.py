@@ -111,19 +111,19 @@ def measure(base: Path, head: Path, out: Path, repeats: int) -> int:
     for repeat in range(1, repeats + 1):
         sides = [("base", base), ("head", head)]
         for name, checkout in sides if repeat % 2 else reversed(sides):
-            if name not in failed and (code := _make(checkout, "up", repeat)) != 0:
+            if name not in failed and (code := _rwi(checkout, "up", repeat)) != 0:
                 failed[name] = code
     for name, checkout in (("base", base), ("head", head)):
         if name not in failed:
-            shown = capture(["make", "-s", "outputs", f"STACK={STACK}", "JSON=1"], checkout)
+            shown = capture(["./rwi", "outputs", "--stack", STACK, "--json"], checkout)
             (out / f"{name}.json").write_text(shown.stdout, encoding="utf-8")
     for name, code in failed.items():
-        (out / f"{name}.txt").write_text(f"`make up` of the {name} ended with status {code}: see the workflow's log\n")
+        (out / f"{name}.txt").write_text(f"`./rwi up` of the {name} ended with status {code}: see the workflow's log\n")
     return 1 if "head" in failed else 0
 
 
-def _make(checkout: Path, verb: str, repeats: int) -> int:
-    command = ["make", verb, f"STACK={STACK}", f"SET=repeats={repeats}"]
+def _rwi(checkout: Path, verb: str, repeats: int) -> int:
+    command = ["./rwi", verb, "--stack", STACK, "--set", f"repeats={repeats}"]
     return subprocess.run(command, cwd=checkout, check=False).returncode
 
 

@@ -1,1 +1,1 @@
-"""`make recovery`: a training that loses a worker, and goes on."""
+"""`rwi bench recovery`: a training that loses a worker, and goes on."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from cli.jobs.__main__ import Ray, asking, reach, refuse_beside_measurement, refuse_without_workers
+from cli.jobs.jobs import Ray, asking, reach, refuse_beside_measurement, refuse_without_workers
 from cli.look import cluster
 from cli.recovery.run import Ended, Seen, Victim, Wanted, is_beyond_a_checkpoint
 from cli.setup.project import ToolError, say
@@ -130,7 +130,7 @@ class OnCluster:
             if time.monotonic() > deadline:
                 raise ToolError(
                     f"there was no other head of Ray with {nodes} nodes in runTimeoutMinutes {minutes:g}:"
-                    f"  {self.ray.make('status')}"
+                    f"  {self.ray.line('status')}"
                 )
             time.sleep(POLL_SECONDS)
 

@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import IO, NoReturn, TypeVar
 
 from cli.setup import interrupt
-from training.machine import output, retries, told_to_end
+from training.machine import command_line, output, retries, told_to_end
 
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
@@ -23,8 +22,9 @@ TOOLS = ROOT / ".tools"
 STATE = ROOT / ".state"
 STACKS = ROOT / "stacks"
 
-DEFAULT_STACK = "local"
-"""That make takes without STACK."""
+DEFAULT_STACK = command_line.DEFAULT_STACK
+SWEEP_PREFIX = "sweep-"
+"""How the name of a sweep's stack begins; the rest is that of the stack whose settings it has."""
 CLUSTER_TARGETS = ("minikube", "kubernetes")
 SMOKE = "smoke"
 
@@ -50,15 +50,6 @@ def printable(text: str) -> str:
     """The text with nothing that a terminal would obey: `training.contract.printable`, for any Python."""
     text = re.sub(r"\r\n?", "\n", re.sub(r"\x1b\[[0-9;:]*m", "", text))
     return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", "\ufffd", text)
-
-
-def is_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether a switch of make is 1. Raises ToolError for another word, which one user means as on, another as
-    off."""
-    text = environment.get(name, "").strip()
-    if text not in ("", "0", "1"):
-        raise ToolError(f"{name}={shlex.quote(text)}: allowed are 1 for yes, and 0 or nothing for no")
-    return text == "1"
 
 
 def lock_or_wait(lock: int | IO[str], message: str) -> None:
@@ -150,8 +141,8 @@ def checked_stack_name(name: str) -> str:
     """The name itself; ToolError for one that is not a Pulumi stack name and so not safe in a path."""
     if not _STACK_NAME.fullmatch(name):
         raise ToolError(
-            f"STACK={name[:120]!r}: up to 100 letters, digits, '_', '.' and '-' are allowed, beginning with a letter,"
-            " a digit or '_': `STACK=minikube make up`"
+            f"stack {name[:120]!r}: up to 100 letters, digits, '_', '.' and '-' are allowed, beginning with a letter,"
+            f" a digit or '_': `{command_line.rwi('up', 'minikube')}`"
         )
     return name
 
@@ -170,10 +161,10 @@ def stack_file(stack: str) -> Path:
     if not path.is_file():
         known = sorted(file.name[len("Pulumi.") : -len(".yaml")] for file in STACKS.glob("Pulumi.*.yaml"))
         # `pulumi stack rm` deletes the file of its stack, that of `local` too.
-        make = "cp stacks/Pulumi.local.yaml" if "local" in known else "echo 'config: {}' >"
+        begin = "cp stacks/Pulumi.local.yaml" if "local" in known else "echo 'config: {}' >"
         raise ToolError(
-            f"STACK={stack}: there is no stacks/{path.name}; there are {', '.join(known) or 'none'}.\n"
-            f"For a stack of your own: `{make} stacks/{path.name}`"
+            f"there is no stacks/{path.name}; there are {', '.join(known) or 'none'}.\n"
+            f"For a stack of your own: `{begin} stacks/{path.name}`"
         )
     return path
 

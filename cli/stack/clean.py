@@ -1,7 +1,4 @@
-"""`make clean`: removes what make put into the project folder; measurements stay unless ALL=1.
-
-Runs with the system's Python, since .venv is among what goes.
-"""
+"""`rwi project clean`: removes what was put into the project folder; measurements stay unless it is told otherwise."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cli.setup import pulumi_cli
-from cli.setup.project import ROOT, STACKS, STATE, TOOLS, VENV, ToolError, capture, is_on, run_main, say
+from cli.setup.project import ROOT, STACKS, STATE, TOOLS, VENV, ToolError, capture, say
 from cli.stack import environment, state
 
 _CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
@@ -27,9 +24,8 @@ _COMMENT = r"(?:[ \t]+#.*|[ \t]*)"
 _NULL = ("~", "null", "Null", "NULL")
 
 
-def main() -> int:
+def clean(*, with_measurements: bool) -> int:
     """Remove, or refuse with the commands that would lose nothing."""
-    with_measurements = is_on("ALL")
     stored = left_in_storage() if with_measurements else []
     refuse_while_in_use({**state.stacks_with_resources(environment.BACKEND / ".pulumi"), **_held_elsewhere()})
     folders = [VENV, TOOLS, STATE, *(ROOT / name for name in _CACHES)]
@@ -42,7 +38,7 @@ def main() -> int:
             shutil.rmtree(folder)
     kept = [f"{name}/" for name in _MEASUREMENTS if (ROOT / name).exists()]
     if kept:
-        say(f"kept {' and '.join(kept)}: `make clean ALL=1` removes the measurements too")
+        say(f"kept {' and '.join(kept)}: `./rwi project clean --all` removes the measurements too")
     for line in stored:
         say(line)
     return 0
@@ -110,10 +106,10 @@ def stack_name(file: Path) -> str:
 
 
 def refuse_while_in_use(resource_counts: Mapping[str, int]) -> None:
-    """ToolError for stacks that hold resources: without .state and .tools they would be out of make's reach."""
+    """ToolError for stacks that hold resources: without .state and .tools they would be out of reach."""
     if resource_counts:
         lines = [
-            f"- {stack} holds {count} resource(s): `STACK={stack.rpartition('/')[2]} make destroy` first"
+            f"- {stack} holds {count} resource(s): `./rwi destroy --stack {stack.rpartition('/')[2]}` first"
             for stack, count in resource_counts.items()
         ]
         raise ToolError("what would go is needed by a stack that still holds resources:\n" + "\n".join(lines))
@@ -135,7 +131,3 @@ def _bytecode() -> list[Path]:
     sources = [folder for folder in ROOT.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
     nested = [cache_folder for folder in sources for cache_folder in folder.rglob("__pycache__")]
     return [*nested, *ROOT.glob("__pycache__")]
-
-
-if __name__ == "__main__":
-    run_main(main)

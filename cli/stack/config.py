@@ -1,12 +1,11 @@
-"""The copy of a stack's settings that `make` hands to pulumi, so that pulumi writes nothing into the file in git.
+"""The copy of a stack's settings that `rwi` hands to pulumi, so that pulumi writes nothing into the file in git.
 
-Only this call's values (`SET`) and what pulumi wrote into an earlier copy to decrypt secrets with are added.
+Only this call's values (`--set`) and what pulumi wrote into an earlier copy to decrypt secrets with are added.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,41 +15,8 @@ import yaml
 from cli.setup.project import ROOT, STATE, ToolError, stack_file, stack_text
 
 FOLDER = STATE / "config"
-KEYS_OF_TRY = {
-    "SCRIPT": "script",
-    "ARGS": "scriptArguments",
-    "KIND": "scriptKind",
-    "PYTHON": "python",
-    "ENV": "environment",
-    "WORKERS": "workers",
-}
-"""By variable of `make try`: the key that means the same."""
-
-_KEY = re.compile(r"[A-Za-z][\w.-]*(?::[A-Za-z][\w.-]*)?")
 _SECRETS = re.compile(r"^(?:encryptionsalt|encryptedkey|secretsprovider):.*$\n?", re.MULTILINE)
 _CONFIG_FOLDER = re.compile(r"^stackConfigDir:.*$\n?", re.MULTILINE)
-
-
-def parse_overrides(text: str) -> dict[str, str]:
-    """`workers=3 epochs=5` as keys and values; quotes hold what has blanks or is JSON, as in a shell."""
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise ToolError(f"SET={text!r}: {error}; {_EXAMPLE}") from error
-    overrides: dict[str, str] = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals or not _KEY.fullmatch(key):
-            raise ToolError(f"SET={text!r}: {word!r} is not key=value; {_EXAMPLE}")
-        if key in overrides:
-            raise ToolError(f"SET={text!r}: {key} is set twice")
-        overrides[key] = value
-    return overrides
-
-
-_EXAMPLE = (
-    '''write it as SET="workers=3 epochs=5", a value with blanks or quotes as SET="scriptArguments='--to /data'"'''
-)
 
 
 def config_of(stack: str) -> dict[str, object]:

@@ -1,18 +1,15 @@
-"""The environment in which `pulumi` is run: its CLI, the backend and its passphrase. Handles no stack.
-
-`python -m cli.stack.environment print` shows it as shell exports (`make env`); `… exec COMMAND` runs a command in it.
-"""
+"""The environment in which `pulumi` is run: its CLI, the backend and its passphrase. Handles no stack."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import secrets
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 from cli.setup import pulumi_cli, uv
 from cli.setup.project import (
@@ -21,11 +18,11 @@ from cli.setup.project import (
     STATE,
     VENV,
     ToolError,
-    run_main,
     stack_text,
     target_of,
 )
 from cli.stack import state
+from training.machine.command_line import rwi
 
 BACKEND = STATE / "backend"
 PASSPHRASE = STATE / "passphrase"
@@ -63,7 +60,7 @@ def path_additions() -> list[str]:
     """.venv first, because the language host that can be built takes Python from PATH; the CLI; uv, for its host."""
     folder = pulumi_cli.folder_in_use()
     if folder is None:
-        raise ToolError("no Pulumi CLI is set up here: `python3 -m cli.setup.bootstrap`")
+        raise ToolError(f"no Pulumi CLI is set up here: `{rwi('up')}` installs it")
     uv_folder = uv.folder_for_path()
     return [str(VENV / "bin"), folder, *([uv_folder] if uv_folder else [])]
 
@@ -122,23 +119,13 @@ def exports(base: Mapping[str, str], target: str) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    """`print` or `exec`, for the stack of STACK."""
-    parser = argparse.ArgumentParser(prog="python -m cli.stack.environment", description=__doc__)
-    parser.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK)
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("print")
-    execute = verbs.add_parser("exec")
-    execute.add_argument("--no-backend", action="store_true", help="PATH and switches only: for tests, which bring one")
-    execute.add_argument("command", nargs=argparse.REMAINDER)
-    arguments = parser.parse_args()
-    target = target_of(stack_text(arguments.stack))
-    if arguments.verb == "exec":
-        environment = for_pulumi(os.environ, target, backend=not arguments.no_backend)
-        os.execvpe(arguments.command[0], arguments.command, environment)  # noqa: S606 - the caller's own command
-    print(exports(os.environ, target))
+def show(stack: str) -> int:
+    """Print the exports for a stack."""
+    print(exports(os.environ, target_of(stack_text(stack))))
     return 0
 
 
-if __name__ == "__main__":
-    run_main(main)
+def execute(command: Sequence[str], stack: str = DEFAULT_STACK) -> NoReturn:
+    """Go on as a command with PATH and switches alone: for tests, which bring a backend."""
+    environment = for_pulumi(os.environ, target_of(stack_text(stack)), backend=False)
+    os.execvpe(command[0], list(command), environment)  # noqa: S606 - the caller's own command

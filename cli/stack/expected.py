@@ -1,25 +1,24 @@
 """Estimates how long a measurement will probably take, or says what to run first to know that.
 
-It reads files of this machine and asks no cluster: earlier runs of the stack, else what `make try` took.
+It reads files of this machine and asks no cluster: earlier runs of the stack, else what `./rwi try` took.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 
-from cli.stack.config import KEYS_OF_TRY
+from cli.tryout.request import KEYS, Typed
 from compare.words import enumerated
 from infra import budget, estimate, run_history
 from infra.estimate import Estimate, Wanted
 from infra.run_history import Basis
 from infra.settings.key import LOCAL
 from infra.settings.settings import Settings
-from report.closing import make as make_line
 from report.text_table import columns
 from training.contract import timed
 from training.contract.arms import counted
 from training.contract.timed import Timed
+from training.machine.command_line import rwi
 
 
 class Expected:
@@ -43,7 +42,7 @@ class Expected:
     def text(self) -> str:
         """Return the estimate of the whole measurement, or that nothing is known.
 
-        Of one that was broken off, `make up` keeps the runs that there are. If it takes longer than its budget, the
+        Of one that was broken off, `./rwi up` keeps the runs that there are. If it takes longer than its budget, the
         program warns itself.
         """
         settings, request = self._settings, self._request
@@ -100,7 +99,7 @@ def unknown(settings: Settings, request: Wanted, basis: Basis, overrides: Mappin
     what = "nothing" if len(lacking) == len(request.sides) else "not everything"
     first = f"no estimate: {what} was run yet with these settings; {enumerated(lacking)} would be new"
     other = _otherwise(settings, [each for each in basis.runs if each.arm in lacking])
-    again = any(key not in KEYS_OF_TRY.values() for key in other)  # `make try` would be as it was
+    again = any(key not in KEYS for key in other)  # `./rwi try` would be as it was
     show = _one_repeat if again else _to_run
     return "\n".join([first, *_to_measure(settings, other), show(settings, overrides)])
 
@@ -121,7 +120,7 @@ def _to_measure(settings: Settings, other: Mapping[str, object]) -> list[str]:
 
 
 def _one_repeat(settings: Settings, overrides: Mapping[str, str]) -> str:
-    line = make_line(settings.stack, "up", {**overrides, "repeats": "1"})
+    line = rwi("up", settings.stack, {**overrides, "repeats": "1"})
     return f"one repeat shows it, and its runs are kept:\n  {line}"
 
 
@@ -129,10 +128,9 @@ def _to_run(settings: Settings, overrides: Mapping[str, str]) -> str:
     recipe = settings.recipe.to_dict()
     if "measureSteps" not in recipe:  # nothing can be ended after some steps
         return _one_repeat(settings, overrides)
-    variables = {name: settings.explicit[key] for name, key in KEYS_OF_TRY.items() if key in settings.explicit}
-    words = " ".join(f"{name}={shlex.quote(text)}" for name, text in variables.items())
+    line = Typed.of_keys(settings.explicit).line("try")
     bounded = "" if "{epochs}" in recipe["scriptArguments"] else (
         "\nIt ends every arm after about 20 steps. How many steps a whole training makes is known if it makes fewer "
-        "(STEPS=1000), or if you set measureSteps"
+        "(--steps 1000), or if you set measureSteps"
     )  # fmt: skip
-    return f"about 20 steps of every arm show it:\n  make try {words}{bounded}"
+    return f"about 20 steps of every arm show it:\n  {line}{bounded}"

@@ -24,6 +24,7 @@ from cli.stack.update import SWITCH, EventLog, Update
 from report.errors import ShowError
 
 if TYPE_CHECKING:
+    from cli.follow.source import Source
     from cli.stack.screen import Screen, Tail
 
 LOOK_SECONDS = 0.3
@@ -91,7 +92,7 @@ def _say_preview_ends(presses: int) -> None:
 
 
 def print_output(stack: str, reword: Callable[[str], str] = str) -> None:
-    """Print the output of a stack's last preview, to stdout and stderr, with its lines for somebody who uses make."""
+    """Print the output of a stack's last preview, to stdout and stderr, with its lines as those of `rwi`."""
     folder = folder_of(stack) / PREVIEW
     for name, out in ((PRINTED, sys.stdout), (ERRORS, sys.stderr)):
         out.write(reword((folder / name).read_text(encoding="utf-8", errors="replace")))
@@ -99,17 +100,22 @@ def print_output(stack: str, reword: Callable[[str], str] = str) -> None:
 
 
 def new_screen(
-    target: str, stack: str, known: Mapping[str, float], reword: Callable[[str], str], update: Update
+    source: Source | None, known: Mapping[str, float], reword: Callable[[str], str], update: Update
 ) -> Screen:
     """A screen with the runs of the stack, without them where they can't be followed from here."""
-    from cli.follow.watch import source_of
     from cli.stack.screen import Screen
 
-    try:
-        source = source_of(target, ROOT, stack)
-    except (ShowError, ToolError):
-        source = None
     return Screen(update, source, known, reword=reword)
+
+
+def source(target: str, stack: str, overrides: Mapping[str, str]) -> Source | None:
+    """Return what the runs of the stack are followed by; None where they can't be from here."""
+    from cli.follow.watch import source_of
+
+    try:
+        return source_of(target, ROOT, stack, overrides)
+    except (ShowError, ToolError):
+        return None
 
 
 def folder_of(stack: str) -> Path:
@@ -118,7 +124,7 @@ def folder_of(stack: str) -> Path:
 
 
 def remember_set(stack: str, values: Mapping[str, str]) -> None:
-    """Keep the values of `SET` that an update of the stack begins with."""
+    """Keep the settings of a call that an update of the stack begins with."""
     folder = folder_of(stack)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     (folder / LAST_SET).write_text(json.dumps(dict(values)), encoding="utf-8")

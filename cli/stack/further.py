@@ -1,4 +1,4 @@
-"""Whether `make up` goes on with another repeat of `repeats auto`: until it is decided, or the budget is used up."""
+"""Whether `rwi up` goes on with another repeat of `repeats auto`: until it is decided, or the budget is used up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGER_BUDGET = "A longer budget goes on: none of its repeats fits into this one
 
 
 class Further:
-    """Of one `make up`, from now on."""
+    """Of one `rwi up`, from now on."""
 
     def __init__(self, then: str, clock: Callable[[], float] = time.monotonic) -> None:
         """`then`: what a user reads of what follows, where no further repeat begins."""

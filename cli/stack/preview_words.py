@@ -28,7 +28,7 @@ def words(update: Update, stack: str, known: Mapping[str, float]) -> str:
         text = f"nothing to measure: all {_runs(kept)} are there{left_out}"
         text = f"{changed}: {text}" if changed else text
         return text + (f"; {beside} other resources change" if beside else "")
-    has_estimate = {side_of(run) for run in update.to_make} <= known.keys()  # as what `make preview` says next
+    has_estimate = {side_of(run) for run in update.to_make} <= known.keys()  # as what `./rwi preview` says next
     seconds = Remaining(known).seconds(update, 0.0) if has_estimate else None
     about = f", {in_words(seconds)}" if seconds is not None else ""
     resources = f"; before that {beside} other resources" if beside else ""

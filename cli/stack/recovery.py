@@ -12,6 +12,7 @@ from typing import Any
 
 from cli.setup.project import CLUSTER_TARGETS, ROOT, ToolError, capture, project_name, say
 from cli.stack import state
+from training.machine.command_line import rwi
 
 _HELM_RELEASE = "kubernetes:helm.sh/v3:Release::"
 """In the URN of what Helm installs, of which Helm keeps a record of its own in the cluster."""
@@ -64,7 +65,7 @@ class Recovery:
         if pid := self.running():
             raise ToolError(
                 f"stack {self.stack}: another pulumi works on it (process {pid}); nothing was changed\n"
-                f"  follow it:  STACK={self.stack} make watch\n"
+                f"  follow it:  {rwi('status --watch', self.stack)}\n"
                 f"  stop it:    kill -INT {pid}    (the run that goes on is finished and kept)"
             )
         if cut := state.unreadable_locks(self._backend, project_name(), self.stack):

@@ -1,4 +1,5 @@
-"""The display of a terminal while pulumi updates a stack: the runs as in `make watch`, their number and total, and the
+"""The display of a terminal while pulumi updates a stack: the runs as in `rwi status --watch`, their number and total,
+and the
 engine's other messages.
 
 pulumi's own display is used if it may ask something, and without a terminal. Otherwise its output goes to files next to

@@ -27,7 +27,8 @@ from training.machine import process_session
 _FORWARDED = {signal.SIGINT: signal.SIGINT, signal.SIGTERM: signal.SIGTERM, signal.SIGHUP: signal.SIGTERM}
 _PATIENCE_SECONDS = 10
 _SAME_SECONDS = 5
-"""A supervisor tells make and us to end, and make tells us again: within so many seconds that is one request."""
+"""A supervisor may tell a launcher and us to end, and that tells us again: within so many seconds that is one
+request."""
 
 Output = tuple[IO[bytes], IO[bytes]]
 """Files for stdout and stderr of a command that shows nothing itself, and so can ask nothing."""
@@ -46,7 +47,7 @@ def run(
     is called after each, with their number so far.
     """
     terminal = is_in_foreground()
-    is_given = sys.stdin is not None and not sys.stdin.isatty()  # it is None where nobody opened it: `make up <&-`
+    is_given = sys.stdin is not None and not sys.stdin.isatty()  # it is None where nobody opened it: `./rwi up <&-`
     stdin = None if not output and (terminal or is_given) else subprocess.DEVNULL
     stdout, stderr = output or (None, None)
     with _terminal_kept() if terminal else nullcontext(), _Signals(pressed) as signals:
@@ -114,7 +115,7 @@ class _Signals:
 
 
 def is_in_foreground() -> bool:
-    """Return whether we run in the foreground; `make up &` leaves the terminal to the shell, or pulumi sets it raw."""
+    """Return whether we run in the foreground; `rwi up &` leaves the terminal to the shell, or pulumi sets it raw."""
     try:
         return sys.stdin is not None and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except OSError:

@@ -1,24 +1,24 @@
-"""The settings of a stack without an update: from Pulumi.yaml, its file and SET, read as the program reads them.
+"""The settings of a stack without an update: from Pulumi.yaml, its file and a call, as the program reads them.
 
 For what looks at a stack and changes nothing; the engine is not asked.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import socket
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from cli.setup.project import DEFAULT_STACK, ToolError, project_name
+from cli.setup.project import ToolError, project_name
 from cli.stack import config as stack_config
-from cli.stack.lines import for_make
+from cli.stack.lines import for_rwi
 from infra.places.place import settings_of
 from infra.settings.facts import machine_facts
 from infra.settings.problem import InvalidSettingsError
 from infra.settings.settings import Settings
 from report.stored import SWEEP_PREFIX
+from training.machine.command_line import assignment
 
 
 def load(stack: str, overrides: Mapping[str, str]) -> Settings:
@@ -32,18 +32,18 @@ def load(stack: str, overrides: Mapping[str, str]) -> Settings:
     try:
         return settings_of({**texts, **overrides}, machine_facts(project, stack, frozenset(secret), stack_values))
     except InvalidSettingsError as error:
-        raise ToolError(for_make(str(error), stack, overrides)) from None
+        raise ToolError(for_rwi(str(error), stack, overrides)) from None
 
 
 def kept_at(settings: Settings) -> str:
     """The address of the stack's folder in storage, as this machine reaches it; ToolError where there is none.
 
-    This process's own credentials are used: those of pods are not read here. So is a server that SET names, as one that
-    is forwarded here.
+    This process's own credentials are used: those of pods are not read here. So is a server that a call names, as
+    one that is forwarded here.
     """
     stack, storage = settings.stack, settings.storage
     if storage is None:
-        line = for_make("pulumi config set storage kept", stack, {})
+        line = for_rwi("pulumi config set storage kept", stack, {})
         raise ToolError(f"stack {stack} keeps nothing: its key storage is not set, `{line}`")
     if storage.claim:
         raise ToolError(f"storage of stack {stack} is a claim of its cluster, which pods alone can read")
@@ -62,23 +62,15 @@ def _refuse_unknown_name(endpoint: str) -> None:
     except OSError:
         service, _, rest = host.partition(".")
         namespace = rest.partition(".")[0] or "NAMESPACE"
+        here = assignment("storageEndpoint", f"{server.scheme}://127.0.0.1:9000")
         raise ToolError(
             f"this machine does not know the server of storage, {endpoint}; one in the cluster is brought here so,"
             " and used with your own AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY:\n"
             f"  kubectl --namespace {namespace} port-forward service/{service} 9000:{port} &\n"
-            f'  SET="storageEndpoint={server.scheme}://127.0.0.1:9000"    (before the same command)'
+            f"  --set {here}    (with the same command)"
         ) from None
 
 
 def _text(value: object) -> str:
     """Return a value as Pulumi's text: YAML's true and 2 are texts there."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def stack_and_overrides(tool: str, purpose: str | None) -> tuple[str, dict[str, str]]:
-    """Return the stack and the overriding values: from `tool`'s command line, else from make's STACK and SET."""
-    parser = argparse.ArgumentParser(prog=f"python -m cli.{tool}", description=purpose)
-    parser.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK)
-    parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
-    arguments = parser.parse_args()
-    return arguments.stack, stack_config.parse_overrides(arguments.set)

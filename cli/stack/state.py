@@ -219,7 +219,7 @@ def _written_at(file: Path) -> datetime | None:
     try:
         return datetime.fromisoformat(checkpoint["latest"]["manifest"]["time"])
     except (KeyError, TypeError, ValueError):
-        return datetime.min.replace(tzinfo=timezone.utc)  # noqa: UP017 - `make clean` runs in Python 3.9, too
+        return datetime.min.replace(tzinfo=timezone.utc)  # noqa: UP017 - `./rwi project clean` runs in Python 3.9, too
 
 
 def _content(file: Path) -> bytes:

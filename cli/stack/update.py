@@ -97,7 +97,7 @@ class Update:
     is_stopped: bool = False
     """Whether somebody ended it."""
     presses: int = 0
-    """How often Ctrl-C reached it through make."""
+    """How often Ctrl-C reached it."""
     is_previewed: bool = False
     """Whether its preview has ended."""
     changes: dict[str, int] = field(default_factory=dict)

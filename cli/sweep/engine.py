@@ -1,6 +1,6 @@
 """The stack of a sweep, driven through Pulumi's Automation API. Which settings it gets, and when, is decided elsewhere.
 
-Commands that run the program have a session of their own and the terminal (`cli.stack.session`), as under `make up`:
+Commands that run the program have a session of their own and the terminal (`cli.stack.session`), as under `./rwi up`:
 nothing of them is left behind when one is killed.
 """
 

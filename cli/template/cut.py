@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os.path
 import re
+import shlex
 import shutil
 from pathlib import Path
 
-from cli.setup.project import ROOT, ToolError
+from cli.setup.project import ROOT, ToolError, say
 
 KEPT = (
     "__main__.py", "Pulumi.yaml", "pyproject.toml", "uv.lock", ".python-version", ".gitignore", "Makefile", "README.md",
@@ -31,6 +32,14 @@ _IGNORED = shutil.ignore_patterns("__pycache__", ".venv")
 _MARKED = re.compile(r"<!-- not in a template -->\n.*?<!-- end -->\n", re.DOTALL)
 _LINK = re.compile(r"(?P<open> \()?\[(?P<text>(?:[^\]\[]|\[[^\]]*\])*)\]\((?P<to>[^()\s]+)\)(?(open)(?P<close>\)))?")
 _NAMES_TARGET = re.compile(rf"`[^`]*\bmake (?:{'|'.join(TARGETS)})(?![\w-])[^`]*`")
+
+
+def write(target: str) -> int:
+    """Cut a template into a folder."""
+    folder = Path(target).expanduser()
+    make(folder)
+    say(f"a template is in {folder}. In an empty folder:  pulumi new {shlex.quote(str(folder.resolve()))}")
+    return 0
 
 
 def make(folder: Path) -> None:

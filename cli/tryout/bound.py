@@ -1,6 +1,6 @@
 """What a try says of a script that nothing distributes: the least that Ray could take, by single runs. Pure.
 
-They have no interval, so nothing is decided by them; `make up` decides.
+They have no interval, so nothing is decided by them; `./rwi up` decides.
 """
 
 from collections.abc import Mapping

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from cli.tryout.request import Request
 from cli.tryout.run_arm import Outcome
 from training.launch.foreign_command import MOST_PRINTED, MOST_PROCESSES
 from training.workloads.script.commands import BY_RAY, ArmCommand
@@ -29,7 +30,7 @@ CAUSES = (
     ),
     Cause(
         re.compile("ModuleNotFoundError: No module named"),
-        "a module is missing in the script's environment: PYTHON=… names the interpreter that has it",
+        "a module is missing in the script's environment: --python names the interpreter that has it",
     ),
     Cause(
         re.compile(
@@ -61,7 +62,7 @@ CAUSES = (
     ),
     Cause(
         re.compile("PerReplica"),
-        "Keras 3 fails under MultiWorkerMirroredStrategy: ENV=TF_USE_LEGACY_KERAS=1, with tf-keras",
+        "Keras 3 fails under MultiWorkerMirroredStrategy: --env TF_USE_LEGACY_KERAS=1, with tf-keras",
         in_every_arm=False,
     ),
     Cause(
@@ -80,7 +81,7 @@ CAUSES = (
     ),
     Cause(
         re.compile("MemoryError|OutOfMemory|out of memory"),
-        "the machine's memory is full: a smaller batch, or fewer WORKERS",
+        "the machine's memory is full: a smaller batch, or fewer --workers",
         in_every_arm=False,
     ),
     Cause(
@@ -163,7 +164,7 @@ def _hung(outcome: Outcome, script: Script, lines: str, limit_seconds: int) -> s
     why = "a rank that waits for one that has ended waits forever"
     if script.kind == "plain" and not steps:
         why = "no step was seen, and without one the whole run is tried"
-    hint = f". LIMIT={2 * limit_seconds} gives it longer; {why}"
+    hint = f". --limit {2 * limit_seconds} gives it longer; {why}"
     return _with_lines(what + hint, outcome.trace or lines)
 
 
@@ -203,16 +204,15 @@ def _with_lines(message: str, lines: str) -> str:
     )
 
 
-def python_problem(error: PythonError, command: str) -> str:
+def python_problem(error: PythonError, request: Request) -> str:
     """Return why the script's Python can't be used, and the lines to type: first with an existing environment."""
     if not error.interpreter:
         return f"{error.why}:\n  {error.fix}" if error.fix else error.why
-    rest = re.sub(r" PYTHON=(?:\"[^\"]*\"|'[^']*'|\S+)", "", command)
     make_it = error.fix.replace(" && ", "\n  ")
     folder = error.interpreter.removesuffix("/bin/python")
     return (
-        f"{error.why}. Name the environment of your script:\n  {rest} PYTHON=../mine/.venv\n"
-        f"If there is none yet, this makes one; then the line above with PYTHON={folder}:\n  {make_it}"
+        f"{error.why}. Name the environment of your script:\n  {request.line(python='../mine/.venv')}\n"
+        f"If there is none yet, this makes one; then the line above with --python {folder}:\n  {make_it}"
     )
 
 

@@ -18,7 +18,7 @@ def known_script(request: Request) -> tuple[Script, Mapping[str, str]]:
     except ScriptError as error:
         raise ToolError(str(error)) from None
     except python_environment.PythonError as error:
-        raise ToolError(explain.python_problem(error, request.command)) from None
+        raise ToolError(explain.python_problem(error, request)) from None
 
 
 def with_ray(request: Request, script: Script, versions: Mapping[str, str], say: Callable[[str], None]) -> WithRay:

@@ -1,31 +1,68 @@
-"""Reads the variables of `make try`; an invalid one is refused with what is allowed."""
+"""What `rwi try` is asked for: a script as it was typed, checked; a bad value is refused with what is allowed."""
 
 import os
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cli.setup.project import ROOT, VENV, ToolError, is_on
-from cli.setup.usage import quoted
+from cli.setup.project import ROOT, VENV, ToolError
 from cli.tryout import write
+from training.machine.command_line import quoted, rwi
 from training.workloads.script import recipe
 
-USAGE = 'SCRIPT=../mine/train.py ARGS="--epochs 1 --num-workers {workers}" PYTHON=../mine/.venv'
-VARIABLES = ("SCRIPT", "ARGS", "PYTHON", "WORKERS", "KIND", "ENV", "STEPS", "LIMIT")
-"""In the order in which one types them."""
+EXAMPLE = "../mine/train.py --python ../mine/.venv -- --epochs 1 --num-workers {workers}"
+STEPS, LIMIT_SECONDS = 20, 120
+KEYS = ("script", "scriptArguments", "scriptKind", "python", "environment", "workers")
+"""Of a stack, that say what is typed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Typed:
+    """A script, and how it is to run, as it was typed; what is empty was not."""
+
+    script: str = ""
+    """Paths are relative to the project's folder."""
+    arguments: tuple[str, ...] = ()
+    python: str = ""
+    kind: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What the script needs beside what every run may have."""
+    workers: int | None = None
+
+    @classmethod
+    def of_keys(cls, texts: Mapping[str, str]) -> "Typed":
+        """Return what a stack's keys say of a script. Raises ValueError."""
+        return cls(
+            script=texts.get("script", ""),
+            arguments=tuple(shlex.split(texts.get("scriptArguments", ""))),
+            python=texts.get("python", ""),
+            kind=texts.get("scriptKind", ""),
+            variables=recipe.variables(texts.get("environment", "")),
+            workers=int(texts.get("workers") or 0) or None,
+        )
+
+    def line(self, command: str, options: Sequence[str] = ()) -> str:
+        """Return the same again, as one types it."""
+        words = [command, *([quoted(self.script)] if self.script else [])]
+        words += ["--python", quoted(self.python)] if self.python else []
+        words += ["--workers", str(self.workers)] if self.workers else []
+        words += ["--kind", self.kind] if self.kind else []
+        for name, value in self.variables.items():
+            words += ["--env", quoted(f"{name}={value}")]
+        arguments = ["--", *map(quoted, self.arguments)] if self.arguments else []
+        return rwi(" ".join([*words, *options, *arguments]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The variables, read."""
+    """What was typed, checked."""
 
+    typed: Typed
+    options: tuple[str, ...]
+    """The others that were typed, as one types them."""
     script: Path
-    arguments: tuple[str, ...]
     python: str
-    kind: str
-    variables: Mapping[str, str]
-    """What the script needs beside what every run may have."""
     workers: int
     steps: int
     limit_seconds: int
@@ -34,87 +71,84 @@ class Request:
     """The stack whose file gets the keys; "": none."""
     keys: Mapping[str, str]
     """What was given, as keys of a stack; without secret variables."""
-    secrets: tuple[str, ...]
-    """The names of those."""
-    command: str
-    """The same again, as one types it."""
     own_stack: str
     """The name of a stack for this script alone."""
 
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The script's."""
+        return self.typed.arguments
 
-def read(environment: Mapping[str, str] = os.environ, target: str = "try") -> Request:
-    """The request of `make try`, or of another target with its variables. Raises ToolError."""
-    script = environment.get("SCRIPT", "")
-    if not script:
-        raise ToolError(f"SCRIPT is missing: the file that trains, as in\n  make {target} {USAGE}")
-    writes = is_on("WRITE", environment)
-    if writes and write.is_secret(environment.get("ARGS", "")):
+    @property
+    def kind(self) -> str:
+        """The script's; `auto` where it is to be recognised."""
+        return self.typed.kind or "auto"
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What the script needs beside what every run may have."""
+        return self.typed.variables
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names of secret variables."""
+        return tuple(write.secrets(self.typed.variables))
+
+    def line(self, *more: str, python: str = "") -> str:
+        """Return the same again as one types it, with more options, or with another Python."""
+        typed = replace(self.typed, python=python) if python else self.typed
+        return typed.line("try", [*self.options, *more])
+
+
+def read(
+    typed: Typed, *, steps: int = STEPS, limit_seconds: int = LIMIT_SECONDS, writes: bool = False, stack: str = ""
+) -> Request:
+    """Return the request. Raises ToolError."""
+    if writes and write.is_secret(" ".join(map(quoted, typed.arguments))):
+        example = Typed(script=typed.script, variables={"API_TOKEN": "…"})
         raise ToolError(
-            "ARGS has what looks like a secret, and WRITE=1 would put it into a stack's file, which git tracks: give it"
-            f" as a variable, which stays out of it\n  make {target} {USAGE} ENV='API_TOKEN=…' WRITE=1"
+            "the arguments have what looks like a secret, and --write would put it into a stack's file, which git"
+            f" tracks: give it as a variable, which stays out of it\n  {example.line('try', ['--write'])}"
         )
-    variables = _variables(environment.get("ENV", ""))
-    python = _python(environment.get("PYTHON") or str(VENV / "bin" / "python"))
-    keys = write.keys({**environment, "PYTHON": python} if environment.get("PYTHON") else environment)
-    own_stack = environment.get("STACK") or write.stack_of(script)
+    if typed.workers and typed.workers > cpus():
+        raise ToolError(
+            f"--workers {typed.workers}: allowed is a whole number from 1 to {cpus()}; a worker has a CPU of its own,"
+            " and this machine has no more"
+        )
+    python = interpreter(typed.python or str(VENV / "bin" / "python"))
+    keys = write.keys(replace(typed, python=python) if typed.python else typed)
+    own_stack = stack or write.stack_of(typed.script)
     if writes:
-        write.check(own_stack, keys, is_named=bool(environment.get("STACK")))
+        write.check(own_stack, keys, is_named=bool(stack))
+    options = ["--steps", str(steps)] * (steps != STEPS)
+    options += ["--limit", str(limit_seconds)] * (limit_seconds != LIMIT_SECONDS)
+    options += ["--stack", stack] * bool(stack)
     return Request(
-        script=_path(script),
-        arguments=tuple(_words("ARGS", environment.get("ARGS", ""))),
+        typed=typed,
+        options=tuple(options),
+        script=_path(typed.script),
         python=str(_path(python)) if "/" in python else python,
-        kind=environment.get("KIND") or "auto",
-        variables=variables,
-        workers=_whole(environment, "WORKERS", 2, 1, _cpus()),
-        steps=_whole(environment, "STEPS", 20, 8, 10_000),
-        limit_seconds=_whole(environment, "LIMIT", 120, 5, 3600),
+        workers=typed.workers or 2,
+        steps=steps,
+        limit_seconds=limit_seconds,
         write_to=own_stack if writes else "",
         keys=keys,
-        secrets=tuple(write.secrets(environment)),
-        command=_command(environment, target),
         own_stack=own_stack,
     )
 
 
-def _python(text: str) -> str:
-    """The interpreter; of an environment's folder the one in it."""
+def interpreter(text: str) -> str:
+    """Return the interpreter that is meant; of an environment's folder the one in it."""
     inside, path = Path(text) / "bin" / "python", ROOT / Path(text).expanduser()
     is_missing = "/" in text and not path.exists() and not path.name.startswith("python")
     return str(inside) if is_missing or (ROOT / inside.expanduser()).exists() else text
 
 
-def _command(environment: Mapping[str, str], target: str) -> str:
-    words = [f"{name}={quoted(environment[name])}" for name in VARIABLES if environment.get(name)]
-    stack = f"STACK={environment['STACK']} " if environment.get("STACK") else ""
-    return f"{stack}make {target} {' '.join(words)}"
-
-
 def _path(text: str) -> Path:
-    """Relative to the project's folder. Not resolved: an environment's Python is a link to one that is of none."""
+    """Not resolved: an environment's Python is a link to one that is of none."""
     return Path(os.path.normpath(ROOT / Path(text).expanduser()))
 
 
-def _words(name: str, text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise ToolError(f"{name}={text}: {error}; quote it as in a shell") from None
-
-
-def _variables(text: str) -> dict[str, str]:
-    try:
-        return recipe.variables(text)
-    except ValueError as error:
-        raise ToolError(f"ENV={text}: {error}") from None
-
-
-def _whole(environment: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
-    text = environment.get(name) or str(default)
-    if not text.isdecimal() or not least <= int(text) <= most:
-        why = "; a worker has a CPU of its own, and this machine has no more" if name == "WORKERS" else ""
-        raise ToolError(f"{name}={text}: allowed is a whole number from {least} to {most}{why}")
-    return int(text)
-
-
-def _cpus() -> int:
+def cpus() -> int:
+    """Return how many workers this machine has a CPU for."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

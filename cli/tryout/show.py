@@ -1,15 +1,17 @@
-"""The text that `make try` prints. Pure."""
+"""The text that `rwi try` prints. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from cli.tryout.request import Request
 from cli.tryout.run_arm import Outcome
 from compare.answer import CLAIM_WORDS, strongest
 from compare.schema import Claim
 from compare.words import duration, enumerated
 from report.text_table import columns
 from training.contract.result import PROOF
+from training.machine.command_line import rwi
 from training.workloads.script import same_work
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import ArmFacts, ray_changed_nothing, same_threads
@@ -118,7 +120,7 @@ def findings(facts: Mapping[str, ArmFacts], reached: Verdict) -> list[str]:
 def claim(reached: Verdict) -> str:
     """Return the claim that can be reached, and what would raise it."""
     if reached.claim is None:
-        return f"`make up` would answer *Not comparable*: {'; '.join(reached.wrong)}"
+        return f"`./rwi up` would answer *Not comparable*: {'; '.join(reached.wrong)}"
     line = f"claim that can be reached: {LETTERS[reached.claim]}, {reached.claim}"
     if reached.claim == "same work":
         return f"{line}: everything may be said, with efficiency and a verdict"
@@ -128,13 +130,16 @@ def claim(reached: Verdict) -> str:
 
 
 def no_claim(failed: Sequence[str]) -> str:
-    """Return that arms failed, so that `make up` would fail."""
-    return f"\nno claim: {enumerated(failed)} failed, as `make up` would. Change what is said above, and try again"
+    """Return that arms failed, so that `rwi up` would fail."""
+    return f"\nno claim: {enumerated(failed)} failed, as `./rwi up` would. Change what is said above, and try again"
 
 
-def next_step(command: str, stack: str) -> str:
+def next_step(request: Request) -> str:
     """Return what to type after a try that can be measured."""
-    return f"\nnext: {command} WRITE=1\n      writes the settings of a stack, and then\n      STACK={stack} make up"
+    return (
+        f"\nnext: {request.line('--write')}\n"
+        f"      writes the settings of a stack, and then\n      {rwi('up', request.own_stack)}"
+    )
 
 
 def metrics(outcomes: Mapping[str, Outcome]) -> str:
@@ -165,7 +170,7 @@ def epochs_of(arguments: Sequence[str]) -> int | None:
 def estimate(
     facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome], steps: int, named_epochs: int | None
 ) -> str:
-    """Estimate from these runs how long `make up` takes: with the epochs that the arguments name, else with 2 and 10.
+    """Estimate from these runs how long `rwi up` takes: with the epochs that the arguments name, else with 2 and 10.
 
     The imports before the first run of an update take about as long as the start of an arm. For boosters an epoch is a
     round.
@@ -178,7 +183,7 @@ def estimate(
         fixed += max(0.0, outcomes[name].seconds - arm_facts.steps * step)
         per_epoch += (arm_facts.steps_per_epoch or 0) * step
         unknown = unknown or not arm_facts.steps_per_epoch or not arm_facts.step_seconds
-    head = f"`make up` runs every arm {REPEATS} times. By these runs that will take about"
+    head = f"`./rwi up` runs every arm {REPEATS} times. By these runs that will take about"
     if not facts:
         return f"{head} {duration(REPEATS * tried)}"
     if unknown:

@@ -1,4 +1,4 @@
-"""Writes what was tried into a stack's file, as the keys that `make up` measures it by; the rest of it stays."""
+"""Writes what was tried into a stack's file, as the keys that `rwi up` measures it by; the rest of it stays."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cli.setup import project
 from cli.setup.project import SMOKE, ToolError, capture, checked_stack_name
 from cli.stack import config as stack_config
 from cli.stack import edit
 from report.stored import SWEEP_PREFIX
-from training.workloads.script import recipe
+from training.machine.command_line import quoted
+
+if TYPE_CHECKING:
+    from cli.tryout.request import Typed
 
 # Forms of services are as those services document them, and as detect-secrets and gitleaks look for them.
 _NAMES = (
@@ -45,22 +49,25 @@ _MAY_BE_SECRET = re.compile(r"(?i)(?:key|pass|auth|authorization|webhook(?:_url)
 """Ends of names that say less than those whose values are removed from logs: what is not written is only asked for."""
 
 
-def keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the given values by key, without secret variables, because git tracks a stack's file."""
-    values = {key: environment[name] for name, key in stack_config.KEYS_OF_TRY.items() if environment.get(name)}
-    if secret := secrets(environment):
-        plain = {name: value for name, value in recipe.variables(environment["ENV"]).items() if name not in secret}
-        values[stack_config.KEYS_OF_TRY["ENV"]] = shlex.join(f"{name}={value}" for name, value in plain.items())
+def keys(typed: Typed) -> dict[str, str]:
+    """Return what was typed by key, without secret variables, because git tracks a stack's file."""
+    secret = secrets(typed.variables)
+    values = {
+        "script": typed.script,
+        "scriptArguments": " ".join(map(quoted, typed.arguments)),
+        "scriptKind": typed.kind,
+        "python": typed.python,
+        "environment": " ".join(
+            quoted(f"{name}={value}") for name, value in typed.variables.items() if name not in secret
+        ),
+        "workers": str(typed.workers or ""),
+    }
     return {"workload": "script"} | {key: value for key, value in values.items() if value}
 
 
-def secrets(environment: Mapping[str, str]) -> list[str]:
-    """The variables in ENV that are secret, by their names or by what their values look like."""
-    return [
-        name
-        for name, value in recipe.variables(environment.get("ENV", "")).items()
-        if value and (_may_be_secret(name) or is_secret(value))
-    ]
+def secrets(variables: Mapping[str, str]) -> list[str]:
+    """Return the names of variables that are secret, by these names or by what their values look like."""
+    return [name for name, value in variables.items() if value and (_may_be_secret(name) or is_secret(value))]
 
 
 def is_secret(text: str) -> bool:
@@ -92,8 +99,8 @@ def check(stack: str, values: Mapping[str, str], *, is_named: bool) -> None:
     if is_named or not path.is_file() or stack_config.config_of(stack).get("script") == values["script"]:
         return
     raise ToolError(
-        f"stacks/{path.name} measures something else than {values['script']}, and WRITE=1 would change it."
-        f" Name a new stack, or this one if you want that: STACK={stack}-script"
+        f"stacks/{path.name} measures something else than {values['script']}, and --write would change it."
+        f" Name a new stack, or this one if you want that: --stack {stack}-script"
     )
 
 
@@ -117,7 +124,7 @@ def write(stack: str, values: Mapping[str, str]) -> Path:
     """Put the values into the stack's file, which is made where there is none; ToolError where nothing can be."""
     path = _path(stack)
     if not path.is_file():
-        path.write_text(f"# {values['script']}, as `make try` ran it.\nconfig: {{}}\n", encoding="utf-8")
+        path.write_text(f"# {values['script']}, as `./rwi try` ran it.\nconfig: {{}}\n", encoding="utf-8")
     return edit.put(stack, values)
 
 

@@ -1,1 +1,1 @@
-"""`make why`: why a step takes as long as it does, and what removing each cause would gain."""
+"""`rwi why`: why a step takes as long as it does, and what removing each cause would gain."""

@@ -81,7 +81,7 @@ def _tracking_is_an_address(draft: Draft) -> Iterator[Problem]:
             f"{key.name} holds more than the address of a server", key.rule.allowed,
             (set_line(key.name, address or key.example),),
             why="MLflow's client takes user and password from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, "
-            "a token from MLFLOW_TRACKING_TOKEN: `export` them before `make up`",
+            "a token from MLFLOW_TRACKING_TOKEN: `export` them before `./rwi up`",
         )  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def _tracking_is_installed(draft: Draft) -> Iterator[Problem]:
         yield Problem(
             draft.shown("trackingUri"), "not set, unless MLflow's client is installed",
             ("uv sync --frozen --inexact --extra tracking", "pulumi config rm trackingUri"),
-            why="`make up` installs it for a stack that sets this key",
+            why="`./rwi up` installs it for a stack that sets this key",
         )  # fmt: skip
 
 

@@ -244,7 +244,7 @@ class ClusterSettings:
         rules.matching(
             r"https?://[^\s/@:?#]+(:\d{1,5})?(/[^\s@?#]*)?", "an http:// or https:// address, no password in it"
         ),
-        "address of your Grafana, which `make dashboard` prints beside Ray's dashboard",
+        "address of your Grafana, which `./rwi jobs dashboard` prints beside Ray's dashboard",
         derived="none",
         example="https://grafana.example.com",
         targets=CLUSTER,

@@ -160,7 +160,7 @@ REPLACEMENTS = (
     ),
     Replacement(
         keys=("dashboardNodePort",),
-        instead="not set: `make dashboard` prints the address",
+        instead="not set: `./rwi jobs dashboard` prints the address",
         why="Ray's dashboard answers at port 30265 of Minikube's nodes",
     ),
     Replacement(

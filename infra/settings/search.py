@@ -294,7 +294,7 @@ def optuna_is_installed(draft: SearchDraft) -> Iterator[Problem]:
         yield Problem(
             draft.shown("workload"), "another workload, unless the project's own environment has Optuna",
             (INSTALLS_OPTUNA,),
-            why="Ray is compared with searches by Optuna; `make up` and `pulumi install` install it, too",
+            why="Ray is compared with searches by Optuna; `./rwi up` and `pulumi install` install it, too",
         )  # fmt: skip
 
 

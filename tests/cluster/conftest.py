@@ -20,7 +20,7 @@ def project() -> Iterator[ClusterProject]:
         pytest.skip(reason)
     cli = shutil.which("pulumi") or shutil.which("pulumi", path=str(ROOT / ".tools/pulumi/bin"))
     if not cli:
-        pytest.skip("no Pulumi CLI on PATH or in .tools: `make test CLUSTER=1` brings it")
+        pytest.skip("no Pulumi CLI on PATH or in .tools: `./rwi test --cluster` brings it")
     with tempfile.TemporaryDirectory(prefix="rwi", ignore_cleanup_errors=True) as folder:
         made = ClusterProject(Path(folder), Path(cli))
         made.create()

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.offline import ARCHIVE, with_chart
 
 ASKED = "TEST_CLUSTER"
-"""Set by `make test CLUSTER=1`: bringing up a cluster is not what somebody expects of `make test`."""
+"""Set by `rwi test --cluster`: bringing up a cluster is not what somebody expects of `rwi test`."""
 PROGRAMS = ("docker", "minikube")
 PLUGINS = ("command", "kubernetes")
 OFFLINE = "OFFLINE_CLUSTER_CACHE"
@@ -36,15 +36,13 @@ ENTRYPOINT ["/opt/usr/bin/prometheus"]
 def lacking() -> str:
     """Why no cluster can be made here; empty when one can."""
     if not os.environ.get(ASKED):
-        return "a cluster is brought up by `make test CLUSTER=1` alone (CLUSTER_ENV=file: sourced first)"
+        return "a cluster is brought up by `./rwi test --cluster` alone (CLUSTER_ENV=file: sourced first)"
     missing = [name for name in PROGRAMS if not shutil.which(name)]
     if missing:
-        return (
-            f"not on PATH: {', '.join(missing)}; CLUSTER_ENV=file make test CLUSTER=1 sources a file that puts it there"
-        )
+        return f"not on PATH: {', '.join(missing)}; CLUSTER_ENV=file ./rwi test --cluster sources one that does"
     without = [name for name in PLUGINS if not _has_plugin(name)]
     if without:
-        return f"no Pulumi plugin {', '.join(without)}: `make preview STACK=ci` downloads what can be downloaded"
+        return f"no Pulumi plugin {', '.join(without)}: `./rwi preview --stack ci` downloads what can be downloaded"
     daemon = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False)
     return f"docker: {daemon.stderr.strip()}" if daemon.returncode else ""
 

@@ -153,7 +153,7 @@ def test_a_script_from_outside_runs_on_the_ray_cluster(
 
     jobs.submit("sleep-1", ["sleep", "600"], {})
     refused = project.up(ok=False)
-    assert f"STACK={STACK} make jobs STOP=1 JOB=sleep-1" in refused
+    assert f"./rwi jobs stop sleep-1 --stack {STACK}" in refused
     assert "nothing was changed" in refused
     assert is_unfinished(jobs.job("sleep-1"))
     jobs.stop("sleep-1")
@@ -456,7 +456,7 @@ def test_a_namespace_that_somebody_deleted_is_named(project: ClusterProject) -> 
 
 def test_destroy_leaves_nothing(project: ClusterProject) -> None:
     """No container, volume, network, profile, or key; the image that others may use is named with its line."""
-    destroyed = session.run(project, [Command(Place("the story", 0), f"STACK={STACK} make destroy")])
+    destroyed = session.run(project, [Command(Place("the story", 0), f"./rwi destroy --stack {STACK}")])
     assert 0 == destroyed.status, destroyed.output
     assert "docker image rm ray-worth-it/training:" in destroyed.output
     assert PROFILE not in project.leftovers()

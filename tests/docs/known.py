@@ -85,7 +85,7 @@ PLAIN = frozenset(
     }
 )
 OWN_STACKS = ("mine", "train", "search-best")
-"""Stacks whose file a document has its reader make, and that `make try WRITE=1` names after a script."""
+"""Stacks whose file a document has its reader make, and that `rwi try --write` names after a script."""
 SEPARATORS = frozenset({"&&", "||", "|", ";", "&", "(", ")", "$"})
 SUFFIXES = (".md", ".py", ".yaml", ".toml", ".lock")
 
@@ -192,7 +192,7 @@ def _axes(words: list[str]) -> list[str]:
 
 
 def _changes(values: dict[str, str]) -> list[str]:
-    """What is wrong with the assignments of `make set`; an empty value removes a setting."""
+    """What is wrong with the assignments of `rwi set`; an empty value removes a setting."""
     changes = [(key, value) for key, value in values.items() if value or key not in every_key()]
     return [problem for key, value in changes for problem in wrong_value(key, value)]
 

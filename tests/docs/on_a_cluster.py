@@ -11,11 +11,11 @@ NEEDS_ONE = re.compile(
 )
 """How a command begins that needs a cluster which the stack has made; one with another `<…>` in it is a pattern."""
 ELSEWHERE = {
-    r"STACK=\S+ make destroy": "the story's last chapter",
-    r"STACK=\S+ make watch": "the chapter of a worker that waits",
+    r"STACK=\S+ ./rwi destroy": "the story's last chapter",
+    r"STACK=\S+ ./rwi status --watch": "the chapter of a worker that waits",
     r"STACK=\S+ make (set offline|up SET=.offline)": "the stack's own setting, which stays",
     r"STACK=\S+ make (sweep|up SET=.repeats)": "more measurements than the story has time for",
-    r"STACK=\S+ make jobs JOB=train-1": "a job of a script of the reader's",
+    r"STACK=\S+ ./rwi jobs logs train-1": "a job of a script of the reader's",
     r"KUBECONFIG=\S+ minikube \S+ stop": "the chapter of a stopped cluster",
     r"kubectl logs(| --previous)$": "the name of a pod is to follow",
     r"kubectl port-forward$": "the name of a service is to follow",

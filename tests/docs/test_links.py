@@ -70,7 +70,7 @@ def test_a_broken_link_is_found(target: str) -> None:
 
 
 def test_every_document_that_the_code_names_is_there() -> None:
-    """In comments, messages, `make help` and stack files; a decision may be named by its number alone."""
+    """In comments, messages, `rwi --help` and stack files; a decision may be named by its number alone."""
     folders = ("bench", "compare", "infra", "policy", "report", "stacks", "cli", "training")
     files = [path for name in folders for kind in ("*.py", "*.yaml", "*.j2") for path in (ROOT / name).rglob(kind)]
     texts = {path: path.read_text(encoding="utf-8") for path in [*files, ROOT / "Makefile", ROOT / "Pulumi.yaml"]}

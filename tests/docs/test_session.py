@@ -15,9 +15,9 @@ from tests.program.engine import Project
 from tests.slow import slow_but
 
 NOT_RUN = {
-    r"make test\b": "it would start itself",
-    r"make test CLUSTER=1\b": "it needs docker and minikube; tests/cluster is what it runs",
-    r"make check\b": "it looks at the project itself, not at a copy, and is run on its own",
+    r"./rwi test\b": "it would start itself",
+    r"./rwi test --cluster\b": "it needs docker and minikube; tests/cluster is what it runs",
+    r"./rwi check\b": "it looks at the project itself, not at a copy, and is run on its own",
     r"make (doctor|dashboard|status|diagnose)\b": "it looks at this machine or at a cluster",
     r"make (bench|lesson|watch|tensorboard)\b": "it trains for minutes, or shows something until Ctrl-C",
     r"STACK=(minikube|kubernetes|ci) ": "a cluster's stack; tests/cluster brings one up",
@@ -63,8 +63,8 @@ def test_most_commands_are_run() -> None:
 
 def test_a_command_that_fails_is_named(project: Project) -> None:
     """And one that works although it was said to fail."""
-    here = [Command(Place("x.md", 3), "make -s help"), Command(Place("x.md", 4), "make nosuch")]
-    works = Command(Place("x.md", 5), "make -s help", "fails")
+    here = [Command(Place("x.md", 3), "./rwi --help"), Command(Place("x.md", 4), "make nosuch")]
+    works = Command(Place("x.md", 5), "./rwi --help", "fails")
 
     failed, worked = session.run(project, here), session.run(project, [works])
 

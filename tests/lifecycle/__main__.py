@@ -26,7 +26,7 @@ def main() -> int:
     make_plain()
     program = cli_here()
     if program is None:
-        sys.exit("no Pulumi CLI on PATH or in .tools: `make test` brings it")
+        sys.exit("no Pulumi CLI on PATH or in .tools: `./rwi test` brings it")
     if given.replay:
         replay(program, given.replay.read_text(encoding="utf-8"))
     else:

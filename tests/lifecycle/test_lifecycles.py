@@ -15,5 +15,5 @@ def test_whatever_happens_the_next_up_ends_with_the_comparison_of_the_present_se
     """
     program = cli_here()
     if program is None:
-        pytest.skip("no Pulumi CLI on PATH or in .tools: `make test` brings it")
+        pytest.skip("no Pulumi CLI on PATH or in .tools: `./rwi test` brings it")
     drive(program, steps=40, seed=1, each=10, left_out={"fill_disk"})

@@ -17,7 +17,7 @@ def cli() -> Path:
     """The Pulumi CLI of these tests."""
     found = cli_here()
     if not found:
-        pytest.skip("no Pulumi CLI on PATH or in .tools: `make test` brings it")
+        pytest.skip("no Pulumi CLI on PATH or in .tools: `./rwi test` brings it")
     return found
 
 

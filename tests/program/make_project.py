@@ -182,7 +182,7 @@ def made(tmp_path: Path) -> Project:
     """One in a folder, on a path with a blank, with the CLI of the tests."""
     cli = shutil.which("pulumi")
     if cli is None:
-        pytest.skip("no pulumi on PATH: run through `make test`")
+        pytest.skip("no pulumi on PATH: run through `./rwi test`")
     folder = tmp_path / "a project"
     for name in ("cli", "report", "compare", "training"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -47,7 +47,7 @@ def program() -> Path:
     """The uv that set this project up; skips the test where nobody knows it."""
     ours, found = uv.folder_for_path(), shutil.which("uv")
     if not ours and not found:
-        pytest.skip("no uv on PATH or in .tools: `make check` brings it")
+        pytest.skip("no uv on PATH or in .tools: `./rwi check` brings it")
     return Path(ours, "uv") if ours else Path(str(found))
 
 
@@ -60,7 +60,7 @@ def install(folder: Path) -> Path:
     given = {**os.environ, "UV_PROJECT_ENVIRONMENT": str(environment), "UV_OFFLINE": "1", "UV_PYTHON": PYTHON}
     command = [str(program()), "sync", "--frozen", "--quiet"]
     if subprocess.run(command, cwd=ROOT, env=given, check=False).returncode:
-        pytest.skip("uv's cache has not all that uv.lock names: `make check` fills it")
+        pytest.skip("uv's cache has not all that uv.lock names: `./rwi check` fills it")
     return environment
 
 

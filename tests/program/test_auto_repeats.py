@@ -27,7 +27,7 @@ def begin(project: Project, **config: str) -> None:
 
 
 def go_on(project: Project) -> list[dict[str, Any]]:
-    """Add one repeat at a time, as `make up` does, until it ends; the comparison after each update."""
+    """Add one repeat at a time, as `rwi up` does, until it ends; the comparison after each update."""
     comparisons: list[dict[str, Any]] = []
     project.environment[AT_A_TIME_VARIABLE] = "1"
     while not comparisons or comparisons[-1]["auto"] == "goes on":

@@ -1,6 +1,7 @@
 """A stack that an earlier version measured, with an arm that is gone: every command reads it, and `up` measures again.
 
-`earlier_stack.tar.gz` is what `make up SET="tunedRay=true repeats=2 epochs=2 trainImages=256 warmupSteps=1"` left at
+`earlier_stack.tar.gz` is what `./rwi up --set tunedRay=true --set repeats=2 --set epochs=2 --set trainImages=256 --set
+warmupSteps=1` left at
 commit c0c8e29: results/ without the page, each run's result.json, and the stack's state without source positions.
 """
 

@@ -1,4 +1,4 @@
-"""`make up` with `repeats auto` goes on by itself, on the real engine: until it ends, or its budget does."""
+"""`rwi up` with `repeats auto` goes on by itself, on the real engine: until it ends, or its budget does."""
 
 import json
 

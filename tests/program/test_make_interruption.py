@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and kill -9 under `make up`: what pulumi hears, what it leaves, and what the next `make up` does."""
+"""Ctrl-C, SIGTERM and kill -9 under `rwi up`: what pulumi hears, what it leaves, and what the next `rwi up` does."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_one_ctrl_c_lets_the_running_create_finish_and_keeps_it(project: Project
     assert status != 0
     assert "1 of 2" in shown.output
     assert FIRST_TIME not in shown.output  # of orphaned resources, which runs are not
-    assert '`make up SET="seconds=300"`' in shown.output
+    assert "`./rwi up --set seconds=300`" in shown.output
     assert shown.output.count("creating") == 0  # pulumi's own display is not drawn beside
     assert project.marks() == {"first-began", "first-ended"}
     assert project.locks() == []
@@ -57,7 +57,7 @@ def test_one_ctrl_c_lets_the_running_create_finish_and_keeps_it(project: Project
 
 
 def test_two_ctrl_c_end_it_and_the_next_up_goes_on(project: Project) -> None:
-    """The second press ends pulumi at once; nothing of it lives on, and `make up` clears what stayed in the state."""
+    """The second press ends pulumi at once; nothing of it lives on, and `rwi up` clears what stayed in the state."""
     with terminal(project.command("up", SET="seconds=300"), project.folder, project.environment) as shown:
         _wait_until_first_runs(project)
         shown.press_ctrl_c()
@@ -83,7 +83,7 @@ def test_two_ctrl_c_end_it_and_the_next_up_goes_on(project: Project) -> None:
 def test_a_signal_to_make_alone_reaches_pulumi(
     project: Project, number: signal.Signals, trap: str, tmp_path: Path
 ) -> None:
-    """A supervisor that ends `make` ends the update in the orderly way; also that of `nohup make up &`."""
+    """A supervisor that ends `make` ends the update in the orderly way; also that of `nohup ./rwi up &`."""
     command = ["sh", "-c", f'trap {trap}; exec "$@"', "sh", *project.command("up", SET="seconds=300")]
     shown = tmp_path / "shown.txt"
     with shown.open("w") as output:
@@ -106,7 +106,7 @@ def test_a_signal_to_make_alone_reaches_pulumi(
 
 
 def test_nothing_is_left_of_pulumi_killed_and_the_next_up_goes_on(project: Project, tmp_path: Path) -> None:
-    """After kill -9 no process lives on and the terminal is as before; `make up` clears lock and pending create.
+    """After kill -9 no process lives on and the terminal is as before; `rwi up` clears lock and pending create.
 
     No provider is asked for that: on a cluster's stack it must work without the cluster.
     """
@@ -137,7 +137,7 @@ def test_nothing_is_left_of_pulumi_killed_and_the_next_up_goes_on(project: Proje
 
 
 def test_the_lock_of_a_running_update_is_left_alone(project: Project) -> None:
-    """A second `make up` beside a running one is refused, says which it is, and the first goes on to its end."""
+    """A second `rwi up` beside a running one is refused, says which it is, and the first goes on to its end."""
     command = project.command("up", SET="seconds=300")
     first = subprocess.Popen(command, cwd=project.folder, env=project.environment)
     _wait_until_first_runs(project)
@@ -148,8 +148,10 @@ def test_the_lock_of_a_running_update_is_left_alone(project: Project) -> None:
     status = first.wait(timeout=LONGEST_SECONDS)
 
     assert second.returncode != 0
-    assert {f"kill -INT {running}", "STACK=local make watch"} <= set(re.findall(r"kill.*\d|STACK=.*", second.stderr))
-    assert "STACK=local make watch" in outputs.stderr  # and not `make up`, which would be refused
+    assert {f"kill -INT {running}", "./rwi status --watch --stack local"} <= set(
+        re.findall(r"kill.*\d|STACK=.*", second.stderr)
+    )
+    assert "./rwi status --watch --stack local" in outputs.stderr  # and not `./rwi up`, which would be refused
     assert str(running) in outputs.stderr
     assert "dropping" not in second.stderr
     assert status == 0

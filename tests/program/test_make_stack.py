@@ -89,7 +89,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 
 def test_up_measures_reports_and_leaves_the_stack_file_as_committed(story: Story) -> None:
-    """`make up` creates the stack, updates it, shows and publishes the comparison; a second changes nothing."""
+    """`rwi up` creates the stack, updates it, shows and publishes the comparison; a second changes nothing."""
     first, second = _succeeded(story.done["up"]), _succeeded(story.done["again"])
 
     assert 'report table {"workers": 2}' in first.stdout  # not prose: a command
@@ -139,17 +139,17 @@ def test_plain_pulumi_works_on_the_same_state_after_make_env(story: Story) -> No
 
 
 def test_outputs_as_json_are_alone_on_stdout(story: Story) -> None:
-    """A script can pipe `JSON=1 make -s outputs` into a parser; before a measurement it fails and says what to do."""
+    """A script can pipe `rwi outputs --json` into a parser; before a measurement it fails and says what to do."""
     before, after = story.done["outputs before"], _succeeded(story.done["outputs"])
 
     assert before.returncode != 0
     assert before.stdout == ""
-    assert "`make up`" in before.stderr
+    assert "`./rwi up`" in before.stderr
     assert json.loads(after.stdout) == {"workers": 2}
 
 
 def test_an_update_leaves_its_settings_for_the_next_line(story: Story) -> None:
-    """With which `make outputs` names it, where it did not come to its end."""
+    """With which `rwi outputs` names it, where it did not come to its end."""
     assert {"workers": "3"} == json.loads(story.files["SET"])
 
 
@@ -158,7 +158,7 @@ def test_results_of_a_destroyed_stack_are_named(story: Story) -> None:
     after = story.done["outputs after"]
 
     assert after.returncode != 0
-    assert {"STACK=local make report RESULT=latest", "STACK=local make history"} == set(
+    assert {"./rwi report open --result latest --stack local", "./rwi report history --stack local"} == set(
         re.findall(r"STACK=.*", after.stderr)
     )
 
@@ -172,8 +172,8 @@ def test_a_failed_update_ends_with_what_failed_what_is_kept_and_what_to_type(sto
     assert "first" in ending
     assert "abc" in ending
     assert "1 of 2" in ending
-    assert '`make up SET="seconds=abc"`' in ending
-    assert "`make outputs`" in ending
+    assert "`./rwi up --set seconds=abc`" in ending
+    assert "`./rwi outputs`" in ending
     assert "report" not in failed.stdout
     assert "previously" not in ending
 
@@ -193,7 +193,7 @@ def test_up_and_preview_say_in_words_what_they_are_about(story: Story) -> None:
 
 
 def test_destroy_leaves_nothing_and_clean_waits_for_it(story: Story) -> None:
-    """`make clean` is refused while the stack holds resources; after `make destroy` only measurements stay."""
+    """`rwi project clean` is refused while the stack holds resources; after `rwi destroy` only measurements stay."""
     project, refused = story.project, story.done["refused"]
     _succeeded(story.done["destroy"])
     resources = project.deployment().get("resources")
@@ -201,7 +201,7 @@ def test_destroy_leaves_nothing_and_clean_waits_for_it(story: Story) -> None:
 
     assert refused.returncode != 0
     assert "throwaway/local holds 2" in refused.stderr
-    assert "`STACK=local make destroy`" in refused.stderr
+    assert "`./rwi destroy --stack local`" in refused.stderr
     assert not resources
     assert not {".state", ".tools"} & {entry.name for entry in project.folder.iterdir()}
     assert (project.folder / "results").is_dir()

@@ -71,7 +71,8 @@ def test_the_policy_pack_works_with_it(project: Project, cli: Path, environment:
 
 @plain.needs_host
 def test_make_brings_uv_to_a_cli_of_the_user_s(project: Project, cli: Path, environment: Path) -> None:
-    """None is on PATH, and the host starts `uv` by that name; plain commands find it in the shell of `make env`."""
+    """None is on PATH, and the host starts `uv` by that name; plain commands find it in the shell of `rwi project
+    env`."""
     plain.with_host(project, cli, environment, uv_on_path=False)
     plain.with_make(project)
     shown = [

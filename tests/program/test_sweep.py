@@ -30,7 +30,7 @@ def sweeping(project: Project, cli: Path) -> Project:
 
 def command(*axes: str) -> list[str]:
     """A sweep over these axes."""
-    return [sys.executable, "-m", "cli.sweep.__main__", *axes]
+    return [sys.executable, "-m", "cli.sweep.sweep", *axes]
 
 
 def sweep(project: Project, *axes: str, code: int = 0) -> str:
@@ -118,7 +118,7 @@ def test_an_interrupted_sweep_goes_on(sweeping: Project) -> None:
 
 @pytest.mark.slow
 def test_a_state_that_a_full_disk_cut_off_is_put_back(sweeping: Project) -> None:
-    """As before `make up`: without it pulumi refuses every command on the stack."""
+    """As before `rwi up`: without it pulumi refuses every command on the stack."""
     sweeping.environment["KEEP"] = "1"
     sweep(sweeping, "workers=1")
     file = sweeping.folder.parent / "state/.pulumi/stacks/ray-worth-it/sweep-local.json"

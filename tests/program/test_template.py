@@ -126,7 +126,7 @@ def test_its_texts_name_nothing_that_was_cut(template: Path) -> None:
 
 
 def test_every_target_that_is_left_is_there(template: Path) -> None:
-    """`make help` of the template, and no module of a target is missing."""
+    """`rwi --help` of the template, and no module of a target is missing."""
     text = (template / "Makefile").read_text(encoding="utf-8")
     shown = subprocess.run(["make", "help"], cwd=template, capture_output=True, text=True, check=True).stdout
     modules = re.findall(r"(?:-m|IN_VENV\)) ((?:cli|report|bench)[\w.]*)", text)

@@ -1,4 +1,4 @@
-"""`make why` on a training of which it is known what makes its steps long: how often it says so.
+"""`rwi why` on a training of which it is known what makes its steps long: how often it says so.
 
     TRY_PYTHON=examples/.venv/bin/python python -m tests.script.planted --tries 10
 

@@ -65,7 +65,7 @@ def test_nobody_is_turned_away(text: str, trainer: str, python: str, tmp_path: P
     assert f"ray_alone.py 2 1 {trainer} " in tried.text  # not prose: a command
     assert "" == tried.claim
     assert ray_start.PORTS[trainer] in tried.text
-    assert "STACK=mine make up" in tried.text
+    assert "./rwi up --stack mine" in tried.text
     assert len(tried.text.splitlines()) < ONE_PAGE
 
 

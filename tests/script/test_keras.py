@@ -41,7 +41,7 @@ def test_the_whole_of_it(wording: Wording) -> None:
     assert rows["native"]["weights"] == rows["ray"]["weights"]
     assert "C" == tried.claim
     wording("try", tried.conclusions)
-    assert "STACK=keras_tf_config make up" in tried.text
+    assert "./rwi up --stack keras_tf_config" in tried.text
 
 
 def test_a_run_tells_how_far_it_is_and_what_it_used(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_plain_script_is_tried_in_every_arm(layer: str, steps: str, tmp_path: 
     assert tried.row("native")["weights"] == tried.row("ray")["weights"]
     assert "A" == tried.claim, tried.text
     assert ("BatchNorm" in layer) == (f"{plain.OTHER_WORK['statistics']} (mine.py:{LINE})" in tried.text)
-    assert "STACK=mine make up" in tried.text
+    assert "./rwi up --stack mine" in tried.text
     assert ".state/ports/mine.diff" in tried.text
     assert [] == [path.name for path in temporary.iterdir() if path.name.startswith(("ray-train", "spread"))]
 

@@ -1,4 +1,4 @@
-"""`make try` as a user calls it, and single arms of it."""
+"""`rwi try` as a user calls it, and single arms of it."""
 
 import os
 import re
@@ -29,7 +29,7 @@ NO_TORCH = NO_ENVIRONMENT % ("TRY_PYTHON", "PyTorch and Ray")
 
 @dataclass(frozen=True)
 class Tried:
-    """What `make try` printed, and its exit code."""
+    """What `rwi try` printed, and its exit code."""
 
     code: int
     text: str
@@ -65,7 +65,7 @@ class Tried:
     @property
     def conclusions(self) -> str:
         """What is said below the table, from the first finding to the claim, less all that follows from times."""
-        said = self.text.partition("\nseen\n")[2].partition("\n`make up` runs every arm ")[0]
+        said = self.text.partition("\nseen\n")[2].partition("\n`./rwi up` runs every arm ")[0]
         findings = [line for line in said.splitlines() if not re.match(r"  (arm  |\w+  +\d|\w+: \d+ % )", line)]
         return re.sub("; the observer took .*", "", "\n".join(findings))
 

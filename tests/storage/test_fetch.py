@@ -1,10 +1,11 @@
-"""`make fetch` from a bucket into which others write, too: whatever its objects are called, one folder is filled."""
+"""`rwi report fetch` from a bucket into which others write, too: whatever its objects are called, one folder is
+filled."""
 
 from pathlib import Path
 
 import pytest
 
-from cli.fetch import __main__ as tool
+from cli.fetch import fetch as tool
 from tests.golden import Wording
 from tests.storage.cloud import BUCKET, Cloud, put
 from training.launch.storage.run_storage import Storage

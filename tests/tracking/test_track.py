@@ -44,7 +44,7 @@ class Project:
         return compare(runs, make_context(repeats=1, settings={"trackingUri": server, **settings}))
 
     def publish(self, comparison: Comparison, stack: str = "local") -> Path:
-        """As `make up` and `make report` do: the folder, which is there whatever the server does."""
+        """As `rwi up` and `rwi report open` do: the folder, which is there whatever the server does."""
         self.monkeypatch.setattr("sys.stdin", io.StringIO(comparison.to_json()))
         assert 0 == main(["publish", "--stack", stack, "--project", str(self.folder)])
         folder = (self.folder / "results" / stack / "latest").resolve()
@@ -92,7 +92,7 @@ def test_what_is_there_is_the_comparison(
 
 
 def test_publishing_again_writes_nothing(server: Server, stack: str, project: Project) -> None:
-    """A second `up`, or `make report`, of the same measurement."""
+    """A second `up`, or `rwi report open`, of the same measurement."""
     with servers.before(server) as gate:
         comparison = project.measured(gate.url)
         project.publish(comparison, stack)
@@ -137,7 +137,7 @@ def test_what_broke_off_is_whole_the_next_time(
     assert said.startswith("warning: ")
     assert str(folder) in said
     assert "does not answer" in said
-    assert f"STACK={stack} make report" in said
+    assert f"./rwi report open --stack {stack}" in said
     runs = server.runs(f"ray-worth-it/{stack}")
     assert 1 + len(RUN) == len(runs)
     assert {"FINISHED"} == {run["info"]["status"] for run in runs}

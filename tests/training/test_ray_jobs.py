@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cli.jobs import __main__ as tool
+from cli.jobs import jobs as tool
 from cli.look import cluster, update
 from cli.setup.project import ToolError
 from cli.stack import environment as stack_environment
@@ -178,14 +178,14 @@ def test_a_measurement_stops_its_own_and_no_other(head: Head, api: JobsApi, word
     wait_for(lambda: state(api, "theirs") == "RUNNING")
     begin(api, "left", mark("ci"))
     begin(api, "measured-elsewhere", mark("another"))
-    with pytest.raises(OthersError, match=r"(?s)theirs \(sleep 600\).*STACK=ci make jobs STOP=1 JOB=theirs"):
+    with pytest.raises(OthersError, match=r"(?s)theirs \(sleep 600\).*./rwi jobs stop theirs --stack ci"):
         submit.run(api, "measured", ["ray"], {}, "ci")
     assert ("RUNNING", "RUNNING") == (state(api, "theirs"), state(api, "left"))
     assert "measured" not in {job["submission_id"] for job in api.jobs()}
 
     api.stop("theirs")
     wait_for(lambda: state(api, "theirs") == "STOPPED")
-    with pytest.raises(OthersError, match="STACK=ci make jobs STOP=1 JOB=measured-elsewhere") as refused:
+    with pytest.raises(OthersError, match=r"\./rwi jobs stop measured-elsewhere --stack ci") as refused:
         submit.stop_unfinished(api, CI)
     wording("ray-jobs", str(refused.value))
     assert ("RUNNING", "RUNNING") == (state(api, "measured-elsewhere"), state(api, "left"))
@@ -285,7 +285,7 @@ def test_the_commands_from_a_script_to_its_end(
     wording("ray-jobs", capsys.readouterr().err, "stopped twice")
     assert 0 == make(monkeypatch, "jobs", JOB="my-look-1")
     assert seen == seen_in(capsys.readouterr().out)
-    with pytest.raises(ToolError, match=r"JOB=x: .*my-look-1.* STACK=ci make jobs JOB="):
+    with pytest.raises(ToolError, match=r"JOB=x: .*my-look-1.* ./rwi jobs logs '' --stack ci"):
         make(monkeypatch, "jobs", JOB="x")
 
 
@@ -299,7 +299,7 @@ def test_ctrl_c_leaves_the_job_running(
     assert ["stays"] == [job["submission_id"] for job in seen]
     with pytest.raises(ToolError) as refused:
         update.refuse_to_end_others("ci", NAMESPACE, "ci")
-    assert str(refused.value).endswith("\n  STACK=ci make jobs STOP=1 JOB=stays")
+    assert str(refused.value).endswith("\n  ./rwi jobs stop stays --stack ci")
 
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt
@@ -311,8 +311,8 @@ def test_ctrl_c_leaves_the_job_running(
     said = capsys.readouterr()
 
     assert "begun\n" in said.out
-    assert "  STACK=ci make jobs JOB=stays\n" in said.err
-    assert said.err.endswith("  STACK=ci make jobs STOP=1 JOB=stays\n")
+    assert "  ./rwi jobs logs stays --stack ci\n" in said.err
+    assert said.err.endswith("  ./rwi jobs stop stays --stack ci\n")
     wording("ray-jobs", str(refused.value), "destroy")
     wording("ray-jobs", said.err, "Ctrl-C")
     assert "RUNNING" == state(api, "stays")
@@ -324,7 +324,7 @@ def test_nothing_is_submitted_beside_what_a_measurement_left(
 ) -> None:
     """With the line that ends that, which does."""
     begin(api, "ray-1-left", mark("ci"))
-    with pytest.raises(ToolError, match="STACK=ci make jobs STOP=1 JOB=ray-1-left") as refused:
+    with pytest.raises(ToolError, match=r"\./rwi jobs stop ray-1-left --stack ci") as refused:
         make(monkeypatch, "submit", SCRIPT=str(folder / "look.py"))
     assert ["ray-1-left"] == [job["submission_id"] for job in filter(is_unfinished, api.jobs())]
     assert 0 == make(monkeypatch, "jobs", STOP="1", JOB="ray-1-left")

@@ -118,7 +118,7 @@ def test_a_full_disk_ends_the_run_with_its_reason(tmp_path: Path) -> None:
 
 @needs_two_cpus
 def test_a_training_of_which_something_is_killed_ends_with_the_weights_of_one_that_is_not(wording: Wording) -> None:
-    """`make recovery`: a process, and Ray Train's retry; all of Ray, and the same job again. And what each cost.
+    """`rwi bench recovery`: a process, and Ray Train's retry; all of Ray, and the same job again. And what each cost.
 
     The kill may come late: all epochs but the last are left for it, and it does not matter which checkpoint is newest.
     """

@@ -17,7 +17,7 @@ LATE = {
     ("training.workloads.search.driver", "training.workloads.search.with_*"): "the arm's own: Ray, or Optuna",
     ("report.__main__", "report.*"): "the chosen command: matplotlib, pandas or jinja2",
     ("report.publish", "report.html"): "matplotlib and jinja2, for a page that is not always written",
-    ("bench.lesson.__main__", "bench.lesson.picture"): "matplotlib, after the measurement",
+    ("bench.lesson.lesson", "bench.lesson.picture"): "matplotlib, after the measurement",
     ("bench.lesson.block", "bench.lesson.ray_way"): "Ray: its import is timed, and other ways are measured without it",
     ("cli.*.__main__", "*"): "the chosen command",
     ("cli.follow.watch", "cli.*"): "runs of the chosen target: pulumi and kubernetes for those of a cluster",

@@ -213,7 +213,7 @@ def test_the_lines_that_are_said_make_it_fit() -> None:
 
 
 def kept(folder: Path, known: Sequence[Timed]) -> None:
-    """As `make try` leaves it."""
+    """As `rwi try` leaves it."""
     (folder / ".state/tried").mkdir(parents=True)
     (folder / ".state/tried/x.json").write_text(json.dumps([timed.to_dict(each) for each in known]))
     (folder / ".state/tried/broken.json").write_text("{")
@@ -277,7 +277,7 @@ def test_the_stack_s_own_runs_go_before(wording: Wording, tmp_path: Path) -> Non
 
 
 def test_without_a_basis_the_plan_says_what_to_run(wording: Wording) -> None:
-    """A line that is typed as it stands: of a script `make try`, of the CNN one repeat."""
+    """A line that is typed as it stands: of a script `rwi try`, of the CNN one repeat."""
     script, cnn = settings(workers="3"), parse({}, machine(stack="mine"))
     of_script = plan.unknown(script, wanted(script), run_history.Basis(runs=(), words=""), {})
     of_cnn = plan.unknown(cnn, wanted(cnn), run_history.Basis(runs=(), words=""), {})
@@ -285,12 +285,12 @@ def test_without_a_basis_the_plan_says_what_to_run(wording: Wording) -> None:
     assert ["baseline", "wide", "native", "ray"] == re.findall("baseline|wide|native|ray", of_script)[:4]
     wording("plan", of_script, "script")
     wording("plan", of_cnn, "cnn")
-    assert f"make try SCRIPT={SCRIPT} ARGS='{ARGUMENTS}' WORKERS=3" in of_script
-    assert 'STACK=mine make up SET="repeats=1"' in of_cnn
+    assert f"./rwi try {SCRIPT} --workers 3 -- {ARGUMENTS}" in of_script
+    assert "./rwi up --set repeats=1 --stack mine" in of_cnn
 
 
 def test_the_plan_says_by_what_other_runs_differ(wording: Wording) -> None:
-    """`make try` again would tell nothing where it can't have the setting; where it can, it is what to type."""
+    """`rwi try` again would tell nothing where it can't have the setting; where it can, it is what to type."""
     known = run_history.Basis(runs=EVERY_ARM, words="")
     larger, more = (
         plan.unknown(asked, wanted(asked), known, {}) for asked in (settings(workerCpus="2"), settings(workers="3"))
@@ -299,10 +299,10 @@ def test_the_plan_says_by_what_other_runs_differ(wording: Wording) -> None:
     wording("plan", larger, "larger")
     wording("plan", more, "more")
     assert "workerCpus" in larger
-    assert 'STACK=mine make up SET="repeats=1"' in larger
-    assert "make try" not in larger
+    assert "./rwi up --set repeats=1 --stack mine" in larger
+    assert "./rwi try" not in larger
 
-    assert "make try" in more
+    assert "./rwi try" in more
 
 
 def test_the_line_that_shows_it_has_what_set_has() -> None:
@@ -310,7 +310,7 @@ def test_the_line_that_shows_it_has_what_set_has() -> None:
     asked = parse({"workers": "3"}, machine(stack="mine"))
     said = plan.unknown(asked, wanted(asked), run_history.Basis(runs=(), words=""), {"workers": "3", "repeats": "4"})
 
-    assert "STACK=mine make up SET='workers=3 repeats=1'" in said.replace('"', "'")
+    assert "./rwi up --set workers=3 --set repeats=1 --stack mine" in said.replace('"', "'")
 
 
 def test_the_plan_shows_every_phase(wording: Wording) -> None:

@@ -67,7 +67,7 @@ CHANGES_NOTHING = {
     "prometheusImage": EVERYWHERE,  # what is read of a run's pods, and how often, is not the image's
     "monitoringNamespace": EVERYWHERE,  # who may read
     "podMonitorLabels": EVERYWHERE,
-    "grafanaUrl": EVERYWHERE,  # what `make dashboard` prints
+    "grafanaUrl": EVERYWHERE,  # what `./rwi jobs dashboard` prints
     "queueMinutes": EVERYWHERE,
 }
 """Keys whose change repeats nothing, with the stacks for which that holds."""

@@ -74,7 +74,7 @@ def test_assertions_hold_no_sentences() -> None:
         ("with pytest.raises(ValueError, match='this is a sentence'): pass", 1),
         ("assert 'three words alone' in shown", 0),
         ("assert 'fix:     pulumi config set workers 2' in shown", 0),
-        ("assert 'STACK=ci make jobs STOP=1 JOB=train-1' in shown", 0),
+        ("assert './rwi jobs stop train-1 --stack ci' in shown", 0),
         ("assert 'so that it fits: pulumi config set workers 2' in shown", 1),
         ("assert 'kind: Job, name: a, x: y' in shown  # not prose: YAML", 0),
         ("expected = 'this is a sentence'", 0),

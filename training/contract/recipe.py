@@ -77,7 +77,7 @@ class Recipe:
     worker_cpus: float = setting(
         1.0,
         number(0, 256, above=True),
-        "CPUs of each worker, and of the baseline; whole on local. `make doctor` says the most that a cluster holds",
+        "CPUs of each worker, and of the baseline; whole on local. `./rwi doctor` says the most that a cluster holds",
     )
     epochs: int = setting(4, whole(1, 10_000), "passes over the training data")
     seed: int = setting(1, whole(0, 2**31 - 1), "seed of repeat 1; repeat r uses seed + r - 1")

@@ -16,7 +16,7 @@ GOES_ON = "goes on"
 NOT_BESIDE_AUTO = ("keepBaseline", "workersCurve")
 """Settings with which `auto` is refused."""
 AT_A_TIME_VARIABLE = "RAY_WORTH_IT_REPEATS_AT_A_TIME"
-"""Of the environment: how many it adds. `make up` looks after each, and goes on by itself."""
+"""Of the environment: how many it adds. `rwi up` looks after each, and goes on by itself."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Durations of a measured run by its parts, from which later runs are predicted. Standard library only.
 
-`infra.estimate` puts them together, from results of earlier runs and what `make try` keeps. Not here: the estimate.
+`infra.estimate` puts them together, from results of earlier runs and what `./rwi try` keeps. Not here: the estimate.
 """
 
 from collections.abc import Mapping

@@ -22,7 +22,8 @@ def raised() -> Iterator[None]:
 
     SIGINT raises it where it was ignored, too: a shell has that in a script's background jobs, and all that they start
     would inherit it. What this process starts has the default action instead, as of every signal that is handled here.
-    A second SIGTERM or SIGHUP is no other request: a supervisor tells make and this process, and make tells it again.
+    A second SIGTERM or SIGHUP is no other request: a supervisor may tell what started this process, too, which tells
+    it again.
     """
     received: list[int] = []
 

@@ -197,7 +197,7 @@ def _new_folder(stack: str, name: str) -> Path:
 def _again(props: dict[str, Any]) -> str:
     return (
         f"To repeat this run:  pulumi up --target-replace '{props['jobUrn']}' --target-dependents\n"
-        f"To collect the cluster's state in one archive:  STACK={props['stack']} make diagnose"
+        f"To collect the cluster's state in one archive:  ./rwi doctor --archive --stack {props['stack']}"
     )
 
 

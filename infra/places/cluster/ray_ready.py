@@ -54,5 +54,5 @@ class RayReadyProvider(Provider):
             except KubeError as error:  # it answered a moment ago
                 problem = str(error)
             time.sleep(POLL_SECONDS)
-        why = in_vain or problem or "KubeRay's operator has not reported it ready: make status"
+        why = in_vain or problem or "KubeRay's operator has not reported it ready: ./rwi status"
         raise NotReadyError(f"the Ray cluster of {workers} workers is not ready: {why}")

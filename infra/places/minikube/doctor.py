@@ -1,6 +1,6 @@
 """Checks this machine for a Minikube stack: what is present, the minimum, and the fix. Changes nothing.
 
-`up` runs these checks before it starts anything, and stops at the first that fails; `make doctor` prints all of them.
+`up` runs these checks before it starts anything, and stops at the first that fails; `./rwi doctor` prints all of them.
 """
 
 import os

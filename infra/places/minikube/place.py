@@ -213,7 +213,7 @@ def _bring_back_images(cluster: ClusterSettings, image: str) -> None:
 def _have_machine() -> None:
     """Hold the machine's lock during the update, whose runs use this machine.
 
-    If `make up` took it before, there is nothing to wait for.
+    If `./rwi up` took it before, there is nothing to wait for.
     """
     try:
         machine_lock.hold(lambda text: print(text, flush=True))  # Pulumi's own log would say it after the wait

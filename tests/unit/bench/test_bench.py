@@ -1,4 +1,4 @@
-"""The benchmark's arithmetic: which ratio is of what. Its measurements are `make bench`'s own."""
+"""The benchmark's arithmetic: which ratio is of what. Its measurements are `rwi bench arms`'s own."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench import __main__ as bench
+from bench import arms as bench
 from bench import figures
 from tests.golden import Wording
 from tests.unit.results import changed, make_result

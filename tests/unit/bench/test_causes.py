@@ -1,4 +1,4 @@
-"""What `make why` says is true together with 95 %, by simulation through the project's own functions."""
+"""What `rwi why` says is true together with 95 %, by simulation through the project's own functions."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from compare.intervals import CONFIDENCE, WHENEVER
 from tests.unit.bench.test_sequential import PATHS, at_most
 
 TRIES = 100
-"""Of a whole `make why`: each takes some milliseconds."""
+"""Of a whole `rwi why`: each takes some milliseconds."""
 
 
 @pytest.mark.parametrize("noise", NOISES)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bench.lesson import __main__ as command
 from bench.lesson import block, measure, record, work
+from bench.lesson import lesson as command
 from bench.lesson.record import BATCHES, EACH, WAYS, Block, Repeat
 from bench.lesson.ways import Way
 from tests.unit.bench.lessons import repeat, repeats, use

@@ -1,4 +1,4 @@
-"""`make adopt`: a stack of a search's best trial, in a new file that can be measured."""
+"""`rwi report adopt`: a stack of a search's best trial, in a new file that can be measured."""
 
 import json
 import shlex
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.adopt import __main__ as adopt
+from cli.adopt import adopt
 from cli.setup import project
 from cli.setup.project import ToolError
 from compare.comparison import compare
@@ -166,7 +166,7 @@ def test_a_search_without_a_best_trial_writes_nothing(measured: Measured, stacks
 
 
 def test_a_result_is_chosen_by_its_name(measured: Measured, stacks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As by `make report`; one that is not there is refused with those that are."""
+    """As by `rwi report open`; one that is not there is refused with those that are."""
     measured()
     monkeypatch.setenv("RESULT", "1")
     adopt.main()

@@ -32,7 +32,7 @@ SERVER = "http://mlflow.example.com:5000"
 def test_a_stack_gets_what_its_settings_need(
     settings: str, overrides: str, extras: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that setting a key and `make up` are enough, also where the value is of this call alone."""
+    """So that setting a key and `rwi up` are enough, also where the value is of this call alone."""
     asked: list[set[str]] = []
     monkeypatch.setattr(bootstrap, "stack_text", lambda _: settings)
     monkeypatch.setattr(uv, "sync", asked.append)

@@ -36,7 +36,7 @@ def test_measurements_stay(project: Path, capsys: pytest.CaptureFixture[str], wo
     assert clean.main() == 0
     assert _left(project) == ["results", "runs", "training", "training/train.py"]
     said = capsys.readouterr().err
-    assert "`make clean ALL=1`" in said
+    assert "`./rwi project clean --all`" in said
     wording("clean", said)
 
 
@@ -146,7 +146,7 @@ def test_nothing_goes_while_a_stack_holds_resources(
     """Each such stack is named with the command that empties it; a backend of the user's own counts too."""
     monkeypatch.setattr(clean, "_held_elsewhere", lambda: {"local": 9})
     before = _left(project)
-    with pytest.raises(ToolError, match=r"\b9\b.*`STACK=local make destroy`") as refused:
+    with pytest.raises(ToolError, match=r"\b9\b.*`./rwi destroy --stack local`") as refused:
         clean.main()
     wording("clean", str(refused.value))
 

@@ -1,4 +1,4 @@
-"""`make report TENSORBOARD=1 LIVE=1`: curves of runs that go on, from storage."""
+"""`rwi report tensorboard --live`: curves of runs that go on, from storage."""
 
 import itertools
 import json
@@ -74,7 +74,7 @@ def test_of_a_run_that_goes_on_elsewhere_no_epoch_is_lost(
 
 def test_without_curves_it_says_what_keeps_some(tmp_path: Path, wording: Wording) -> None:
     """The keys, and the place that was looked at."""
-    with pytest.raises(ShowError, match="make set storage=kept") as refused:
+    with pytest.raises(ShowError, match=r"\./rwi set storage=kept") as refused:
         live("local", {}, tmp_path)
     wording("follow", str(refused.value))
     with pytest.raises(ShowError, match=f"{tmp_path}/kept/local"):

@@ -1,4 +1,4 @@
-"""`make dashboard`: where it answers, and a forwarded connection that carries both ways."""
+"""`rwi jobs dashboard`: where it answers, and a forwarded connection that carries both ways."""
 
 import socket
 import threading
@@ -107,7 +107,7 @@ def test_without_a_head_there_is_no_dashboard(api: Api) -> None:
     """With the command that shows what there is instead."""
     api.put("/api/v1", "pods", pod("head", "Pending", labels=HEAD_LABELS), NAMESPACE)
 
-    with pytest.raises(ToolError, match="STACK=ci make status"):
+    with pytest.raises(ToolError, match=r"\./rwi status --stack ci"):
         dashboard.main()
 
 

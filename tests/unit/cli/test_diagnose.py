@@ -1,4 +1,4 @@
-"""`make diagnose`: one archive with what there is, and without secrets."""
+"""`rwi doctor --archive`: one archive with what there is, and without secrets."""
 
 import base64
 import os
@@ -253,7 +253,7 @@ def test_without_a_cluster_there_is_an_archive_still(
     assert {"versions.txt", "settings.txt", "cluster.missing.txt"} == archived.keys()
     shown = capsys.readouterr().err
     assert ".state/kubeconfig/ci " in shown
-    assert "STACK=ci make up" in shown
+    assert "./rwi up --stack ci" in shown
     assert ".state" not in archived["cluster.missing.txt"]
 
 

@@ -1,4 +1,4 @@
-"""`make doctor`: found against minimum for each thing that a stack needs, and the fix of what is missing."""
+"""`rwi doctor`: found against minimum for each thing that a stack needs, and the fix of what is missing."""
 
 import re
 from pathlib import Path

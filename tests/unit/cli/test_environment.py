@@ -107,7 +107,7 @@ def test_a_damaged_login_is_said(base: dict[str, str], tmp_path: Path) -> None:
 
 
 def test_the_exports_may_be_in_the_environment_already(base: dict[str, str]) -> None:
-    """`make` in a shell after `make env` uses the same state."""
+    """`make` in a shell after `rwi project env` uses the same state."""
     assert environment.state_variables({**base, "PULUMI_BACKEND_URL": environment.backend_url()}).keys() == {
         "PULUMI_BACKEND_URL",
         "PULUMI_CONFIG_PASSPHRASE_FILE",
@@ -128,7 +128,7 @@ def test_path_has_the_environment_then_the_cli_then_the_users(base: dict[str, st
 
 
 def test_path_has_uv_where_the_user_has_none(base: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the language host of newer CLIs, in `make` and in the shell of `make env`."""
+    """For the language host of newer CLIs, in `make` and in the shell of `rwi project env`."""
     monkeypatch.setattr(uv, "folder_for_path", lambda: "/opt/uv")
     path = environment.for_pulumi(base, "local")["PATH"].split(os.pathsep)
 
@@ -159,7 +159,7 @@ def test_a_shell_reads_the_exports_as_they_were_meant(
 
 
 def test_a_second_eval_does_not_lengthen_path(base: dict[str, str]) -> None:
-    """`eval "$(make -s env)"` may stand in a profile."""
+    """`eval "$(./rwi project env)"` may stand in a profile."""
     path = f"{VENV / 'bin'}:{CLI}:/usr/bin"
 
     assert "export PATH" not in environment.exports({**base, "PATH": path}, "local")

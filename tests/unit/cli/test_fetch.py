@@ -1,4 +1,4 @@
-"""`make fetch`: a run's files come back from storage, and a run that is not there is told from those that are."""
+"""`rwi report fetch`: a run's files come back from storage, and a run that is not there is told from those that are."""
 
 import errno
 import os
@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from pyarrow import fs
 
-from cli.fetch import __main__ as tool
+from cli.fetch import fetch as tool
 from cli.setup.project import ToolError
 from cli.stack import settings as stack_settings
 from tests.golden import Wording
@@ -133,7 +133,7 @@ def test_files_of_two_runs_are_not_mixed(project: Path, monkeypatch: pytest.Monk
         tool.main()
 
     wording("fetch", str(refused.value))
-    for word in shlex.split(str(refused.value).partition("make fetch ")[2]):
+    for word in shlex.split(str(refused.value).partition("./rwi report fetch ")[2]):
         monkeypatch.setenv(*word.split("=", 1))
     tool.main()
     assert RUNS[0] == (project / "mine/checkpoints/epoch-00001/weights.npz").read_text()
@@ -162,7 +162,9 @@ def test_a_link_in_the_folder_leads_nowhere(project: Path, monkeypatch: pytest.M
     (project / "elsewhere").mkdir()
     (to / "checkpoints").symlink_to(project / "elsewhere")
 
-    with pytest.raises(ToolError, match=r"epoch-00001/weights.npz .*elsewhere(?s:.*)make fetch TO=") as refused:
+    with pytest.raises(
+        ToolError, match=r"epoch-00001/weights.npz .*elsewhere(?s:.*)./rwi report fetch --to ''"
+    ) as refused:
         tool.main()
     wording("fetch", str(refused.value))
 
@@ -187,7 +189,7 @@ def test_a_stack_without_storage_says_how_it_gets_some(project: Path, monkeypatc
     assert list(Storage.at(str(project / "kept")).names())
     monkeypatch.setenv("SET", "")
 
-    with pytest.raises(ToolError, match="make set storage=kept"):
+    with pytest.raises(ToolError, match=r"\./rwi set storage=kept"):
         tool.main()
 
 

@@ -1,4 +1,4 @@
-"""Whether `make up` goes on: while it is not decided, and if another repeat probably ends within the budget."""
+"""Whether `rwi up` goes on: while it is not decided, and if another repeat probably ends within the budget."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`make submit`, `make jobs`: what is refused, and what is said. What Ray does of it: tests/training."""
+"""`rwi jobs submit`, `rwi jobs list`: what is refused, and what is said. What Ray does of it: tests/training."""
 
 import json
 import socket
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cli.jobs import __main__ as tool
+from cli.jobs import jobs as tool
 from cli.jobs import measuring, request
 from cli.look import cluster
 from cli.setup.project import ToolError, project_name
@@ -81,7 +81,7 @@ def test_packages_are_words_or_the_lines_of_a_file(script: Path) -> None:
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({}, r"SCRIPT is missing: .*STACK=minikube make submit SCRIPT="),
+        ({}, r"SCRIPT is missing: .*./rwi jobs submit '' --stack minikube"),
         ({"SCRIPT": "{mine}/trian.py"}, r"SCRIPT=.*trian.py: there is no such file; there are train.py"),
         ({"SCRIPT": "{mine}"}, r"is a folder: name the file in it"),
         ({"SCRIPT": "{mine}/rows.csv"}, r"rows.csv is no Python"),
@@ -195,7 +195,7 @@ def test_without_a_head_there_is_nothing_to_submit_to(
     """With the command that shows what there is instead."""
     api.put("/api/v1", "pods", pod("head", "Pending", labels=HEAD_LABELS), NAMESPACE)
 
-    with pytest.raises(ToolError, match="STACK=ci make status") as refused:
+    with pytest.raises(ToolError, match=r"\./rwi status --stack ci") as refused:
         make(monkeypatch, "jobs")
     wording("jobs", str(refused.value))
 
@@ -206,7 +206,7 @@ def test_before_the_first_up_there_is_no_cluster(
     """With the line that makes it."""
     monkeypatch.setattr(cluster, "ROOT", tmp_path)
 
-    with pytest.raises(ToolError, match=r"\.state/kubeconfig/ci .*STACK=ci make up") as refused:
+    with pytest.raises(ToolError, match=r"\.state/kubeconfig/ci .*./rwi up --stack ci") as refused:
         make(monkeypatch, "jobs", STACK="ci")
     wording("jobs", str(refused.value))
 
@@ -220,7 +220,7 @@ def test_a_head_that_goes_away_is_said_so(monkeypatch: pytest.MonkeyPatch) -> No
             raise RayError("no head")
 
     monkeypatch.setattr(tool, "ForwardedJobs", lambda *_: Gone())
-    with pytest.raises(ToolError, match=r"no head.*STACK=ci make status"):
+    with pytest.raises(ToolError, match=r"no head.*./rwi status --stack ci"):
         make(monkeypatch, "jobs")
 
 
@@ -236,7 +236,7 @@ def test_nothing_is_submitted_while_pulumi_works_on_the_stack(
     pulumi.stdout.readline()
     lock.write_text(json.dumps({"pid": pulumi.pid, "hostname": socket.gethostname()}))
     try:
-        with pytest.raises(ToolError, match=rf"\b{pulumi.pid}\b.*`STACK=ci make watch`") as refused:
+        with pytest.raises(ToolError, match=rf"\b{pulumi.pid}\b.*`./rwi status --watch --stack ci`") as refused:
             make(monkeypatch, "submit", SCRIPT=str(script))
         wording("jobs", str(refused.value).replace(str(pulumi.pid), "NUMBER"))
     finally:
@@ -316,7 +316,7 @@ def test_an_unknown_job_is_answered_with_those_there_are(
     wording("jobs", str(refused.value), "without a job")
     ray.listed.append({"submission_id": "train-1", "status": "SUCCEEDED"})
 
-    with pytest.raises(ToolError, match=r"STACK=ci make jobs (?:STOP=1 )?JOB=train-1") as refused:
+    with pytest.raises(ToolError, match=r"./rwi jobs list --stack ci (?:STOP=1 )?JOB=train-1") as refused:
         make(monkeypatch, "jobs", JOB=given, STOP=stop)
     wording("jobs", str(refused.value), "with one")
 
@@ -328,7 +328,7 @@ def test_no_job_yet_is_said_so(
     """With the line that submits one."""
     assert 0 == make(monkeypatch, "jobs")
     said = capsys.readouterr().err
-    assert "STACK=ci make submit SCRIPT=…" in said
+    assert "./rwi jobs submit … --stack ci" in said
     wording("jobs", said)
 
 

@@ -1,4 +1,4 @@
-"""Lines that can be pasted where they are printed: into SET where the value came from there, else `make set`."""
+"""Lines that can be pasted where they are printed: into SET where the value came from there, else `rwi set`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from cli.setup.usage import typed
 
 from cli.setup import project
 from cli.setup.project import ROOT, ToolError
-from cli.setup.usage import typed
 from cli.stack import change, edit, lines, settings
 from cli.stack import config as stack_config
 
@@ -38,19 +38,27 @@ def fixes(stack: str, **overrides: str) -> list[str]:
 @pytest.mark.parametrize(
     ("command", "overrides", "line"),
     [
-        ("pulumi config set workers 2", {}, "make set workers=2"),
-        ("pulumi config rm workers", {}, "make set workers="),
-        ("pulumi config set scriptArguments -- '--n {workers} $X'", {}, "make set scriptArguments='--n {workers} $$X'"),
-        ("pulumi config set storage …", {}, "make set storage=…"),
-        ("pulumi config set workers 2", {"workers": "9", "epochs": "3"}, 'make up SET="workers=2 epochs=3"'),
-        ("pulumi config set epochs 2", {"workers": "9"}, "make set epochs=2"),
-        ("pulumi config rm workers", {"workers": "9"}, 'make up SET="workers=2"'),
-        ("pulumi config rm datasetPath", {"datasetPath": "/x"}, "make up"),
-        ("pulumi config rm worker && pulumi config set workers 3", {"worker": "3"}, 'make up SET="workers=3"'),
-        ("pulumi config rm worker && pulumi config set workers 3", {}, "make set worker= workers=3"),
-        ("pulumi config set --secret rayToken", {}, 'eval "$(make -s env)" && pulumi config set --secret rayToken'),
-        ("pulumi refresh --yes && pulumi up", {}, 'eval "$(make -s env)" && pulumi refresh --yes && pulumi up'),
-        ("pulumi config rm 'a:b'", {}, "eval \"$(make -s env)\" && pulumi config rm 'a:b'"),
+        ("pulumi config set workers 2", {}, "./rwi set workers=2"),
+        ("pulumi config rm workers", {}, "./rwi set workers="),
+        (
+            "pulumi config set scriptArguments -- '--n {workers} $X'",
+            {},
+            "./rwi set scriptArguments='--n {workers} $$X'",
+        ),
+        ("pulumi config set storage …", {}, "./rwi set storage=…"),
+        ("pulumi config set workers 2", {"workers": "9", "epochs": "3"}, "./rwi up --set workers=2 --set epochs=3"),
+        ("pulumi config set epochs 2", {"workers": "9"}, "./rwi set epochs=2"),
+        ("pulumi config rm workers", {"workers": "9"}, "./rwi up --set workers=2"),
+        ("pulumi config rm datasetPath", {"datasetPath": "/x"}, "./rwi up"),
+        ("pulumi config rm worker && pulumi config set workers 3", {"worker": "3"}, "./rwi up --set workers=3"),
+        ("pulumi config rm worker && pulumi config set workers 3", {}, "./rwi set worker= workers=3"),
+        (
+            "pulumi config set --secret rayToken",
+            {},
+            'eval "$(./rwi project env)" && pulumi config set --secret rayToken',
+        ),
+        ("pulumi refresh --yes && pulumi up", {}, 'eval "$(./rwi project env)" && pulumi refresh --yes && pulumi up'),
+        ("pulumi config rm 'a:b'", {}, "eval \"$(./rwi project env)\" && pulumi config rm 'a:b'"),
     ],
 )
 def test_a_line_of_pulumi_is_one_of_make(
@@ -59,17 +67,17 @@ def test_a_line_of_pulumi_is_one_of_make(
     """Whole, and in the middle of a message."""
     monkeypatch.setenv(lines.GOALS, "up")
 
-    assert line == lines.for_make(command, "local", overrides)
+    assert line == lines.for_rwi(command, "local", overrides)
     text = f"x: `{command}`, then\n  uv venv && {command}    (or less)\n"
     expected = f"x: `{line}`, then\n  uv venv && {line}    (or less)\n"
-    assert expected == lines.for_make(text, "local", overrides)  # not prose: a command
+    assert expected == lines.for_rwi(text, "local", overrides)  # not prose: a command
 
 
 def test_a_stack_stands_before_the_line() -> None:
     """But for the default."""
-    assert "STACK=mine make set workers=2" == lines.for_make("pulumi config set workers 2", "mine", {})
-    asks = lines.for_make("pulumi config set --secret rayToken", "ray", {})
-    assert asks == 'eval "$(STACK=ray make -s env)" && pulumi config set --secret rayToken'
+    assert "./rwi set workers=2 --stack mine" == lines.for_rwi("pulumi config set workers 2", "mine", {})
+    asks = lines.for_rwi("pulumi config set --secret rayToken", "ray", {})
+    assert asks == 'eval "$(./rwi project env --stack ray)" && pulumi config set --secret rayToken'
 
 
 def test_a_refused_setting_is_fixed_where_it_came_from(stacks: Path) -> None:
@@ -77,7 +85,7 @@ def test_a_refused_setting_is_fixed_where_it_came_from(stacks: Path) -> None:
     (stacks / "Pulumi.mine.yaml").write_text("config:\n  workers: '0'\n", encoding="utf-8")
     (stacks / "Pulumi.local.yaml").write_text("config: {}\n", encoding="utf-8")
 
-    assert ["STACK=mine make set workers="] == fixes("mine")
+    assert ["./rwi set workers="] == fixes(" --stack minemine")
     assert ['SET="workers=2 epochs=5"'] == fixes("local", workers="0", epochs="5")
     assert ['SET="workers=3"'] == fixes("local", worker="3")
 
@@ -98,15 +106,15 @@ def test_make_set_changes_the_file_and_keeps_the_rest(stacks: Path) -> None:
 @pytest.mark.parametrize(
     ("printed", "pasted"),
     [
-        ("\x1b[33m  pulumi config set workers 2\x1b[0m\n", "\x1b[33m  make set workers=2\x1b[0m\n"),
-        ("    pulumi config set repeats 3    (10 to 16 min: x)", "    make set repeats=3    (10 to 16 min: x)"),
-        ("a step; type: pulumi config set trainImages 64 \nnext", "a step; type: make set trainImages=64 \nnext"),
+        ("\x1b[33m  pulumi config set workers 2\x1b[0m\n", "\x1b[33m  ./rwi set workers=2\x1b[0m\n"),
+        ("    pulumi config set repeats 3    (10 to 16 min: x)", "    ./rwi set repeats=3    (10 to 16 min: x)"),
+        ("a step; type: pulumi config set trainImages 64 \nnext", "a step; type: ./rwi set trainImages=64 \nnext"),
         ("Previewing update (local):\n", "Previewing update (local):\n"),
     ],
 )
 def test_lines_inside_of_what_pulumi_prints_are_ones_of_make(printed: str, pasted: str) -> None:
     """With its colours and blanks around them; all else stays."""
-    assert pasted == lines.for_make(printed, "local", {})
+    assert pasted == lines.for_rwi(printed, "local", {})
 
 
 @pytest.mark.parametrize("key", ["epochs", "ray-worth-it:epochs"])
@@ -195,7 +203,7 @@ def test_make_set_keeps_a_link_and_the_rights_of_its_file(stacks: Path, tmp_path
 @pytest.mark.parametrize(
     ("given", "part"),
     [
-        ({}, "make set workers=3"), ({"wrkers": "3"}, "did you mean workers"), ({"workers": "0"}, "from 1 to 256"),
+        ({}, "./rwi set workers=3"), ({"wrkers": "3"}, "did you mean workers"), ({"workers": "0"}, "from 1 to 256"),
         ({"rayToken": "x"}, "pulumi config set --secret rayToken"), ({"wrkers": ""}, "did you mean workers"),
     ],
 )  # fmt: skip
@@ -211,10 +219,10 @@ def test_make_set_refuses_what_no_stack_can_have(stacks: Path, given: dict[str, 
 
 def test_a_fixing_line_reaches_make_set_as_it_was_meant() -> None:
     """Through the shell and make, with blanks, quotes and dollars."""
-    line = lines.for_make("pulumi config set scriptArguments -- '--a {workers} \"b c\" $HOME'", "local", {})
+    line = lines.for_rwi("pulumi config set scriptArguments -- '--a {workers} \"b c\" $HOME'", "local", {})
     recipe = "IN_VENV=python3 -c \"import os; print(os.environ['MAKEFLAGS'])\" #"
     around = os.environ | {"RECIPE": recipe}
-    command = line.replace("make set", 'make -s BOOTSTRAP=true "$RECIPE" set')
+    command = line.replace("./rwi set", 'make -s BOOTSTRAP=true "$RECIPE" set')
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=around, capture_output=True, text=True, check=True)
 
     assert '--a {workers} "b c" $HOME' == typed(done.stdout.strip())["scriptArguments"]  # not prose: a command

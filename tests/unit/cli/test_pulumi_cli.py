@@ -155,7 +155,7 @@ def test_a_download_that_gives_an_old_cli_is_refused(monkeypatch: pytest.MonkeyP
 
 
 def test_what_make_env_put_on_path_is_not_the_users_own(tools: Path) -> None:
-    """After `eval "$(make -s env)"` the CLI under .tools is still that under .tools."""
+    """After `eval "$(./rwi project env)"` the CLI under .tools is still that under .tools."""
     assert pulumi_cli.path_without_ours(f"{tools}/pulumi/bin:/usr/bin") == "/usr/bin"
 
 

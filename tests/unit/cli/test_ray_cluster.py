@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli.jobs import __main__ as jobs
+from cli.jobs import jobs
 from cli.look import cluster, dashboard, doctor, ray_cluster, status
 from cli.setup.project import STACKS, ToolError
 from cli.stack import config as stack_config
@@ -72,7 +72,7 @@ def test_nothing_is_submitted_beside_a_run(ray: FakeRay, monkeypatch: pytest.Mon
     monkeypatch.setenv("SCRIPT", "examples/torch_ddp.py")
     for whose, own in {owner.of("ray"): True, "ray-of-another": False}.items():
         ray.states, ray.marks = {"ray-1-x": ["RUNNING"]}, {"ray-1-x": mark(whose)}
-        with pytest.raises(ToolError, match="STACK=ray make jobs STOP=1 JOB=ray-1-x") as refused:
+        with pytest.raises(ToolError, match=r"\./rwi jobs stop ray-1-x --stack ray") as refused:
             make(monkeypatch, "submit")
         wording("jobs", str(refused.value), "one's own" if own else "of somebody")
 
@@ -90,7 +90,7 @@ def test_a_wrong_token_is_said_with_the_line_that_asks_for_another(monkeypatch: 
 
 @pytest.mark.usefixtures("ray")
 def test_what_is_of_kubernetes_alone_says_so() -> None:
-    """`make diagnose` packs what an API server tells."""
+    """`rwi doctor --archive` packs what an API server tells."""
     with pytest.raises(ToolError, match="STACK=minikube make "):
         cluster.find("ray", {})
 

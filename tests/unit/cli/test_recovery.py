@@ -1,4 +1,4 @@
-"""`make recovery`: what is said of a killed run was seen after the kill."""
+"""`rwi bench recovery`: what is said of a killed run was seen after the kill."""
 
 import signal
 import sys
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli.recovery import __main__ as tool
+from cli.recovery import recovery as tool
 from cli.recovery import run
 from cli.recovery.run import Ended, Seen, Victim
 from cli.setup.project import ToolError
@@ -92,7 +92,7 @@ def test_what_is_killed_is_one_of_two_or_both() -> None:
     """Another is refused with what to type."""
     assert ASKED == [tool._victims(of) for of in ("worker", "head", "head worker")]
     for wrong in ("driver", "worker driver", "head head", " "):
-        with pytest.raises(ToolError, match=rf"OF={wrong}: .*make recovery OF=head"):
+        with pytest.raises(ToolError, match=rf"OF={wrong}: .*./rwi bench recovery --of head"):
             tool._victims(wrong)
 
 
@@ -112,8 +112,8 @@ def test_so_few_epochs_that_none_is_kept_after_the_kill_are_refused(given: dict[
     with pytest.raises(ToolError) as refused:
         tool._recipe(stack_settings.load("local", given), of)
 
-    epochs = str(refused.value).partition('SET="epochs=')[2].rstrip('"')
-    assert f'make recovery OF="{" ".join(of)}" ' in str(refused.value)
+    epochs = str(refused.value).partition("--set epochs=")[2]
+    assert f"./rwi bench recovery --of {' --of '.join(of)} " in str(refused.value)
     assert tool._recipe(stack_settings.load("local", given | {"epochs": epochs}), of).epochs == int(epochs)
 
 

@@ -1,4 +1,4 @@
-"""`make recovery` of a stack on a cluster: what it reads of a run's log, and that it ends what it began."""
+"""`rwi bench recovery` of a stack on a cluster: what it reads of a run's log, and that it ends what it began."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cli.jobs.__main__ import Ray, refuse_beside_measurement
+from cli.jobs.jobs import Ray, refuse_beside_measurement
 from cli.look import cluster
-from cli.recovery import __main__ as tool
 from cli.recovery import on_cluster
+from cli.recovery import recovery as tool
 from cli.recovery.on_cluster import OnCluster
 from cli.recovery.run import Victim, Wanted
 from cli.setup.project import ToolError
@@ -218,7 +218,7 @@ def test_a_head_that_is_not_made_again_is_said(
     KubeRay(api, ray)
     ray.logs = {"recovery-1-killed": log_of(EVENTS[:3])}
 
-    with pytest.raises(ToolError, match=r"runTimeoutMinutes 0:.*make status") as refused:
+    with pytest.raises(ToolError, match=r"runTimeoutMinutes 0:.*./rwi status") as refused:
         runs.run(wanted(str(tmp_path / "recovery-1" / "killed"), 0.0), kill=Victim.HEAD)
     wording("recovery", str(refused.value))
 
@@ -258,9 +258,7 @@ def test_nothing_is_begun_beside_somebody_s_job(
     monkeypatch.setattr(on_cluster, "reach", lambda _: runs.ray)
     ray.states["colleagues-training-1"] = ["RUNNING"]
 
-    with pytest.raises(
-        ToolError, match=r"(?s)colleagues-training-1.*STACK=ci make jobs STOP=1 JOB=colleagues-training-1"
-    ):
+    with pytest.raises(ToolError, match=r"(?s)colleagues-training-1.*./rwi jobs stop colleagues-training-1 --stack ci"):
         OnCluster.of("ci", {})
 
     ray.states["colleagues-training-1"] = ["SUCCEEDED"]
@@ -276,7 +274,7 @@ def test_nothing_is_begun_beside_a_measurement(
 
     for owner in ("ci", "another"):
         ray.states["ray-1"], ray.marks["ray-1"] = ["RUNNING"], mark(owner)
-        with pytest.raises(ToolError, match=r"(?s)is being measured.*make jobs STOP=1 JOB=ray-1"):
+        with pytest.raises(ToolError, match=r"(?s)is being measured.*./rwi jobs stop ray-1"):
             OnCluster.of("ci", {})
 
 
@@ -297,7 +295,7 @@ def test_nothing_is_killed_beside_a_job_that_came_meanwhile(
 
     ray.answer = answered  # type: ignore[method-assign]
 
-    with pytest.raises(ToolError, match="make jobs STOP=1 JOB=colleagues-training-1"):
+    with pytest.raises(ToolError, match=r"\./rwi jobs stop colleagues-training-1"):
         runs.run(wanted(str(tmp_path / "recovery-1" / "killed"), 1.0), kill=victim)
 
     assert before == list(api.objects)
@@ -305,19 +303,19 @@ def test_nothing_is_killed_beside_a_job_that_came_meanwhile(
 
 
 def test_no_job_is_let_in_while_it_trains(there: tuple[OnCluster, Api], ray: FakeRay, tmp_path: Path) -> None:
-    """`make submit` refuses it with the line that ends the recovery; and an update ends nothing of it."""
+    """`rwi jobs submit` refuses it with the line that ends the recovery; and an update ends nothing of it."""
     runs, _ = there
     ray.logs["recovery-1-killed"] = log_of(EVENTS)
     runs.run(wanted(kept(tmp_path), 1.0), kill=None)
     ray.states["recovery-1-killed"] = ["RUNNING"]
 
-    with pytest.raises(ToolError, match="make jobs STOP=1 JOB=recovery-1-killed"):
+    with pytest.raises(ToolError, match=r"\./rwi jobs stop recovery-1-killed"):
         refuse_beside_measurement(runs.ray, "nothing was submitted")
     assert ["recovery-1-killed"] == [job["submission_id"] for job in running_others(runs.ray.jobs.jobs(), "ci")]
 
 
 def test_without_storage_pods_keep_nothing(wording: Wording) -> None:
     """So there is nothing to go on from."""
-    with pytest.raises(ToolError, match="make set storage=s3://") as refused:
+    with pytest.raises(ToolError, match=r"\./rwi set storage=s3://") as refused:
         tool._recipe(stack_settings.load("ci", {"epochs": "4"}), [Victim.WORKER])
     wording("recovery", str(refused.value))

@@ -1,4 +1,4 @@
-"""What `make up` does around `pulumi up` for a Minikube stack, and what it says when that fails."""
+"""What `rwi up` does around `pulumi up` for a Minikube stack, and what it says when that fails."""
 
 import json
 from pathlib import Path
@@ -8,8 +8,8 @@ import pytest
 from cli.look import update
 from cli.setup.project import ToolError
 from cli.stack import environment
-from cli.stack.__main__ import Stack
 from cli.stack.recovery import Recovery
+from cli.stack.stack import Stack
 from training.machine import machine_lock
 from training.machine.machine_lock import Holder
 
@@ -59,7 +59,7 @@ def test_a_minikube_update_has_the_machine_to_itself(
 
     assert 255 == recorded.stack.up()
     assert ["resume ci+", "update+"] == recorded.steps
-    assert "STACK=ci make diagnose" in capsys.readouterr().err
+    assert "./rwi doctor --archive --stack ci" in capsys.readouterr().err
 
 
 def test_an_update_of_an_existing_cluster_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,10 +20,10 @@ from rich.console import Console
 
 from cli.follow.source import News, State
 from cli.setup.project import ROOT
-from cli.stack import __main__ as stack_main
 from cli.stack import followed, session
 from cli.stack import screen as screen_module
-from cli.stack.lines import for_make
+from cli.stack import stack as stack_main
+from cli.stack.lines import for_rwi
 from cli.stack.screen import HINT, Screen, Tail
 from cli.stack.update import Update
 from tests.unit.cli.test_stack_update import CANCELLING, FIRST, JOB, began, ended, error, planned, step
@@ -79,7 +79,8 @@ RUNNING = [*FIRST, began("baseline-1"), ended("baseline-1"), began("ray-1")]
 
 
 def test_it_says_which_run_of_how_many_and_how_long(capsys: pytest.CaptureFixture[str]) -> None:
-    """And how to stop, once in the whole table; epochs as `make watch` has them, and nothing of earlier runs."""
+    """And how to stop, once in the whole table; epochs as `rwi status --watch` has them, and nothing of earlier
+    runs."""
     drawn = shown(RUNNING, known={"baseline": 60.0, "ray": 120.0}).rpartition("run ")[0]
     last = shown(RUNNING, known={"baseline": 60.0, "ray": 120.0})
 
@@ -178,13 +179,13 @@ def test_fixing_lines_on_the_screen_are_ones_of_make() -> None:
     console = Console(file=out, force_terminal=True, width=120, height=24)
 
     def reword(text: str) -> str:
-        return for_make(text, "local", {"workers": "9"})
+        return for_rwi(text, "local", {"workers": "9"})
 
     with Screen(update, None, {}, console, reword) as screen:
         screen.take(error("too few images; type: pulumi config set trainImages 64"))
         screen.print("  pulumi config set workers 2")
 
-    assert "make set trainImages=64" in out.getvalue()
+    assert "./rwi set trainImages=64" in out.getvalue()
     assert 'SET="workers=2"' in out.getvalue()
     assert "pulumi config" not in out.getvalue()
 
@@ -196,9 +197,9 @@ def test_a_preview_is_printed_with_lines_of_make(
     monkeypatch.setattr(followed, "STATE", tmp_path)
     program = "import sys; [print('pulumi config set workers 2', file=out) for out in (sys.stdout, sys.stderr)]"
     followed.run_quietly([sys.executable, "-c", program], {}, "local")
-    followed.print_output("local", lambda text: for_make(text, "local", {}))
+    followed.print_output("local", lambda text: for_rwi(text, "local", {}))
 
-    assert ("make set workers=2\n", "make set workers=2\n") == capfd.readouterr()
+    assert ("./rwi set workers=2\n", "./rwi set workers=2\n") == capfd.readouterr()
 
 
 def test_the_answer_to_ctrl_c_stands_in_the_place_of_pulumis() -> None:
@@ -415,8 +416,8 @@ def test_outputs_name_the_update_that_did_not_end_with_its_settings(
     before = stack._why_no_measurement()
     followed.remember_set("mine", {"epochs": "1", "repeats": "2"})
 
-    assert "`STACK=mine make up`" in before
-    assert '`STACK=mine make up SET="epochs=1 repeats=2"`' in stack._why_no_measurement()
+    assert "`./rwi up --stack mine`" in before
+    assert "`./rwi up --set epochs=1 --set repeats=2 --stack mine`" in stack._why_no_measurement()
 
 
 class Failing(Runs):

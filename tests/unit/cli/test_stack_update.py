@@ -140,11 +140,11 @@ def test_an_end_says_what_happened_and_what_is_kept(
     events: list[dict[str, Any]], status: int, expected: tuple[str, ...]
 ) -> None:
     """Whoever stopped or killed it, and however far it came; with the lines to type, and no old number."""
-    lines = ending(update_after(events), status, 'make up SET="repeats=3"', "make outputs")
+    lines = ending(update_after(events), status, "./rwi up --set repeats=3", "./rwi outputs")
 
     assert all(text in "\n".join(lines) for text in expected)
-    assert '`make up SET="repeats=3"`' in "\n".join(lines)
-    assert "`make outputs`" in lines[-1]
+    assert "`./rwi up --set repeats=3`" in "\n".join(lines)
+    assert "`./rwi outputs`" in lines[-1]
 
 
 @pytest.mark.parametrize(
@@ -171,12 +171,12 @@ def test_repeats_that_the_same_command_completed_are_no_older_measurement(
     events: list[dict[str, Any]], wording: Wording
 ) -> None:
     """With `repeats auto` each repeat is an update, and the one that was stopped need not be the first."""
-    wording("stack", "\n".join(ending(update_after(events), 255, "make up", "make outputs", 6)))
+    wording("stack", "\n".join(ending(update_after(events), 255, "./rwi up", "./rwi outputs", 6)))
 
 
 def test_without_an_earlier_measurement_none_is_named() -> None:
     """Of a first update that was stopped."""
-    lines = ending(update_after([*FIRST, CANCELLING]), 255, "make up", "")
+    lines = ending(update_after([*FIRST, CANCELLING]), 255, "./rwi up", "")
 
     assert not any("outputs" in line for line in lines)
     assert "0 of 3" in lines[-1]
@@ -190,7 +190,7 @@ def test_the_run_that_failed_is_named_with_its_cause_and_log() -> None:
     )
     failed = {"resOpFailedEvent": {"metadata": began("ray-1")["resourcePreEvent"]["metadata"]}}
     update = update_after([*FIRST, error("something before"), error(message), failed, error("update failed\n")])
-    lines = ending(update, 255, "make up", "")
+    lines = ending(update, 255, "./rwi up", "")
 
     assert "ray-1" == update.failed
     assert all(text in lines[0] for text in ("ray-1", "code 3", "runs/local/ray-1-x/log.txt"))
@@ -203,7 +203,7 @@ def test_of_a_traceback_the_last_line_is_the_cause() -> None:
     failed = {"resOpFailedEvent": {"metadata": began("ray-1")["resourcePreEvent"]["metadata"]}}
     update = update_after([*FIRST, error("Traceback (most recent call last):\n  File x\nValueError: abc"), failed])
 
-    first = ending(update, 255, "make up", "")[0]
+    first = ending(update, 255, "./rwi up", "")[0]
 
     assert first.endswith("ray-1: ValueError: abc")
     assert "Traceback" not in first

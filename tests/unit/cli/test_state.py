@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from cli.setup.project import ToolError
-from cli.stack import __main__ as stack_command
 from cli.stack import followed, recovery, session, state
+from cli.stack import stack as stack_command
 from cli.stack.update import Update
 from tests.golden import Wording
 from tests.limits import wait_for

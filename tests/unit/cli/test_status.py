@@ -1,4 +1,4 @@
-"""`make status`: what is shown of a cluster, and the line that stands where there is none."""
+"""`rwi status`: what is shown of a cluster, and the line that stands where there is none."""
 
 import re
 from collections.abc import Iterator
@@ -126,7 +126,7 @@ def test_a_cluster_that_is_not_made_yet_is_said_so(tmp_path: Path) -> None:
     """With the line that makes it."""
     (tmp_path / ".state/kubeconfig/ci").unlink()
 
-    with pytest.raises(ToolError, match=r"\.state/kubeconfig/ci .*STACK=ci make up"):
+    with pytest.raises(ToolError, match=r"\.state/kubeconfig/ci .*./rwi up --stack ci"):
         status.main()
 
 

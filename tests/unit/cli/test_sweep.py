@@ -12,7 +12,7 @@ import pytest
 from cli.look.update import alone
 from cli.setup.project import ToolError
 from cli.stack.config import parse_overrides
-from cli.sweep import __main__ as sweeping
+from cli.sweep import sweep as sweeping
 from cli.sweep.engine import UpdateFailedError, UpdateInterruptedError
 from cli.sweep.plan import key_of, parse_axes, points_of
 from compare.comparison import compare
@@ -48,7 +48,7 @@ def test_axes_are_what_was_named(words: list[str], environment: dict[str, str], 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "nothing to sweep over: make sweep WORKERS="),
+        ([], "nothing to sweep over: ./rwi sweep workers="),
         (["wrokers=1 2"], "wrokers is no setting; is workers meant?"),
         (["workers="], 'workers="" names no value'),
         (["workers=1", "WORKERS=2"], "workers is given twice"),
@@ -282,7 +282,7 @@ def test_the_page_has_every_picture_and_the_ideal_line(done: Sweep, project: Pat
     assert 4 == page.count("<svg ")
     assert 2 == page.count(">ideal<")
     assert "failed: it broke" in page
-    assert "STACK=local make sweep workers=&#34;1 2 3 4&#34; SET=&#34;seed=1&#34;" in page
+    assert "./rwi sweep workers= --stack local&#34;1 2 3 4&#34; SET=&#34;seed=1&#34;" in page
     assert "http" not in page
 
 

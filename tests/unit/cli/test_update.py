@@ -99,7 +99,7 @@ JOB = {"submission_id": "train-1", "status": "RUNNING", "entrypoint": "python tr
 
 
 def test_a_cluster_with_somebody_s_job_is_not_destroyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`make destroy` names the job and the line that ends it; asked of the stack's own cluster and namespace."""
+    """`rwi destroy` names the job and the line that ends it; asked of the stack's own cluster and namespace."""
     asked: list[object] = []
 
     def jobs(*of: object) -> list[dict[str, str]]:
@@ -110,7 +110,7 @@ def test_a_cluster_with_somebody_s_job_is_not_destroyed(monkeypatch: pytest.Monk
     monkeypatch.setattr(kube, "connect", lambda path: f"api of {path}")
     monkeypatch.setattr(ray_api, "jobs_of_others", jobs)
 
-    refused = r"(?s)stack ci: nothing was changed: .*train-1 \(python train.py\)\..*make jobs STOP=1"
+    refused = r"(?s)stack ci: nothing was changed: .*train-1 \(python train.py\)\..*./rwi jobs stop"
     with pytest.raises(ToolError, match=refused):
         update.refuse_to_end_others("ci", "mine", "before")
     assert [(f"api of {kube.own_path('before')}", "mine", "before")] == asked
@@ -132,8 +132,8 @@ def test_a_cluster_that_can_t_be_asked_about_jobs(monkeypatch: pytest.MonkeyPatc
     fail(KubeError("refused"))
     update.refuse_to_end_others("ci", "mine", "ci")
     helps = {
-        401: ["pulumi up --target '**pinned-cluster' --stack ci", "STACK=ci make destroy"],
-        403: ["STACK=ci make destroy", "pulumi destroy --stack ci"],
+        401: ["pulumi up --target '**pinned-cluster' --stack ci", "./rwi destroy --stack ci"],
+        403: ["./rwi destroy --stack ci", "pulumi destroy --stack ci"],
     }
     for status, lines in helps.items():
         fail(KubeError("forbidden", status))
@@ -164,11 +164,11 @@ def test_a_namespace_with_somebody_s_job_is_not_left(monkeypatch: pytest.MonkeyP
         update.refuse_to_move_others("minikube", {"namespace": "there"}, ["here"], "before")
     assert [("here", "before")] == asked
     lines = [line.strip() for line in str(refused.value).splitlines() if line.startswith("  ")]
-    assert lines == ["STACK=minikube make set namespace=here", "STACK=minikube make jobs STOP=1 JOB=train-1"]
+    assert lines == ["./rwi set namespace=here --stack minikube", "./rwi jobs stop train-1 --stack minikube"]
     with pytest.raises(ToolError, match="target local") as refused:
         update.refuse_to_move_others("minikube", {"target": "local"}, ["here"], "minikube")
-    assert "make set namespace" not in str(refused.value)
-    assert "STACK=minikube make jobs STOP=1 JOB=train-1" in str(refused.value)
+    assert "./rwi set namespace" not in str(refused.value)
+    assert "./rwi jobs stop train-1 --stack minikube" in str(refused.value)
 
 
 def test_a_namespace_that_can_t_be_asked_is_left_with_make_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,4 +184,4 @@ def test_a_namespace_that_can_t_be_asked_is_left_with_make_up(monkeypatch: pytes
     with pytest.raises(ToolError) as refused:
         update.refuse_to_move_others("minikube", {"namespace": "there"}, ["here"], "minikube")
     assert "destroy" not in str(refused.value)
-    assert "STACK=minikube make up" in str(refused.value)
+    assert "./rwi up --stack minikube" in str(refused.value)

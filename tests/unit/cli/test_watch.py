@@ -291,7 +291,7 @@ def test_watching_needs_no_input(tmp_path: Path) -> None:
     )  # fmt: skip
 
     assert (watching.NOTHING_TO_FOLLOW, "") == (done.returncode, done.stderr)
-    assert "STACK=local make up" in done.stdout
+    assert "./rwi up --stack local" in done.stdout
 
 
 def shown(board: Board, width: int = 80) -> str:
@@ -367,13 +367,13 @@ def test_a_terminal_gets_the_table() -> None:
     watch(Told([news("ray-1", "finished")]), "local", Console(file=out, force_terminal=True, width=100))
 
     assert "images/s" in out.getvalue()
-    assert "STACK=local make outputs" in out.getvalue()
+    assert "./rwi outputs --stack local" in out.getvalue()
 
 
 def test_a_target_without_a_source_is_refused(tmp_path: Path) -> None:
     """With what shows its logs meanwhile."""
     with pytest.raises(ShowError, match=r"kubectl logs.*Followed: local"):
-        source_of("elsewhere", tmp_path, "local")
+        source_of("elsewhere", tmp_path, "local", {})
 
 
 def test_a_source_that_nobody_answers_is_said_once_each_time(
@@ -388,4 +388,4 @@ def test_a_source_that_nobody_answers_is_said_once_each_time(
 
     text = capsys.readouterr().out
     assert 2 == text.count(f"stack ci: {silent}\n")
-    assert 1 == text.count("`STACK=ci make outputs`")
+    assert 1 == text.count("`./rwi outputs --stack ci`")

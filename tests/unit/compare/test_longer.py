@@ -86,7 +86,7 @@ def test_what_takes_too_long_is_no_advice(
 
     assert comparison.longer is not None
     assert comparison.longer.not_advised
-    assert "make up" not in next_step(comparison, "local", {})
+    assert "./rwi up" not in next_step(comparison, "local", {})
     wording("verdict", comparison.verdict)
 
 

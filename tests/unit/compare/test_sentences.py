@@ -299,14 +299,14 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     "(?:Estimate, |The accuracy gap is |Each worker computes its own |A bigger single process ).*": always,
     "[=~].*": always,
     # What to type
-    f'next: make up SET="epochs={NUMBER}" .*': advised,
-    "next: make report    # where the time goes": lambda drawn: not is_open(drawn),
-    "next: make report    # how far the runs lie apart": is_open,
-    "next: make up    # goes on; runs that are there are kept": lambda drawn: drawn.is_auto and not is_won(drawn),
-    "next: make up    # goes on; though 12 repeats would probably not decide": lambda drawn: (
+    f"next: ./rwi up --set epochs={NUMBER} .*": advised,
+    "next: ./rwi report open    # where the time goes": lambda drawn: not is_open(drawn),
+    "next: ./rwi report open    # how far the runs lie apart": is_open,
+    "next: ./rwi up    # goes on; runs that are there are kept": lambda drawn: drawn.is_auto and not is_won(drawn),
+    "next: ./rwi up    # goes on; though 12 repeats would probably not decide": lambda drawn: (
         drawn.is_auto and is_open(drawn)
     ),
-    'next: (?:make destroy && )?make up SET="(repeats=(?:auto|\\d+))" .*': lambda drawn, what: (
+    r"next: (?:\./rwi destroy && )?\./rwi up --set (repeats=(?:auto|\d+)) .*": lambda drawn, what: (
         is_open(drawn) and is_needed(drawn, what)
     ),
 }

@@ -201,11 +201,11 @@ def test_who_waits_long_is_told_of_the_tool_that_says_why(tmp_path: Path, wordin
     lines = closing.render(both, "mine", page, {"workers": "3"}).splitlines()
     wording("table", lines[-2])
     wording("table", closing.render(both, "local", page, {}).splitlines()[-2])
-    assert "make why" not in closing.render(waiting(0.099), "mine", page, {})
+    assert "./rwi why" not in closing.render(waiting(0.099), "mine", page, {})
     shown = html.render(both, "mine", tmp_path)
     assert step_parts.long_waits(both) in shown
-    assert "STACK=mine SET=&#34;workers=2&#34; make why" in shown
-    assert "make why" not in html.render(waiting(0.099), "mine", tmp_path)
+    assert "STACK=mine SET=&#34;workers=2&#34; ./rwi why" in shown
+    assert "./rwi why" not in html.render(waiting(0.099), "mine", tmp_path)
 
 
 def of_arm(arm: str) -> StepParts:

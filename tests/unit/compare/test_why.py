@@ -18,7 +18,7 @@ STEP = 0.084
 PARTS = {"input": 0.039, "compute": 0.028, "exchange": 0.015, "optimizer": 0.001, "between": 0.001, "collective": 0.0}
 WOBBLE = [0.99, 1.01, 1.005, 0.995, 1.0, 1.0]
 ARMS = 2
-"""Of which something is said in a `make why`."""
+"""Of which something is said in a `rwi why`."""
 
 
 def parts(**changes: Any) -> StepParts:

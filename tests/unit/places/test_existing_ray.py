@@ -304,7 +304,7 @@ IN_THE_WAY: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
         r"4 workers.* 1, 2.*\n  pulumi config set workers 3",
     ),
     "no large node": ({"cpus": (1.0, 1.0)}, {"wideArm": "true"}, r"wide.* 2 CPUs.*\n  pulumi config set wideArm false"),
-    "others": ({"states": OTHERS}, {}, r"theirs \(python theirs.py\).*\n  STACK=theirs make jobs STOP=1 JOB=theirs"),
+    "others": ({"states": OTHERS}, {}, r"theirs \(python theirs.py\).*\n  ./rwi jobs stop theirs --stack theirs"),
     "an old Python": ({"job": python(python="3.10.2")}, {}, r"3\.10\.2.* 3\.11.*-py311"),
     "another Ray": ({"job": python(ray="2.55.0")}, {}, r"2\.55\.0.*2\.60\.0.*PATH"),
     "no PyTorch": (

@@ -320,7 +320,7 @@ def test_a_cohort_that_nobody_may_list_may_lend_what_is_borrowed(
 def test_a_preview_and_an_update_refuse_it(
     cluster: tuple[Api, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_preview: bool
 ) -> None:
-    """`make doctor` says the same; `allowOversubscription` does not lift it."""
+    """`rwi doctor` says the same; `allowOversubscription` does not lift it."""
     trust_without_certificate(monkeypatch)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: is_preview)

@@ -318,7 +318,7 @@ def test_an_update_beside_somebody_s_ray_job_is_refused_on_minikube(
     own.write_bytes((tmp_path / "kubeconfig").read_bytes())
     api.put("/apis/batch/v1", "jobs", job("ray-1-x", "ray-1", active=1), NAMESPACE)
 
-    with pytest.raises(pulumi.RunError, match="STACK=ci make jobs STOP=1 JOB=train-1") as error:
+    with pytest.raises(pulumi.RunError, match=r"\./rwi jobs stop train-1 --stack ci") as error:
         MinikubePlace().survey(minikube(minikubeProfile="test"))
     wording("minikube", str(error.value))
 
@@ -341,7 +341,7 @@ def test_a_namespace_that_an_update_leaves_may_have_somebody_s_ray_job(
     assert MinikubePlace().site(wanted) == MinikubePlace().survey(wanted)
 
     api.put("/api/v1", "pods", {**HEAD, "metadata": {**HEAD["metadata"], "namespace": "before"}}, "before")
-    with pytest.raises(pulumi.RunError, match="STACK=ci make jobs STOP=1 JOB=train-1") as error:
+    with pytest.raises(pulumi.RunError, match=r"\./rwi jobs stop train-1 --stack ci") as error:
         MinikubePlace().survey(wanted)
     assert "pulumi config set namespace before" in str(error.value)
 
@@ -377,6 +377,6 @@ def test_an_update_beside_somebody_s_ray_job_is_refused_elsewhere(
     """With all else that stands in the way."""
     monkeypatch.setattr(ray_api, "jobs_of_others", lambda *_: THEIRS)
 
-    with pytest.raises(pulumi.RunError, match="make jobs STOP=1 JOB=train-1") as error:
+    with pytest.raises(pulumi.RunError, match=r"\./rwi jobs stop train-1") as error:
         ExistingCluster().survey(existing())
     wording("cluster", str(error.value))

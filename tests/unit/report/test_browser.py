@@ -1,4 +1,4 @@
-"""The HTML report, a sweep's and that of `make why` in a real browser, on a phone and a desktop, light and dark.
+"""The HTML report, a sweep's and that of `rwi why` in a real browser, on a phone and a desktop, light and dark.
 
 No console error, nothing overlaps or overflows, and every text stands out from its background as WCAG 2.2 AA has it.
 """

@@ -1,4 +1,4 @@
-"""How `make up` ends: the answer, its sentence, the machine, the report, and a line to type that fits the answer."""
+"""How `rwi up` ends: the answer, its sentence, the machine, the report, and a line to type that fits the answer."""
 
 import re
 from dataclasses import replace
@@ -70,9 +70,9 @@ def test_the_machine_stands_before_the_report(tmp_path: Path) -> None:
     quiet_enough = render(replace(busy, checks={"machineQuiet": True}), "local", page, {})
 
     assert "0.9 of 2" in lines[-3]
-    assert 'make destroy && make up SET="epochs=2 repeats=4"' in lines[-1]
+    assert "./rwi destroy && ./rwi up --set epochs=2 --set repeats=4" in lines[-1]
     assert "0.9 of 2" in quiet_enough
-    assert "make destroy" not in quiet_enough
+    assert "./rwi destroy" not in quiet_enough
 
 
 def test_a_dollar_reaches_the_program() -> None:
@@ -101,15 +101,18 @@ def answered(
 @pytest.mark.parametrize(
     ("comparison", "command"),
     [
-        (answered("Worth it", LATER), "STACK=mine make report"),
-        (answered("Worth it from 40 epochs on", LATER), "STACK=mine make report"),
-        (answered("Not worth it here", NEVER), "STACK=mine make report"),
-        (answered("Not worth it here", LATER, longer=TWENTY), 'STACK=mine make up SET="workers=3 epochs=20"'),
-        (answered("Not worth it here", LATER, longer=replace(TWENTY, not_advised="why")), "STACK=mine make report"),
-        (answered("Not comparable", NEVER, None), "STACK=mine make report"),
-        (answered("Not decided", NEVER, "it finished"), "STACK=mine make report"),
-        (answered("Not decided", NEVER, repeats=1), 'STACK=mine make up SET="workers=3 repeats=4"'),
-        (answered("Not decided", NEVER, repeats=4), "STACK=mine make report"),
+        (answered("Worth it", LATER), "./rwi report open --stack mine"),
+        (answered("Worth it from 40 epochs on", LATER), "./rwi report open --stack mine"),
+        (answered("Not worth it here", NEVER), "./rwi report open --stack mine"),
+        (answered("Not worth it here", LATER, longer=TWENTY), "./rwi up --set workers=3 --set epochs=20 --stack mine"),
+        (
+            answered("Not worth it here", LATER, longer=replace(TWENTY, not_advised="why")),
+            "./rwi report open --stack mine",
+        ),
+        (answered("Not comparable", NEVER, None), "./rwi report open --stack mine"),
+        (answered("Not decided", NEVER, "it finished"), "./rwi report open --stack mine"),
+        (answered("Not decided", NEVER, repeats=1), "./rwi up --set workers=3 --set repeats=4 --stack mine"),
+        (answered("Not decided", NEVER, repeats=4), "./rwi report open --stack mine"),
     ],
 )
 def test_the_next_step_fits_the_answer(comparison: Comparison, command: str) -> None:
@@ -127,12 +130,12 @@ def test_the_price_of_longer_training_stands_beside_it() -> None:
 @pytest.mark.parametrize(
     ("needed", "changes", "command"),
     [
-        (11, {}, 'make up SET="repeats=auto"'),
-        (40, {}, 'make destroy && make up SET="repeats=40"'),
-        (11, {"settings": {"keepBaseline": "true"}}, 'make destroy && make up SET="repeats=11"'),
-        (11, {"auto": "goes on"}, "make up"),
-        (11, {"auto": "most repeats"}, "make report"),
-        (11, {"auto": "goes on", "answer": "Not worth it here", "longer": TWENTY}, "make up"),
+        (11, {}, "./rwi up --set repeats=auto"),
+        (40, {}, "./rwi destroy && ./rwi up --set repeats=40"),
+        (11, {"settings": {"keepBaseline": "true"}}, "./rwi destroy && ./rwi up --set repeats=11"),
+        (11, {"auto": "goes on"}, "./rwi up"),
+        (11, {"auto": "most repeats"}, "./rwi report open"),
+        (11, {"auto": "goes on", "answer": "Not worth it here", "longer": TWENTY}, "./rwi up"),
     ],
 )
 def test_what_decides_without_erring_more_often_is_proposed(needed: int, changes: dict[str, Any], command: str) -> None:
@@ -146,7 +149,7 @@ def test_what_decides_without_erring_more_often_is_proposed(needed: int, changes
     assert command == next_step(undecided, "local", {}).partition("    # ")[0]
 
 
-@pytest.mark.parametrize(("minutes", "command"), [("30", "make up"), ("1", 'make up SET="budgetMinutes=2"')])
+@pytest.mark.parametrize(("minutes", "command"), [("30", "./rwi up"), ("1", "./rwi up --set budgetMinutes=2")])
 def test_what_goes_on_is_given_the_time_for_a_repeat(minutes: str, command: str) -> None:
     """An update that has not would add none, as would the next one."""
     settings = {"repeats": "auto", "budgetMinutes": minutes}
@@ -185,7 +188,7 @@ def test_one_ratio_that_nothing_would_decide_leaves_nothing_to_add() -> None:
     )
     undecided = replace(comparison, ratios={"endToEndSpeedup": known, "endToEndWideSpeedup": unknown})
 
-    assert "make report" == next_step(undecided, "local", {}).partition("    # ")[0]
+    assert "./rwi report open" == next_step(undecided, "local", {}).partition("    # ")[0]
 
 
 def test_a_smoke_test_counts_arms_and_checks() -> None:

@@ -247,7 +247,7 @@ def test_the_commit_is_recorded_with_the_result(tmp_path: Path) -> None:
 
 
 def test_a_commit_that_the_runs_are_not_of_is_not_recorded(tmp_path: Path) -> None:
-    """`make report` may come after a checkout; without git there is none either."""
+    """`rwi report open` may come after a checkout; without git there is none either."""
     without_git = source.describe(with_code_of(tmp_path), tmp_path)
     repository(tmp_path)
     foreign = compare([make_run(arm, 1) for arm in ("baseline", "native", "ray")], make_context(repeats=1))
@@ -274,4 +274,4 @@ def test_the_command_lists_and_compares(
     assert 1 == main(["history", "--stack", "none", "--project", str(tmp_path)])
     said = capsys.readouterr().err
     assert "results/none/" in said
-    assert "`STACK=none make up`" in said
+    assert "`./rwi up --stack none`" in said

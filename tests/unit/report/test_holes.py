@@ -225,7 +225,8 @@ def test_without_a_page_the_result_is_whole(tmp_path: Path, no_page: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("stack", "again"), [("local", "STACK=local make report"), ("sweep-local", "report publish --stack sweep-local")]
+    ("stack", "again"),
+    [("local", "./rwi report open --stack local"), ("sweep-local", "report publish --stack sweep-local")],
 )
 def test_the_command_fails_of_it_and_says_where_the_result_is(
     stack: str,

@@ -227,8 +227,8 @@ def test_verdict_table_checks_recipe_and_commands_are_there(comparison: tuple[Co
 def test_the_command_that_measures_again_has_every_setting(tmp_path: Path, settings: dict[str, str]) -> None:
     """A shell that reads the line, and make's reader of SET, have the same texts in the end."""
     page = render(compare(make_runs(), make_context(settings=settings)), "sweep-local", tmp_path)
-    line = next(text for text in html.unescape(page).splitlines() if re.search("^STACK=.*make up", text))
-    command = line[line.index("STACK=") : line.index("make up")]
+    line = next(text for text in html.unescape(page).splitlines() if re.search("^STACK=.*./rwi up", text))
+    command = line[line.index("STACK=") : line.index("./rwi up")]
     shown = subprocess.run(
         ["bash", "-c", f'{command} bash -c \'printf "%s\\n%s" "$STACK" "$SET"\''], stdout=-1, text=True, check=True
     )

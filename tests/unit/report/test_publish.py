@@ -170,7 +170,7 @@ def test_a_full_disk_leaves_older_results_whole(tmp_path: Path, monkeypatch: pyt
         path.write_text(text)
 
     monkeypatch.setattr(publishing, "write_whole", full)
-    with pytest.raises(PublishError, match=r"report\.txt.*No space.*comparison --show-secrets.*make report"):
+    with pytest.raises(PublishError, match=r"report\.txt.*No space.*comparison --show-secrets.*./rwi report open"):
         publish(compare(make_runs(recipe), make_context(recipe)), "local", tmp_path)
 
     assert listing(tmp_path) == before
@@ -216,5 +216,5 @@ def test_command_fails_with_one_line(
     assert status == 1
     said = capsys.readouterr().err
     assert said.startswith("report: STACK='a/b'")
-    assert said.endswith("`STACK=minikube make up`\n")
+    assert said.endswith("`./rwi up --stack minikube`\n")
     wording("report", said)

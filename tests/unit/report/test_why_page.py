@@ -1,4 +1,4 @@
-"""The page of `make why`: what it says, that its table has what its picture shows, and that it is whole in one file."""
+"""The page of `rwi why`: what it says, that its table has what its picture shows, and that it is whole in one file."""
 
 import re
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def found(**changes: Any) -> Why:
     whole = Why(
         schema_version=1,
         made_at="2026-11-05T09:07:11+00:00",
-        command='make why SCRIPT=train.py ARGS="--epochs {epochs}" ENV="TOKEN=…"',
+        command="./rwi why train.py --env TOKEN=… -- --epochs {epochs}",
         script="train.py",
         script_sha256="0" * 64,
         arguments=["--epochs", "{epochs}"],
@@ -85,7 +85,7 @@ def test_the_warning_is_there_where_the_machine_was_busy_alone(page: str) -> Non
 def test_without_causes_and_parts_it_says_so(wording: Wording) -> None:
     """As of FSDP: no bar, and no distribution; nothing was given in ENV."""
     nothing = judged(tried({INPUT_READY: 1.0}, parts=None))
-    content = found(arms={"native": nothing}, unknown={}, distribution=[], command="make why SCRIPT=train.py")
+    content = found(arms={"native": nothing}, unknown={}, distribution=[], command="./rwi why train.py")
     page = why_page.render(content)
 
     assert {"gains-native"} == set(svgs(page))

@@ -1,4 +1,4 @@
-"""Which forwards are turns of the experiments of `make why`: equally many on all ranks. Without PyTorch."""
+"""Which forwards are turns of the experiments of `rwi why`: equally many on all ranks. Without PyTorch."""
 
 import sys
 from pathlib import Path

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from cli.setup import project
-from cli.tryout import __main__ as tryout
-from cli.tryout import explain, keep, request, show
+from cli.tryout import explain, keep, request, show, tryout
 from cli.tryout.run_arm import Outcome
 from compare.answer import strongest
 from tests.golden import Wording
@@ -682,7 +681,7 @@ def tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *ranks: Observation) 
 
 
 def test_a_try_of_arms_that_differ_writes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It ends with 1, as `make up` would refuse to compare them; what may be measured is written."""
+    """It ends with 1, as `rwi up` would refuse to compare them; what may be measured is written."""
     assert (1, "config: {}\n") == tried(monkeypatch, tmp_path, rank(0, 2, batch=16), rank(1, 2, batch=16))
     code, written = tried(monkeypatch, tmp_path, rank(0, 2), rank(1, 2))
 

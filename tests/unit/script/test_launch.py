@@ -118,7 +118,7 @@ def test_a_module_that_is_missing_names_what_brings_it(
         launch._refuse_failure(end(1), printed, "ray", resolved(**where))
 
     assert "albumentations.core" in str(refused.value)
-    assert "make try" not in str(refused.value)
+    assert "./rwi try" not in str(refused.value)
     wording("script", str(refused.value))
 
 

@@ -1,4 +1,4 @@
-"""What `make try` finds out about other programs: as a run's own count of them, around all arms."""
+"""What `rwi try` finds out about other programs: as a run's own count of them, around all arms."""
 
 import re
 import sys

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli.tryout import __main__ as tryout
-from cli.tryout import prove, request, show
+from cli.tryout import prove, request, show, tryout
 from cli.tryout.run_arm import Outcome
 from compare.answer import claim_of
 from compare.comparison import compare

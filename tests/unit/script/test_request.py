@@ -1,4 +1,4 @@
-"""What `make try` is asked for: each variable read, and each bad value refused with what is allowed."""
+"""What `rwi try` is asked for: each variable read, and each bad value refused with what is allowed."""
 
 from pathlib import Path
 
@@ -7,8 +7,7 @@ import pytest
 from cli.setup import project
 from cli.setup.project import ROOT, ToolError
 from cli.stack import config as stack_config
-from cli.tryout import __main__ as tryout
-from cli.tryout import request, write
+from cli.tryout import request, tryout, write
 from tests.golden import Wording
 from training.workloads.script import python_environment, recipe
 from training.workloads.script.commands import ArmCommand
@@ -30,7 +29,7 @@ def test_the_variables_are_read() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"SCRIPT": ""}, "SCRIPT is missing: the file that trains, as in\n  make try SCRIPT="),
+        ({"SCRIPT": ""}, "SCRIPT is missing: the file that trains, as in\n  ./rwi try ''"),
         ({"WORKERS": "0"}, "WORKERS=0: allowed is a whole number from 1"),
         ({"WORKERS": "1000"}, "this machine has no more"),
         ({"WORKERS": "two"}, "WORKERS=two"),

@@ -1,4 +1,4 @@
-"""How `make try` ends: its exit code, the next step, and the stack that WRITE=1 writes."""
+"""How `rwi try` ends: its exit code, the next step, and the stack that WRITE=1 writes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ import pytest
 from cli.setup import project
 from cli.setup.project import ROOT, ToolError
 from cli.stack import config as stack_config
-from cli.tryout import __main__ as tryout
-from cli.tryout import explain, keep, request, show, write
+from cli.tryout import explain, keep, request, show, tryout, write
 from cli.tryout.run_arm import Outcome
 from tests.golden import Wording
 from tests.unit.script.test_facts import outcome, rank
@@ -143,8 +142,8 @@ def test_a_good_try_ends_with_what_to_type_next(stacks: Path, capsys: pytest.Cap
 
     assert 0 == end(request.read(given), well())
     last = capsys.readouterr().out.splitlines()[-3:]
-    assert f'make try SCRIPT={path} ARGS="--epochs 2 --n {{workers}}" WRITE=1' in last[0]
-    assert "STACK=train make up" in last[-1]
+    assert f"./rwi try {path} --write -- --epochs 2 --n {{workers}}" in last[0]
+    assert "./rwi up --stack train" in last[-1]
 
 
 PLAIN = ("baseline", "wide", "raystart")
@@ -211,7 +210,7 @@ def test_what_is_written_is_a_stack_of_the_script(stacks: Path, capsys: pytest.C
 
     assert 0 == end(asked, well())
     printed = capsys.readouterr().out
-    assert ("STACK=train make up" in printed, "rm stacks/Pulumi.train.yaml" in printed) == (True, True)
+    assert ("./rwi up --stack train" in printed, "rm stacks/Pulumi.train.yaml" in printed) == (True, True)
     assert {"workload": "script", "script": str(asked.script)} == stack_config.config_of("train")
     assert "the example" not in (stacks / "Pulumi.train.yaml").read_text(encoding="utf-8")
     example = "# the example\nconfig:\n  target: local\n"
@@ -290,12 +289,12 @@ def test_a_script_without_its_framework_is_told_of_python(tmp_path: Path) -> Non
         "uv venv x/.venv && uv pip install --python x/.venv/bin/python torch",
         "x/.venv/bin/python",
     )
-    lines = explain.python_problem(error, 'make try SCRIPT=a.py ARGS="--n 1" PYTHON=python3 WORKERS=1').splitlines()
+    lines = explain.python_problem(error, "./rwi try a.py --python python3 --workers 1 -- --n 1").splitlines()
 
-    assert '  make try SCRIPT=a.py ARGS="--n 1" WORKERS=1 PYTHON=../mine/.venv' == lines[1]
+    assert "  ./rwi try a.py --python ../mine/.venv --workers 1 -- --n 1" == lines[1]
     assert ["  uv venv x/.venv", "  uv pip install --python x/.venv/bin/python torch"] == lines[-2:]
     assert "PYTHON=x/.venv" in lines[2]
-    assert "why:\n  fix" == explain.python_problem(PythonError("why", "fix"), "make try")
+    assert "why:\n  fix" == explain.python_problem(PythonError("why", "fix"), "./rwi try")
 
 
 def test_nothing_is_installed_into_the_systems_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What is left of `make try` when a supervisor or a closed terminal ends it: nothing."""
+"""What is left of `rwi try` when a supervisor or a closed terminal ends it: nothing."""
 
 import signal
 import subprocess

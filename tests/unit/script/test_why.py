@@ -1,4 +1,4 @@
-"""`make why` without a run: its variables, blocks as rounds, when a run is told to end, and what is kept."""
+"""`rwi why` without a run: its variables, blocks as rounds, when a run is told to end, and what is kept."""
 
 import json
 from pathlib import Path
@@ -8,8 +8,8 @@ import pytest
 
 from cli.setup.project import ToolError
 from cli.tryout.run_arm import Outcome
-from cli.why import __main__ as why_main
 from cli.why import blocks, follow, keep, request
+from cli.why import why as why_main
 from cli.why.follow import Follower
 from compare.value import Missing
 from compare.why import AS_IS, INPUT_READY, ArmWhy, Tried

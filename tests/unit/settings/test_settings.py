@@ -215,7 +215,7 @@ def test_the_stacks_are_there() -> None:
 
 
 def test_every_example_has_a_stack() -> None:
-    """Each is measured by `STACK=… make up`, with nothing to type but what its environment takes."""
+    """Each is measured by `rwi up --stack …`, with nothing to type but what its environment takes."""
     scripts = [given(stack)["script"] for stack in OF_EXAMPLES]
 
     assert sorted(str(path.relative_to(ROOT)) for path in (ROOT / "examples").glob("*.py")) == sorted(scripts)

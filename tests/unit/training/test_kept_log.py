@@ -87,7 +87,7 @@ def test_what_is_told_to_end_ends_and_is_kept(tmp_path: Path) -> None:
 
 
 def test_output_is_handed_on_as_it_comes(tmp_path: Path) -> None:
-    """`make watch` reads it: before the run goes on, and not when a buffer is full."""
+    """`rwi status --watch` reads it: before the run goes on, and not when a buffer is full."""
     script = "import sys; print('first', flush=True); sys.stdin.readline(); print('second', flush=True)"
     running = subprocess.Popen(
         command(script, tmp_path), cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -193,7 +193,7 @@ def test_another_user_who_has_the_name_and_answers_nobody_hangs_nothing_silently
 
 @linux
 def test_what_the_holder_starts_does_not_wait_for_it(start: Start) -> None:
-    """An entry point under its guard, the program under `make up`; another process of this machine does."""
+    """An entry point under its guard, the program under `rwi up`; another process of this machine does."""
     first = start(HOLD, 0, "and its child")
 
     assert ["has it", "has it"] == [line_of(first), line_of(first)]

@@ -66,7 +66,7 @@ def test_a_name_is_one_line_and_one_word() -> None:
     """Somebody's job can't look like a line that is to be typed, nor end in one."""
     job = {"submission_id": "x\n  rm -r runs; $(id)", "entrypoint": "a\nb", "status": "RUNNING"}
 
-    assert "STACK=ci make jobs STOP=1 JOB='x   rm -r runs; $(id)'" == other_jobs.end_line(job, "ci")
+    assert "./rwi jobs stop 'x   rm -r runs; $(id)' --stack ci" == other_jobs.end_line(job, "ci")
     assert 2 == len(other_jobs.refusal([job], "ci").splitlines())
 
 

@@ -156,7 +156,7 @@ def test_a_run_of_somebody_else_s_measurement_is_never_stopped(wording: Wording,
     ray = FakeRay({"theirs": [state], "old": ["RUNNING"]}, marks={"old": mark("ci"), "theirs": mark("ci-of-another")})
     with (
         serving(ray) as address,
-        pytest.raises(OthersError, match=r"(?s)\n  theirs .*make jobs STOP=1 JOB=theirs") as refused,
+        pytest.raises(OthersError, match=r"(?s)\n  theirs .*./rwi jobs stop theirs") as refused,
     ):
         submit.run(JobsApi(address, TOKEN), "new", ["ray"], {}, "ci")
     wording("ray-cluster", str(refused.value))
@@ -174,7 +174,7 @@ def test_somebody_else_s_job_is_never_stopped(state: str) -> None:
     assert [] == changes(ray)
     assert "stack ci" in str(refused.value)
     assert "theirs (python theirs.py)" in str(refused.value)
-    assert str(refused.value).endswith(":\n  STACK=ci make jobs STOP=1 JOB=theirs")
+    assert str(refused.value).endswith(":\n  ./rwi jobs stop theirs --stack ci")
 
 
 def test_a_driver_that_connected_by_itself_is_somebody_else_s_too() -> None:
@@ -201,7 +201,7 @@ def beginning(ray: FakeRay, state: str) -> None:
 
 @pytest.mark.parametrize(
     ("state", "said"),
-    [("RUNNING", "STACK=ci make jobs STOP=1 JOB=theirs"), ("SUCCEEDED", "have ended since: theirs. Measure again")],
+    [("RUNNING", "./rwi jobs stop theirs --stack ci"), ("SUCCEEDED", "have ended since: theirs. Measure again")],
 )
 def test_a_run_beside_which_somebody_s_job_began_does_not_count(
     state: str, said: str, monkeypatch: pytest.MonkeyPatch
@@ -226,7 +226,7 @@ def test_a_job_that_began_at_the_very_end_is_seen_too(monkeypatch: pytest.Monkey
         submit.run(JobsApi(address, TOKEN), "new", ["ray"], {}, "ci")
 
 
-@pytest.mark.parametrize(("heard", "said"), [(True, ""), (False, "STACK=ci make jobs STOP=1 JOB=new")])
+@pytest.mark.parametrize(("heard", "said"), [(True, ""), (False, "./rwi jobs stop new --stack ci")])
 def test_a_job_that_can_t_be_followed_any_more_is_ended(
     heard: bool, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from training.contract.printable import printable
+from training.machine.command_line import rwi
 
 UNFINISHED = ("PENDING", "RUNNING")
 _WHAT, _WHOSE = "ray-worth-it", "ray-worth-it-owner"
@@ -85,11 +86,11 @@ def end_line(job: Mapping[str, Any], stack: str) -> str:
     quoted = shlex.quote(name)
     if is_of_measurement(job):
         return (
-            f"{name} is a run of another measurement, or of `make recovery`: wait until that has ended."
-            f" If it is yours, from another checkout or interrupted:  STACK={stack} make jobs STOP=1 JOB={quoted}"
+            f"{name} is a run of another measurement, or of `./rwi bench recovery`: wait until that has ended."
+            f" If it is yours, from another checkout or interrupted:  {rwi(f'jobs stop {quoted}', stack)}"
         )
     if job.get("submission_id"):
-        return f"STACK={stack} make jobs STOP=1 JOB={quoted}"
+        return f"{rwi(f'jobs stop {quoted}', stack)}"
     driver = job.get("driver_info") or {}
     process, node = driver.get("pid", "?"), driver.get("node_ip_address", "an unknown address")
     return (

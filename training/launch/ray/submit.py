@@ -30,6 +30,7 @@ from training.launch.environment import FILES
 from training.launch.ray import jobs_api
 from training.launch.ray.jobs_api import JobsApi, SubmitError, patiently, token
 from training.launch.ray.other_jobs import is_of, is_unfinished, job_name, mark, refusal, running_others
+from training.machine.command_line import rwi
 
 MOST_LINES = 10
 """Most lines of the reason why a job failed."""
@@ -154,7 +155,7 @@ class _Look:
         names = ", ".join(map(job_name, new))
         raise OthersError(
             f"this run does not count: jobs that no measurement submitted ran on the Ray cluster of stack {stack} at"
-            f" the same time, and have ended since: {names}. Measure again:\n  STACK={stack} make up"
+            f" the same time, and have ended since: {names}. Measure again:\n  {rwi('up', stack)}"
         )
 
 
@@ -174,7 +175,7 @@ def _let_go(api: JobsApi, submission_id: str, stack: str) -> str:
             error.close()
             if error.code == HTTPStatus.NOT_FOUND:
                 return ""
-        return f". It may go on there; to end it:\n  STACK={stack} make jobs STOP=1 JOB={submission_id}"
+        return f". It may go on there; to end it:\n  {rwi(f'jobs stop {submission_id}', stack)}"
     return ""
 
 

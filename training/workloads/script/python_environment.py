@@ -248,6 +248,6 @@ def _packages(names: Iterable[str]) -> list[str]:
 
 
 def uv() -> str:
-    """The one on PATH, or that which `make` installed."""
+    """The one on PATH, or that which `rwi` installed."""
     own = sorted((PROJECT / ".tools" / "uv").glob("*/uv"))
     return near(own[-1]) if own and not shutil.which("uv") else "uv"

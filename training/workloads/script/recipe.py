@@ -19,10 +19,11 @@ PATTERN_WORDS = "patterns of paths in {storage}, as `*.pt` or `**/*.pt`, with bl
 
 def variables(text: str) -> dict[str, str]:
     """Environment variables by name, of a text as `DATA=/data HF_HOME=/models`. Raises ValueError naming the word."""
-    return dict(_variable(word) for word in shlex.split(text))
+    return dict(variable(word) for word in shlex.split(text))
 
 
-def _variable(word: str) -> tuple[str, str]:
+def variable(word: str) -> tuple[str, str]:
+    """Return the name and the value of `DATA=/data`. Raises ValueError naming the word."""
     name, equals, value = word.partition("=")
     if not equals or not name.isidentifier():
         raise ValueError(f"has {word!r}: allowed is {ENVIRONMENT_WORDS}")

@@ -28,7 +28,7 @@ def node_port_url(address: str, node_port: int = NODE_PORT) -> str:
 
 
 FORWARDED_URL = f"http://127.0.0.1:{DASHBOARD_PORT}"
-"""The dashboard's URL while `make dashboard` runs."""
+"""The dashboard's URL while `rwi jobs dashboard` runs."""
 
 
 def in_project(command: str) -> str:

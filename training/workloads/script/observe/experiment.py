@@ -1,6 +1,6 @@
 """Changes one condition of the training at a time, for some steps, equally on all ranks: what removing it would gain.
 
-For `make why` alone, never in a measurement: the weights are of no use afterwards. A *block* is some steps under one
+For `./rwi why` alone, never in a measurement: the weights are of no use afterwards. A *block* is some steps under one
 condition, a *round* a block of each condition in an order of its own. The first steps of a block are not timed.
 
 Ranks count the forwards that exchange gradients, because these are the same on all of them; steps of an optimizer may

@@ -72,7 +72,7 @@ EXPERIMENTS: dict[str, Callable[[Any], None]] = {
     "torch.utils.data.dataloader": torch_experiment.change_input,
     "torch.nn.parallel.distributed": torch_experiment.change_exchange,
 }
-"""Functions that change a module for `make why`, around what observes it."""
+"""Functions that change a module for `rwi why`, around what observes it."""
 
 
 class Finder(importlib.abc.MetaPathFinder):

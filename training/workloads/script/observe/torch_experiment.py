@@ -1,4 +1,4 @@
-"""The conditions that `make why` tries in a script of PyTorch: batches that are ready, no exchange, fewer threads.
+"""The conditions that `rwi why` tries in a script of PyTorch: batches that are ready, no exchange, fewer threads.
 
 A flag of DistributedDataParallel is set within its own forward and restored there: some scripts set it themselves
 before each forward.

@@ -9,7 +9,7 @@ from . import torch_experiment, torch_parts
 
 
 def exchange(group: Any, parameters: Sequence[Any]) -> bool:
-    """See that a backward begins which exchanges the gradients of these; return whether it is to, which `make why`
+    """See that a backward begins which exchanges the gradients of these; return whether it is to, which `rwi why`
     decides."""
     exchanges = torch_experiment.exchanges(group)
     if exchanges:

@@ -1,7 +1,7 @@
-"""`make try`: recognise a script, show the commands of all arms, run some 20 steps of each, and say what was seen.
+"""`rwi try`: recognise a script, show the commands of all arms, run some 20 steps of each, and say what was seen.
 
 What the arms write beside their own files is in a private folder that is gone at the end; what they took is kept for
-`make preview`.
+`rwi preview`.
 """
 
 import shutil
@@ -10,15 +10,15 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from cli.setup.project import run_main
-from cli.stack.lines import for_make
+from cli.stack.lines import for_rwi
 from cli.tryout import bound, explain, keep, prove, show, write
 from cli.tryout.known_script import known_script, with_ray
 from cli.tryout.others import Others
-from cli.tryout.request import Request, read
+from cli.tryout.request import Request
 from cli.tryout.run_arm import Outcome, run
 from report import terminal
 from training.machine import isolation, machine_lock
+from training.machine.command_line import rwi
 from training.workloads.script import commands, facts, plain, ray_layer, same_work
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import ArmFacts
@@ -26,9 +26,8 @@ from training.workloads.script.plain import Proof
 from training.workloads.script.recognise import Script
 
 
-def main() -> int:
-    """Try the script of SCRIPT; 1 when no two arms of it can be compared."""
-    request = read()
+def tryout(request: Request) -> int:
+    """Try a script; 1 when no two arms of it can be compared."""
     script, versions = known_script(request)
     terminal.write(show.recognised(script, versions, str(commands.folder(script))))
     ray = with_ray(request, script, versions, terminal.write)
@@ -158,9 +157,7 @@ def _say_bound(
 
 def _can_be_measured(request: Request) -> int:
     """Print what to type next, and return the exit code."""
-    terminal.write(
-        _write_stack_file(request) if request.write_to else show.next_step(request.command, request.own_stack)
-    )
+    terminal.write(_write_stack_file(request) if request.write_to else show.next_step(request))
     return 0
 
 
@@ -174,16 +171,12 @@ def _refused(request: Request) -> int:
 def _write_stack_file(request: Request) -> str:
     back = write.way_back(request.write_to)
     path = write.write(request.write_to, request.keys)
-    written = f"\nwritten into stacks/{path.name}: {', '.join(request.keys)}\nnext: STACK={request.write_to} make up"
+    written = f"\nwritten into stacks/{path.name}: {', '.join(request.keys)}\nnext: {rwi('up', request.write_to)}"
     written += f"\nto go back: {back or f'remove these keys from stacks/{path.name}'}"
     if not request.secrets:
         return written
-    line = for_make(f"pulumi config set --secret secretEnvironment --stack {request.write_to}", request.write_to, {})
+    line = for_rwi(f"pulumi config set --secret secretEnvironment --stack {request.write_to}", request.write_to, {})
     return (
         f"{written}\nnot written, because git tracks that file: {', '.join(request.secrets)}. This asks for it,"
         f" encrypted, as NAME=value:\n  {line}"
     )
-
-
-if __name__ == "__main__":
-    run_main(main, "Stopped: what ran was ended, and nothing is written.")

@@ -1,16 +1,14 @@
-"""`make submit`, `make jobs`: scripts of one's own on a stack's Ray cluster while nothing is measured.
+"""`rwi jobs`: scripts of one's own on a stack's Ray cluster while nothing is measured.
 
-In Kubernetes through the API server, as `make dashboard`: no port of the cluster is open for it. Ray's token is never
-shown.
+In Kubernetes through the API server, as `rwi jobs dashboard`: no port of the cluster is open for it. Ray's token is
+never shown.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
 import urllib.error
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,10 +20,9 @@ from cli.look import cluster, ray_cluster
 from cli.look.cluster import StackCluster
 from cli.look.ray_cluster import StackRay
 from cli.look.status_view import duration
-from cli.setup.project import CLUSTER_TARGETS, DEFAULT_STACK, ToolError, is_on, run_main, say
-from cli.stack import config as stack_config
+from cli.setup.project import CLUSTER_TARGETS, ToolError, say
 from cli.stack import settings as stack_settings
-from cli.stack.lines import for_make
+from cli.stack.lines import for_rwi
 from infra.places.cluster.api import ray_api
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_api import ForwardedJobs
@@ -37,6 +34,7 @@ from report.text_table import columns
 from training.launch.ray.jobs_api import JobsApi, SubmitError, explained
 from training.launch.ray.other_jobs import command, end_line, is_of_measurement, is_unfinished, job_name
 from training.launch.ray.submit import follow
+from training.machine.command_line import quoted, rwi
 
 STOP_SECONDS = 30.0
 """Ray asks a job to end, and kills it after 3 seconds."""
@@ -56,9 +54,9 @@ class Ray:
     """None where it is in no cluster of Kubernetes."""
     jobs: JobsApi
 
-    def make(self, rest: str) -> str:
+    def line(self, rest: str) -> str:
         """A line to type."""
-        return f"STACK={self.place.stack} make {rest}"
+        return rwi(f"jobs {rest}", self.place.stack)
 
 
 def reach(place: RayPlace) -> Ray:
@@ -69,7 +67,7 @@ def reach(place: RayPlace) -> Ray:
     try:
         ray_api.head(api, place.namespace)
     except (KubeError, OSError) as error:
-        raise ToolError(f"stack {place.stack}: {error}:  STACK={place.stack} make status") from None
+        raise ToolError(f"stack {place.stack}: {error}:  {rwi('status', place.stack)}") from None
     return Ray(place, api, ForwardedJobs(api, place.namespace))
 
 
@@ -82,13 +80,13 @@ def asking(place: RayPlace) -> Iterator[None]:
         advice = _start_again(place) if error.code in (401, 403) else ""
         raise ToolError(f"stack {place.stack}: {explained(error)}{advice}") from None
     except (KubeError, OSError) as error:
-        raise ToolError(f"stack {place.stack}: {error}:  STACK={place.stack} make status") from None
+        raise ToolError(f"stack {place.stack}: {error}:  {rwi('status', place.stack)}") from None
 
 
 def _start_again(place: RayPlace) -> str:
     """Return how to fix a refused token: KubeRay recreates the pods with the Secret's; else set the stack's token."""
     if isinstance(place, StackRay):
-        line = for_make(f"pulumi config set --secret {ray_cluster.KEY}", place.stack, {})
+        line = for_rwi(f"pulumi config set --secret {ray_cluster.KEY}", place.stack, {})
         return f"; the right one is asked for by\n  {line}"
     selector = ",".join(f"{key}={value}" for key, value in CLUSTER_LABELS.items())
     return (
@@ -97,10 +95,10 @@ def _start_again(place: RayPlace) -> str:
     )
 
 
-def submit(place: RayPlace) -> int:
+def submit(place: RayPlace, typed: request.Typed, *, detach: bool) -> int:
     """Send the folder, start the script, and follow it."""
     refuse_without_workers(place)
-    submission = request.read(place.settings.recipe.workers)
+    submission = request.read(place.settings.recipe.workers, typed)
     package = submission.package()
     ray = reach(place)
     with asking(place):
@@ -108,7 +106,7 @@ def submit(place: RayPlace) -> int:
         try:
             working_dir = ray.jobs.upload(package)
         except SubmitError as error:
-            raise ToolError(f"FOLDER={submission.folder}: {error}") from None
+            raise ToolError(f"--folder {submission.folder}: {error}") from None
         more: dict[str, Any] = {"pip": list(submission.packages)} if submission.packages else {}
         name = _start(ray, submission, working_dir=working_dir, **more)
         _give_way(ray, name)
@@ -117,21 +115,21 @@ def submit(place: RayPlace) -> int:
         f" {len(package) / 1024:.0f} KiB of {submission.folder}"
     )
     if submission.packages:
-        say("Ray installs PIP's packages first; pods reach an index only where a NetworkPolicy of yours lets them")
-    return 0 if is_on("DETACH") else _follow(ray, name)
+        say("Ray installs these packages first; pods reach an index only where a NetworkPolicy of yours lets them")
+    return 0 if detach else _follow(ray, name)
 
 
 def refuse_without_workers(place: RayPlace) -> None:
     """Refuse a Ray cluster that has workers only during the runs of a measurement. Raises ToolError."""
     if isinstance(place, StackCluster) and place.settings.of_cluster.ray_workers == PER_RUN:
-        keep = for_make(set_line("rayWorkers", KEPT), place.stack, {})
+        keep = for_rwi(set_line("rayWorkers", KEPT), place.stack, {})
         raise ToolError(
             f"rayWorkers is {PER_RUN}: this Ray cluster has workers only while a measurement runs:\n  {keep}"
         )
 
 
 def _start(ray: Ray, submission: request.Request, **runtime_env: Any) -> str:
-    """Submit under the script's name and the next free number, which another `make submit` may take meanwhile."""
+    """Submit under the script's name and the next free number, which another `rwi jobs submit` may take meanwhile."""
     taken = {job_name(job) for job in ray.jobs.jobs()}
     names = (name for number in count(1) if (name := f"{submission.name}-{number}") not in taken)
     for _ in range(NAMES_TRIED):
@@ -144,7 +142,7 @@ def _start(ray: Ray, submission: request.Request, **runtime_env: Any) -> str:
                 raise ToolError(f"stack {ray.place.stack}: {explanation}") from None
             continue
         return name
-    raise ToolError(f"others submit {submission.name} just now: {ray.make('jobs')}, and then again")
+    raise ToolError(f"others submit {submission.name} just now: {ray.line('list')}, and then again")
 
 
 def refuse_beside_measurement(ray: Ray, otherwise: str, known: Sequence[Mapping[str, Any]] | None = None) -> None:
@@ -166,16 +164,13 @@ def _give_way(ray: Ray, name: str) -> None:
         raise
 
 
-def jobs(place: RayPlace) -> int:
-    """Print all jobs, the newest last; with JOB follow the log of one, and with STOP=1 end it."""
-    is_to_stop = is_on("STOP")
-    if is_to_stop or os.environ.get("JOB"):
-        return stop(place) if is_to_stop else logs(place)
+def list_all(place: RayPlace) -> int:
+    """Print all jobs, the newest last."""
     ray = reach(place)
     with asking(place):
         listed = sorted(ray.jobs.jobs(), key=lambda job: job.get("start_time") or 0)
     if not listed:
-        say(f"no job yet on the Ray cluster of stack {place.stack}: {ray.make('submit SCRIPT=…')}")
+        say(f"no job yet on the Ray cluster of stack {place.stack}: {ray.line('submit SCRIPT')}")
         return 0
     now = datetime.now(UTC)
     terminal.write("\n".join(columns(("job", "state", "began", "took", "whose", "command"),
@@ -197,12 +192,12 @@ def _row(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
     )
 
 
-def logs(place: RayPlace) -> int:
-    """Print the log of JOB as it grows, to the job's end."""
+def logs(place: RayPlace, wanted: str) -> int:
+    """Print the log of a job as it grows, to the job's end."""
     ray = reach(place)
-    job = _chosen(ray, "jobs")
+    job = _chosen(ray, "logs", wanted)
     if not job.get("submission_id"):
-        raise ToolError(f"JOB={job_name(job)}: Ray keeps the output of submitted jobs alone; this one is to be seen"
+        raise ToolError(f"{job_name(job)}: Ray keeps the output of submitted jobs alone; this one is to be seen"
                         f" {end_line(job, place.stack)}")  # fmt: skip
     return _follow(ray, job_name(job))
 
@@ -212,8 +207,8 @@ def _follow(ray: Ray, name: str) -> int:
         follow(ray.jobs, name)
     except KeyboardInterrupt:
         say(
-            f"\n{name} goes on. To follow it again:  {ray.make(f'jobs JOB={name}')}\n"
-            f"To end it:  {ray.make(f'jobs STOP=1 JOB={name}')}"
+            f"\n{name} goes on. To follow it again:  {ray.line(f'logs {quoted(name)}')}\n"
+            f"To end it:  {ray.line(f'stop {quoted(name)}')}"
         )
         raise
     except SubmitError as error:
@@ -221,20 +216,20 @@ def _follow(ray: Ray, name: str) -> int:
     return 0
 
 
-def stop(place: RayPlace) -> int:
-    """Stop the job that JOB names."""
+def stop(place: RayPlace, wanted: str) -> int:
+    """Stop a job."""
     ray = reach(place)
-    job = _chosen(ray, "jobs STOP=1")
+    job = _chosen(ray, "stop", wanted)
     name = job_name(job)
     if not is_unfinished(job):
         say(f"{name} has ended already, as {job['status']}")
         return 0
     if not job.get("submission_id"):
-        raise ToolError(f"JOB={name} is ended {end_line(job, place.stack)}")
+        raise ToolError(f"{name} is ended {end_line(job, place.stack)}")
     with asking(place):
         if is_of_measurement(job) and (reason := measuring.update_or_run(place, ray.kube)):
             raise ToolError(
-                f"JOB={name} is a run that is measured, and ends with its measurement (Ctrl-C where `make up` runs):"
+                f"{name} is a run that is measured, and ends with its measurement (Ctrl-C where `rwi up` runs):"
                 f" it was left alone; {reason}"
             )
         ray.jobs.stop(name)
@@ -242,46 +237,32 @@ def stop(place: RayPlace) -> int:
         while is_unfinished(now := ray.jobs.job(name)) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
     if is_unfinished(now):
-        raise ToolError(f"{name} was asked to end and has not: Ray may be installing its packages; {ray.make('jobs')}")
+        raise ToolError(f"{name} was asked to end and has not: Ray may be installing its packages; {ray.line('list')}")
     say(f"{name} ended as {now['status']}")
     return 0
 
 
-def _chosen(ray: Ray, verb: str) -> Mapping[str, Any]:
-    """The job that JOB names. Raises ToolError."""
+def _chosen(ray: Ray, verb: str, name: str) -> Mapping[str, Any]:
+    """The job of this name. Raises ToolError."""
     with asking(ray.place):
         known = {job_name(job): job for job in ray.jobs.jobs()}
-    name = os.environ.get("JOB", "")
     if name in known:
         return known[name]
     listed = f"there are {', '.join(known)}" if known else "there is no job at all"
-    problem = f"JOB={name}: Ray knows no such job" if name else "JOB is missing"
-    example = ray.make(f"{verb} JOB={next(reversed(known), '…')}")
+    problem = f"Ray knows no job {name}" if name else "JOB is missing"
+    example = ray.line(f"{verb} {quoted(next(reversed(known), '…'))}")
     raise ToolError(f"stack {ray.place.stack}: {problem}; {listed}:  {example}")
 
 
-VERBS = {"submit": submit, "jobs": jobs}
-
-
-def main() -> int:
-    """One verb for the Ray cluster of STACK."""
-    parser = argparse.ArgumentParser(prog="python -m cli.jobs", description=__doc__)
-    parser.add_argument("verb", choices=VERBS)
-    parser.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK)
-    parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
-    options = parser.parse_args()
-    overrides = stack_config.parse_overrides(options.set)
-    target = stack_settings.load(options.stack, overrides).target
-    if ray := ray_cluster.find(options.stack, overrides):
-        return VERBS[options.verb](ray)
+def on_ray(stack: str, overrides: Mapping[str, str], command: str, run: Callable[[RayPlace], int]) -> int:
+    """Run one of these for the Ray cluster of a stack. Raises ToolError for a stack that has none."""
+    target = stack_settings.load(stack, overrides).target
+    if ray := ray_cluster.find(stack, overrides):
+        return run(ray)
     if target not in CLUSTER_TARGETS:
         raise ToolError(
-            f"stack {options.stack} has target {target}, where a Ray starts with each run and ends with it: there is"
+            f"stack {stack} has target {target}, where a Ray starts with each run and ends with it: there is"
             f" none to submit to. A stack with target {' or '.join(CLUSTER_TARGETS)} has one:"
-            f"  STACK=minikube make {options.verb}"
+            f"  {rwi(f'jobs {command}', 'minikube')}"
         )
-    return VERBS[options.verb](cluster.find(options.stack, overrides))
-
-
-if __name__ == "__main__":
-    run_main(main)
+    return run(cluster.find(stack, overrides))

@@ -1,4 +1,4 @@
-"""`make sweep WORKERS="1 2 3"`: measures the same under several settings, in one stack, and writes one report.
+"""`rwi sweep workers="1 2 3"`: measures the same under several settings, in one stack, and writes one report.
 
 Every point is an ordinary measurement, published like any other. What was measured is kept whatever happens to the
 rest; the same command goes on where it stopped, and tries again what failed.
@@ -6,8 +6,6 @@ rest; the same command goes on where it stopped, and tries again what failed.
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cli.look.update import alone
-from cli.setup.project import DEFAULT_STACK, ROOT, ToolError, is_on, run_main, say, stack_text, target_of
+from cli.setup.project import ROOT, ToolError, say, stack_text, target_of
 from cli.stack import config as stack_config
 from cli.stack import settings as stack_settings
 from cli.sweep.engine import SweepStack, UpdateFailedError, UpdateInterruptedError
@@ -35,65 +33,62 @@ from training.contract.arms import ARMS
 from training.contract.codec import write_whole
 from training.contract.recipe import WORKLOADS
 from training.contract.workload import named
+from training.machine.command_line import rwi
 
 FOLDER = "sweeps"
 TEXT = "report.txt"
 
 
-def main() -> int:
-    """Run or go on with a sweep; 0 when every point was measured."""
-    arguments = _arguments()
-    settings = stack_text(arguments.stack)
-    base = stack_config.parse_overrides(arguments.set)
+def sweep(typed: Mapping[str, str], origin: str, base: Mapping[str, str], *, keep: bool) -> int:
+    """Run or go on with a sweep; 0 when every point was measured.
+
+    Args:
+        typed: By key, the values to vary.
+        origin: The stack whose settings the points share.
+        base: And these.
+        keep: Destroy nothing.
+    """
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # its lines stand among pulumi's
+    settings = stack_text(origin)
     target = base.get("target", target_of(settings))
-    requested = _requested(arguments, settings, base, target)
+    requested = _requested(parse_axes(typed), origin, settings, base, target)
     for point in requested.points:  # before anything is made: the last of them would fail after hours
         stack_settings.load(requested.stack, {**base, **point.settings})
-    folder, sweep = _find_or_begin(arguments.stack, requested)
-    stack = SweepStack(sweep.stack, settings, target)
+    folder, found = _find_or_begin(origin, requested)
+    stack = SweepStack(found.stack, settings, target)
     try:
         with alone(target):
-            sweep = _measure_all(sweep, folder, stack)
+            found = _measure_all(found, folder, stack)
     except UpdateInterruptedError:
-        say(f"interrupted. The same command goes on where this stopped; stack {sweep.stack} is kept until then")
+        say(f"interrupted. The same command goes on where this stopped; stack {found.stack} is kept until then")
         return 130
     finally:
         page = write_report(Sweep.read(folder), folder)
-    if not arguments.keep:
+    if not keep:
         _remove(stack)
     else:
-        _say_how_to_destroy(sweep.stack)
+        _say_how_to_destroy(found.stack)
     terminal.write((folder / TEXT).read_text(encoding="utf-8") + f"\n{page}")
-    return 0 if sweep.is_complete else 1
+    return 0 if found.is_complete else 1
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m cli.sweep", description=__doc__)
-    parser.add_argument("axes", nargs="*", metavar='KEY="VALUE VALUE …"')
-    parser.add_argument(
-        "--stack", default=os.environ.get("STACK") or DEFAULT_STACK, help="whose settings the points share"
-    )
-    parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'", help="and these")
-    parser.add_argument("--keep", action="store_true", default=is_on("KEEP"), help="destroy nothing")
-    return parser.parse_args()
-
-
-def _requested(arguments: argparse.Namespace, settings: str, base: Mapping[str, str], target: str) -> Sweep:
-    axes = parse_axes(arguments.axes, os.environ)
+def _requested(
+    axes: Mapping[str, list[str]], origin: str, settings: str, base: Mapping[str, str], target: str
+) -> Sweep:
     both = sorted(axes.keys() & base.keys())
     if both:
-        raise ToolError(f"{', '.join(both)}: both swept over and in SET")
+        raise ToolError(f"{', '.join(both)}: both swept over and given by --set")
     shared = {
-        "stack": arguments.stack,
+        "stack": origin,
         "settings": settings,
         "dependencies": "".join(provenance.dependencies_hash(named(name).packages) for name in WORKLOADS),
         "host": provenance.host().fingerprint() if choose(target).trains_here else "",
         **{f"{arm} {name}": provenance.code_hash(arm, name) for arm in ARMS for name in WORKLOADS},
     }
     return Sweep(
-        stack=SWEEP_PREFIX + arguments.stack,
+        stack=SWEEP_PREFIX + origin,
         key=key_of(axes, base, shared),
-        axes=axes,
+        axes=dict(axes),
         base=dict(base),
         points=points_of(axes),
     )
@@ -163,11 +158,6 @@ def _remove(stack: SweepStack) -> None:
 def _say_how_to_destroy(stack: str) -> None:
     config = stack_config.copy_path(stack).relative_to(ROOT)
     say(
-        f'stack {stack} is kept. To destroy it: eval "$(make -s env)"; '
+        f'stack {stack} is kept. To destroy it: eval "$({rwi("project env")})"; '
         f"pulumi destroy --stack {stack} --config-file {config}"
     )
-
-
-if __name__ == "__main__":
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # its lines stand among pulumi's
-    run_main(main)

@@ -1,26 +1,27 @@
-"""`make adopt`: writes `stacks/Pulumi.<stack>-best.yaml` from the newest result of a search: the same script with the
+"""`rwi report adopt`: writes `stacks/Pulumi.<stack>-best.yaml` from the newest result of a search: the same script
+with the
 arguments of the best trial, as workload script. It is for review: nothing is measured, and no file is written over.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 from cli.setup import project
-from cli.setup.project import DEFAULT_STACK, ROOT, ToolError, checked_stack_name, run_main
+from cli.setup.project import ROOT, ToolError, checked_stack_name
 from cli.stack import config as stack_config
 from cli.stack import edit
-from cli.stack.lines import for_make
+from cli.stack.lines import for_rwi
 from compare.schema import Comparison, Search
 from infra.settings.table import keys_of
 from report import terminal
 from report.errors import HistoryError
-from report.stored import LATEST, Stored, choose, stored_results
+from report.stored import Stored, choose, stored_results
+from training.machine.command_line import rwi
 from training.workloads.script import plain, resolve
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import ScriptError
@@ -32,18 +33,17 @@ _PLAIN = re.compile(r"[\w.+-]+")
 """A value that a shell takes as it is."""
 
 
-def main() -> int:
+def adopt(stack: str, result: str) -> int:
     """Write the stack's file, and say what comes next."""
-    stack = checked_stack_name(os.environ.get("STACK") or DEFAULT_STACK)
-    stored = result_of(ROOT, stack, os.environ.get("RESULT") or LATEST)
+    stored = result_of(ROOT, stack, result)
     search = search_of(stored, stack)
     values, best, text = adopted(stored.comparison, search, stack), f"{stack}{SUFFIX}", described(stored, search, stack)
     path = write(best, values, f"# {text}\n")
     terminal.write(f"{text}\nstacks/{path.name}: review it, then")
-    terminal.write(f"  STACK={best} make preview")
+    terminal.write(f"  {rwi('preview', best)}")
     for key in secrets_of(stack):
         line = f"{key} is secret, and stays in stack {stack}; for this one:\n  pulumi config set --secret {key}"
-        terminal.write(for_make(line, best, {}))
+        terminal.write(for_rwi(line, best, {}))
     if text := without_ray(values):
         terminal.write(text)
     return 0
@@ -55,13 +55,13 @@ def result_of(folder: Path, stack: str, wanted: str) -> Stored:
     if not stored:
         unread = "".join(f"\n{problem}" for problem in problems)
         raise ToolError(
-            f"stack {stack} has no result yet: it is there after\n  STACK={stack} make up\n"
-            f"and for one that `pulumi up` measured after\n  STACK={stack} make report{unread}"
+            f"stack {stack} has no result yet: it is there after\n  {rwi('up', stack)}\n"
+            f"and for one that `pulumi up` measured after\n  {rwi('report open', stack)}{unread}"
         )
     try:
         return choose(stored, wanted, stack)
     except HistoryError as error:
-        raise ToolError(f"RESULT={error}") from None
+        raise ToolError(f"--result {error}") from None
 
 
 def search_of(stored: Stored, stack: str) -> Search:
@@ -69,7 +69,7 @@ def search_of(stored: Stored, stack: str) -> Search:
     if stored.comparison.search is None:
         raise ToolError(
             f"{stored.name} of stack {stack} is no search, but workload {stored.comparison.workload}: it has no "
-            "trials. Name the stack of a search:\n  STACK=search make adopt"
+            "trials. Name the stack of a search:\n  ./rwi report adopt --stack search"
         )
     return stored.comparison.search
 
@@ -81,7 +81,7 @@ def adopted(comparison: Comparison, search: Search, stack: str) -> dict[str, str
     """
     if search.best_config is None:
         why = comparison.reasons.get("bestConfig", "no trial ended with its metric")
-        raise ToolError(f"stack {stack} has no best trial: {why}\n  STACK={stack} make report")
+        raise ToolError(f"stack {stack} has no best trial: {why}\n  {rwi('report open', stack)}")
     known = keys_of(SCRIPT)
     kept = {key: text for key, text in comparison.settings.items() if key in known}
     if (workers := int(comparison.recipe.get("trialWorkers", 1))) > 1:
@@ -146,7 +146,3 @@ def without_ray(values: Mapping[str, str]) -> str:
     if script.kind == "plain" and plain.mechanism(script) is None:
         return f"nothing in {script.path.name} is distributed: it is measured in one process, beside a start of Ray"
     return ""
-
-
-if __name__ == "__main__":
-    run_main(main)

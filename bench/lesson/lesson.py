@@ -1,10 +1,9 @@
-"""`make lesson`: what Ray's tasks, actors and objects cost here, and how long a task must be to gain by them.
+"""`rwi bench lesson`: what Ray's tasks, actors and objects cost here, and how long a task must be to gain by them.
 
 Each way has processes of its own, and takes turns with the others: a loop, multiprocessing.Pool, ProcessPoolExecutor,
 Ray. It takes three minutes at most, and concludes nothing where the machine was not quiet.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -25,7 +24,7 @@ from report import terminal
 from training.contract import provenance
 from training.contract.codec import encode, write_whole
 from training.launch import environment
-from training.machine import cpu, isolation, machine_lock, told_to_end
+from training.machine import cpu, isolation, machine_lock
 
 BENCHMARKS = provenance.PROJECT / "benchmarks"
 INTERRUPTED = 130
@@ -34,11 +33,8 @@ MORE_SECONDS = 15
 """Beyond the time in which a repeat may begin to end."""
 
 
-def main() -> int:
+def teach(*, as_json: bool) -> int:
     """Measure, print what may be said, keep it in benchmarks/; 1 where nothing is concluded."""
-    parser = argparse.ArgumentParser(prog="python -m bench.lesson", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
-    options = parser.parse_args()
     cpus = min(MOST_CPUS, len(provenance.allowed_cpus()))
     if cpus == 1:
         sys.exit("error: the lesson compares one CPU with several, and this process may use one")
@@ -54,7 +50,7 @@ def main() -> int:
         return INTERRUPTED
     kept = _judged(repeats, cpus, seconds)
     paths = _keep(kept)
-    if options.json:
+    if as_json:
         print(json.dumps(encode(kept)))
     else:
         shown = [f"kept: {path.relative_to(provenance.PROJECT)}" for path in paths]
@@ -120,8 +116,3 @@ def _keep(kept: Kept) -> list[Path]:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    with told_to_end.raised():
-        sys.exit(main())

@@ -1,6 +1,6 @@
-"""`make why`: run an arm in which one condition changes at a time, and say what makes its steps long.
+"""`rwi why`: run an arm in which one condition changes at a time, and say what makes its steps long.
 
-Nothing of these runs is a measurement: weights are thrown away, and the clocks of `make up` know nothing of it.
+Nothing of these runs is a measurement: weights are thrown away, and the clocks of `./rwi up` know nothing of it.
 """
 
 import sys
@@ -10,14 +10,14 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from cli.setup.project import ROOT, ToolError, run_main
+from cli.setup.project import ROOT, ToolError
 from cli.tryout import explain, prove, run_arm
 from cli.tryout.known_script import known_script, with_ray
 from cli.tryout.others import Others
 from cli.tryout.run_arm import Outcome
 from cli.why import blocks, keep
 from cli.why.follow import TIME_UP, Follower
-from cli.why.request import EPOCHS, WhyRequest, read
+from cli.why.request import EPOCHS, WhyRequest
 from compare import why
 from compare.value import Missing
 from compare.why import ArmWhy, Tried, Why
@@ -31,20 +31,19 @@ from training.workloads.script.recognise import Script
 
 WIDTH = 80
 NOT_TRIED = "it ended before conditions were tried"
-DIED_LATER = "\n  Conditions were tried by then: `make try` shows whether it also dies without them."
+DIED_LATER = "\n  Conditions were tried by then: `./rwi try` shows whether it also dies without them."
 MOST_SECONDS = 3600
-"""That LIMIT may be."""
+"""That --limit may be."""
 START_SECONDS = 120
 """Beyond the time for trying: an arm starts, makes its first steps, and ends."""
 
 
-def main() -> int:
+def try_conditions(request: WhyRequest) -> int:
     """Try the arms; 1 when nothing can be said of any."""
-    request = read()
     script, versions = known_script(request.of_try)
     if "torch" not in versions:
         raise ToolError(
-            "conditions are tried in scripts of PyTorch alone: `make up` shows what others' steps are clocked at"
+            "conditions are tried in scripts of PyTorch alone: `./rwi up` shows what others' steps are clocked at"
         )
     has_ray_arm = not set(request.arms).isdisjoint(commands.BY_RAY)
     ray = with_ray(request.of_try, script, versions, terminal.write) if has_ray_arm else commands.IN_ITS_ENVIRONMENT
@@ -105,7 +104,7 @@ def _wanted(
     present = [arm for arm in wanted if not arm.absent]
     if not present:
         raise ToolError(
-            f"no arm is left to try: ARM={' or ARM='.join(name for name in every if not every[name].absent)}"
+            f"no arm is left to try: --arm {' or --arm '.join(name for name in every if not every[name].absent)}"
         )
     return present, {arm.arm: arm.absent for arm in wanted if arm.absent}
 
@@ -134,7 +133,7 @@ def ended(outcome: Outcome, tried: Tried | None, follower: Follower, script: Scr
     rounds, reason = len(tried.rounds) if tried else 0, follower.ended
     is_short, counted = rounds < why.LEAST_ROUNDS, f"{rounds} round{'' if rounds == 1 else 's'}"
     if reason and (not is_short or not outcome.code or follower.is_to_be_ended()):
-        more = f"; give it more, as LIMIT={min(2 * limit_seconds, MOST_SECONDS)}"
+        more = f"; give it more, as --limit {min(2 * limit_seconds, MOST_SECONDS)}"
         return f"{counted} in {outcome.seconds:.0f} s: {reason}{more if is_short and reason == TIME_UP else ''}"
     if problem := explain.problem(outcome, script, int(outcome.seconds)):
         return f"{problem}{DIED_LATER if tried else ''}"
@@ -157,7 +156,3 @@ def _in_words(arm: str, judged: ArmWhy | Missing) -> str:
 
 def _wrapped(text: str, number: str = "") -> str:
     return textwrap.fill(f"{number}{text}", WIDTH, initial_indent="  ", subsequent_indent=f"  {' ' * len(number)}")
-
-
-if __name__ == "__main__":
-    run_main(main, "Stopped: what ran was ended, and nothing is said of it.")

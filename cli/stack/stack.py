@@ -1,11 +1,10 @@
-"""Make's commands for one stack (up, preview, destroy, outputs, report): pulumi's own commands, in order.
+"""One stack (up, preview, destroy, outputs, report): pulumi's own commands, in order.
 
 They add nothing that a measurement depends on: a plain `pulumi up` makes the same runs.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -17,15 +16,12 @@ from typing import TYPE_CHECKING
 
 from cli.setup.project import (
     CLUSTER_TARGETS,
-    DEFAULT_STACK,
     ROOT,
     SMOKE,
     STATE,
     ToolError,
     checked_stack_name,
-    is_on,
     last_line,
-    run_main,
     say,
     stack_text,
     target_of,
@@ -35,7 +31,7 @@ from cli.stack import environment, followed, preview_words, session
 from cli.stack.further import ONE_AT_A_TIME, Further
 from cli.stack.recovery import Recovery
 from cli.stack.update import Update, ending
-from report.closing import make as make_line
+from training.machine.command_line import rwi
 
 if TYPE_CHECKING:
     from cli.stack.expected import Expected
@@ -73,29 +69,29 @@ class Stack:
             status = self._measure()
         if status != 0:
             failure_reason.tell(self.name, self.overrides, before)
-            say(f"To have all that is known of its cluster in one archive:  STACK={self.name} make diagnose")
+            say(f"To have all that is known of its cluster in one archive:  {rwi('doctor --archive', self.name)}")
         return self._close(status)
 
     def _close(self, status: int) -> int:
         """End with the comparison, or with what is kept of an update that did not end well; the exit status."""
         if status == 0:
             return self.show(self.comparison())
-        outputs = make_line(self.name, "outputs") if self._has_comparison() else ""
+        outputs = rwi("outputs", self.name) if self._has_comparison() else ""
         print(flush=True)
-        again = make_line(self.name, "up", self.overrides)
+        again = rwi("up", self.name, self.overrides)
         for line in ending(self._followed, status, again, outputs, self._complete_repeats):
-            say(self._for_make(line))
+            say(self._for_rwi(line))
         return status
 
-    def _for_make(self, text: str) -> str:
-        """A message of the program with lines that somebody who uses make can paste."""
+    def _for_rwi(self, text: str) -> str:
+        """A message of the program with lines of `rwi`."""
         if not any(
             command in text for command in ("pulumi config", "pulumi refresh")
         ):  # almost always: the settings need not be loaded for it
             return text
-        from cli.stack.lines import for_make
+        from cli.stack.lines import for_rwi
 
-        return for_make(text, self.name, self.overrides)
+        return for_rwi(text, self.name, self.overrides)
 
     def _has_comparison(self) -> bool:
         try:
@@ -105,7 +101,7 @@ class Stack:
 
     def _measure(self) -> int:
         """Update; with `repeats auto` again for each further repeat, until it ends or somebody ends it."""
-        again = f"`{make_line(self.name, 'up', self.overrides)}` goes on"  # without what SET has it would not
+        again = f"`{rwi('up', self.name, self.overrides)}` goes on"  # without these settings it would not
         further, status = Further(again), self.update()
         while status == 0 and not self._followed.is_stopped and further.is_due(self.comparison()):
             self._complete_repeats = further.repeats
@@ -146,7 +142,7 @@ class Stack:
             print(f"{text}\n", flush=True)
         if status or previewed.to_make:
             self._print_expected()
-        followed.print_output(self.name, self._for_make)
+        followed.print_output(self.name, self._for_rwi)
         if status:
             self._recovery.restore_state()
         return status
@@ -189,14 +185,17 @@ class Stack:
 
     def _why_no_measurement(self) -> str:
         """Return why there is no measurement, and what there is: a running one, or a destroyed stack's results."""
-        make = f"STACK={self.name} make"
         kept = (ROOT / "results" / self.name / "latest").exists()
-        look = f"\n  its last result:  {make} report RESULT=latest\n  all of them:      {make} history" if kept else ""
+        look = (
+            f"\n  its last result:  {rwi('report open --result latest', self.name)}\n"
+            f"  all of them:      {rwi('report history', self.name)}"
+        ) * kept
         if pid := self._recovery.running():
-            return f"stack {self.name} is at work now (process {pid}); follow it:  {make} watch{look}"
+            follow = rwi("status --watch", self.name)
+            return f"stack {self.name} is at work now (process {pid}); follow it:  {follow}{look}"
         if kept:
             return f"stack {self.name} holds no measurement now; its results are kept:{look}"
-        again = make_line(self.name, "up", followed.last_set(self.name))
+        again = rwi("up", self.name, followed.last_set(self.name))
         return f"stack {self.name} has no measurement yet: `{again}`"
 
     def remove(self) -> None:
@@ -267,7 +266,8 @@ class Stack:
         known = self._seconds_of_arms()
         settings = config.read_text(encoding="utf-8")
         if followed.is_on_terminal() and not followed.may_ask(settings, self.environment):
-            new_screen = partial(followed.new_screen, self.target, self.name, known, self._for_make)
+            source = followed.source(self.target, self.name, self.overrides)
+            new_screen = partial(followed.new_screen, source, known, self._for_rwi)
 
         def tell(update: Update) -> None:
             if text := preview_words.words(update, self.name, known):
@@ -287,7 +287,7 @@ class Stack:
     def _print_expected(self) -> None:
         """Print how long a whole measurement will probably take, or what to run to know that."""
         if self._expected and (text := self._expected.text()):
-            print(f"{self._for_make(text)}\n", flush=True)
+            print(f"{self._for_rwi(text)}\n", flush=True)
 
     @cached_property
     def _expected(self) -> Expected | None:
@@ -308,8 +308,7 @@ class Stack:
 
 def smoke(overrides: dict[str, str]) -> int:
     """The smallest full comparison, in a stack of its own that is gone afterwards."""
-    stack = Stack(SMOKE, overrides)
-    stack.checked_settings  # noqa: B018 (wrong ones are refused before anything is made for them)
+    stack = of(SMOKE, overrides, checked=True)
     status = stack.update()
     comparison = stack.comparison()
     destroyed = stack.destroy()
@@ -327,7 +326,7 @@ def _say_what_smoke_did(comparison: str | None, *, is_whole: bool, is_gone: bool
     published = _report_command(["publish", "--stack", SMOKE], comparison)
     print(flush=True)
     closed = _report_command(["smoke"], comparison)
-    say(f"stack {SMOKE} is gone" if is_gone else f"stack {SMOKE} is still there: `STACK={SMOKE} make destroy`")
+    say(f"stack {SMOKE} is gone" if is_gone else f"stack {SMOKE} is still there: `{rwi('destroy', SMOKE)}`")
     return published or shown or closed
 
 
@@ -342,31 +341,14 @@ def _publish(stack: str, comparison: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, input=comparison, stdout=subprocess.PIPE, text=True, check=False)
 
 
-def main() -> int:
-    """One verb for the stack of STACK, with the values of SET for this call."""
-    parser = argparse.ArgumentParser(prog="python -m cli.stack", description=__doc__)
-    parser.add_argument("verb", choices=("up", "preview", "select", "destroy", "outputs", "report"))
-    parser.add_argument("--stack", default=os.environ.get("STACK") or DEFAULT_STACK)
-    parser.add_argument("--set", default=os.environ.get("SET", ""), metavar="'KEY=VALUE …'")
-    parser.add_argument("--json", action="store_true", default=is_on("JSON"))
-    arguments = parser.parse_args()
-    overrides = stack_config.parse_overrides(arguments.set)
-    if arguments.verb == "up" and arguments.stack == SMOKE:
-        return smoke(overrides)
-    stack = Stack(arguments.stack, overrides)
-    if arguments.verb in ("up", "preview"):
-        stack.checked_settings  # noqa: B018 (wrong ones are refused before anything is made for them)
-    if arguments.verb == "outputs":
-        return stack.outputs(as_json=arguments.json)
-    verbs = {
-        "up": stack.up,
-        "preview": stack.preview,
-        "select": stack.select,
-        "destroy": stack.destroy,
-        "report": stack.report,
-    }
-    return verbs[arguments.verb]()
+def of(name: str, overrides: dict[str, str], *, checked: bool = False) -> Stack:
+    """Return a stack; with `checked` wrong settings are refused before anything is made for them."""
+    stack = Stack(name, overrides)
+    if checked:
+        stack.checked_settings  # noqa: B018
+    return stack
 
 
-if __name__ == "__main__":
-    run_main(main, "Stopped. Runs that have ended are kept; the same command goes on from there.")
+def up(name: str, overrides: dict[str, str]) -> int:
+    """Measure what is missing, and show the comparison."""
+    return smoke(overrides) if name == SMOKE else of(name, overrides, checked=True).up()

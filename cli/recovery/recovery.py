@@ -1,26 +1,26 @@
-"""`make recovery`: measures what the loss of a worker costs a training with checkpoints, and how exactly it resumes.
+"""`rwi bench recovery`: what the loss of a worker costs a training with checkpoints, and how exactly it resumes.
 
 This is no part of a measurement: the stack's workload is trained twice in the arm ray with the same seed, once
-undisturbed, and once with one worker killed after the first checkpoint. With OF=head Ray's head is killed, and the job
-with it, which is resubmitted with the same storage; with OF="worker head" both are done, and compared with one
+undisturbed, and once with one worker killed after the first checkpoint. With --of head Ray's head is killed, and the
+job with it, which is resubmitted with the same storage; with both named both are done, and compared with one
 undisturbed run. Only checkpoints are kept, if the stack has storage.
 """
 
-import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli.recovery.run import Ended, Victim, Wanted, run
-from cli.setup.project import ToolError, run_main
+from cli.setup.project import ToolError
 from cli.stack import settings as stack_settings
-from cli.stack.lines import for_make
+from cli.stack.lines import for_rwi
 from infra.settings.key import CLUSTER, OWN_PROCESSES
 from infra.settings.settings import Settings
 from report import terminal
 from training.launch.storage.run_storage import Storage
+from training.machine.command_line import rwi
 from training.workloads.cnn.detail import WEIGHTS, detail_of
 from training.workloads.cnn.recipe import CnnRecipe
 
@@ -53,11 +53,9 @@ class Recovery:
         return self.same_weights and not self.largest_difference
 
 
-def main() -> int:
+def recover(stack: str, overrides: dict[str, str], victims: Sequence[Victim]) -> int:
     """Train undisturbed, and once for each victim; return 1 if a training did not resume exactly."""
-    stack, overrides = stack_settings.stack_and_overrides("recovery", __doc__)
     settings = stack_settings.load(stack, overrides)
-    victims = _victims(os.environ.get("OF") or Victim.WORKER)
     recipe = _recipe(settings, victims)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     with tempfile.TemporaryDirectory(prefix="recovery-") as name:
@@ -92,16 +90,6 @@ def _lose(of: Victim, train: Runs, undisturbed: Ended) -> Recovery:
     return seen
 
 
-def _victims(text: str) -> list[Victim]:
-    """Return the victims that OF names. Raises ToolError."""
-    names = text.split()
-    if not names or set(names) - set(Victim) or len(set(names)) < len(names):
-        raise ToolError(
-            f"OF={text}: allowed are {' and '.join(Victim)}, or both, as in:  make recovery OF={Victim.HEAD}"
-        )
-    return [Victim(name) for name in names]
-
-
 def _refuse_unreadable(kept: str) -> None:
     """Refuse storage that this machine can't read, because checkpoints are compared here. Raises ToolError."""
     try:
@@ -127,22 +115,23 @@ def _runs(settings: Settings, overrides: dict[str, str], wanted: Wanted, folder:
     return lambda name, kill: run(named(name), folder / name, kill=kill)
 
 
-def _recipe(settings: Settings, victims: list[Victim]) -> CnnRecipe:
+def _recipe(settings: Settings, victims: Sequence[Victim]) -> CnnRecipe:
     """Return the stack's recipe with checkpoints, and a failure allowed if a worker is killed. Raises ToolError."""
     recipe = settings.recipe
     if settings.target not in OWN_PROCESSES:
         raise ToolError(f"target = {settings.target}: allowed are {', '.join(OWN_PROCESSES)}, which keep checkpoints")
     if settings.target in CLUSTER and settings.storage is None:
-        line = for_make("pulumi config set storage s3://bucket/prefix", settings.stack, {})
+        line = for_rwi("pulumi config set storage s3://bucket/prefix", settings.stack, {})
         raise ToolError(f"storage is not set: pods keep nothing else\n  {line}")
     if not isinstance(recipe, CnnRecipe):
         raise ToolError(f"workload = {recipe.workload}: allowed is cnn; a script of your own makes its own checkpoints")
     every = recipe.checkpoint_epochs or 1
     if recipe.epochs < 2 * every:
+        command = " ".join(["bench recovery", *(f"--of {each}" for each in victims)])
         raise ToolError(
             f"epochs = {recipe.epochs} with a checkpoint every {every}: allowed are epochs from {2 * every} up, so that"
             f" a checkpoint is written after the kill, too\n"
-            f'  make recovery OF="{" ".join(victims)}" SET="epochs={2 * every + 1}"'
+            f"  {rwi(command, settings={'epochs': str(2 * every + 1)})}"
         )
     fewest = int(Victim.WORKER in victims)
     return replace(recipe, checkpoint_epochs=every, max_failures=max(fewest, recipe.max_failures))
@@ -203,7 +192,3 @@ def show(seen: Recovery, killed: Ended) -> str:
 def _epochs(ended: Ended) -> str:
     detail = detail_of(ended.result)
     return "loss " + ", ".join(f"{epoch.loss:.4f}" for epoch in detail.history)
-
-
-if __name__ == "__main__":
-    run_main(main)

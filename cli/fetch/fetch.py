@@ -1,52 +1,49 @@
-"""`make fetch RUN=ray-1`: brings back what a run kept in storage: checkpoints, its model, artifacts of a script.
+"""`rwi report fetch ray-1`: brings back what a run kept in storage: checkpoints, its model, artifacts of a script.
 
-Into `runs/<stack>/<run>/kept`, or the folder TO, where nothing else may be. Nothing is deleted there, and nothing in
-storage.
+Into `runs/<stack>/<run>/kept`, or the folder of --to, where nothing else may be. Nothing is deleted there,
+and nothing in storage.
 """
 
 import errno
 import os
 import re
-import shlex
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from cli.setup.project import ROOT, ToolError, run_main
+from cli.setup.project import ROOT, ToolError
 from cli.stack import settings as stack_settings
 from report import terminal
 from training.launch.storage.run_storage import Storage
+from training.machine.command_line import quoted, rwi
 
 MARK = ".ray-worth-it-run"
 """The file in a folder that says whose files are fetched into it."""
 KEPT = "kept"
-"""The folder of a run into which it is fetched, where TO names no other."""
+"""The folder of a run into which it is fetched, where no other is named."""
 MOST_SHOWN = 5
 NO_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
 """What a file system says of a name that no file can have there; an object's may be four times as long."""
 
 
-def main() -> int:
-    """Fetch the files of one run."""
-    stack, overrides = stack_settings.stack_and_overrides("fetch", __doc__)
+def bring_back(stack: str, overrides: Mapping[str, str], wanted: str, folder: str) -> int:
+    """Fetch the files of the run that is called so, into a folder."""
     where = stack_settings.kept_at(stack_settings.load(stack, overrides))
     try:
         storage = Storage.at(where)
         names = dict(storage.times())
         mine = _made_here(ROOT / "runs" / stack)
-        run = chosen(names, os.environ.get("RUN", ""), where, mine)
+        run = chosen(names, wanted, where, mine)
         name = run.partition("/")[2]
-        to = ROOT / os.path.expanduser(os.environ.get("TO") or f"runs/{stack}/{name}/{KEPT}")  # noqa: PTH111
+        to = ROOT / os.path.expanduser(folder or f"runs/{stack}/{name}/{KEPT}")  # noqa: PTH111
         begin(to, run)
         files, left = fetch(storage.within(run), to)
     except OSError as error:
         raise ToolError(f"{where} does not give it: {error}") from None
     terminal.write(f"{len(files)} files of {name}: {to}")
-    if others := _also(names, os.environ.get("RUN", ""), run):
+    if others := _also(names, wanted, run):
         whose = "measured in this folder" if name in mine else "in storage"
-        terminal.write(
-            f"the newest that is called so {whose}; others in storage:  RUN={' RUN='.join(map(shlex.quote, others))}"
-        )
+        terminal.write(f"the newest that is called so {whose}; others in storage:  {', '.join(others)}")
     if left:
         shown = ", ".join(map(repr, left[:MOST_SHOWN])) + (", …" if len(left) > MOST_SHOWN else "")
         terminal.write(f"{len(left)} objects stay in storage, whose names no file below a folder can have: {shown}")
@@ -76,7 +73,7 @@ def chosen(names: Mapping[str, int], wanted: str, where: str, mine: Container[st
     if fitting:
         return ([run for run in fitting if _name(run) in mine] or fitting)[-1]
     listed = "\n".join(f"  {_name(run)}  {counts[run]} files" for run in runs) or "  none"
-    problem = f"RUN={wanted}: there is no such run" if wanted else "RUN is missing"
+    problem = f"there is no run {wanted}" if wanted else "RUN is missing"
     raise ToolError(f"{problem}; in {where} there are\n{listed}")
 
 
@@ -95,12 +92,12 @@ def begin(to: Path, run: str) -> None:
         if of != run and any(to.iterdir()):
             name = _name(run)
             raise ToolError(
-                f"TO={to} has files of {_name(of) or 'something else'}: allowed is a folder that is new, empty, or has"
-                f" files of {name}\n  make fetch RUN={shlex.quote(name)} TO={shlex.quote(str(to / name))}"
+                f"{to} has files of {_name(of) or 'something else'}: allowed is a folder that is new, empty, or has"
+                f" files of {name}\n  {rwi(f'report fetch {quoted(name)} --to {quoted(str(to / name))}')}"
             )
         mark.write_text(run, encoding="utf-8")
     except OSError as error:
-        raise ToolError(f"TO={to} is no folder that can be written: {error}") from None
+        raise ToolError(f"{to} is no folder that can be written: {error}") from None
 
 
 def fetch(run: Storage, to: Path) -> tuple[list[Path], list[str]]:
@@ -115,7 +112,7 @@ def fetch(run: Storage, to: Path) -> tuple[list[Path], list[str]]:
     for name in files:
         target = (to / name).resolve()
         if not target.is_relative_to(to.resolve()):
-            raise ToolError(f"TO={to}: {name} would be written to {target}: use a new folder\n  make fetch TO=…")
+            raise ToolError(f"{to}: {name} would be written to {target}: name a new folder with --to")
         try:
             run.fetch(name, to / name)
         except OSError as error:
@@ -134,7 +131,3 @@ def _started(run: str) -> str:
     """The time in `<arm>-<repeat>-<time>-<random>`; "" where it has none."""
     stamp = re.search(r"-(\d{8}T\d{6}Z)-[^-]+$", run)
     return stamp[1] if stamp else ""
-
-
-if __name__ == "__main__":
-    run_main(main)

@@ -1,4 +1,4 @@
-"""`make bench`: what the arms reach against what this machine allows, side by side in one run.
+"""`rwi bench arms`: what the arms reach against what this machine allows, side by side in one run.
 
 The *limit* is N baselines at once, each on its own CPU with 1/N of the images and of the batch, and no synchronisation:
 no distributed training of this model on this machine can be faster. Arms are interleaved, and ratios taken within a
@@ -8,7 +8,6 @@ Beside the arms, a column may have native runs of its own: with gradients exchan
 workers, compared with what `compare.projection` says of them from this repeat's other runs and its all-reduce probe.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -23,10 +22,8 @@ from typing import Any
 from bench.figures import MORE_WORKERS, OTHER_GRADIENTS, PLAIN_FIT, Repeat, native_with, summarise, table
 from training.contract import provenance, result
 from training.contract.codec import write_whole
-from training.contract.rules import whole
-from training.launch.entry import typed
 from training.launch.environment import share_of_cpus
-from training.machine import cpu, machine_lock, told_to_end, topology
+from training.machine import cpu, machine_lock, topology
 from training.workloads.cnn.recipe import CnnRecipe
 from training.workloads.cnn.workload import WORKLOAD
 
@@ -105,21 +102,13 @@ def _run_of(case: Case, name: str) -> result.TrainingResult:
     return _run("native", case.more[name]) if name in case.more else _run(name, case.recipe)
 
 
-def main() -> None:
-    """Measure, write benchmarks/ after every column, print the table, or with --json the object alone.
+def compare(*, quick: bool, only: str, repeats: int, as_json: bool) -> int:
+    """Measure, write benchmarks/ after every column, print the table, or the JSON alone; the exit status.
 
     Ctrl-C keeps and prints the columns that are whole.
     """
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="float32 at batch 128, few steps")
-    parser.add_argument("--json", action="store_true", help="print the figures as one JSON object, and nothing else")
-    parser.add_argument("--repeats", type=typed(whole(1, 100)), default=REPEATS)
-    parser.add_argument(
-        "--only", default="", metavar="COLUMNS", help="measure these alone, such as 'bfloat16 bfloat16/512'"
-    )
-    options = parser.parse_args()
     try:
-        chosen = _chosen(cases(quick=options.quick), options.only.split())
+        chosen = _chosen(cases(quick=quick), only.split())
     except ValueError as error:
         sys.exit(f"error: {error}")
     if len(provenance.allowed_cpus()) < CnnRecipe().workers:
@@ -132,15 +121,14 @@ def main() -> None:
     columns: dict[str, Any] = {}
     try:
         for case in chosen:
-            columns[case.key] = summarise(measure(case, options.repeats, _say))
-            _write(path, columns, options.repeats)
+            columns[case.key] = summarise(measure(case, repeats, _say))
+            _write(path, columns, repeats)
     except KeyboardInterrupt:
         if not columns:
             sys.exit(INTERRUPTED)
     shown = path.relative_to(provenance.PROJECT)
-    print(json.dumps(columns) if options.json else f"{provenance.host().fingerprint()}\n{table(columns)}\n{shown}")
-    if len(columns) < len(chosen):
-        sys.exit(INTERRUPTED)
+    print(json.dumps(columns) if as_json else f"{provenance.host().fingerprint()}\n{table(columns)}\n{shown}")
+    return 0 if len(columns) == len(chosen) else INTERRUPTED
 
 
 def _chosen(of: Sequence[Case], columns: Sequence[str]) -> list[Case]:
@@ -244,8 +232,3 @@ def _held_out(images: int) -> int:
 def _with_validation(images: int) -> int:
     """Return the images that a data set needs so that this many are left when a tenth is held out."""
     return next(total for total in range(images, 2 * images) if total - _held_out(total) == images)
-
-
-if __name__ == "__main__":
-    with told_to_end.raised():
-        main()

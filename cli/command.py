@@ -1,0 +1,49 @@
+"""A command of `./rwi`: a function with typed options, which runs in the project's folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn
+
+import click
+
+from cli.setup.project import ROOT, run_main
+
+NAME = "RWI_COMMAND"
+"""The environment's variable with the command that runs, for lines that say how to call it otherwise."""
+
+
+class Command(click.Command):
+    """A command that ends as `run_main` has it: an error is its message alone, a signal ends it as a shell expects."""
+
+    def __init__(self, *args: Any, interrupted: str = "", **kwargs: Any) -> None:
+        """`interrupted`: what a user reads after Ctrl-C; "" where that is how the command ends anyway."""
+        super().__init__(*args, **kwargs)
+        self.interrupted = interrupted
+
+    def invoke(self, ctx: click.Context) -> NoReturn:
+        """Run it; it never returns. What was typed is parsed by now, so relative paths keep their meaning."""
+        os.chdir(ROOT)
+        os.environ[NAME] = ctx.command_path.removeprefix(f"{ctx.find_root().command_path} ")
+        run_main(lambda: int(super(Command, self).invoke(ctx) or 0), self.interrupted)
+
+
+command: Callable[..., Callable[[Callable[..., int]], Command]] = partial(click.command, cls=Command)
+"""Declare a command: its function returns the exit status."""
+
+
+def group(name: str, short_help: str) -> Callable[[Callable[[], None]], click.Group]:
+    """Declare a command that has others below it."""
+    return click.group(name, cls=Group, short_help=short_help)
+
+
+class Group(click.Group):
+    """Commands below one, in the order in which they stand in its module."""
+
+    command_class = Command
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Not by the alphabet."""
+        return list(self.commands)

@@ -1,0 +1,1 @@
+"""The commands of `./rwi`, a module each: what can be typed, and what is called then."""

@@ -1,0 +1,19 @@
+"""`rwi check`: lint, format and types."""
+
+import subprocess
+
+from cli.command import command
+from cli.setup import bootstrap
+from cli.setup.project import ROOT, VENV
+
+STEPS = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy", "."))
+
+
+@command("check", short_help="Lint, format and types.")
+def run() -> int:
+    """Lint, format and types of all code; the first that fails ends it."""
+    bootstrap.ensure("dev")
+    for program, *arguments in STEPS:
+        if status := subprocess.run([VENV / "bin" / program, *arguments], cwd=ROOT, check=False).returncode:
+            return status
+    return 0

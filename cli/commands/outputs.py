@@ -1,0 +1,16 @@
+"""`rwi outputs`: print the comparison again."""
+
+from cli import options
+from cli.command import command
+from cli.setup import bootstrap
+
+
+@command("outputs", short_help="Print the comparison again.")
+@options.stack
+@options.as_json
+def run(stack: str, as_json: bool) -> int:
+    """Print the comparison again, as a table or as JSON."""
+    bootstrap.ensure_for(stack)
+    from cli.stack import stack as stacks
+
+    return stacks.of(stack, {}).outputs(as_json=as_json)

@@ -1,0 +1,42 @@
+"""`rwi project`: this clone, and plain Pulumi in it."""
+
+import click
+
+from cli import options
+from cli.command import group
+from cli.setup import bootstrap
+
+
+@group("project", "This clone: env, clean, template.")
+def run() -> None:
+    """Use plain Pulumi here, remove what was installed, or make a project of your own."""
+
+
+@run.command("env", short_help='For plain pulumi commands: eval "$(./rwi project env)".')
+@options.stack
+def env(stack: str) -> int:
+    """Print what plain `pulumi` commands need in a shell, and select the stack for them."""
+    bootstrap.ensure_for(stack)
+    from cli.stack import environment
+    from cli.stack import stack as stacks
+
+    stacks.of(stack, {}).select()
+    return environment.show(stack)
+
+
+@run.command("clean", short_help="Remove tools and state; measurements stay.")
+@click.option("--all", "with_measurements", is_flag=True, help="Remove measurements, too.")
+def clean(with_measurements: bool) -> int:
+    """Remove what was installed here, and the state of stacks that hold nothing."""
+    from cli.stack import clean
+
+    return clean.clean(with_measurements=with_measurements)
+
+
+@run.command("template", short_help="Cut a template for `pulumi new`.")
+@click.argument("folder", type=options.FromHere())
+def template(folder: str) -> int:
+    """Cut a template for `pulumi new` into FOLDER."""
+    from cli.template import cut
+
+    return cut.write(folder)

@@ -1,0 +1,89 @@
+"""The door: the commands of `./rwi` in their groups, and how what was typed wrong is answered.
+
+A command is a module of `cli.commands`, imported when it is called or shown. Each imports what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+import click
+
+from cli import meant
+from cli.setup.project import run_main, say
+from training.machine import command_line
+
+SECTIONS = {
+    "Measure": ("up", "preview", "set", "sweep", "destroy"),
+    "Your script": ("try", "why"),
+    "Look": ("outputs", "report", "status", "doctor"),
+    "Ray on a cluster": ("jobs",),
+    "Develop": ("bench", "check", "test", "project"),
+}
+FIRST = (
+    ("up", "measure the built-in example"),
+    ("try ../mine/train.py --python ../mine/.venv", "20 steps of your script, each way"),
+    ("report open", "the newest report"),
+)
+MORE = "Each command has its --help. Then README.md, docs/settings.md"
+USAGE_STATUS = 2
+"""Exit status of a call that can't be meant so: nothing was done."""
+MODULES = {"try": "try_script", "set": "set_keys"}
+"""By command: the module whose name is another, as the command's is Python's."""
+
+
+class Door(click.Group):
+    """All commands; a module each."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of their groups."""
+        return [name for names in SECTIONS.values() for name in names]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of one."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        found: click.Command = importlib.import_module(f"cli.commands.{MODULES.get(cmd_name, cmd_name)}").run
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List them by what they are for."""
+        width = formatter.width - 6 - max(map(len, self.list_commands(ctx)))
+        with formatter.section("Start here"):
+            formatter.write_dl([(command_line.rwi(line), text) for line, text in FIRST])
+        for section, names in SECTIONS.items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(section):
+                formatter.write_dl([(name, each.get_short_help_str(width)) for name, each in commands if each])
+
+
+@click.command(cls=Door, epilog=MORE, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+def door() -> None:
+    """Is distributed training with Ray worth it for your training, here? Measured, and answered with numbers."""
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Run what was typed, and end."""
+    run_main(partial(run, arguments))
+
+
+def run(arguments: Sequence[str], parse: Callable[..., Any] = door.main) -> int:
+    """Parse and run; the exit status of what ends without a command: help, completion, and what was typed wrong."""
+    try:
+        return int(parse(list(arguments), prog_name=command_line.rwi("").strip(), standalone_mode=False) or 0)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
+    except click.UsageError as error:
+        say(f"error: {meant.in_words(error, arguments)}")
+        return USAGE_STATUS
+    except click.Abort:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,154 @@
+"""Options that mean the same in every command, and the types of what is typed."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from cli import meant
+from cli.setup.project import DEFAULT_STACK, ROOT, STACKS, ToolError, checked_stack_name
+
+KEPT = "Stopped. Runs that have ended are kept; the same command goes on from there."
+"""What a user reads who ends a command about runs."""
+_KEY = re.compile(r"[A-Za-z][\w.-]*(?::[A-Za-z][\w.-]*)?")
+
+
+class StackName(click.ParamType[str]):
+    """The name of a stack."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return it, or refuse what is none; "" is no stack."""
+        if value == "":
+            return ""
+        try:
+            return checked_stack_name(str(value))
+        except ToolError as error:
+            self.fail(str(error), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Complete those that have a file."""
+        names = sorted(file.name[len("Pulumi.") : -len(".yaml")] for file in STACKS.glob("Pulumi.*.yaml"))
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+class Assignment(click.ParamType[tuple[str, str]]):
+    """`key=value`, where the key is a setting."""
+
+    name = "key=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Return both parts."""
+        if isinstance(value, tuple):
+            return value
+        key, equals, text = str(value).partition("=")
+        if not equals or not _KEY.fullmatch(key):
+            self.fail(f"{value!r} is not key=value, as in  workers=3", param, ctx)
+        return key, text
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Complete keys."""
+        return [CompletionItem(f"{key}=") for key in meant.setting_names() if key.startswith(incomplete)]
+
+
+class FromHere(click.ParamType[str]):
+    """A path as it is typed, from wherever that is; kept as it is seen from the project's folder."""
+
+    name = "path"
+
+    def __init__(self, *, or_program: bool = False) -> None:
+        """`or_program`: a word without a slash is looked for on PATH."""
+        self.or_program = or_program
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return an absolute path as it is, any other from the project's folder."""
+        text = str(value)
+        path = os.path.expanduser(text)  # noqa: PTH111 - Path's raises for an unknown ~user
+        if os.path.isabs(path) or (self.or_program and "/" not in text) or Path.cwd() == ROOT:  # noqa: PTH117
+            return text
+        return os.path.relpath(path, ROOT)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Have the shell complete it."""
+        return [CompletionItem(incomplete, type="file")]
+
+
+class Variable(click.ParamType[tuple[str, str]]):
+    """`NAME=value` for a script."""
+
+    name = "name=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Return both parts."""
+        if isinstance(value, tuple):
+            return value
+        from training.workloads.script.recipe import variable
+
+        try:
+            return variable(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _once(ctx: click.Context, param: click.Parameter, values: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Return assignments by name; refuse one that is given twice."""
+    by_name: dict[str, str] = {}
+    for name, value in values:
+        if name in by_name:
+            raise click.BadParameter(f"{name} is given twice", ctx, param)
+        by_name[name] = value
+    return by_name
+
+
+stack = click.option(
+    "--stack", type=StackName(), default=DEFAULT_STACK, show_default=True, help="Its settings: stacks/Pulumi.NAME.yaml."
+)
+settings = click.option(
+    "--set", "settings", type=Assignment(), multiple=True, callback=_once, help="A setting for this call; repeatable."
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON alone.")
+variables = click.option(
+    "--env", "variables", type=Variable(), multiple=True, callback=_once, help="A variable for the script; repeatable."
+)
+
+
+def assignments(metavar: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return an argument of assignments, one or more."""
+    return click.argument("assignments", type=Assignment(), nargs=-1, required=True, callback=_once, metavar=metavar)
+
+
+def of_script(*, required: bool) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return what `try` and `why` take of a script; the function gets it as `typed`."""
+    parameters = (
+        click.argument("script", type=FromHere())
+        if required
+        else click.argument("script", type=FromHere(), default=""),
+        click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS...]"),
+        click.option("--python", type=FromHere(or_program=True), default="", help="Its environment, or interpreter."),
+        click.option("--workers", type=click.IntRange(min=1), help="One CPU each.  [default: 2]"),
+        click.option("--kind", default="", help="As torchrun; default: by what it imports."),
+        variables,
+    )
+
+    def decorate(run: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(run)
+        def with_typed(**given: Any) -> int:
+            from cli.tryout.request import Typed
+
+            mine = {name: given.pop(name) for name in ("script", "arguments", "python", "workers", "kind", "variables")}
+            return run(typed=Typed(**mine), **given)
+
+        decorated: Callable[..., int] = with_typed
+        for parameter in reversed(parameters):
+            decorated = parameter(decorated)
+        return decorated
+
+    return decorate

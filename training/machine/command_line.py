@@ -1,0 +1,46 @@
+"""The lines of this project's own command line that messages tell a user to type, as that user calls it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Optional
+
+CALLED = "RWI"
+"""The environment's variable that says how `rwi` was called: `./rwi`, `../x/rwi`."""
+DEFAULT_STACK = "local"
+"""The stack of a command without `--stack`."""
+
+_PLAIN = re.compile(r"[\w@%+=:,./{}…-]+")
+
+
+def quoted(word: str) -> str:
+    """Return a word as one types it in a shell, in which `{workers}` needs no quotes."""
+    return word if _PLAIN.fullmatch(word) else shlex.quote(word)
+
+
+def rwi(command: str, stack: str = DEFAULT_STACK, settings: Optional[Mapping[str, str]] = None) -> str:  # noqa: UP045
+    """Return the line that runs a command.
+
+    Args:
+        command: Its name, and its arguments as a shell takes them.
+        stack: The stack that it is for; the default one is not named.
+        settings: Values of keys for that call alone.
+    """
+    words = [os.environ.get(CALLED) or "./rwi", command]
+    words += ["--stack", quoted(stack)] if stack != DEFAULT_STACK else []
+    for key, value in (settings or {}).items():
+        words += ["--set", assignment(key, value)]
+    return " ".join(words)
+
+
+def assignment(key: str, value: str) -> str:
+    """Return `key=value` as a shell takes it, with quotes around the value alone."""
+    return f"{key}={quoted(value) if value else ''}"
+
+
+def called_as(program: str) -> str:
+    """Return the beginning of a line to type, for a program that was started under this name."""
+    return shlex.quote(program if "/" in program else f"./{program}")
