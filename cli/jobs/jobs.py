@@ -229,7 +229,7 @@ def stop(place: RayPlace, wanted: str) -> int:
     with asking(place):
         if is_of_measurement(job) and (reason := measuring.update_or_run(place, ray.kube)):
             raise ToolError(
-                f"{name} is a run that is measured, and ends with its measurement (Ctrl-C where `rwi up` runs):"
+                f"{name} is a run that is measured, and ends with its measurement (Ctrl-C where `{rwi('up')}` runs):"
                 f" it was left alone; {reason}"
             )
         ray.jobs.stop(name)

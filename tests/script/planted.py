@@ -6,12 +6,12 @@ The machine has to be quiet. A try beside which other programs took more than 0.
 """
 
 import argparse
+import shlex
 import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cli.tryout import request
 from cli.tryout.others import Others
 from cli.tryout.run_arm import Changed, run
 from cli.why import blocks
@@ -21,6 +21,7 @@ from compare.why import INPUT_READY, NO_EXCHANGE, ArmWhy
 from report import terminal
 from report.text_table import columns
 from tests.stacks import TORCH
+from tests.typed import tried
 from training.machine import machine_lock
 from training.workloads.script import commands
 from training.workloads.script.observe import experiment
@@ -66,7 +67,7 @@ class Try:
 
 def once(plant: str, limit_seconds: int) -> Try:
     """Try it once, whatever else the machine does."""
-    asked = replace(request.read({"SCRIPT": str(SCRIPT), "ARGS": f"--plant {plant}", "PYTHON": TORCH}, "why"), steps=0)
+    asked = replace(tried(str(SCRIPT), "--python", TORCH, "--", *shlex.split(f"--plant {plant}")), steps=0)
     script = recognise(SCRIPT, asked.arguments)
     made = commands.commands(script, asked.python, commands.Sizes(workers=2, master_port=29533), {})
     arm = next(each for each in made if each.arm == ("baseline" if plant == "alone" else "native"))

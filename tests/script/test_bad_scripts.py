@@ -25,7 +25,7 @@ def test_a_bad_script_is_one_clear_message(name: str, tmp_path: Path, wording: W
     """Within seconds, without a traceback of ours, and with nothing running afterwards."""
     script = tmp_path / "train.py"
     script.write_text(BAD[name], encoding="utf-8")
-    tried = try_script(script, "--workers {workers}", LIMIT="60" if name == "starts itself" else "8")
+    tried = try_script(script, "--workers {workers}", limit="60" if name == "starts itself" else "8")
 
     wording("try", tried.problem)
     assert 1 == tried.code

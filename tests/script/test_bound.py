@@ -54,7 +54,7 @@ def test_nobody_is_turned_away(text: str, trainer: str, python: str, tmp_path: P
     """Two arms as they are, a start of Ray, the bound by these runs, what to write and what to type; on one page."""
     path = tmp_path / "mine.py"
     path.write_text(text, encoding="utf-8")
-    tried = try_script(path, PYTHON=python)
+    tried = try_script(path, python=python)
 
     assert 0 == tried.code, tried.text
     assert WORDS["plain"] == tried.kind

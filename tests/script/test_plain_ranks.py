@@ -46,7 +46,7 @@ def test_a_plain_script_is_tried_in_every_arm(layer: str, steps: str, tmp_path: 
     of theirs are left."""
     temporary = tmp_path / "t"
     temporary.mkdir()
-    tried = try_script(script_in(tmp_path, layer), PYTHON=TORCH, STEPS=steps, TMPDIR=str(temporary))
+    tried = try_script(script_in(tmp_path, layer), python=TORCH, steps=steps, TMPDIR=str(temporary))
 
     assert 0 == tried.code, tried.text
     assert {} == tried.absent
@@ -138,7 +138,7 @@ def test_a_script_of_boosted_trees_is_tried_in_every_arm(booster: str, tmp_path:
         f"labels = rows.sum(1) ** 2\n{BOOSTERS[booster]}",
         encoding="utf-8",
     )
-    tried = try_script(path, PYTHON=TREES, STEPS="10")
+    tried = try_script(path, python=TREES, steps="10")
 
     assert 0 == tried.code, tried.text
     assert {} == tried.absent

@@ -76,7 +76,7 @@ def test_a_script_whose_environment_has_no_ray_is_tried_with_it(without_ray: Pat
     """Ranks of Ray do the same work as those without, by the same packages; what they run with is not changed."""
     before = sorted(str(path) for path in without_ray.rglob("*"))
     path = f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}"
-    tried = try_script(script_in(tmp_path, "torch.nn.Tanh()"), PYTHON=str(without_ray), PATH=path)
+    tried = try_script(script_in(tmp_path, "torch.nn.Tanh()"), python=str(without_ray), PATH=path)
     pythons = dict(re.findall(r"^  (\w+) +OMP.*? (\S+/bin/python) ", tried.text, re.MULTILINE))
 
     assert 0 == tried.code, tried.text

@@ -17,7 +17,7 @@ ARGUMENTS = "--num-workers {workers} --seed {seed} --steps 8000"
 
 def test_every_arm_samples_the_same_number_of_steps(wording: Wording) -> None:
     """By its own process, or by two runners; that Ray runs in every arm is said; of all that, nothing is left."""
-    tried = try_script(EXAMPLES / "reinforcement.py", ARGUMENTS, PYTHON=RLLIB, STEPS="8")
+    tried = try_script(EXAMPLES / "reinforcement.py", ARGUMENTS, python=RLLIB, steps="8")
 
     assert 0 == tried.code, tried.text
     assert WORDS["ray-rllib"] == tried.kind

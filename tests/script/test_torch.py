@@ -42,7 +42,7 @@ def native(path: Path, folder: Path) -> ArmFacts:
 )
 def test_every_arm_of_an_example_does_the_same_work(script: str, arguments: str, wording: Wording) -> None:
     """Claim A, and weights that are equal bit for bit with and without Ray."""
-    tried = try_script(EXAMPLES / script, arguments, PYTHON=TORCH)
+    tried = try_script(EXAMPLES / script, arguments, python=TORCH)
 
     assert 0 == tried.code, tried.text
     assert "A" == tried.claim
@@ -58,7 +58,7 @@ def test_every_arm_of_lightning_s_trainer_does_the_same_work(wording: Wording) -
         resolve.resolve(ScriptRecipe.from_dict({"script": str(script), "scriptArguments": "", "python": TORCH}))
     except PythonError as error:
         pytest.skip(error.why)
-    tried = try_script(script, "--epochs 1", PYTHON=TORCH)
+    tried = try_script(script, "--epochs 1", python=TORCH)
 
     assert "torchrun" == recognised.kind
     assert 0 == tried.code, tried.text

@@ -21,7 +21,7 @@ ARGUMENTS = "--num-workers {workers} --rounds 50 --data {storage}/data --storage
 @pytest.mark.parametrize("booster", ["xgboost", "lightgbm"])
 def test_every_arm_does_the_same_work(booster: str, wording: Wording) -> None:
     """As many rows in every arm, trees that are equal bit for bit with and without Ray, and the metric of the test."""
-    tried = try_script(EXAMPLES / "trees.py", ARGUMENTS + booster, PYTHON=TREES, STEPS="8")
+    tried = try_script(EXAMPLES / "trees.py", ARGUMENTS + booster, python=TREES, steps="8")
 
     assert 0 == tried.code, tried.text
     rows = {arm: tried.row(arm) for arm in ("baseline", "wide", "native", "ray")}

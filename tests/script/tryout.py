@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -9,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.tryout import request
 from cli.tryout.run_arm import Outcome, run
 from tests.limits import LONGEST_SECONDS
 from tests.stacks import OWN_PYTHON
+from tests.typed import tried
 from training.contract import result
 from training.contract.result import TrainingResult
 from training.workloads.script import commands, facts
@@ -80,17 +81,15 @@ class Tried:
         return dict(zip(titles, row, strict=True))
 
 
-def try_script(path: Path, arguments: str = "", **variables: str) -> Tried:
-    """All of it."""
-    environment = os.environ | {"SCRIPT": str(path), "ARGS": arguments, "LIMIT": "300"} | variables
+def try_script(
+    path: Path, arguments: str = "", *, python: str = "", steps: str = "20", limit: str = "300", **variables: str
+) -> Tried:
+    """All of it; the variables are the environment's."""
+    options = ["--steps", steps, "--limit", limit, *(["--python", python] if python else [])]
     done = subprocess.run(
-        [sys.executable, "-m", "cli.tryout"],
-        cwd=PROJECT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        [sys.executable, "rwi", "try", str(path), *options, "--", *shlex.split(arguments)],
+        cwd=PROJECT, env=os.environ | variables, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     return Tried(done.returncode, done.stdout + done.stderr)
 
 
@@ -98,7 +97,7 @@ def run_one(
     path: Path, arm: str, folder: Path, arguments: str = "--epochs 1", python: str = sys.executable
 ) -> tuple[Outcome, ArmFacts]:
     """One arm, and what was seen of it."""
-    asked = request.read({"SCRIPT": str(path), "ARGS": arguments, "PYTHON": python, "LIMIT": "300"})
+    asked = tried(str(path), "--python", python, "--limit", "300", "--", *shlex.split(arguments))
     script = recognise(path, asked.arguments)
     made = commands.commands(script, python, commands.Sizes(workers=2), {"storage": str(folder)})
     command = next(one for one in made if one.arm == arm)

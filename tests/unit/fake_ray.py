@@ -42,6 +42,8 @@ class FakeRay:
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
     failures: int = 0
     """So many requests are answered with 503 first."""
+    address: str = ""
+    """Where it serves."""
     version: str = "2.60.0"
     cpus: tuple[float, ...] = (4.0,)
     """Of each node."""

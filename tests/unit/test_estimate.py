@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 import pytest
 
 from cli.stack import expected as plan
-from cli.tryout import keep, request
+from cli.tryout import keep
 from infra import budget, estimate, run_history
 from infra.estimate import Estimate, Range, wanted
 from infra.settings.settings import Settings
 from tests.golden import Wording
+from tests.typed import tried
 from tests.unit.results import make_result
 from tests.unit.script.test_facts import arm as of_ranks
 from tests.unit.script.test_facts import outcome, rank
@@ -236,9 +238,9 @@ def test_make_try_keeps_what_it_took_and_nothing_secret(tmp_path: Path, monkeypa
     """A later call with the same script, arguments and workers replaces it."""
     monkeypatch.setattr(keep, "FOLDER", tmp_path / ".state/tried")
     for steps in ("20", "50"):
-        given = {"SCRIPT": SCRIPT, "ARGS": ARGUMENTS, "ENV": "TOKEN=hidden", "STEPS": steps}
+        words = (SCRIPT, "--env", "TOKEN=hidden", "--steps", steps, "--", *shlex.split(ARGUMENTS))
         outcomes = {arm: replace(outcome(rank(0, 1)), arm=arm, seconds=12.0, end={"began": 0.5}) for arm in ARMS}
-        keep.keep(request.read(given), {arm: of_ranks(rank(0, 1), name=arm, expected=1) for arm in ARMS}, outcomes)
+        keep.keep(tried(*words), {arm: of_ranks(rank(0, 1), name=arm, expected=1) for arm in ARMS}, outcomes)
     (path,) = (tmp_path / ".state/tried").iterdir()
     asked = settings(measureSteps="4")
     basis = run_history.known(asked, wanted(asked), tmp_path)

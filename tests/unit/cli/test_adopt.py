@@ -92,7 +92,7 @@ def test_the_best_trial_becomes_a_stack_of_its_script(
 ) -> None:
     """Its values stand in the arguments; keys of the search go, all others stay; it can be measured."""
     measured()
-    assert 0 == adopt.main()
+    assert 0 == adopt.adopt("mine", "latest")
 
     kept = {
         key: text for key, text in SETTINGS.items() if key in ScriptRecipe.settings() or key in ("target", "repeats")
@@ -110,7 +110,7 @@ def test_the_best_of_a_population_trains_from_an_empty_folder(
     """Nobody hands one over; and its values are the last that it had."""
     arguments = f"{SETTINGS['scriptArguments']} --checkpoint {{checkpoint}}"
     measured(searchScheduler="pbt", scriptArguments=arguments)
-    assert 0 == adopt.main()
+    assert 0 == adopt.adopt("mine", "latest")
 
     assert written(stacks)["scriptArguments"].endswith("--checkpoint {storage}")
     parse(written(stacks), machine())
@@ -120,7 +120,7 @@ def test_the_best_of_a_population_trains_from_an_empty_folder(
 def test_workers_of_a_trial_are_those_of_its_training(measured: Measured, stacks: Path) -> None:
     """Not the trials at a time: the best trial was trained by so many."""
     measured(trialWorkers="3", workers="2")
-    assert 0 == adopt.main()
+    assert 0 == adopt.adopt("mine", "latest")
 
     assert ("3", True) == (written(stacks)["workers"], "trialWorkers" not in written(stacks))
 
@@ -128,11 +128,11 @@ def test_workers_of_a_trial_are_those_of_its_training(measured: Measured, stacks
 def test_nothing_is_written_over(measured: Measured, stacks: Path, wording: Wording) -> None:
     """Not even what it wrote itself; the line that makes room is printed."""
     measured()
-    adopt.main()
+    adopt.adopt("mine", "latest")
     before = (stacks / "Pulumi.mine-best.yaml").read_bytes()
 
     with pytest.raises(ToolError) as refused:
-        adopt.main()
+        adopt.adopt("mine", "latest")
     assert before == (stacks / "Pulumi.mine-best.yaml").read_bytes()
     wording("adopt", str(refused.value))
 
@@ -140,7 +140,7 @@ def test_nothing_is_written_over(measured: Measured, stacks: Path, wording: Word
 def test_a_stack_without_a_result_is_told_what_makes_one(stacks: Path, wording: Wording) -> None:
     """By make, and for one that plain Pulumi measured."""
     with pytest.raises(ToolError) as refused:
-        adopt.main()
+        adopt.adopt("mine", "latest")
     assert [] == list(stacks.iterdir())
     wording("adopt", str(refused.value))
 
@@ -150,7 +150,7 @@ def test_what_is_no_search_has_no_best_trial(stacks: Path, wording: Wording) -> 
     publish(compare(make_runs(), make_context()), "mine", stacks.parent)
 
     with pytest.raises(ToolError) as refused:
-        adopt.main()
+        adopt.adopt("mine", "latest")
     assert [] == list(stacks.iterdir())
     wording("adopt", str(refused.value).replace(result_name(stacks), "RESULT"))
 
@@ -160,7 +160,7 @@ def test_a_search_without_a_best_trial_writes_nothing(measured: Measured, stacks
     measured(None)
 
     with pytest.raises(ToolError) as refused:
-        adopt.main()
+        adopt.adopt("mine", "latest")
     assert [] == list(stacks.iterdir())
     wording("adopt", str(refused.value))
 
@@ -168,20 +168,18 @@ def test_a_search_without_a_best_trial_writes_nothing(measured: Measured, stacks
 def test_a_result_is_chosen_by_its_name(measured: Measured, stacks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by `rwi report open`; one that is not there is refused with those that are."""
     measured()
-    monkeypatch.setenv("RESULT", "1")
-    adopt.main()
+    adopt.adopt("mine", "1")
     assert (stacks / "Pulumi.mine-best.yaml").is_file()
 
-    monkeypatch.setenv("RESULT", "7")
     with pytest.raises(ToolError):
-        adopt.main()
+        adopt.adopt("mine", "7")
 
 
 @pytest.mark.parametrize("value", ["it's", "a b", "$HOME", "", "*"])
 def test_values_that_a_shell_would_change_are_quoted(measured: Measured, stacks: Path, value: str) -> None:
     """They reach the script as the trial had them."""
     measured({"lr": value, "width": 8, "batch": 32})
-    adopt.main()
+    adopt.adopt("mine", "latest")
 
     words = shlex.split(written(stacks)["scriptArguments"])
     assert ["--epochs", "{epochs}", "--lr", value, "--width=8", "--batch", "32"] == words
@@ -194,7 +192,7 @@ def test_secrets_stay_where_they_are(
     measured()
     space = "  searchSpace:\n    lr:\n      log: [0.1, 1]\n"
     (stacks / "Pulumi.mine.yaml").write_text(f"config:\n{space}  secretEnvironment:\n    secure: v1:abc\n")
-    adopt.main()
+    adopt.adopt("mine", "latest")
 
     assert "secretEnvironment" not in written(stacks)
     wording("adopt", capsys.readouterr().out.replace(result_name(stacks), "RESULT"))
@@ -207,7 +205,7 @@ def test_a_script_of_one_process_is_said_to_be_measured_in_one(
     script = tmp_path / "alone.py"
     script.write_text("import argparse\n")
     measured(script=str(script))
-    adopt.main()
+    adopt.adopt("mine", "latest")
 
     assert str(script) == written(stacks)["script"]
     wording("adopt", capsys.readouterr().out.splitlines()[-1])

@@ -33,7 +33,7 @@ def _left(project: Path) -> list[str]:
 
 def test_measurements_stay(project: Path, capsys: pytest.CaptureFixture[str], wording: Wording) -> None:
     """They are what the project is for; the line says how to remove them too."""
-    assert clean.main() == 0
+    assert clean.clean(with_measurements=False) == 0
     assert _left(project) == ["results", "runs", "training", "training/train.py"]
     said = capsys.readouterr().err
     assert "`./rwi project clean --all`" in said
@@ -42,9 +42,8 @@ def test_measurements_stay(project: Path, capsys: pytest.CaptureFixture[str], wo
 
 def test_all_removes_measurements_too(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left is what git has."""
-    monkeypatch.setenv("ALL", "1")
 
-    assert clean.main() == 0
+    assert clean.clean(with_measurements=True) == 0
     assert _left(project) == ["training", "training/train.py"]
 
 
@@ -60,9 +59,8 @@ def test_what_is_in_storage_stays_and_is_said(
     (project / "stacks/Pulumi.kubernetes.yaml").write_text('config:\n  ray-worth-it:storage: "s3://bucket/a"\n')
     (project / ".state/config").mkdir()
     (project / ".state/config/Pulumi.ci.yaml").write_text("config:\n  ray-worth-it:storage: gs://bucket\n")
-    monkeypatch.setenv("ALL", "1")
 
-    assert clean.main() == 0
+    assert clean.clean(with_measurements=True) == 0
     assert checkpoint.exists()
     said = capsys.readouterr().err
     assert "1.0 MiB" in said
@@ -134,7 +132,7 @@ def test_a_link_is_removed_and_not_what_it_leads_to(project: Path) -> None:
     """An environment may be shared."""
     (project / ".venv").rmdir()
     (project / ".venv").symlink_to(project / "training")
-    clean.main()
+    clean.clean(with_measurements=False)
 
     assert (project / "training/train.py").exists()
     assert not (project / ".venv").exists()
@@ -147,7 +145,7 @@ def test_nothing_goes_while_a_stack_holds_resources(
     monkeypatch.setattr(clean, "_held_elsewhere", lambda: {"local": 9})
     before = _left(project)
     with pytest.raises(ToolError, match=r"\b9\b.*`./rwi destroy --stack local`") as refused:
-        clean.main()
+        clean.clean(with_measurements=False)
     wording("clean", str(refused.value))
 
     assert _left(project) == before

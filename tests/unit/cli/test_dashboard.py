@@ -24,8 +24,6 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     with serving(tmp_path) as (served, kubeconfig):
         monkeypatch.setattr(cluster, "connect", lambda _: kube.connect(kubeconfig))
 
-        monkeypatch.setattr("sys.argv", ["dashboard"])
-        monkeypatch.setenv("STACK", "ci")
         served.put("/api/v1", "nodes", node("one"))
         served.put("/api/v1", "pods", pod("head", labels=HEAD_LABELS), NAMESPACE)
         yield served
@@ -37,7 +35,7 @@ def test_a_node_port_that_answers_is_all_that_is_needed(
 ) -> None:
     """Address and the line that prints the token; nothing is forwarded, and the command ends."""
     with socket.create_server(("127.0.0.1", 30265)):
-        assert 0 == dashboard.main()
+        assert 0 == dashboard.show("ci", {})
 
     text = capsys.readouterr().out
     assert "dashboard: http://127.0.0.1:30265\n" in text
@@ -52,7 +50,7 @@ def test_without_one_the_head_s_port_is_forwarded(
     addresses: list[Any] = []
     monkeypatch.setattr(dashboard, "DASHBOARD_PORT", 0)
     monkeypatch.setattr(dashboard, "forward", lambda *given: addresses.append(given[2].getsockname()))
-    dashboard.main()
+    dashboard.show("ci", {})
 
     assert ["127.0.0.1"] == [address[0] for address in addresses]
     assert "http://127.0.0.1:8265" in capsys.readouterr().out
@@ -108,7 +106,7 @@ def test_without_a_head_there_is_no_dashboard(api: Api) -> None:
     api.put("/api/v1", "pods", pod("head", "Pending", labels=HEAD_LABELS), NAMESPACE)
 
     with pytest.raises(ToolError, match=r"\./rwi status --stack ci"):
-        dashboard.main()
+        dashboard.show("ci", {})
 
 
 @pytest.mark.parametrize("more", [{}, {"monitoring": "prometheus", "grafanaUrl": "https://grafana.example.com"}])
@@ -117,9 +115,8 @@ def test_what_shows_metrics_is_printed_beside_it(
     more: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, wording: Wording
 ) -> None:
     """Grafana's address, and how Prometheus is reached; without the keys nothing more than the dashboard's."""
-    monkeypatch.setattr("sys.argv", ["dashboard", "--set", " ".join(f"{key}={value}" for key, value in more.items())])
     monkeypatch.setattr(dashboard, "is_reachable", lambda *_: True)
-    dashboard.main()
+    dashboard.show("ci", more)
     lines = capsys.readouterr().out.splitlines()
 
     assert (4 if more else 2) == len(lines)

@@ -96,17 +96,14 @@ def test_an_existing_cluster_is_asked_what_up_asks(tmp_path: Path, monkeypatch: 
     assert "curl " in gone["cluster"].fix
 
 
-@pytest.mark.parametrize(("stack", "overrides", "status"), [("local", "", 0), ("local", "workerMemory=4Ti", 1)])
+@pytest.mark.parametrize(("stack", "overrides", "status"), [("local", {}, 0), ("local", {"workerMemory": "4Ti"}, 1)])
 def test_the_status_says_whether_something_is_missing(
-    stack: str, overrides: str, status: int, monkeypatch: pytest.MonkeyPatch
+    stack: str, overrides: dict[str, str], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For scripts."""
-    monkeypatch.setenv("STACK", stack)
-    monkeypatch.setenv("SET", overrides)
-    monkeypatch.setattr("sys.argv", ["doctor"])
     monkeypatch.setattr(doctor, "pulumi", lambda: Finding("Pulumi CLI", "3", "3", True))
 
-    assert status == doctor.main()
+    assert status == doctor.examine(stack, overrides)
 
 
 @pytest.mark.parametrize(("percent", "cpus_used"), [(3.0, []), (60.0, ["1.2 of 2"])])
@@ -117,7 +114,6 @@ def test_a_machine_that_computes_already_is_said(
     monkeypatch.setattr("psutil.cpu_percent", lambda _: percent)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setattr(doctor, "findings", lambda _: [Finding("a", "1", "1", True)])
-    monkeypatch.setattr("cli.stack.settings.stack_and_overrides", lambda *_: ("local", {}))
 
-    assert 0 == doctor.main()
+    assert 0 == doctor.examine("local", {})
     assert cpus_used == re.findall(r"[0-9.]+ of \d", capsys.readouterr().out)

@@ -20,6 +20,7 @@ from infra.places.cluster.api import kube
 from infra.places.cluster.api.ray_api import ForwardedJobs, RayError
 from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS
 from tests.golden import Wording
+from tests.typed import parse, typed
 from tests.unit.kube_api import NAMESPACE, Api, job, pod, serving
 from training.launch.ray.other_jobs import mark
 from training.workloads.script import source
@@ -35,15 +36,19 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def asked(**variables: str) -> request.Request:
-    """What these variables ask for, on a Ray cluster of three workers."""
-    return request.read(3, variables)
+def asked(script: Path | str, *words: str) -> request.Request:
+    """What these words ask for, on a Ray cluster of three workers."""
+    given = parse(["jobs", "submit", str(script), *words]).params
+    typed = request.Typed(given["script"], given["arguments"], given["folder"], given["variables"], given["packages"])
+    return request.read(3, typed)
 
 
 def test_a_script_is_started_in_its_folder(script: Path) -> None:
-    """By its name there; FOLDER may be one above it."""
-    alone = asked(SCRIPT=str(script), ARGS="--num-workers {workers} --text 'two words'", ENV="A=b C='d e'")
-    above = asked(SCRIPT=str(script), FOLDER=str(script.parent.parent))
+    """By its name there; the folder may be one above it."""
+    alone = asked(
+        script, *("--env", "A=b", "--env", "C=d e"), *("--", "--num-workers", "{workers}", "--text", "two words")
+    )
+    above = asked(script, "--folder", str(script.parent.parent))
 
     assert ("python", "train.py", "--num-workers", "3", "--text", "two words") == alone.command
     assert ("train", {"A": "b", "C": "d e"}, ()) == (alone.name, alone.variables, alone.packages)
@@ -51,12 +56,12 @@ def test_a_script_is_started_in_its_folder(script: Path) -> None:
 
 
 def test_a_job_imports_the_keras_that_a_measurement_imports(script: Path) -> None:
-    """The image has no Keras 3; ENV still has the last word."""
+    """The image has no Keras 3; --env still has the last word."""
     script.write_text("from ray.train.tensorflow import TensorflowTrainer\n")
 
-    assert {"TF_USE_LEGACY_KERAS": "1"} == asked(SCRIPT=str(script)).variables
+    assert {"TF_USE_LEGACY_KERAS": "1"} == asked(script).variables
     assert {"TF_USE_LEGACY_KERAS": "0", "A": "b"} == asked(
-        SCRIPT=str(script), ENV="A=b TF_USE_LEGACY_KERAS=0"
+        script, "--env", "A=b", "--env", "TF_USE_LEGACY_KERAS=0"
     ).variables
 
 
@@ -65,7 +70,7 @@ def test_a_module_of_another_python_next_to_it_is_no_reason_to_refuse_a_script(s
     script.write_text("try:\n    import legacy\nexcept SyntaxError:\n    pass\n")
     (script.parent / "legacy.py").write_text("print 'of Python 2'\n")
 
-    assert {} == asked(SCRIPT=str(script)).variables
+    assert {} == asked(script).variables
 
 
 def test_packages_are_words_or_the_lines_of_a_file(script: Path) -> None:
@@ -73,37 +78,33 @@ def test_packages_are_words_or_the_lines_of_a_file(script: Path) -> None:
     file = script.parent / "requirements.txt"
     file.write_text("# mine\nrich==14.1.0  # colours\n\ntqdm>=4; python_version > '3'\n")
 
-    assert ("rich==14.1.0", "tqdm") == asked(SCRIPT=str(script), PIP="rich==14.1.0 tqdm").packages
-    (_, marked) = asked(SCRIPT=str(script), PIP=str(file)).packages
+    assert ("rich==14.1.0", "tqdm") == asked(script, "--pip", "rich==14.1.0", "--pip", "tqdm").packages
+    (_, marked) = asked(script, "--pip", str(file)).packages
     assert "tqdm>=4; python_version > '3'" == marked  # not prose: what pip takes
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("words", "said"),
     [
-        ({}, r"SCRIPT is missing: .*./rwi jobs submit '' --stack minikube"),
-        ({"SCRIPT": "{mine}/trian.py"}, r"SCRIPT=.*trian.py: there is no such file; there are train.py"),
-        ({"SCRIPT": "{mine}"}, r"is a folder: name the file in it"),
-        ({"SCRIPT": "{mine}/rows.csv"}, r"rows.csv is no Python"),
-        ({"FOLDER": "{mine}/none"}, r"FOLDER=.*none: there is no such folder; without FOLDER it is the script's"),
-        ({"FOLDER": "{mine}/../other"}, r"FOLDER=.*other: .*train.py is not in it"),
-        ({"ARGS": "--text 'two"}, r"ARGS=--text 'two: No closing quotation"),
-        ({"ARGS": "--out {storage}"}, r"ARGS has \{storage\}, which a measurement replaces: here only \{workers\}"),
-        ({"ENV": "A"}, r"ENV=A: "),
-        ({"PIP": "-r more.txt"}, r"PIP=-r more.txt: '-r' names a file of this machine.*PIP=\"rich"),
-        ({"PIP": "./wheel.whl"}, r"'./wheel.whl' names a file of this machine"),
-        ({"PIP": "none.txt"}, r"PIP=none.txt can't be read \(.*: a requirements file, or packages"),
+        (["{mine}/trian.py"], r"trian.py: there is no such file; there are train.py"),
+        (["{mine}"], r"is a folder: name the file in it"),
+        (["{mine}/rows.csv"], r"rows.csv is no Python"),
+        (["--folder", "{mine}/none"], r"--folder .*none: there is no such folder; without --folder it is the script's"),
+        (["--folder", "{mine}/../other"], r"--folder .*other: .*train.py is not in it"),
+        (["--", "--out", "{storage}"], r"\{storage\} .* only \{workers\}"),
+        (["--pip", "-r more.txt"], r"--pip '-r more.txt' names a file of this machine.*--pip rich"),
+        (["--pip", "./wheel.whl"], r"'./wheel.whl' names a file of this machine"),
+        (["--pip", "none.txt"], r"--pip none.txt can't be read \(.*: a requirements file, or packages"),
     ],
 )
-def test_bad_input_is_refused_with_what_is_allowed(script: Path, variables: dict[str, str], said: str) -> None:
+def test_bad_input_is_refused_with_what_is_allowed(script: Path, words: list[str], said: str) -> None:
     """Before a cluster is asked for anything."""
     (script.parent.parent / "other").mkdir()
     (script.parent / "rows.csv").write_text("1 2\n")
-    given = {"SCRIPT": str(script)} | variables if variables else {}
-    given = {name: value.replace("{mine}", str(script.parent)) for name, value in given.items()}
+    given = [word.replace("{mine}", str(script.parent)) for word in words]
 
     with pytest.raises(ToolError, match=f"(?s){said}"):
-        asked(**given)
+        asked(*(given if given[0][0] != "-" else [script, *given]))
 
 
 def test_a_folder_over_the_limit_is_refused(script: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
@@ -111,8 +112,8 @@ def test_a_folder_over_the_limit_is_refused(script: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(source, "MOST_BYTES", 2**20)
     (script.parent / "weights.bin").write_bytes(b"0" * 2**20)
 
-    with pytest.raises(ToolError, match=r"weights\.bin.* 1 MiB.*\.gitignore.*FOLDER=…") as refused:
-        asked(SCRIPT=str(script))
+    with pytest.raises(ToolError, match=r"weights\.bin.* 1 MiB.*\.gitignore.*--folder …") as refused:
+        asked(script)
     wording("jobs", str(refused.value))
 
 
@@ -120,8 +121,8 @@ def test_a_link_out_of_the_folder_is_refused(script: Path, wording: Wording) -> 
     """The file at its end was not meant to be sent."""
     (script.parent / "data").symlink_to("/etc/hostname")
 
-    with pytest.raises(ToolError, match=r"FOLDER=.* data .*/etc/hostname") as refused:
-        asked(SCRIPT=str(script)).package()
+    with pytest.raises(ToolError, match=r"mine.* data .*/etc/hostname") as refused:
+        asked(script).package()
     wording("jobs", str(refused.value))
 
 
@@ -131,18 +132,16 @@ def test_a_script_that_git_ignores_is_refused(script: Path, wording: Wording) ->
     (script.parent / ".gitignore").write_text("train.py\n")
 
     with pytest.raises(ToolError, match="git check-ignore --verbose") as refused:
-        asked(SCRIPT=str(script))
+        asked(script)
     wording("jobs", str(refused.value))
 
 
-@pytest.mark.parametrize("verb", tool.VERBS)
-def test_on_this_machine_there_is_nothing_to_submit_to(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("words", [["list"], ["submit", "x.py"], ["logs"], ["stop"]])
+def test_on_this_machine_there_is_nothing_to_submit_to(words: list[str]) -> None:
     """One line, with the stacks that have it."""
-    monkeypatch.setattr("sys.argv", ["jobs", verb])
-
     said = "stack local has target local, where a Ray starts with each run and ends with it: there is none to submit to"
-    with pytest.raises(ToolError, match=rf"^{said}.* STACK=minikube make {verb}$"):
-        tool.main()
+    with pytest.raises(ToolError, match=rf"^{said}.* \./rwi jobs {words[0]} --stack minikube$"):
+        typed("jobs", *words)
 
 
 @dataclass
@@ -168,7 +167,6 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
         monkeypatch.setattr(cluster, "connect", lambda _: kube.connect(kubeconfig))
         backend = {"PULUMI_BACKEND_URL": f"file://{tmp_path}"}
         monkeypatch.setattr(environment, "state_variables", lambda _: backend)
-        monkeypatch.setenv("STACK", "ci")
         served.put("/api/v1", "pods", pod("head", labels=HEAD_LABELS), NAMESPACE)
         yield served
 
@@ -181,12 +179,9 @@ def ray(api: Api, monkeypatch: pytest.MonkeyPatch) -> FakeJobs:
     return fake
 
 
-def make(monkeypatch: pytest.MonkeyPatch, verb: str, **variables: str) -> int:
-    """`make` with these variables."""
-    monkeypatch.setattr("sys.argv", ["jobs", verb])
-    for name, value in ({"JOB": "", "STOP": ""} | variables).items():
-        monkeypatch.setenv(name, value)
-    return tool.main()
+def jobs(*words: str) -> int:
+    """`rwi jobs` for stack `ci`."""
+    return typed("jobs", *words, "--stack", "ci")
 
 
 def test_without_a_head_there_is_nothing_to_submit_to(
@@ -196,7 +191,7 @@ def test_without_a_head_there_is_nothing_to_submit_to(
     api.put("/api/v1", "pods", pod("head", "Pending", labels=HEAD_LABELS), NAMESPACE)
 
     with pytest.raises(ToolError, match=r"\./rwi status --stack ci") as refused:
-        make(monkeypatch, "jobs")
+        jobs("list")
     wording("jobs", str(refused.value))
 
 
@@ -207,7 +202,7 @@ def test_before_the_first_up_there_is_no_cluster(
     monkeypatch.setattr(cluster, "ROOT", tmp_path)
 
     with pytest.raises(ToolError, match=r"\.state/kubeconfig/ci .*./rwi up --stack ci") as refused:
-        make(monkeypatch, "jobs", STACK="ci")
+        jobs("list")
     wording("jobs", str(refused.value))
 
 
@@ -221,7 +216,7 @@ def test_a_head_that_goes_away_is_said_so(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(tool, "ForwardedJobs", lambda *_: Gone())
     with pytest.raises(ToolError, match=r"no head.*./rwi status --stack ci"):
-        make(monkeypatch, "jobs")
+        jobs("list")
 
 
 def test_nothing_is_submitted_while_pulumi_works_on_the_stack(
@@ -237,7 +232,7 @@ def test_nothing_is_submitted_while_pulumi_works_on_the_stack(
     lock.write_text(json.dumps({"pid": pulumi.pid, "hostname": socket.gethostname()}))
     try:
         with pytest.raises(ToolError, match=rf"\b{pulumi.pid}\b.*`./rwi status --watch --stack ci`") as refused:
-            make(monkeypatch, "submit", SCRIPT=str(script))
+            jobs("submit", str(script))
         wording("jobs", str(refused.value).replace(str(pulumi.pid), "NUMBER"))
     finally:
         pulumi.communicate()
@@ -252,7 +247,7 @@ def test_nothing_is_submitted_while_a_run_goes_on(
     api.put("/apis/batch/v1", "jobs", job("native-1-x", "native-1", stack="other", active=1), NAMESPACE)
 
     with pytest.raises(ToolError, match=r"native-1-x .*\bother\b") as refused:
-        make(monkeypatch, "submit", SCRIPT=str(script))
+        jobs("submit", str(script))
     wording("jobs", str(refused.value))
 
     assert [] == ray.changes
@@ -266,7 +261,7 @@ def test_a_job_gives_way_to_a_measurement_that_began_meanwhile(
     monkeypatch.setattr(measuring, "update_or_run", lambda *_: next(reasons))
 
     with pytest.raises(ToolError, match=r"train-1 .*a reason") as refused:
-        make(monkeypatch, "submit", SCRIPT=str(script))
+        jobs("submit", str(script))
     wording("jobs", str(refused.value))
 
     assert ("POST", "/api/jobs/train-1/stop") == ray.changes[-1]
@@ -279,8 +274,8 @@ def test_a_run_that_is_measured_is_not_stopped_by_hand(
     api.put("/apis/batch/v1", "jobs", job("ray-1-x", "ray-1", stack="ci", active=1), NAMESPACE)
     ray.listed.append({"submission_id": "ray-1-x", "status": "RUNNING", "metadata": mark("ci")})
 
-    with pytest.raises(ToolError, match="JOB=ray-1-x ") as refused:
-        make(monkeypatch, "jobs", STOP="1", JOB="ray-1-x")
+    with pytest.raises(ToolError, match="ray-1-x ") as refused:
+        jobs("stop", "ray-1-x")
     wording("jobs", str(refused.value))
 
     assert [] == ray.changes
@@ -292,32 +287,32 @@ DRIVER = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("stop", ["1", ""], ids=["stop", "logs"])
+@pytest.mark.parametrize("verb", ["stop", "logs"])
 def test_a_driver_that_connected_by_itself_is_shown_and_left(
-    stop: str, ray: FakeJobs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wording: Wording
+    verb: str, ray: FakeJobs, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
     """Ray's API ends only what it started."""
     ray.listed.append(DRIVER)
-    make(monkeypatch, "jobs")
+    jobs("list")
     assert "02000000  running" in capsys.readouterr().out
 
     with pytest.raises(ToolError, match=r"7 at 10\.0\.0\.1") as refused:
-        make(monkeypatch, "jobs", STOP=stop, JOB="02000000")
+        jobs(verb, "02000000")
     wording("jobs", str(refused.value))
 
 
-@pytest.mark.parametrize(("given", "stop"), [("", "1"), ("x", "")], ids=["none", "unknown"])
+@pytest.mark.parametrize(("given", "verb"), [([], "stop"), (["x"], "logs")], ids=["none", "unknown"])
 def test_an_unknown_job_is_answered_with_those_there_are(
-    given: str, stop: str, ray: FakeJobs, monkeypatch: pytest.MonkeyPatch, wording: Wording
+    given: list[str], verb: str, ray: FakeJobs, wording: Wording
 ) -> None:
     """And with a line that works."""
     with pytest.raises(ToolError) as refused:
-        make(monkeypatch, "jobs", JOB=given, STOP=stop)
+        jobs(verb, *given)
     wording("jobs", str(refused.value), "without a job")
     ray.listed.append({"submission_id": "train-1", "status": "SUCCEEDED"})
 
-    with pytest.raises(ToolError, match=r"./rwi jobs list --stack ci (?:STOP=1 )?JOB=train-1") as refused:
-        make(monkeypatch, "jobs", JOB=given, STOP=stop)
+    with pytest.raises(ToolError, match=rf"\./rwi jobs {verb} train-1 --stack ci") as refused:
+        jobs(verb, *given)
     wording("jobs", str(refused.value), "with one")
 
 
@@ -326,16 +321,16 @@ def test_no_job_yet_is_said_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
     """With the line that submits one."""
-    assert 0 == make(monkeypatch, "jobs")
+    assert 0 == jobs("list")
     said = capsys.readouterr().err
-    assert "./rwi jobs submit … --stack ci" in said
+    assert "./rwi jobs submit SCRIPT --stack ci" in said
     wording("jobs", said)
 
 
 def test_the_next_number_is_taken_by_name(ray: FakeJobs, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside jobs of other scripts, ended ones too."""
     ray.listed += [{"submission_id": name, "status": "SUCCEEDED"} for name in ("train-1", "train-2", "other-3")]
-    make(monkeypatch, "submit", SCRIPT=str(script), DETACH="1", PIP="rich")
+    jobs("submit", str(script), "--detach", "--pip", "rich")
 
     assert "train-3" == ray.listed[-1]["submission_id"]
     assert ["rich"] == ray.listed[-1]["runtime_env"]["pip"]

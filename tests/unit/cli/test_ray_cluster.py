@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli.jobs import jobs
-from cli.look import cluster, dashboard, doctor, ray_cluster, status
+from cli.look import cluster, ray_cluster
 from cli.setup.project import STACKS, ToolError
 from cli.stack import config as stack_config
 from infra.places.ray import owner
 from tests.golden import Wording
+from tests.typed import typed
 from tests.unit.fake_ray import TOKEN, FakeRay, serving
 from training.launch.ray.jobs_api import TOKEN as VARIABLE
 from training.launch.ray.other_jobs import mark
@@ -22,25 +22,19 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRay]:
     """The cluster of stack `ray`, on which somebody's job runs."""
     fake = FakeRay(states={"theirs": ["RUNNING"]})
     with serving(fake) as address:
-        monkeypatch.setenv("STACK", "ray")
-        monkeypatch.setenv("SET", f"rayAddress={address}")
         monkeypatch.setenv(VARIABLE, TOKEN)
-        monkeypatch.setattr("sys.argv", ["tool"])
+        fake.address = address
         yield fake
 
 
-def make(monkeypatch: pytest.MonkeyPatch, verb: str, job: str = "", stop: str = "") -> int:
-    """`make` of a verb about jobs."""
-    monkeypatch.setattr("sys.argv", ["jobs", verb])
-    monkeypatch.setenv("JOB", job)
-    monkeypatch.setenv("STOP", stop)
-    return jobs.main()
+def ask(ray: FakeRay, *words: str) -> int:
+    """Run a command for stack `ray`, at that cluster's address."""
+    return typed(*words, "--stack", "ray", "--set", f"rayAddress={ray.address}")
 
 
-@pytest.mark.usefixtures("ray")
-def test_status_has_nodes_and_what_runs(capsys: pytest.CaptureFixture[str], wording: Wording) -> None:
+def test_status_has_nodes_and_what_runs(ray: FakeRay, capsys: pytest.CaptureFixture[str], wording: Wording) -> None:
     """And never the token."""
-    assert 0 == status.main()
+    assert 0 == ask(ray, "status")
     shown = capsys.readouterr().out
 
     assert "Ray job: theirs" in shown
@@ -48,10 +42,9 @@ def test_status_has_nodes_and_what_runs(capsys: pytest.CaptureFixture[str], word
     wording("status", re.sub(r"127\.0\.0\.1:\d+", "ADDRESS", shown))
 
 
-@pytest.mark.usefixtures("ray")
-def test_the_dashboard_is_where_the_address_leads(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_dashboard_is_where_the_address_leads(ray: FakeRay, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing has to be forwarded."""
-    assert 0 == dashboard.main()
+    assert 0 == ask(ray, "jobs", "dashboard")
 
     assert capsys.readouterr().out.startswith("dashboard: http://127.0.0.1:")
 
@@ -60,38 +53,37 @@ def test_jobs_are_listed_and_stopped(
     ray: FakeRay, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By the line that a refused update prints."""
-    assert 0 == make(monkeypatch, "jobs")
+    assert 0 == ask(ray, "jobs", "list")
     assert "theirs" in capsys.readouterr().out
-    assert 0 == make(monkeypatch, "jobs", "theirs", "1")
+    assert 0 == ask(ray, "jobs", "stop", "theirs")
 
     assert ["STOPPED"] == ray.states["theirs"]
 
 
 def test_nothing_is_submitted_beside_a_run(ray: FakeRay, monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     """Of the stack's own measurement, which was interrupted, or of somebody's, which is waited for."""
-    monkeypatch.setenv("SCRIPT", "examples/torch_ddp.py")
     for whose, own in {owner.of("ray"): True, "ray-of-another": False}.items():
         ray.states, ray.marks = {"ray-1-x": ["RUNNING"]}, {"ray-1-x": mark(whose)}
         with pytest.raises(ToolError, match=r"\./rwi jobs stop ray-1-x --stack ray") as refused:
-            make(monkeypatch, "submit")
+            ask(ray, "jobs", "submit", "examples/torch_ddp.py")
         wording("jobs", str(refused.value), "one's own" if own else "of somebody")
 
 
-@pytest.mark.usefixtures("ray")
-def test_a_wrong_token_is_said_with_the_line_that_asks_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_token_is_said_with_the_line_that_asks_for_another(
+    ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By what lists jobs as by what finds what is needed."""
     monkeypatch.setenv(VARIABLE, "wrong")
 
     with pytest.raises(ToolError, match="pulumi config set --secret rayToken"):
-        make(monkeypatch, "jobs")
-    monkeypatch.setattr("sys.argv", ["doctor"])
-    assert 1 == doctor.main()
+        ask(ray, "jobs", "list")
+    assert 1 == ask(ray, "doctor")
 
 
 @pytest.mark.usefixtures("ray")
 def test_what_is_of_kubernetes_alone_says_so() -> None:
     """`rwi doctor --archive` packs what an API server tells."""
-    with pytest.raises(ToolError, match="STACK=minikube make "):
+    with pytest.raises(ToolError, match="stack minikube"):
         cluster.find("ray", {})
 
 

@@ -88,14 +88,6 @@ def test_runs_of_unlike_many_epochs_are_not_compared(wording: Wording) -> None:
 ASKED = [[Victim.WORKER], [Victim.HEAD], [Victim.HEAD, Victim.WORKER]]
 
 
-def test_what_is_killed_is_one_of_two_or_both() -> None:
-    """Another is refused with what to type."""
-    assert ASKED == [tool._victims(of) for of in ("worker", "head", "head worker")]
-    for wrong in ("driver", "worker driver", "head head", " "):
-        with pytest.raises(ToolError, match=rf"OF={wrong}: .*./rwi bench recovery --of head"):
-            tool._victims(wrong)
-
-
 def test_a_worker_that_is_killed_is_allowed_to_fail_and_no_other() -> None:
     """Where the head is killed Ray sees no failure; what is allowed already stays so."""
     settings = stack_settings.load("local", {"epochs": "4"})
@@ -121,13 +113,10 @@ def test_storage_that_this_machine_can_t_read_is_refused_before_anything_is_trai
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Both trainings would be for nothing: their checkpoints are compared here."""
-    monkeypatch.setenv("SET", "epochs=9 storage=s3://bucket/prefix storageEndpoint=http://127.0.0.1:9")
-    monkeypatch.setenv("STACK", "local")
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "")  # so that it is what it was after this
-    monkeypatch.setattr("sys.argv", ["recovery"])
-
+    given = {"epochs": "9", "storage": "s3://bucket/prefix", "storageEndpoint": "http://127.0.0.1:9"}
     with pytest.raises(ToolError, match="s3://bucket/prefix/local"):
-        tool.main()
+        tool.recover("local", given, [Victim.WORKER])
 
 
 def test_a_run_is_let_in_to_storage_as_the_tool_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,9 +98,6 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
         path = tmp_path / ".state/kubeconfig/ci"
         path.parent.mkdir(parents=True)
         path.write_text(Path(kubeconfig).read_text())
-        monkeypatch.setenv("STACK", "ci")
-        monkeypatch.setenv("SET", "minikubeProfile=profile")
-        monkeypatch.setattr("sys.argv", ["status"])
         served.put("/api/v1", "nodes", node("one"))
         served.put("/api/v1", "pods", pod("head"), NAMESPACE)
         yield served
@@ -110,7 +107,7 @@ def test_the_command_asks_the_stack_s_own_cluster(
     api: Api, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
     """Through its kubeconfig; only read; with where the dashboard answers, and how its token is had."""
-    assert 0 == status.main()
+    assert 0 == status.show("ci", {"minikubeProfile": "profile"})
 
     text = capsys.readouterr().out
     assert api.url in text.splitlines()[0]
@@ -127,19 +124,18 @@ def test_a_cluster_that_is_not_made_yet_is_said_so(tmp_path: Path) -> None:
     (tmp_path / ".state/kubeconfig/ci").unlink()
 
     with pytest.raises(ToolError, match=r"\.state/kubeconfig/ci .*./rwi up --stack ci"):
-        status.main()
+        status.show("ci", {"minikubeProfile": "profile"})
 
 
 @pytest.mark.usefixtures("api")
 def test_a_cluster_that_is_down_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what Minikube knows of it, or else the address that does not answer."""
     write_kubeconfig(tmp_path / ".state/kubeconfig/ci", "http://127.0.0.1:9")
-    monkeypatch.setenv("SET", "minikubeProfile=test")
     with pytest.raises(ToolError, match=r"http://127\.0\.0\.1:9 "):
-        status.main()
+        status.show("ci", {"minikubeProfile": "test"})
     monkeypatch.setattr(command, "trouble", lambda profile: f"{profile} is stopped")
     with pytest.raises(ToolError, match="test is stopped"):
-        status.main()
+        status.show("ci", {"minikubeProfile": "test"})
 
 
 def test_a_stack_without_a_cluster_is_said_so(wording: Wording) -> None:

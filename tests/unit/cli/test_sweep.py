@@ -3,7 +3,7 @@
 import html
 import json
 import re
-import subprocess
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,6 @@ import pytest
 
 from cli.look.update import alone
 from cli.setup.project import ToolError
-from cli.stack.config import parse_overrides
 from cli.sweep import sweep as sweeping
 from cli.sweep.engine import UpdateFailedError, UpdateInterruptedError
 from cli.sweep.plan import key_of, parse_axes, points_of
@@ -21,6 +20,7 @@ from report import sweep as reports
 from report.errors import PublishError
 from report.sweep import Sweep, numbers
 from report.sweep_page import render
+from tests.typed import parse
 from tests.unit.results import make_context, make_recipe, make_result
 from training.contract.result import TrainingResult, summarise
 from training.machine import machine_lock
@@ -29,59 +29,42 @@ AXES = {"workers": ["1", "2"], "epochs": ["3"]}
 
 
 @pytest.mark.parametrize(
-    ("words", "environment", "expected"),
+    ("words", "expected"),
     [
-        (["workers=1 2 3"], {}, {"workers": ["1", "2", "3"]}),
-        ([], {"WORKERS": "1 2", "BATCH": "64"}, {"workers": ["1", "2"], "globalBatchSize": ["64"]}),
-        ([], {"MAKEFLAGS": r" -- WORKERS=1\ 2 STACK=local SET=epochs=1"}, {"workers": ["1", "2"]}),
-        ([], {"MAKEFLAGS": r"w -- learningRate=0.1\ 1 MODEL=cnn"}, {"learningRate": ["0.1", "1"], "model": ["cnn"]}),
-        ([], {"MAKEFLAGS": r" -j2 --jobserver-auth=3,4 -- LEARNING_RATE=0.1"}, {"learningRate": ["0.1"]}),
-        (["precision=float32 bfloat16"], {"seed": "7", "MODEL": "x"}, {"precision": ["float32", "bfloat16"]}),
-        (["workers=2 2 1"], {}, {"workers": ["2", "1"]}),
+        (["workers=1 2 3"], {"workers": ["1", "2", "3"]}),
+        (["precision=float32 bfloat16", "seed=7"], {"precision": ["float32", "bfloat16"], "seed": ["7"]}),
+        (["workers=2 2 1"], {"workers": ["2", "1"]}),
     ],
-)  # fmt: skip
-def test_axes_are_what_was_named(words: list[str], environment: dict[str, str], expected: dict[str, list[str]]) -> None:
-    """Any key on make's command line; from the environment alone only the four that a shell sets on purpose."""
-    assert expected == parse_axes(words, environment)
+)
+def test_axes_are_what_was_named(words: list[str], expected: dict[str, list[str]]) -> None:
+    """Any key, with its values in one word."""
+    assert expected == parse_axes(parse(["sweep", *words]).params["assignments"])
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "nothing to sweep over: ./rwi sweep workers="),
         (["wrokers=1 2"], "wrokers is no setting; is workers meant?"),
         (["workers="], 'workers="" names no value'),
-        (["workers=1", "WORKERS=2"], "workers is given twice"),
     ],
 )
 def test_what_cannot_be_swept_is_refused_with_an_example(words: list[str], message: str) -> None:
     """A typo would otherwise be a sweep of the defaults."""
     with pytest.raises(ToolError) as error:
-        parse_axes(words, {})
+        parse_axes(parse(["sweep", *words]).params["assignments"])
     assert message in str(error.value)
 
 
-def test_make_hands_its_command_line_on(tmp_path: Path) -> None:
-    """This machine's make, with blanks in a value and flags of its own."""
-    (tmp_path / "Makefile").write_text("sweep:\n\t@printenv MAKEFLAGS\n")
-    command = ["make", "-s", "-k", "sweep", "WORKERS=1 2 3", "learningRate=0.1 0.01", "SET=epochs=1"]
-    flags = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-
-    assert {"workers": ["1", "2", "3"], "learningRate": ["0.1", "0.01"]} == parse_axes([], {"MAKEFLAGS": flags})
-
-
 def test_the_page_s_command_measures_the_same_again(tmp_path: Path) -> None:
-    """Typed into a shell, through this machine's make: JSON and blanks come back as they were."""
+    """Typed into a shell: JSON and blanks come back as they were."""
     axes = {"scriptArguments": ['[{"key": "a$b", "operator": "Exists"}]', "[]"], "workers": ["1", "2"]}
     base = {"environment": '{"kubernetes.io/arch": "amd64"}', "datasetPath": "it's $HOME\\here"}
     sweep = Sweep("sweep-local", "k", axes, base, points_of(axes))
-    (tmp_path / "Makefile").write_text("SET ?=\nexport SET\nsweep:\n\t@env -0\n")
     command = html.unescape(re.findall(r"<pre><code>(.*)</code></pre>", render(sweep, numbers(sweep, tmp_path)))[0])
-    said = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True)
-    given = dict(line.split("=", 1) for line in said.stdout.split("\0") if "=" in line)
+    given = parse(shlex.split(command)[1:]).params
 
-    assert axes == parse_axes([], {"MAKEFLAGS": given["MAKEFLAGS"]})
-    assert base == parse_overrides(given["SET"])
+    assert axes == parse_axes(given["assignments"])
+    assert base == given["settings"]
 
 
 def test_points_are_every_combination_in_order() -> None:
@@ -282,7 +265,7 @@ def test_the_page_has_every_picture_and_the_ideal_line(done: Sweep, project: Pat
     assert 4 == page.count("<svg ")
     assert 2 == page.count(">ideal<")
     assert "failed: it broke" in page
-    assert "./rwi sweep workers= --stack local&#34;1 2 3 4&#34; SET=&#34;seed=1&#34;" in page
+    assert "./rwi sweep workers=&#39;1 2 3 4&#39; --set seed=1" in page
     assert "http" not in page
 
 

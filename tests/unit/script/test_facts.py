@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from cli.setup import project
-from cli.tryout import explain, keep, request, show, tryout
+from cli.tryout import explain, keep, show, tryout
 from cli.tryout.run_arm import Outcome
 from compare.answer import strongest
+from tests import typed
 from tests.golden import Wording
 from training.workloads.script import facts, same_work
 from training.workloads.script.commands import ArmCommand
@@ -672,7 +673,7 @@ def tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *ranks: Observation) 
     path.write_text("config: {}\n", encoding="utf-8")
     script = tmp_path / "train.py"
     script.write_text("import torch.distributed\n", encoding="utf-8")
-    asked = request.read({"SCRIPT": str(script), "WRITE": "1", "STACK": "mine"})
+    asked = typed.tried(str(script), "--write", "--stack", "mine")
     seen = {"baseline": (rank(0, 1, batch=64),), "native": ranks, "ray": ranks}
     arms = [ArmCommand(arm=name, ranks=len(each)) for name, each in seen.items()]
     outcomes = {name: outcome(*each) for name, each in seen.items()}

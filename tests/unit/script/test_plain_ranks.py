@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli.tryout import prove, request, show, tryout
+from cli.tryout import prove, show, tryout
 from cli.tryout.run_arm import Outcome
 from compare.answer import claim_of
 from compare.comparison import compare
@@ -18,6 +18,7 @@ from compare.measurement import Context, Run, measure
 from compare.schema import Comparison
 from compare.value import Check
 from tests.golden import Wording
+from tests.typed import tried
 from tests.unit.results import quiet_machine
 from tests.unit.script.test_facts import entered, outcome, rank
 from training.contract import provenance
@@ -236,7 +237,7 @@ def test_the_proof_comes_after_one_process_and_decides_the_rest(
 
     monkeypatch.setattr(tryout, "run", run)
     monkeypatch.setattr(prove, "prove", proves)
-    asked = request.read({"SCRIPT": str(script.path)})
+    asked = tried(str(script.path))
     made = [ArmCommand(arm=name) for name in ALL]
     of_arms = tryout._run_all(made, script, asked, tmp_path, ArmCommand(arm="proof"))
 

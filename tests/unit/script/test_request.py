@@ -1,5 +1,6 @@
 """What `rwi try` is asked for: each variable read, and each bad value refused with what is allowed."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,9 @@ import pytest
 from cli.setup import project
 from cli.setup.project import ROOT, ToolError
 from cli.stack import config as stack_config
-from cli.tryout import request, tryout, write
+from cli.tryout import tryout, write
 from tests.golden import Wording
+from tests.typed import tried
 from training.workloads.script import python_environment, recipe
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import observed_by, variables_of
@@ -16,8 +18,8 @@ from training.workloads.script.recognise import Script
 
 
 def test_the_variables_are_read() -> None:
-    """ARGS and ENV as a shell splits them; paths from the project's folder."""
-    asked = request.read({"SCRIPT": "examples/a.py", "ARGS": "--a 'b c'", "PYTHON": "x/python", "ENV": "A=1 B='2 3'"})
+    """Each, and the defaults of what was not typed; paths from the project's folder."""
+    asked = tried("examples/a.py", "--python", "x/python", "--env", "A=1", "--env", "B=2 3", "--", "--a", "b c")
 
     assert ROOT / "examples/a.py" == asked.script
     assert ("--a", "b c") == asked.arguments
@@ -26,26 +28,10 @@ def test_the_variables_are_read() -> None:
     assert (2, 20, 120, "auto") == (asked.workers, asked.steps, asked.limit_seconds, asked.kind)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"SCRIPT": ""}, "SCRIPT is missing: the file that trains, as in\n  ./rwi try ''"),
-        ({"WORKERS": "0"}, "WORKERS=0: allowed is a whole number from 1"),
-        ({"WORKERS": "1000"}, "this machine has no more"),
-        ({"WORKERS": "two"}, "WORKERS=two"),
-        ({"STEPS": "3"}, "STEPS=3: allowed is a whole number from 8"),
-        ({"LIMIT": "-1"}, "LIMIT=-1"),
-        ({"ARGS": "'open"}, "ARGS='open: No closing quotation"),
-        ({"ENV": "A"}, "ENV=A: has 'A': allowed is NAME=value"),
-        ({"ENV": "PYTHONPATH=/x"}, "install what it points at"),
-    ],
-)
-def test_a_bad_value_is_refused(given: dict[str, str], message: str) -> None:
+def test_more_workers_than_cpus_are_refused() -> None:
     """Before anything runs."""
-    with pytest.raises(ToolError) as refused:
-        request.read({"SCRIPT": "a.py"} | given)
-
-    assert message in str(refused.value)
+    with pytest.raises(ToolError, match="--workers 1000: allowed is a whole number from 1"):
+        tried("a.py", "--workers", "1000")
 
 
 def test_what_was_tried_is_written_as_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +39,7 @@ def test_what_was_tried_is_written_as_keys(tmp_path: Path, monkeypatch: pytest.M
     stacks, file = tmp_path, tmp_path / "Pulumi.mine.yaml"
     monkeypatch.setattr(project, "STACKS", stacks)
     file.write_text("# mine\nconfig:\n  ray-worth-it:target: local\n  ray-worth-it:script: old.py # once\n")
-    asked = request.read({"SCRIPT": "a.py", "ARGS": "--n {workers} 'b c'", "WRITE": "1", "STACK": "mine", "STEPS": "9"})
+    asked = tried("a.py", "--write", "--stack", "mine", "--steps", "9", "--", "--n", "{workers}", "b c")
 
     write.write(asked.write_to, asked.keys)
     again = file.read_text()
@@ -65,7 +51,7 @@ def test_what_was_tried_is_written_as_keys(tmp_path: Path, monkeypatch: pytest.M
     )
     assert file.read_text() == again
     assert again.startswith("# mine\nconfig:\n")
-    assert "" == request.read({"SCRIPT": "a.py"}).write_to
+    assert "" == tried("a.py").write_to
 
 
 @pytest.mark.parametrize(
@@ -89,7 +75,8 @@ def test_no_secret_is_written_into_a_file_that_git_tracks(
     """What stays out is named, with the line that asks for it; all of it is tried."""
     monkeypatch.setattr(project, "STACKS", tmp_path)
     (tmp_path / "Pulumi.mine.yaml").write_text("config: {}\n")
-    asked = request.read({"SCRIPT": "a.py", "ENV": given, "WRITE": "1", "STACK": "mine"})
+    env = [word for name, value in recipe.variables(given).items() for word in ("--env", f"{name}={value}")]
+    asked = tried("a.py", *env, "--write", "--stack", "mine")
 
     said = tryout._write_stack_file(asked)
 
@@ -109,11 +96,11 @@ def test_no_secret_is_written_into_a_file_that_git_tracks(
 )  # fmt: skip
 def test_a_secret_in_arguments_is_refused_where_it_would_be_written(words: str) -> None:
     """And not where it is only tried."""
-    given = {"SCRIPT": "a.py", "ARGS": words}
+    script = ["--", *shlex.split(words)]
 
-    assert request.read(given).arguments
-    with pytest.raises(ToolError, match=r"(?s)git tracks.*ENV=") as refused:
-        request.read(given | {"WRITE": "1"})
+    assert tried("a.py", *script).arguments
+    with pytest.raises(ToolError, match=r"(?s)git tracks.*--env") as refused:
+        tried("a.py", "--write", *script)
     assert "sk-abc" not in str(refused.value)
 
 
@@ -175,7 +162,7 @@ def test_a_run_has_the_environment_of_a_list(tmp_path: Path, monkeypatch: pytest
     """What every run may have, and what ENV names: no secret of the caller, no cluster of others, no proxy."""
     for name in ("AWS_SECRET_ACCESS_KEY", "RAY_ADDRESS", "TF_CONFIG", "PYTHONPATH", "HTTPS_PROXY", "TRAINING_POD"):
         monkeypatch.setenv(name, "of the caller")
-    asked = request.read({"SCRIPT": "a.py", "ENV": "DATA=/d OMP_NUM_THREADS=7 RAY_AUTH_MODE=disabled"})
+    asked = tried("a.py", "--env", "DATA=/d", "--env", "OMP_NUM_THREADS=7", "--env", "RAY_AUTH_MODE=disabled")
     arm = ArmCommand(arm="baseline", variables={"OMP_NUM_THREADS": "1"})
     given = variables_of(arm, asked.variables, tmp_path / "ray") | observed_by(tmp_path, asked.steps)
 

@@ -1,11 +1,9 @@
-"""How `rwi try` ends: its exit code, the next step, and the stack that WRITE=1 writes."""
+"""How `rwi try` ends: its exit code, the next step, and the stack that --write writes."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +12,12 @@ from typing import Any
 import pytest
 
 from cli.setup import project
-from cli.setup.project import ROOT, ToolError
+from cli.setup.project import ToolError
 from cli.stack import config as stack_config
 from cli.tryout import explain, keep, request, show, tryout, write
 from cli.tryout.run_arm import Outcome
 from tests.golden import Wording
+from tests.typed import tried
 from tests.unit.script.test_facts import outcome, rank
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.observations import Observation
@@ -64,8 +63,8 @@ def well() -> dict[str, Outcome]:
 def test_arms_that_failed_have_no_claim(
     stacks: Path, failed: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing finished, so it is not claim D; WRITE=1 writes nothing."""
-    asked = request.read({"SCRIPT": str(script_in(stacks)), "WRITE": "1"})
+    """Nothing finished, so it is not claim D; --write writes nothing."""
+    asked = tried(str(script_in(stacks)), "--write")
     crashed = replace(outcome(), code=1, printed="Traceback\nValueError\n")
     code = end(asked, {name: crashed if name in failed else ended for name, ended in well().items()})
     printed = capsys.readouterr().out
@@ -89,7 +88,7 @@ def tries(stacks: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Outcome, O
             return others if ran[1:] else first
 
         monkeypatch.setattr(tryout, "run", run)
-        asked = request.read({"SCRIPT": str(script_in(stacks))})
+        asked = tried(str(script_in(stacks)))
         arms = [ArmCommand(arm=name) for name in ARMS]
         return ran, end(asked, tryout._run_all(arms, recognise(asked.script, ()), asked, stacks).outcomes)
 
@@ -127,7 +126,7 @@ def test_an_arm_that_fails_after_the_first_says_nothing_of_the_others(
 
 def test_arms_that_differ_end_with_the_answer_of_make_up(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In the last lines; exit code 1, and nothing is written."""
-    asked = request.read({"SCRIPT": str(script_in(stacks)), "WRITE": "1"})
+    asked = tried(str(script_in(stacks)), "--write")
     unequal = outcome(rank(0, 2, batch=16), rank(1, 2, batch=16))
 
     assert 1 == end(asked, well() | {"native": unequal, "ray": unequal})
@@ -136,11 +135,10 @@ def test_arms_that_differ_end_with_the_answer_of_make_up(stacks: Path, capsys: p
 
 
 def test_a_good_try_ends_with_what_to_type_next(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same command with WRITE=1, and the measurement of the stack that this writes."""
+    """The same command with --write, and the measurement of the stack that this writes."""
     path = script_in(stacks)
-    given = {"SCRIPT": str(path), "ARGS": "--epochs 2 --n {workers}"}
 
-    assert 0 == end(request.read(given), well())
+    assert 0 == end(tried(str(path), "--", "--epochs", "2", "--n", "{workers}"), well())
     last = capsys.readouterr().out.splitlines()[-3:]
     assert f"./rwi try {path} --write -- --epochs 2 --n {{workers}}" in last[0]
     assert "./rwi up --stack train" in last[-1]
@@ -149,11 +147,11 @@ def test_a_good_try_ends_with_what_to_type_next(stacks: Path, capsys: pytest.Cap
 PLAIN = ("baseline", "wide", "raystart")
 
 
-def plain(stacks: Path, outcomes: dict[str, Outcome], text: str = "import numpy\n", **given: str) -> int:
+def plain(stacks: Path, outcomes: dict[str, Outcome], *words: str, text: str = "import numpy\n") -> int:
     """The exit code of a try of a script that nothing distributes."""
     path = stacks / "train.py"
     path.write_text(text, encoding="utf-8")
-    asked = request.read({"SCRIPT": str(path)} | given)
+    asked = tried(str(path), *words)
     arms = [ArmCommand(arm=name) for name in PLAIN] + [ArmCommand(arm=name, absent="why") for name in ("native", "ray")]
     return tryout._say(recognise(path, asked.arguments), arms, outcomes, asked)
 
@@ -180,12 +178,12 @@ def test_a_script_that_nothing_distributes_ends_with_a_bound(
     *,
     steps: bool,
 ) -> None:
-    """There is no claim; what was tried is kept for the preview, and WRITE=1 writes it."""
+    """There is no claim; what was tried is kept for the preview, and --write writes it."""
     more: dict[str, Any] = {"batch": 64, "stepEnds": [105.0 + 0.1 * step for step in range(20)]}
     ranks = {name: [rank(0, 1, **more)] if steps and name != "raystart" else [] for name in PLAIN}
     outcomes = {name: took(name, length, *ranks[name]) for name, length in zip(PLAIN, seconds, strict=True)}
 
-    assert 0 == plain(stacks, outcomes, WRITE="1", ARGS="--epochs 3")
+    assert 0 == plain(stacks, outcomes, "--write", "--", "--epochs", "3")
     printed = capsys.readouterr().out
     assert "claim" not in printed
     assert (stacks / "Pulumi.train.yaml").is_file()
@@ -199,14 +197,14 @@ def test_a_start_that_failed_bounds_nothing(stacks: Path, capsys: pytest.Capture
     failed = replace(took("raystart", 9.0), code=1, ray_start=None, printed="Traceback\nKeyError\n")
     outcomes = {"baseline": took("baseline", 9.0), "wide": took("wide", 7.0), "raystart": failed}
 
-    assert 1 == plain(stacks, outcomes, WRITE="1")
+    assert 1 == plain(stacks, outcomes, "--write")
     assert "raystart failed" in capsys.readouterr().out
     assert not (stacks / "Pulumi.train.yaml").exists()
 
 
 def test_what_is_written_is_a_stack_of_the_script(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Named after it; the built-in example's stays, and so does its comment. It says how to measure and to go back."""
-    asked = request.read({"SCRIPT": str(script_in(stacks)), "WRITE": "1"})
+    asked = tried(str(script_in(stacks)), "--write")
 
     assert 0 == end(asked, well())
     printed = capsys.readouterr().out
@@ -215,21 +213,19 @@ def test_what_is_written_is_a_stack_of_the_script(stacks: Path, capsys: pytest.C
     assert "the example" not in (stacks / "Pulumi.train.yaml").read_text(encoding="utf-8")
     example = "# the example\nconfig:\n  target: local\n"
     assert example == (stacks / "Pulumi.local.yaml").read_text(encoding="utf-8")
-    assert request.read({"SCRIPT": str(asked.script), "WRITE": "1"}).write_to == "train"
+    assert tried(str(asked.script), "--write").write_to == "train"
 
 
 @pytest.mark.parametrize("text", ["config:\n  workers: '2'\n", "config:\n  script: other/train.py\n"])
 def test_a_stack_of_something_else_is_written_only_by_its_name(stacks: Path, text: str) -> None:
     """Refused before anything runs."""
     (stacks / "Pulumi.train.yaml").write_text(text, encoding="utf-8")
-    given = {"SCRIPT": str(script_in(stacks)), "WRITE": "1"}
+    given = (str(script_in(stacks)), "--write")
 
-    with pytest.raises(ToolError, match=r"STACK=train-script"):
-        request.read(given)
-    assert "train" == request.read(given | {"STACK": "train"}).write_to
-    assert "new" == request.read(given | {"STACK": "new"}).write_to
-    with pytest.raises(ToolError, match=r"STACK='\.\./x'"):
-        request.read(given | {"STACK": "../x"})
+    with pytest.raises(ToolError, match=r"--stack train-script"):
+        tried(*given)
+    assert "train" == tried(*given, "--stack", "train").write_to
+    assert "new" == tried(*given, "--stack", "new").write_to
 
 
 @pytest.mark.parametrize(
@@ -243,19 +239,6 @@ def test_the_name_is_one_of_a_stack(script: str, stack: str) -> None:
     """Whatever the file is called."""
     assert stack == write.stack_of(script)
     assert stack == project.checked_stack_name(stack)
-
-
-def test_make_says_whether_a_stack_was_named(tmp_path: Path) -> None:
-    """Its default is no name that the user gave."""
-    command = ["make", "-s", "BOOTSTRAP=true", "IN_VENV=echo stack=$$STACK; true", "try", "SCRIPT=x.py"]
-
-    def stack(*more: str, **around: str) -> str:
-        done = subprocess.run(
-            [*command, *more], cwd=ROOT, env=os.environ | around, capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
-
-    assert ("stack=", "stack=local", "stack=ci") == (stack(), stack("STACK=local"), stack(STACK="ci"))
 
 
 def test_a_way_back_loses_nothing_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,12 +257,12 @@ def test_an_environments_folder_is_its_python(tmp_path: Path) -> None:
     python.touch()
 
     def of(text: str) -> str:
-        return request.read({"SCRIPT": "a.py", "PYTHON": text}).python
+        return tried("a.py", "--python", text).python
 
     assert str(python) == of(str(tmp_path / "env")) == of(str(python)) == of(f"{tmp_path}/env/")
     assert str(tmp_path / "none/bin/python") == of(str(tmp_path / "none"))
     assert ("python3", "/usr/bin/python9") == (of("python3"), of("/usr/bin/python9"))
-    assert str(python) == request.read({"SCRIPT": "a.py", "PYTHON": str(tmp_path / "env")}).keys["python"]
+    assert str(python) == tried("a.py", "--python", str(tmp_path / "env")).keys["python"]
 
 
 def test_a_script_without_its_framework_is_told_of_python(tmp_path: Path) -> None:
@@ -289,12 +272,13 @@ def test_a_script_without_its_framework_is_told_of_python(tmp_path: Path) -> Non
         "uv venv x/.venv && uv pip install --python x/.venv/bin/python torch",
         "x/.venv/bin/python",
     )
-    lines = explain.python_problem(error, "./rwi try a.py --python python3 --workers 1 -- --n 1").splitlines()
+    asked = tried("a.py", "--python", "python3", "--workers", "1", "--", "--n", "1")
+    lines = explain.python_problem(error, asked).splitlines()
 
     assert "  ./rwi try a.py --python ../mine/.venv --workers 1 -- --n 1" == lines[1]
     assert ["  uv venv x/.venv", "  uv pip install --python x/.venv/bin/python torch"] == lines[-2:]
-    assert "PYTHON=x/.venv" in lines[2]
-    assert "why:\n  fix" == explain.python_problem(PythonError("why", "fix"), "./rwi try")
+    assert "--python x/.venv" in lines[2]
+    assert "why:\n  fix" == explain.python_problem(PythonError("why", "fix"), asked)
 
 
 def test_nothing_is_installed_into_the_systems_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """`rwi why` without a run: its variables, blocks as rounds, when a run is told to end, and what is kept."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,14 @@ import pytest
 
 from cli.setup.project import ToolError
 from cli.tryout.run_arm import Outcome
-from cli.why import blocks, follow, keep, request
+from cli.why import blocks, follow, keep
 from cli.why import why as why_main
 from cli.why.follow import Follower
 from compare.value import Missing
 from compare.why import AS_IS, INPUT_READY, ArmWhy, Tried
 from tests.golden import Wording
 from tests.limits import wait_for
+from tests.typed import asked_why
 from tests.unit.compare.test_why import judged, tried
 from tests.unit.report.test_why_page import found as found_causes
 from tests.unit.script.test_facts import rank as rank_of
@@ -227,17 +229,17 @@ def test_the_order_of_a_round_is_the_same_on_all_ranks_and_another_in_the_next()
 
 def test_the_variables_are_read() -> None:
     """Those of a try, and which arms."""
-    asked = request.read({"SCRIPT": "examples/torch_ddp.py", "ARM": "native ray", "LIMIT": "90"})
+    asked = asked_why("examples/torch_ddp.py", "--arm", "native", "--arm", "ray", "--limit", "90")
 
     assert ("native", "ray") == asked.arms
-    assert ("native",) == request.read({"SCRIPT": "examples/torch_ddp.py", "ARM": "native native"}).arms
+    assert ("native",) == asked_why("examples/torch_ddp.py", "--arm", "native", "--arm", "native").arms
     assert 90 == asked.limit_seconds
-    assert ("native", "baseline") == request.read({"SCRIPT": "examples/torch_ddp.py"}).arms
+    assert ("native", "baseline") == asked_why("examples/torch_ddp.py").arms
 
 
 def test_a_stack_s_script_is_tried_as_it_is_measured() -> None:
-    """Its keys are the variables of the same meaning; SET changes them for this call."""
-    asked = request.read({"STACK": "torch-ddp", "SET": "workers=1"})
+    """Its keys are the variables of the same meaning; --set changes them for this call."""
+    asked = asked_why("--stack", "torch-ddp", "--set", "workers=1")
 
     assert asked.of_try.script.name == "torch_ddp.py"
     assert ("--epochs", "{epochs}") == asked.of_try.arguments
@@ -248,42 +250,36 @@ def test_a_stack_s_script_is_tried_as_it_is_measured() -> None:
 
 def test_what_is_typed_is_used_instead_of_a_stack_s_key() -> None:
     """It means this call."""
-    asked = request.read({"STACK": "torch-ddp", "WORKERS": "1", "ARGS": "--epochs 3"}).of_try
+    asked = asked_why("--stack", "torch-ddp", "--workers", "1", "--", "--epochs", "3").of_try
 
     assert 1 == asked.workers
     assert ("--epochs", "3") == asked.arguments
 
 
 @pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"STACK": "local"},
-        {"SCRIPT": "a.py", "STACK": "../a"},
-        {"SCRIPT": "a.py", "ARM": "tuned"},
-        {"SCRIPT": "a.py", "LIMIT": "1"},
-    ],
-    ids=["no script", "a stack without a script", "no name of a stack", "an unknown arm", "too short"],
+    "words",
+    [[], ["--stack", "local"], ["a.py", "--arm", "tuned"]],
+    ids=["no script", "a stack without a script", "an unknown arm"],
 )
-def test_what_is_wrong_is_refused(given: dict[str, str], wording: Wording) -> None:
+def test_what_is_wrong_is_refused(words: list[str], wording: Wording) -> None:
     """With what is allowed."""
     with pytest.raises(ToolError) as refused:
-        request.read(given)
+        asked_why(*words)
     wording("causes", str(refused.value))
 
 
 @pytest.mark.parametrize(
-    "given",
+    "line",
     [
-        {"SCRIPT": "examples/torch_ddp.py", "ARGS": "--epochs $N", "ENV": "TOKEN=very-secret B=2", "LIMIT": "60"},
-        {"STACK": "torch-ddp", "SET": "workers=1 environment='TOKEN=very-secret'", "ARM": "native ray"},
-        {"STACK": "mine", "SCRIPT": "examples/torch_ddp.py"},
+        "examples/torch_ddp.py --env TOKEN=very-secret --env B=2 --limit 60 -- --epochs '$N'",
+        "--stack torch-ddp --set workers=1 --set environment=TOKEN=very-secret --arm native --arm ray",
+        "examples/torch_ddp.py --stack mine",
     ],
     ids=["a script", "a stack", "a script under a name"],
 )
-def test_the_command_makes_it_again_without_what_is_secret(given: dict[str, str], wording: Wording) -> None:
-    """Names of variables alone; make reads a dollar as its own."""
-    command = request.read(given).command
+def test_the_command_makes_it_again_without_what_is_secret(line: str, wording: Wording) -> None:
+    """Names of variables alone."""
+    command = asked_why(*shlex.split(line)).command
 
     assert "very-secret" not in command
     wording("causes", command)
@@ -295,7 +291,7 @@ def test_what_was_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     script = tmp_path / "train.py"
     script.touch()
     given = "--hub-token very-secret --wandb_key=very-secret logger.password=very-secret --lr 0.1 --fast"
-    asked = request.read({"SCRIPT": str(script), "ENV": "TOKEN=very-secret", "ARGS": given})
+    asked = asked_why(str(script), "--env", "TOKEN=very-secret", "--", *shlex.split(given))
     arms: dict[str, ArmWhy | Missing] = {"native": judged(tried({INPUT_READY: 0.5})), "baseline": Missing("3 rounds")}
     script_found = Script(path=script, kind="torchrun", modules=frozenset(), arguments=())
     path = keep.keep(keep.kept(asked, script_found, arms, [], ""), "train")
@@ -334,7 +330,7 @@ def test_a_folder_that_can_t_be_written_is_said(tmp_path: Path, monkeypatch: pyt
     script.touch()
     (tmp_path / "results").touch()
     script_found = Script(path=script, kind="torchrun", modules=frozenset(), arguments=())
-    content = keep.kept(request.read({"SCRIPT": str(script)}), script_found, {}, [], "")
+    content = keep.kept(asked_why(str(script)), script_found, {}, [], "")
     with pytest.raises(ToolError):
         keep.keep(content, "train")
 

@@ -1,0 +1,52 @@
+"""Commands as they are typed, in this process: parsed as `./rwi` does, with errors raised instead of printed."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+from unittest.mock import patch
+
+import click
+
+from cli.door import door
+from cli.setup import bootstrap
+from cli.tryout import request as of_try
+from cli.why import request as of_why
+
+
+def parse(words: Sequence[str]) -> click.Context:
+    """Return the context of the command that the words name, with its parameters; nothing is run.
+
+    Raises click.UsageError for what no command takes.
+    """
+    context = door.make_context("./rwi", list(words))
+    while isinstance(context.command, click.Group):
+        name, command, rest = context.command.resolve_command(context, context._protected_args + context.args)
+        assert command
+        context = command.make_context(name, rest, parent=context)
+    return context
+
+
+def typed(*words: str) -> int:
+    """Run a command; the exit status. Nothing is installed for it. Raises what it raises."""
+    context = parse(words)
+    assert context.command.callback
+    with patch.object(bootstrap, "ensure"), context:
+        return int(context.invoke(context.command.callback, **context.params) or 0)
+
+
+def tried(*words: str) -> of_try.Request:
+    """Return what `rwi try` with these words asks for."""
+    given = parse(["try", *words]).params
+    return of_try.read(_script(given), steps=given["steps"], limit_seconds=given["limit"], writes=given["writes"],
+                       stack=given["stack"])  # fmt: skip
+
+
+def asked_why(*words: str) -> of_why.WhyRequest:
+    """Return what `rwi why` with these words asks for."""
+    given = parse(["why", *words]).params
+    return of_why.read(_script(given), arms=given["arms"], limit_seconds=given["limit"], stack=given["stack"],
+                       settings=given["settings"])  # fmt: skip
+
+
+def _script(given: dict[str, Any]) -> of_try.Typed:
+    return of_try.Typed(**{each.name: given[each.name] for each in fields(of_try.Typed)})
