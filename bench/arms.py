@@ -142,7 +142,7 @@ def _chosen(of: Sequence[Case], columns: Sequence[str]) -> list[Case]:
     if left_out:
         _say(
             f"left out: {' '.join(left_out)}; this CPU has no instructions for bfloat16, and a run of a baseline takes"
-            f" minutes. To measure them all the same: ONLY='{' '.join(left_out)}'"
+            f" minutes. To measure them all the same: --only '{' '.join(left_out)}'"
         )
     return [case for case in of if case.key not in left_out]
 

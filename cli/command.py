@@ -18,10 +18,17 @@ NAME = "RWI_COMMAND"
 class Command(click.Command):
     """A command that ends as `run_main` has it: an error is its message alone, a signal ends it as a shell expects."""
 
-    def __init__(self, *args: Any, interrupted: str = "", **kwargs: Any) -> None:
-        """`interrupted`: what a user reads after Ctrl-C; "" where that is how the command ends anyway."""
+    def __init__(self, *args: Any, interrupted: str = "", needs: str = "", **kwargs: Any) -> None:
+        """Declare one.
+
+        Args:
+            args: Of click's.
+            interrupted: What a user reads after Ctrl-C; "" where that is how the command ends anyway.
+            needs: A folder of the project without which there is no such command, as in a template.
+            kwargs: Of click's.
+        """
         super().__init__(*args, **kwargs)
-        self.interrupted = interrupted
+        self.interrupted, self.needs = interrupted, needs
 
     def invoke(self, ctx: click.Context) -> NoReturn:
         """Run it; it never returns. What was typed is parsed by now, so relative paths keep their meaning."""
@@ -46,4 +53,8 @@ class Group(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Not by the alphabet."""
-        return list(self.commands)
+        return [name for name, each in self.commands.items() if (ROOT / getattr(each, "needs", "")).exists()]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One of those that are listed."""
+        return self.commands[cmd_name] if cmd_name in self.list_commands(ctx) else None

@@ -296,7 +296,7 @@ class Comparison:
     ]
     workload: Annotated[str, "what was trained, by name"]
     recipe: Annotated[dict[str, Any], "its settings, of repeat 1"]
-    settings: Annotated[dict[str, str], "settings that are not their defaults, as `SET` takes them; no secret ones"]
+    settings: Annotated[dict[str, str], "settings that are not their defaults, as `--set` takes them; no secret ones"]
     checks: Annotated[dict[str, bool | None], "fairness checks; null: not verified, false: the arms are not comparable"]
     reasons: Annotated[
         dict[str, str],

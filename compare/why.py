@@ -148,7 +148,7 @@ class Why:
     made_at: str
     """UTC, ISO 8601."""
     command: str
-    """What makes it again, without the values of ENV."""
+    """What makes it again, without the values of --env."""
     script: str
     script_sha256: str
     arguments: list[str]

@@ -45,7 +45,7 @@ BESIDE = (
     "tests/search/test_plain.py",
 )
 """Of these, files that hold no machine for themselves: what they look at is no time."""
-TOGETHER = ("tests/program/test_make_stack.py", "tests/program/test_template.py")
+TOGETHER = ("tests/program/test_rwi_stack.py", "tests/program/test_template.py")
 """Files whose tests look at one story, or at what is made once for them."""
 SHARE_A_FOLDER = ("apiserver", "platform", "metrics", "image", "cluster", "storage", "tracking")
 """Folders whose tests share what is made for them: servers, images, a cluster. In `unit` it is a file's tests."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import atexit
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -24,10 +23,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-_OF_OTHERS = ("AWS_", "AZURE_", "GOOGLE_", "MAKE", "MFLAGS", "MLFLOW_", "PULUMI_", "PYTHON", "RAY_")
+_OF_OTHERS = ("AWS_", "AZURE_", "GOOGLE_", "MAKE", "MFLAGS", "MLFLOW_", "PULUMI_", "PYTHON", "RAY_", "RWI")
 """How variables begin that steer what is tested, and that no test has set: somebody's credentials among them."""
 _SINGLE = frozenset((
-    "BASH_ENV", "CDPATH", "COLUMNS", "CUDA_VISIBLE_DEVICES", "DOCKER_BUILDKIT", "FORCE_COLOR", "GOALS", "KUBECONFIG",
+    "BASH_ENV", "CDPATH", "COLUMNS", "CUDA_VISIBLE_DEVICES", "DOCKER_BUILDKIT", "FORCE_COLOR", "KUBECONFIG",
     "LINES", "LOCAL_RANK", "NO_COLOR", "RANK", "TF_CONFIG", "TF_USE_LEGACY_KERAS", "WORLD_SIZE",
 ))  # fmt: skip
 _KEPT = frozenset({"PULUMI_HOME"})
@@ -72,14 +71,8 @@ def _make_signals_plain() -> None:
 
 
 def _steering(variables: Mapping[str, str]) -> list[str]:
-    makefile = ROOT / "Makefile"
-    described = re.findall(r"## .* \[(.+)\]$", makefile.read_text(encoding="utf-8") if makefile.exists() else "", re.M)
-    of_make = set(re.findall(r"\b[A-Z]+\b", " ".join(described)))
     return [
-        name
-        for name in variables
-        if name.startswith((*_OF_OTHERS, _LANGUAGE)) or name in of_make | _SINGLE
-        if name not in _KEPT
+        name for name in variables if name.startswith((*_OF_OTHERS, _LANGUAGE)) or name in _SINGLE if name not in _KEPT
     ]
 
 
@@ -144,8 +137,8 @@ SIX = {
         "somebody's variables",
         {
             "PYTHONPATH": "/proc/nowhere", "PYTHONOPTIMIZE": "1", "PYTHONWARNINGS": "error", "PYTHONUNBUFFERED": "1",
-            "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "7", "STACK": "other", "SET": "workers=9",
-            "ARGS": "--other", "MAKEFLAGS": "k", "KUBECONFIG": "/proc/nowhere", "RAY_ADDRESS": "192.0.2.1:6379",
+            "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "7",
+            "KUBECONFIG": "/proc/nowhere", "RAY_ADDRESS": "192.0.2.1:6379",
             "PULUMI_BACKEND_URL": "file:///proc/nowhere", "AWS_PROFILE": "other", "TF_CONFIG": "{", "WORLD_SIZE": "7",
         },
     ),

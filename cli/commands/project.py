@@ -33,7 +33,7 @@ def clean(with_measurements: bool) -> int:
     return clean.clean(with_measurements=with_measurements)
 
 
-@run.command("template", short_help="Cut a template for `pulumi new`.")
+@run.command("template", short_help="Cut a template for `pulumi new`.", needs="cli/template")
 @click.argument("folder", type=options.FromHere())
 def template(folder: str) -> int:
     """Cut a template for `pulumi new` into FOLDER."""

@@ -91,7 +91,7 @@ def refuse_to_move_others(stack: str, overrides: dict[str, str], namespaces: lis
             where = f"stack {stack}: its Ray cluster is in namespace {namespace}, and the settings name"
             if not wanted:
                 raise ToolError(f"{where} target {settings.target}; go back to the target before.\n{error}") from None
-            back = f"./rwi set namespace={namespace} --stack {stack}"
+            back = rwi(f"set namespace={namespace}", stack)
             raise ToolError(f"{where} {wanted}; to reach it there:\n  {back}\n{error}") from None
 
 

@@ -31,6 +31,7 @@ from training.launch.ray.other_jobs import is_unfinished, job_name, mark, refusa
 from training.launch.storage.checkpoint_store import manifests
 from training.launch.storage.run_storage import Storage
 from training.machine import output
+from training.machine.command_line import rwi
 
 POLL_SECONDS = 1.0
 LOG_LINES = 15
@@ -130,7 +131,7 @@ class OnCluster:
             if time.monotonic() > deadline:
                 raise ToolError(
                     f"there was no other head of Ray with {nodes} nodes in runTimeoutMinutes {minutes:g}:"
-                    f"  {self.ray.line('status')}"
+                    f"  {rwi('status', self.ray.place.stack)}"
                 )
             time.sleep(POLL_SECONDS)
 

@@ -1,5 +1,1 @@
 """Sets up a clone: uv, the packages, the Pulumi CLI. Uses only the standard library of Python 3.9."""
-
-from cli.setup import interrupt
-
-interrupt.answer_until_main()

@@ -6,6 +6,7 @@ warm call reads a few files and is done.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Optional
@@ -13,6 +14,8 @@ from typing import Optional
 from cli.setup import pulumi_cli, uv
 from cli.setup.project import SWEEP_PREFIX, TOOLS, lock_or_wait, sets, stack_text
 
+SWITCH = "RWI_SETUP"
+"""The environment's variable: with `no` nothing is installed, and what is missing is said by what needs it."""
 INTERRUPTED = "Stopped while setting up; nothing was measured. The same command goes on from there."
 
 
@@ -23,6 +26,8 @@ def ensure(*parts: str, cli: bool = False) -> None:
         parts: Of the Python environment, besides what every command has: `dev`, `tracking`.
         cli: With the Pulumi CLI, and uv, which Pulumi's language host starts.
     """
+    if os.environ.get(SWITCH) == "no":
+        return
     TOOLS.mkdir(exist_ok=True)
     with _alone():
         uv.sync(parts)

@@ -22,6 +22,10 @@ def main() -> None:
 
 
 def _go_on() -> int:
+    if sys.argv[1:3] == ["project", "clean"] and not VENV.exists():  # it would be installed to be removed
+        from cli.stack import clean
+
+        return clean.clean(with_measurements="--all" in sys.argv[3:])
     bootstrap.ensure()
     python = str(VENV / "bin" / "python")
-    os.execv(python, [python, *sys.argv])  # noqa: S606 - the same call in the environment
+    return os.execv(python, [python, *sys.argv])  # noqa: S606 - the same call in the environment

@@ -1,5 +1,1 @@
-"""Make's commands for a stack: update, preview, destroy, state, clean."""
-
-from cli.setup import interrupt
-
-interrupt.answer_until_main()
+"""A stack: update, preview, destroy, state; and what removes it all."""

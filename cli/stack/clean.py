@@ -13,6 +13,7 @@ from pathlib import Path
 from cli.setup import pulumi_cli
 from cli.setup.project import ROOT, STACKS, STATE, TOOLS, VENV, ToolError, capture, say
 from cli.stack import environment, state
+from training.machine.command_line import rwi
 
 _CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
 _MEASUREMENTS = ("runs", "results")
@@ -109,7 +110,7 @@ def refuse_while_in_use(resource_counts: Mapping[str, int]) -> None:
     """ToolError for stacks that hold resources: without .state and .tools they would be out of reach."""
     if resource_counts:
         lines = [
-            f"- {stack} holds {count} resource(s): `./rwi destroy --stack {stack.rpartition('/')[2]}` first"
+            f"- {stack} holds {count} resource(s): `{rwi('destroy', stack.rpartition('/')[2])}` first"
             for stack, count in resource_counts.items()
         ]
         raise ToolError("what would go is needed by a stack that still holds resources:\n" + "\n".join(lines))

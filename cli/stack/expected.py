@@ -94,7 +94,7 @@ def _known(runs: int) -> str:
 
 
 def unknown(settings: Settings, request: Wanted, basis: Basis, overrides: Mapping[str, str]) -> str:
-    """Return why there is no estimate, and what to run: with the values that SET has, or it would be something else."""
+    """Return why there is no estimate, and what to run: with the values of this call, or it would be something else."""
     lacking = estimate.missing(request, basis.runs)
     what = "nothing" if len(lacking) == len(request.sides) else "not everything"
     first = f"no estimate: {what} was run yet with these settings; {enumerated(lacking)} would be new"

@@ -131,7 +131,7 @@ def remember_set(stack: str, values: Mapping[str, str]) -> None:
 
 
 def last_set(stack: str) -> dict[str, str]:
-    """Return the values of `SET` that the last update of a stack began with; none where that is not known."""
+    """Return the settings of the call that the last update of a stack began with; none where that is not known."""
     try:
         values = json.loads((folder_of(stack) / LAST_SET).read_text(encoding="utf-8"))
         return {str(key): str(value) for key, value in values.items()}

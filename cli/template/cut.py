@@ -11,27 +11,28 @@ from pathlib import Path
 from cli.setup.project import ROOT, ToolError, say
 
 KEPT = (
-    "__main__.py", "Pulumi.yaml", "pyproject.toml", "uv.lock", ".python-version", ".gitignore", "Makefile", "README.md",
+    "__main__.py", "Pulumi.yaml", "pyproject.toml", "uv.lock", ".python-version", ".gitignore", "rwi", "README.md",
     "compare", "examples", "infra", "policy", "report", "stacks", "training",
     "docs/architecture.md", "docs/diagnose.md", "docs/end-to-end-over-epochs.svg",
     "docs/getting-started.md", "docs/glossary.md", "docs/limits.md",
     "docs/outputs.md", "docs/own-script.md", "docs/plain-pulumi.md", "docs/rights.md", "docs/search.md",
     "docs/settings.md", "docs/storage.md",
     "docs/targets.md", "docs/tracking.md", "docs/troubleshooting.md", "docs/where-the-time-goes.svg",
-    "cli/__init__.py", "cli/adopt", "cli/fetch", "cli/follow", "cli/jobs", "cli/look",
+    "cli/__init__.py", "cli/command.py", "cli/commands", "cli/door.py", "cli/meant.py", "cli/options.py",
+    "cli/adopt", "cli/fetch", "cli/follow", "cli/jobs", "cli/look",
     "cli/pulumi_from_source", "cli/recovery", "cli/setup", "cli/stack", "cli/sweep", "cli/tryout",
     "cli/why",
 )  # fmt: skip
 """What a user needs: not our tests, benchmarks, checks of documents and pull requests, or the history of decisions."""
 OWN = {"AGENTS.md": "cli/template/AGENTS.md"}
 """Files of which a template has its own."""
-TARGETS = ("bench", "lesson", "test", "check", "template")
-"""Of the Makefile: what works on that."""
+COMMANDS = ("bench arms", "bench lesson", "test", "check", "project template")
+"""What works on that."""
 
 _IGNORED = shutil.ignore_patterns("__pycache__", ".venv")
 _MARKED = re.compile(r"<!-- not in a template -->\n.*?<!-- end -->\n", re.DOTALL)
 _LINK = re.compile(r"(?P<open> \()?\[(?P<text>(?:[^\]\[]|\[[^\]]*\])*)\]\((?P<to>[^()\s]+)\)(?(open)(?P<close>\)))?")
-_NAMES_TARGET = re.compile(rf"`[^`]*\bmake (?:{'|'.join(TARGETS)})(?![\w-])[^`]*`")
+_NAMES_ONE = re.compile(rf"`[^`]*\./rwi (?:{'|'.join(COMMANDS)})(?![\w-])[^`]*`")
 
 
 def write(target: str) -> int:
@@ -56,24 +57,16 @@ def make(folder: Path) -> None:
             shutil.copy2(source, target)
     for name, source_name in OWN.items():
         shutil.copy2(ROOT / source_name, folder / name)
-    for path in [*folder.rglob("*.md"), folder / "Makefile"]:
+    for path in folder.rglob("*.md"):
         text = path.read_text(encoding="utf-8")
-        name = str(path.relative_to(folder))
-        path.write_text(makefile(text) if name == "Makefile" else document(text, name), encoding="utf-8")
-
-
-def makefile(text: str) -> str:
-    """The Makefile without the targets that work on what is cut."""
-    for target in TARGETS:
-        text = re.sub(rf"^{target}:.*\n(?:\t.*\n?)+\n?", "", text, flags=re.MULTILINE)
-    return text
+        path.write_text(document(text, str(path.relative_to(folder))), encoding="utf-8")
 
 
 def document(text: str, name: str) -> str:
     """A document without what is marked, links to what is cut, and rows of tables about its commands."""
     text = _MARKED.sub("", text)
     text = _LINK.sub(lambda link: link[0] if _is_kept(link["to"], name) else _unlinked(link), text)
-    lines = [line for line in text.split("\n") if not (line.startswith("|") and _NAMES_TARGET.search(line))]
+    lines = [line for line in text.split("\n") if not (line.startswith("|") and _NAMES_ONE.search(line))]
     return "\n".join(lines)
 
 

@@ -30,7 +30,7 @@ CAUSES = (
     ),
     Cause(
         re.compile("ModuleNotFoundError: No module named"),
-        "a module is missing in the script's environment: --python names the interpreter that has it",
+        "a module is missing in the script's environment: --python … names the interpreter that has it",
     ),
     Cause(
         re.compile(
@@ -49,11 +49,11 @@ CAUSES = (
             "Name or service not known|Temporary failure in name resolution|Network is unreachable|URLError"
             "|ConnectionError|Failed to resolve|getaddrinfo"
         ),
-        "it reaches for the network, and a run has none: download first, and name the folder in an argument or in ENV",
+        "it reaches for the network, and a run has none: download first, and name the folder by an argument or --env",
     ),
     Cause(
         re.compile("unrecognized arguments|the following arguments are required|No such option"),
-        "it does not know its arguments: see what its own --help says, and change ARGS",
+        "it does not know its arguments: see what its own --help says, and change what follows --",
     ),
     Cause(
         re.compile("result.checkpoint|'NoneType' object has no attribute '(to_directory|as_directory|path)'"),

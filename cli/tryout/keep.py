@@ -1,4 +1,4 @@
-"""Stores what each arm of `rwi try` took, by phases, for estimates. Without the variables of ENV, often secret."""
+"""Stores what each arm of `rwi try` took, by phases, for estimates. Without the variables of --env, often secret."""
 
 import hashlib
 import json

@@ -83,7 +83,7 @@ def run(arm: ArmCommand, request: Request, folder: Path, where: Path, changed: C
     own.mkdir(mode=0o700)
     with tempfile.TemporaryDirectory(prefix="try-", dir=environment.short_folder()) as ray_folder:
         plan = own / "plan.json"
-        plan.touch(mode=0o600)  # what ENV holds may be secret
+        plan.touch(mode=0o600)  # what --env holds may be secret
         hang_seconds = request.limit_seconds - min(TRACE_BEFORE_END_SECONDS, request.limit_seconds // 2)
         variables = variables_of(arm, request.variables, Path(ray_folder))
         variables |= {**observed_by(own, request.steps, hang_seconds), **changed.variables}

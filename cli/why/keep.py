@@ -1,4 +1,4 @@
-"""Keeps what `rwi why` found as results/<stack>/why.json. Without the values of ENV, which are often secret."""
+"""Keeps what `rwi why` found as results/<stack>/why.json. Without the values of --env, which are often secret."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Whether a command of the documents can work in this project as it is: its targets, keys, values, modules and paths.
+"""Whether a command of the documents can work in this project as it is: its options, keys, values, modules and paths.
 
 `problems` says what is wrong; nothing is run here, so this holds for commands that need a cluster or minutes, too.
 """
@@ -10,12 +10,13 @@ import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from cli.setup import usage
+import click
+
 from cli.setup.project import SMOKE, ToolError
-from cli.stack import config as stack_config
 from cli.sweep import plan as sweep_plan
 from infra.settings.table import every_key
 from tests.docs.markdown import ROOT
+from tests.typed import parse
 from training.contract.arms import ARMS
 from training.launch import entry
 
@@ -157,42 +158,39 @@ def _is_there(word: str) -> bool:
     return Path(path).suffix not in SUFFIXES or "*" in path or any(ROOT.glob(path)) or any(ROOT.glob(f"[!.]*/{path}"))
 
 
-def _make(arguments: list[str], variables: dict[str, str]) -> list[str]:
-    targets = usage.targets((ROOT / "Makefile").read_text(encoding="utf-8"))
-    words = [word for word in arguments if not word.startswith("-")]
-    assigned = {match[1]: match[2] for word in words if (match := _ASSIGNMENT.fullmatch(word))}
-    wanted = [word for word in words if not _ASSIGNMENT.fullmatch(word)]
-    found = [f"make has no target {target}" for target in wanted if target not in targets]
-    known = [targets[target] for target in wanted if target in targets]
-    found += [f"make knows no variable {name}" for name in assigned if not any(its.takes(name) for its in known)]
-    keys = {name: value for name, value in assigned.items() if name not in sweep_plan.MAKES_OWN}
-    found += _axes([f"{key}={value}" for key, value in keys.items()]) if keys and "sweep" in wanted else []
-    found += _changes(keys) if "set" in wanted else []
-    return found + _variables({**variables, **assigned})
-
-
-def _variables(given: dict[str, str]) -> list[str]:
-    found = []
-    stack = given.get("STACK", "local").removeprefix("sweep-")
-    if stack not in (SMOKE, *OWN_STACKS) and not (ROOT / f"stacks/Pulumi.{stack}.yaml").is_file():
-        found.append(f"STACK={stack}: there is no stacks/Pulumi.{stack}.yaml")
+def _rwi(arguments: list[str], _: dict[str, str]) -> list[str]:
+    """What the parser of the commands says; then whether stacks, settings and their values are known."""
+    if "--help" in arguments or "-h" in arguments:
+        return []
     try:
-        overrides = stack_config.parse_overrides(given.get("SET", ""))
-    except ToolError as error:
-        return [*found, str(error)]
-    return found + [problem for key, value in overrides.items() for problem in wrong_value(key, value)]
+        given = parse(arguments).params
+    except click.exceptions.NoArgsIsHelpError:
+        return []
+    except click.UsageError as error:
+        is_name = isinstance(error, click.MissingParameter) and all(word.isalpha() for word in arguments)
+        return [] if is_name else [error.format_message()]
+    assignments = given.get("assignments") or {}
+    found = _axes(assignments) if arguments[0] == "sweep" else _changes(assignments)
+    return [*found, *_stack(given.get("stack") or "local"), *_changes(given.get("settings") or {})]
 
 
-def _axes(words: list[str]) -> list[str]:
+def _stack(name: str) -> list[str]:
+    stack = name.removeprefix("sweep-")
+    if stack in (SMOKE, *OWN_STACKS) or (ROOT / f"stacks/Pulumi.{stack}.yaml").is_file():
+        return []
+    return [f"there is no stacks/Pulumi.{stack}.yaml"]
+
+
+def _axes(typed: dict[str, str]) -> list[str]:
     try:
-        axes = sweep_plan.parse_axes(words, {})
+        axes = sweep_plan.parse_axes(typed)
     except ToolError as error:
         return [str(error)]
     return [problem for key, values in axes.items() for value in values for problem in wrong_value(key, value)]
 
 
 def _changes(values: dict[str, str]) -> list[str]:
-    """What is wrong with the assignments of `rwi set`; an empty value removes a setting."""
+    """What is wrong with assignments; an empty value removes a setting."""
     changes = [(key, value) for key, value in values.items() if value or key not in every_key()]
     return [problem for key, value in changes for problem in wrong_value(key, value)]
 
@@ -254,7 +252,7 @@ def _flags(arm: str, flags: list[str]) -> list[str]:
 
 
 _CHECKS: dict[str, Callable[[list[str], dict[str, str]], list[str]]] = {
-    "make": _make,
+    "./rwi": _rwi,
     "pulumi": _pulumi,
     "python": _python,
     "python3": _python,

@@ -1,7 +1,7 @@
 """A copy of the project in which the commands of a document are run one after another, as a reader would paste them.
 
-The real make, the real engine and the program as it is; only the arms are stand-ins that train nothing, so that an
-`up` takes seconds.
+The real command line, the real engine and the program as it is; only the arms are stand-ins that train nothing, so
+that an `up` takes seconds.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.docs.markdown import Command
 from tests.program.engine import ROOT, Project
 
-MORE = ("Makefile", "README.md", "docs", "policy", "report", "cli")
+MORE = ("rwi", "README.md", "docs", "policy", "report", "cli")
 """What a reader has beside what the program itself needs."""
 STACK = """\
 config:
@@ -49,7 +49,7 @@ def prepare(project: Project, cli: Path) -> None:
 
 
 def complete(project: Project, cli: Path) -> None:
-    """Give a copy that has the program alone what `make` needs."""
+    """Give a copy that has the program alone what `rwi` needs."""
     ignored = shutil.ignore_patterns("__pycache__")
     for name in MORE:
         source = ROOT / name
@@ -59,25 +59,12 @@ def complete(project: Project, cli: Path) -> None:
             shutil.copy(source, project.folder)
     (project.folder / ".tools").mkdir()
     (project.folder / ".tools/cli-in-use.json").write_text(json.dumps({"folder": str(cli.parent)}))
-    for name in (
-        "MAKEFLAGS",
-        "MAKELEVEL",
-        "MFLAGS",
-        "STACK",
-        "SET",
-        "JSON",
-        "ALL",
-        "KEEP",
-        "PRINT",
-        "RESULT",
-        "COMPARE",
-    ):
-        project.environment.pop(name, None)
+    project.environment["RWI_SETUP"] = "no"
 
 
 def run(project: Project, commands: Iterable[Command]) -> Ended:
     """Run the commands in one shell until the first that ends otherwise than its block says."""
-    lines = ["set -eu -o pipefail", 'make() { command make BOOTSTRAP=true "$@"; }']
+    lines = ["set -eu -o pipefail"]
     for command in commands:
         lines.append(f"echo {shlex.quote(MARK + str(command.place))}")
         fails = f"if {command.text}; then echo 'this was to fail'; exit 1; fi"

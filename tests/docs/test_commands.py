@@ -8,7 +8,7 @@ from tests.docs import known, markdown, on_a_cluster
 from tests.docs.markdown import Command
 
 DOCUMENTS = markdown.documents()
-PROGRAMS = re.compile(r"(?:[A-Z_]+=\S+ )*(?:make|pulumi|kubectl|minikube|(?:\.venv/bin/)?python3? -m) \S")
+PROGRAMS = re.compile(r"(?:[A-Z_]+=\S+ )*(?:\./rwi|pulumi|kubectl|minikube|(?:\.venv/bin/)?python3? -m) \S")
 """How inline code begins that is a command."""
 IT_NEEDS_ONE = "no-run it needs a cluster"
 EXAMPLES = {"pulumi config set dataset stripes"}
@@ -67,11 +67,12 @@ def test_the_cluster_story_runs_what_needs_a_cluster() -> None:
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
-        ("make upp", "make has no target upp"),
-        ("./rwi destroy upp", "make has no target upp"),
+        ("./rwi upp", "No such command 'upp'"),
+        ("make up", "make is no program"),
+        ("./rwi destroy upp", "unexpected extra argument (upp)"),
         ("./rwi preview --set worker=3", "worker is no setting"),
         ("./rwi preview --set workers=0", "workers = 0: allowed is a whole number from 1 to 256"),
-        ("STACKK=local ./rwi up", "make knows no variable STACKK"),
+        ("./rwi up --stackk local", "No such option '--stackk'"),
         ("./rwi up --stack minikub", "there is no stacks/Pulumi.minikub.yaml"),
         ('./rwi sweep WORKER="1 2"', "WORKER is no setting"),
         ('./rwi sweep globalBatchSize="64 many"', "globalBatchSize = many"),
@@ -83,9 +84,9 @@ def test_the_cluster_story_runs_what_needs_a_cluster() -> None:
         ("pulumi config rm epoch", "epoch is no setting"),
         ("pulumi previw", "pulumi previw is no command"),
         ("pulumi stack outputs", "pulumi stack has no command 'outputs'"),
-        ('eval "$(make -s envv)"', "make has no target envv"),
-        ("SCRIPT=train.py ./rwi report history", "make knows no variable SCRIPT"),
-        ("./rwi up && make watchh", "make has no target watchh"),
+        ('eval "$(./rwi project envv)"', "No such command 'envv'"),
+        ("./rwi report history train.py --quick", "No such option '--quick'"),
+        ("./rwi up && ./rwi statuss", "No such command 'statuss'"),
         ("./rwi outputs --json | jsonq .speedup", "jsonq is no program"),
         ("python -m training.bassline --result /tmp/x.json", "there is no module training.bassline to run"),
         (".venv/bin/python -m training.ray --epoks 3 --result /tmp/x.json", "unrecognized arguments: --epoks"),

@@ -97,8 +97,8 @@ class Checked:
 
     def words_of(self, verb: str, way: str) -> tuple[str, ...]:
         """The command line of a user's verb."""
-        if way == "make":
-            return "make", "BOOTSTRAP=true", f"STACK={self.current}", *verb.split()
+        if way == "rwi":
+            return "./rwi", *verb.split(), "--stack", self.current
         at_once = ("--yes", "--skip-preview") if verb != "preview" else ()
         return "pulumi", verb, *at_once, "--non-interactive", "--suppress-outputs"
 
@@ -119,10 +119,10 @@ class Checked:
     # What the state holds.
 
     def state(self) -> dict[str, Any]:
-        """The deployment; after a full disk as make brings it back."""
+        """The deployment; after a full disk as `rwi` brings it back."""
         words = ("pulumi", "stack", "export", "--stack", self.current)
         if self.was_full and self.world.run(*words).code:
-            self.judge_text(self.world.run(*self.words_of("outputs", "make")))
+            self.judge_text(self.world.run(*self.words_of("outputs", "rwi")))
         self.was_full = False
         deployment: dict[str, Any] = self.world.json(*words)["deployment"]
         return deployment
@@ -166,7 +166,7 @@ class Checked:
             self.judge_text(outcome)
         assert outcome.code == 0, outcome.text
         self._judge_comparison()
-        if way == "make":
+        if way == "rwi":
             latest = self.world.folder / "results" / self.current / "latest/comparison.json"
             same(self.comparison(), json.loads(latest.read_text()), "the latest result")
         self.stack.measured, self.stack.is_unsure = (dict(self.stack.settings), self.world.code), False

@@ -55,7 +55,7 @@ class Lifecycle(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Let the last `up` end with a comparison, and `destroy` with nothing; remove the project."""
         try:
-            self._attempt(lambda project: project.measure(way="make"))
+            self._attempt(lambda project: project.measure(way="rwi"))
             self._attempt(lambda project: project.destroy(way="pulumi"))
         finally:
             if self._world:

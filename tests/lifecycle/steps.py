@@ -17,7 +17,7 @@ from tests.lifecycle.checks import Checked, Stack, same, say
 from tests.lifecycle.world import Outcome, Running, World
 
 P = ParamSpec("P")
-WAYS = st.sampled_from(["pulumi", "make"])
+WAYS = st.sampled_from(["pulumi", "rwi"])
 MOMENTS = st.integers(0, 100).map(lambda percent: percent / 100)
 """Parts of the longest `up` so far, after which something happens beside one."""
 FOLDERS = st.sampled_from(["runs", "results"])
@@ -139,7 +139,7 @@ class Project(Checked):
     @step(3, verb=SHOWS)
     def show(self, verb: str) -> None:
         """Look with make, whatever there is; nothing is run."""
-        self.judge_text(self.world.run(*self.words_of(verb, "make")))
+        self.judge_text(self.world.run(*self.words_of(verb, "rwi")))
         same([], self.new_lines(), "what has run")
 
     @step(2)
@@ -201,7 +201,7 @@ class Project(Checked):
         """Damage a folder, measure and look; then repair it."""
         self.world.damage(name, how)
         outcome = self.up(way)
-        self.judge_text(self.world.run(*self.words_of(verb, "make")))
+        self.judge_text(self.world.run(*self.words_of(verb, "rwi")))
         self.world.repair(name)
         if outcome.code and how in ("a file", "read-only"):
             self.judge_text(outcome)

@@ -86,12 +86,13 @@ class World:
         self.folder = self._project.folder
         self.code = 0
         self._count = 0
-        self._make_usable_by_make(cli)
+        self._complete(cli)
         self._write_arms()
         self._ledger, self._clock = self._folder / "ledger", self._folder / "clock"
         self._ledger.touch()
         self.environment = self._project.environment | {
             "TRAINING_TEST_LEDGER": str(self._ledger),
+            "RWI_SETUP": "no",
             **self._shifted_clock(),
         }
         self._foreign_files = self._plant()
@@ -99,10 +100,10 @@ class World:
             [sys.executable, "-c", FOREIGN, *LOOKS_LIKE_OURS], cwd=self.folder, start_new_session=True
         )
 
-    def _make_usable_by_make(self, cli: Path) -> None:
+    def _complete(self, cli: Path) -> None:
         for name in ("cli", "report", "policy"):
             shutil.copytree(ROOT / name, self.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(ROOT / "Makefile", self.folder)
+        shutil.copy(ROOT / "rwi", self.folder)
         (self.folder / ".tools").mkdir()
         (self.folder / ".tools/cli-in-use.json").write_text(json.dumps({"folder": str(cli.parent)}))
 

@@ -92,11 +92,12 @@ def calls(noted: Path) -> list[Call]:
     return [Call(**json.loads(line)) for line in lines]
 
 
-def with_make(project: Project) -> None:
-    """What `make` needs beside the program: its tools, and the CLI and uv as a set-up left them."""
+def with_rwi(project: Project) -> None:
+    """What `rwi` needs beside the program: its code, and the CLI and uv as a set-up left them."""
     for name in ("cli", "report", "policy"):
         shutil.copytree(ROOT / name, project.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "Makefile", project.folder)
+    shutil.copy(ROOT / "rwi", project.folder)
+    project.environment["RWI_SETUP"] = "no"
     ours = project.folder / ".tools/uv" / uv.UV_VERSION
     ours.mkdir(parents=True)
     (ours / "uv").symlink_to(program())

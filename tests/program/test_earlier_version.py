@@ -27,6 +27,8 @@ SETTINGS = {"repeats": "2", "epochs": "2", "trainImages": "256", "warmupSteps": 
 FORMER = {"tuned-1", "tuned-2"}
 RUNS = {f"{arm}-{repeat}" for arm in ("baseline", "wide", "native", "ray") for repeat in (1, 2)}
 
+OLD = "report open --result 1 --print"
+
 
 @dataclass(frozen=True)
 class Story:
@@ -47,30 +49,31 @@ def story(cli: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
     project.pulumi("stack", "init", "local")
     project.pulumi("stack", "import", "--file", "state.json")
     project.configure(**SETTINGS)
-    commands = ("outputs", "history", "history COMPARE='1 1'", "report PRINT=1", "report RESULT=1 PRINT=1")
-    printed = {command: _make(project, command) for command in commands}
+    commands = ("outputs", "report history", "report history 1 1", "report open --print", OLD)
+    printed = {command: _rwi(project, command) for command in commands}
     before, planned = _hashes(project.folder / "runs"), project.preview()
     project.up()
-    _make(project, "report PRINT=1")
-    printed["history again"] = _make(project, "history")
+    _rwi(project, "report open --print")
+    printed["history again"] = _rwi(project, "report history")
     return Story(project, printed, before, planned)
 
 
 def _add_tools(project: Project, cli: Path) -> None:
-    """What `make` needs beside the program, and what the earlier version left."""
+    """What `rwi` needs beside the program, and what the earlier version left."""
     for name in ("cli", "report"):
         shutil.copytree(ROOT / name, project.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "Makefile", project.folder)
+    shutil.copy(ROOT / "rwi", project.folder)
+    project.environment["RWI_SETUP"] = "no"
     (project.folder / ".tools").mkdir()
     (project.folder / ".tools/cli-in-use.json").write_text(json.dumps({"folder": str(cli.parent)}))
     with tarfile.open(MADE_BEFORE) as archive:
         archive.extractall(project.folder, filter="data")
 
 
-def _make(project: Project, command: str) -> str:
-    """Return what `make` printed, without set-up: the environment of these tests is the one they share."""
+def _rwi(project: Project, command: str) -> str:
+    """Return what `rwi` printed."""
     done = subprocess.run(
-        ["make", "BOOTSTRAP=true", *shlex.split(command)],
+        ["./rwi", *shlex.split(command)],
         cwd=project.folder, env=project.environment, capture_output=True, text=True, timeout=LONGEST_SECONDS,
         check=False,
     )  # fmt: skip
@@ -93,11 +96,11 @@ def test_its_outputs_show_every_arm(story: Story) -> None:
 
 def test_its_history_lists_it(story: Story) -> None:
     """As a result that can be compared."""
-    assert re.search(r"^1 .*c0c8e29", story.printed["history"], re.MULTILINE)
-    assert "c0c8e29" in story.printed["history COMPARE='1 1'"]
+    assert re.search(r"^1 .*c0c8e29", story.printed["report history"], re.MULTILINE)
+    assert "c0c8e29" in story.printed["report history 1 1"]
 
 
-@pytest.mark.parametrize("command", ["report PRINT=1", "report RESULT=1 PRINT=1"])
+@pytest.mark.parametrize("command", ["report open --print", OLD])
 def test_its_page_is_drawn_without_a_second_result(story: Story, command: str) -> None:
     """With every picture, of its own runs; none of them is missing."""
     page = Path(story.printed[command].splitlines()[-1])

@@ -63,25 +63,25 @@ def test_a_cluster_is_planned_without_a_network(stack: str, project: Project, cl
 def test_the_policy_pack_works_with_it(project: Project, cli: Path, environment: Path) -> None:
     """It is of the environment that `pulumi install` makes."""
     plain.with_host(project, cli, environment)
-    plain.with_make(project)
+    plain.with_rwi(project)
     project.create_stack()
 
     assert "✅ ray-worth-it@v1.0.0" in project.pulumi("preview", "--policy-pack", "policy")
 
 
 @plain.needs_host
-def test_make_brings_uv_to_a_cli_of_the_user_s(project: Project, cli: Path, environment: Path) -> None:
+def test_rwi_brings_uv_to_a_cli_of_the_user_s(project: Project, cli: Path, environment: Path) -> None:
     """None is on PATH, and the host starts `uv` by that name; plain commands find it in the shell of `rwi project
     env`."""
     plain.with_host(project, cli, environment, uv_on_path=False)
-    plain.with_make(project)
+    plain.with_rwi(project)
     shown = [
         subprocess.run(
             command, cwd=project.folder, env=project.environment, capture_output=True, text=True, check=False
         )
         for command in (
-            ["make", "BOOTSTRAP=true", "preview"],
-            ["sh", "-euc", 'eval "$(make -s BOOTSTRAP=true env)"; pulumi preview'],
+            ["./rwi", "preview"],
+            ["sh", "-euc", 'eval "$(./rwi project env)"; pulumi preview'],
         )
     ]
 
@@ -138,5 +138,5 @@ def test_the_page_works_as_it_stands(project: Project, cli: Path, environment: P
 
 @pytest.mark.slow
 def test_the_page_works_with_the_host_that_is_built_here(project: Project) -> None:
-    """But for its first line: that host knows no uv, and `make` installs for it."""
+    """But for its first line: that host knows no uv, and `rwi` installs for it."""
     assert "6 unchanged" in run_page(project, page()[1:])

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,14 @@ def sweeping(project: Project, cli: Path) -> Project:
         shutil.copytree(ROOT / name, project.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     (project.folder / ".tools").mkdir()
     (project.folder / ".tools/cli-in-use.json").write_text(json.dumps({"folder": str(cli.parent)}))
-    project.environment |= {"MAKEFLAGS": "", "STACK": "local", "SET": QUICK, "KEEP": ""}
+    shutil.copy(ROOT / "rwi", project.folder)
+    project.environment["RWI_SETUP"] = "no"
     return project
 
 
 def command(*axes: str) -> list[str]:
     """A sweep over these axes."""
-    return [sys.executable, "-m", "cli.sweep.sweep", *axes]
+    return ["./rwi", "sweep", *axes, *(word for value in QUICK.split() for word in ("--set", value))]
 
 
 def sweep(project: Project, *axes: str, code: int = 0) -> str:
@@ -119,11 +119,9 @@ def test_an_interrupted_sweep_goes_on(sweeping: Project) -> None:
 @pytest.mark.slow
 def test_a_state_that_a_full_disk_cut_off_is_put_back(sweeping: Project) -> None:
     """As before `rwi up`: without it pulumi refuses every command on the stack."""
-    sweeping.environment["KEEP"] = "1"
     sweep(sweeping, "workers=1")
     file = sweeping.folder.parent / "state/.pulumi/stacks/ray-worth-it/sweep-local.json"
     file.write_text(file.read_text()[:1000])
-    sweeping.environment["KEEP"] = ""
 
     shown = sweep(sweeping, "workers=1")
 

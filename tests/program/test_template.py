@@ -104,14 +104,13 @@ def test_every_stack_declares_the_same_under_another_name(stack: str, made: Path
 
 
 def test_its_texts_name_nothing_that_was_cut(template: Path) -> None:
-    """README, Makefile and AGENTS; and every link of every document leads to something."""
+    """README and AGENTS; and every link of every document leads to something."""
     here, there = ({path.name for path in folder.iterdir()} for folder in (ROOT, template))
     cut_away = here - there - set(SKIPPED) - {".github"}
-    folders, targets = "|".join(map(re.escape, sorted(cut_away))), "|".join(cut.TARGETS)
-    words = rf"(?<![\w./-])(?:{folders})(?:/|\b)|docs/adr|\bmake (?:{targets})\b"
+    folders, commands = "|".join(map(re.escape, sorted(cut_away))), "|".join(cut.COMMANDS)
+    words = rf"(?<![\w./-])(?:{folders})(?:/|\b)|docs/adr|\./rwi (?:{commands})\b"
     named = {
-        name: re.findall(words, (template / name).read_text(encoding="utf-8"))
-        for name in ("README.md", "Makefile", "AGENTS.md")
+        name: re.findall(words, (template / name).read_text(encoding="utf-8")) for name in ("README.md", "AGENTS.md")
     }
     dead = [
         f"{path.relative_to(template)}: {link.text}"
@@ -121,18 +120,24 @@ def test_its_texts_name_nothing_that_was_cut(template: Path) -> None:
     ]
 
     assert {"tests", "bench", "CONTRIBUTING.md", "CHANGELOG.md"} <= cut_away
-    assert {"README.md": [], "Makefile": [], "AGENTS.md": []} == named
+    assert {"README.md": [], "AGENTS.md": []} == named
     assert [] == dead
 
 
-def test_every_target_that_is_left_is_there(template: Path) -> None:
-    """`rwi --help` of the template, and no module of a target is missing."""
-    text = (template / "Makefile").read_text(encoding="utf-8")
-    shown = subprocess.run(["make", "help"], cwd=template, capture_output=True, text=True, check=True).stdout
-    modules = re.findall(r"(?:-m|IN_VENV\)) ((?:cli|report|bench)[\w.]*)", text)
+def test_every_command_that_is_left_is_there(template: Path) -> None:
+    """By the help of each group: what works on what was cut is in none."""
+    listed = {
+        group: subprocess.run(
+            [sys.executable, "rwi", *group.split(), "--help"],
+            cwd=template, env=os.environ | {"RWI_SETUP": "no"}, capture_output=True, text=True, check=True,
+        ).stdout
+        for group in ("", "bench", "project")
+    }  # fmt: skip
+    names = {group: set(re.findall(r"^  ([a-z]+)  ", text, re.MULTILINE)) for group, text in listed.items()}
 
-    assert {"up", "preview", "destroy", "clean", "jobs"} <= {line.split()[0] for line in shown.splitlines() if line}
-    assert [] == [name for name in modules if not list(template.glob(f"{name.replace('.', '/')}*"))]
+    assert {"up", "preview", "destroy", "jobs", "bench"} <= names[""]
+    assert not {"check", "test"} & names[""]
+    assert ({"recovery"}, {"env", "clean"}) == (names["bench"], names["project"])
 
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:

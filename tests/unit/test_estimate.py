@@ -288,7 +288,7 @@ def test_without_a_basis_the_plan_says_what_to_run(wording: Wording) -> None:
     wording("plan", of_script, "script")
     wording("plan", of_cnn, "cnn")
     assert f"./rwi try {SCRIPT} --workers 3 -- {ARGUMENTS}" in of_script
-    assert "./rwi up --set repeats=1 --stack mine" in of_cnn
+    assert "./rwi up --stack mine --set repeats=1" in of_cnn
 
 
 def test_the_plan_says_by_what_other_runs_differ(wording: Wording) -> None:
@@ -301,7 +301,7 @@ def test_the_plan_says_by_what_other_runs_differ(wording: Wording) -> None:
     wording("plan", larger, "larger")
     wording("plan", more, "more")
     assert "workerCpus" in larger
-    assert "./rwi up --set repeats=1 --stack mine" in larger
+    assert "./rwi up --stack mine --set repeats=1" in larger
     assert "./rwi try" not in larger
 
     assert "./rwi try" in more
@@ -312,7 +312,7 @@ def test_the_line_that_shows_it_has_what_set_has() -> None:
     asked = parse({"workers": "3"}, machine(stack="mine"))
     said = plan.unknown(asked, wanted(asked), run_history.Basis(runs=(), words=""), {"workers": "3", "repeats": "4"})
 
-    assert "./rwi up --set workers=3 --set repeats=1 --stack mine" in said.replace('"', "'")
+    assert "./rwi up --stack mine --set workers=3 --set repeats=1" in said.replace('"', "'")
 
 
 def test_the_plan_shows_every_phase(wording: Wording) -> None:

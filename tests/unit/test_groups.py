@@ -28,7 +28,6 @@ def copy_rules(folder: Path) -> None:
     for path in (ROOT / "tests").glob("*.py"):
         if not (folder / "tests" / path.name).exists():  # the test's own instead
             shutil.copy(path, folder / "tests")
-    shutil.copy(ROOT / "Makefile", folder)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow: it is\n")
 
 

@@ -20,12 +20,6 @@ def adopt() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def told_with_parent() -> None:
-    """Have the system send this process SIGTERM when the one that started it has ended; nothing on other systems."""
-    if _HAS_PRCTL:
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-
-
 def killed_with_parent() -> Callable[[], None]:
     """Return a `preexec_fn`: the system kills the child as soon as the thread that started it has ended.
 

@@ -31,6 +31,7 @@ from training.contract.provenance import PROJECT
 from training.contract.texts import from_texts
 from training.launch.pod import log_result
 from training.machine import output
+from training.machine.command_line import rwi
 
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 UID_LABEL = "batch.kubernetes.io/controller-uid"
@@ -197,7 +198,7 @@ def _new_folder(stack: str, name: str) -> Path:
 def _again(props: dict[str, Any]) -> str:
     return (
         f"To repeat this run:  pulumi up --target-replace '{props['jobUrn']}' --target-dependents\n"
-        f"To collect the cluster's state in one archive:  ./rwi doctor --archive --stack {props['stack']}"
+        f"To collect the cluster's state in one archive:  {rwi('doctor --archive', props['stack'])}"
     )
 
 

@@ -166,8 +166,8 @@ def test_a_second_eval_does_not_lengthen_path(base: dict[str, str]) -> None:
 
 
 def test_without_a_cli_the_way_to_get_one_is_said(base: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tools can be called without make."""
+    """Modules can be called without `rwi`."""
     monkeypatch.setattr(pulumi_cli, "folder_in_use", lambda: None)
 
-    with pytest.raises(ToolError, match=r"python3 -m cli\.setup\.bootstrap"):
+    with pytest.raises(ToolError, match=r"\./rwi up"):
         environment.for_pulumi(base, "local")

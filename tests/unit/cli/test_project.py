@@ -160,22 +160,23 @@ def test_ctrl_c_is_answered_where_it_ends_something(text: str, capsys: pytest.Ca
     assert capsys.readouterr().err == (f"{text}\n" if text else "")
 
 
-@pytest.mark.parametrize("package", ["setup", "stack"])
 @pytest.mark.parametrize("when", ["imports", "main"])
-def test_ctrl_c_while_modules_are_imported_ends_with_a_line(package: str, when: str, tmp_path: Path) -> None:
+def test_ctrl_c_while_modules_are_imported_ends_with_a_line(when: str, tmp_path: Path) -> None:
     """Before the command has begun no traceback says it; afterwards it is the command's."""
-    for folder in (tmp_path / "cli", tmp_path / "cli" / package):
-        folder.mkdir(exist_ok=True)
-        (folder / "__init__.py").touch()
     for part in ("cli/setup", "training/machine"):
-        shutil.copytree(project.ROOT / part, tmp_path / part, dirs_exist_ok=True)
-    shutil.copy(project.ROOT / f"cli/{package}/__init__.py", tmp_path / f"cli/{package}")
+        shutil.copytree(project.ROOT / part, tmp_path / part)
+    for name in ("rwi", "training/image/uv.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(project.ROOT / name, tmp_path / name)
+    (tmp_path / ".venv").symlink_to(Path(sys.executable).parents[1])
     press = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
-    main = "from cli.setup.project import run_main\ndef main():\n    " + press + "\nrun_main(main, 'mine')"
-    (tmp_path / f"cli/{package}/slow.py").write_text(press if when == "imports" else main, encoding="utf-8")
+    main = (
+        f"from cli.setup.project import run_main\ndef press():\n    {press}\ndef main(_):\n    run_main(press, 'mine')"
+    )
+    (tmp_path / "cli/door.py").write_text(press if when == "imports" else main, encoding="utf-8")
 
-    command = [sys.executable, "-m", f"cli.{package}.slow"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    command = [tmp_path / ".venv/bin/python", tmp_path / "rwi"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert (130, interrupt.TEXT if when == "imports" else "mine\n") == (done.returncode, done.stderr)
 

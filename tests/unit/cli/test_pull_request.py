@@ -446,17 +446,19 @@ def test_the_pull_request_is_the_workflows(tmp_path: Path) -> None:
 
 @pytest.fixture
 def checkouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Two checkouts whose make writes down that it was called; gives the calls."""
+    """Two checkouts whose rwi writes down that it was called; gives the calls."""
     calls: list[str] = []
 
-    def make(checkout: Path, verb: str, repeats: int) -> int:
+    def rwi(checkout: Path, verb: str, repeats: int) -> int:
         calls.append(f"{checkout.name} {verb} {repeats}")
         return int((checkout / "broken").exists())
 
-    monkeypatch.setattr(pull_request, "_make", make)
+    monkeypatch.setattr(pull_request, "_rwi", rwi)
     for name in ("base", "head"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "Makefile").write_text(f"outputs:\n\t@echo {name} $(STACK) $(JSON)\n")
+        program = tmp_path / name / "rwi"
+        program.write_text(f'#!/bin/sh\necho {name} "$@"\n')
+        program.chmod(0o755)
     return calls
 
 
@@ -466,7 +468,7 @@ def test_base_and_head_take_turns(tmp_path: Path, checkouts: list[str]) -> None:
 
     assert 0 == code
     assert ["base up 1", "head up 1", "head up 2", "base up 2", "base up 3", "head up 3"] == checkouts
-    assert "head local 1" == (tmp_path / "out/head.json").read_text().strip()
+    assert "head outputs --stack local --json" == (tmp_path / "out/head.json").read_text().strip()
 
 
 def test_a_base_that_fails_does_not_fail_the_head(tmp_path: Path, checkouts: list[str], wording: Wording) -> None:

@@ -1,4 +1,4 @@
-"""cli.stack.config: SET as keys and values, and the copy that keeps pulumi's writing out of the file in git."""
+"""cli.stack.config: the copy that keeps pulumi's writing out of the file in git."""
 
 from __future__ import annotations
 
@@ -6,45 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.setup.project import ToolError
 from cli.stack import config as stack_config
 
 SALT = "encryptionsalt: v1:abc=:v1:def\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "overrides"),
-    [
-        ("", {}),
-        ("workers=3 epochs=5", {"workers": "3", "epochs": "5"}),
-        ("  workers=3\tepochs=5 ", {"workers": "3", "epochs": "5"}),
-        ("datasetPath='/data/my images'", {"datasetPath": "/data/my images"}),
-        ("""scriptArguments='--to "a b"'""", {"scriptArguments": '--to "a b"'}),
-        ("image=", {"image": ""}),
-        ("image=a=b", {"image": "a=b"}),
-        ("ray-worth-it:workers=3", {"ray-worth-it:workers": "3"}),
-    ],
-)
-def test_set_is_read_as_a_shell_reads_words(text: str, overrides: dict[str, str]) -> None:
-    """Blanks part the settings, quotes hold a value together, the first = ends the key."""
-    assert stack_config.parse_overrides(text) == overrides
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("workers", "'workers' is not key=value"),
-        ("workers 3", "'workers' is not key=value"),
-        ("=3", "'=3' is not key=value"),
-        ("--json=1", "'--json=1' is not key=value"),
-        ("workers=3 workers=4", "workers is set twice"),
-        ("image='a", "No closing quotation"),
-    ],
-)
-def test_a_set_that_can_not_be_meant_is_refused(text: str, problem: str) -> None:
-    """The message has the part that is wrong."""
-    with pytest.raises(ToolError, match=problem):
-        stack_config.parse_overrides(text)
 
 
 def test_a_value_is_one_argument_of_pulumi() -> None:
@@ -67,7 +31,7 @@ def test_a_salt_in_the_stack_file_wins() -> None:
 
 
 def test_nothing_else_of_the_earlier_copy_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SET of the last call is gone."""
+    """What the last call had is gone."""
     monkeypatch.setattr(stack_config, "FOLDER", tmp_path)
     stack_config.copy_path("local").write_text(f"{SALT}config:\n  workers: '3'\n", encoding="utf-8")
 

@@ -140,7 +140,7 @@ def test_a_cluster_that_is_down_is_said_so(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_stack_without_a_cluster_is_said_so(wording: Wording) -> None:
     """With those that have one."""
-    with pytest.raises(ToolError, match="STACK=minikube make ") as refused:
+    with pytest.raises(ToolError, match="stack minikube") as refused:
         cluster.find("local", {})
     wording("status", str(refused.value))
 

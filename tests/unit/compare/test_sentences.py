@@ -253,7 +253,7 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     r"Not decided: (over .*, with 95 % confidence.*?)(?:; (.*))?\.": lambda drawn, text, what: (
         is_open(drawn) and is_as_said(drawn, text, drawn.epochs) and is_needed(drawn, what or "")
     ),
-    f'{LONGER} might change that: try `SET="epochs={NUMBER}"` \\(.*\\){PROVABLE}': (
+    f"{LONGER} might change that: try `--set epochs={NUMBER}` \\(.*\\){PROVABLE}": (
         lambda drawn, first, more: advised(drawn, first) and (not more or drawn.all_over(math.inf, end="upper"))
     ),
     "With fewer epochs Ray gains less than 5 %(?: against one of them)?\\.": is_no,

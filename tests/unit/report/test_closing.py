@@ -104,14 +104,14 @@ def answered(
         (answered("Worth it", LATER), "./rwi report open --stack mine"),
         (answered("Worth it from 40 epochs on", LATER), "./rwi report open --stack mine"),
         (answered("Not worth it here", NEVER), "./rwi report open --stack mine"),
-        (answered("Not worth it here", LATER, longer=TWENTY), "./rwi up --set workers=3 --set epochs=20 --stack mine"),
+        (answered("Not worth it here", LATER, longer=TWENTY), "./rwi up --stack mine --set workers=3 --set epochs=20"),
         (
             answered("Not worth it here", LATER, longer=replace(TWENTY, not_advised="why")),
             "./rwi report open --stack mine",
         ),
         (answered("Not comparable", NEVER, None), "./rwi report open --stack mine"),
         (answered("Not decided", NEVER, "it finished"), "./rwi report open --stack mine"),
-        (answered("Not decided", NEVER, repeats=1), "./rwi up --set workers=3 --set repeats=4 --stack mine"),
+        (answered("Not decided", NEVER, repeats=1), "./rwi up --stack mine --set workers=3 --set repeats=4"),
         (answered("Not decided", NEVER, repeats=4), "./rwi report open --stack mine"),
     ],
 )

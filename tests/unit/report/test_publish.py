@@ -215,6 +215,6 @@ def test_command_fails_with_one_line(
 
     assert status == 1
     said = capsys.readouterr().err
-    assert said.startswith("report: STACK='a/b'")
+    assert said.startswith("report: stack 'a/b'")
     assert said.endswith("`./rwi up --stack minikube`\n")
     wording("report", said)

@@ -36,7 +36,7 @@ def outcome(printed: str = "", code: int = 0, **more: Any) -> Outcome:
     ("printed", "help_"),
     [
         ("ModuleNotFoundError: No module named 'ray'", "pip install 'ray[train]'"),
-        ("ModuleNotFoundError: No module named 'mine'", "PYTHON=… names the interpreter"),
+        ("ModuleNotFoundError: No module named 'mine'", "--python … names the interpreter"),
         ("AssertionError: Torch not compiled with CUDA enabled", "torch.cuda.is_available()"),
         ("RuntimeError: No CUDA GPUs are available", "asks for a GPU"),
         ("ValueError: ProcessGroupNCCL is only supported with GPUs", "'gloo'"),
@@ -109,7 +109,7 @@ def test_a_run_out_of_time_says_where_it_was(wording: Wording) -> None:
     )
 
     assert "line 7 in wait" in said  # not prose: a traceback
-    assert "LIMIT=60" in said
+    assert "--limit 60" in said
     wording("try", said)
 
 

@@ -159,7 +159,7 @@ def test_what_is_no_python_is_refused(python: str) -> None:
 
 
 def test_a_run_has_the_environment_of_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What every run may have, and what ENV names: no secret of the caller, no cluster of others, no proxy."""
+    """What every run may have, and what --env names: no secret of the caller, no cluster of others, no proxy."""
     for name in ("AWS_SECRET_ACCESS_KEY", "RAY_ADDRESS", "TF_CONFIG", "PYTHONPATH", "HTTPS_PROXY", "TRAINING_POD"):
         monkeypatch.setenv(name, "of the caller")
     asked = tried("a.py", "--env", "DATA=/d", "--env", "OMP_NUM_THREADS=7", "--env", "RAY_AUTH_MODE=disabled")

@@ -11,17 +11,17 @@ from cli.setup.project import ROOT
 from tests.golden import Wording
 
 TRY = """
-import os, pathlib, runpy, sys, tempfile, time
+import os, pathlib, sys, tempfile, time
+from cli import door
 from cli.tryout import request
 folder, number = sys.argv[1:]
-def ended():
+def ended(*_, **__):
     with tempfile.TemporaryDirectory(dir=folder) as own:
         pathlib.Path(own, "checkpoint").touch()
         os.kill(os.getpid(), int(number))
         time.sleep(600)
 request.read = ended
-sys.argv[1:] = []
-runpy.run_module("cli.tryout", run_name="__main__")
+door.main(["try", "x.py"])
 """
 
 

@@ -164,7 +164,7 @@ def not_distributed(script: Script) -> str:
     """Return why nothing in a script distributes it; "" if something does."""
     if script.kind != "plain":
         return ""
-    return "nothing in it is distributed, as far as its imports tell (KIND=torchrun or KIND=tf-config says otherwise)"
+    return "nothing in it is distributed, as far as its imports tell (--kind torchrun or tf-config says otherwise)"
 
 
 def _not_split(script: Script, sizes: Sizes) -> str:
@@ -193,8 +193,8 @@ def proof(script: Script, python: str, sizes: Sizes, values: Mapping[str, str], 
 def _no_ray(script: Script, lacking: str) -> str:
     if script.kind == "other" and not script.needs_ray:
         return (
-            "it imports no Ray, and takes its ranks neither from torchrun nor from TF_CONFIG (KIND=… says otherwise, "
-            "and KIND=plain measures it in one process)"
+            "it imports no Ray, and takes its ranks neither from torchrun nor from TF_CONFIG (--kind … says otherwise, "
+            "and --kind plain measures it in one process)"
         )
     if script.kind == "spawn":
         return "the script starts its ranks itself, so Ray can't; one for torchrun can be measured with Ray"

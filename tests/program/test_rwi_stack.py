@@ -1,4 +1,4 @@
-"""`make` over a real engine: settings for one call, outputs, plain pulumi on the same state, destroy, clean, smoke."""
+"""`rwi` over a real engine: settings for one call, outputs, plain pulumi on the same state, destroy, clean, smoke."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.program.make_project import Project, made, project
+from tests.program.rwi_project import Project, made, project
 
 __all__ = ["project"]
 
 Done = subprocess.CompletedProcess[str]
-RECIPE_ENV = 'eval "$(make -s BOOTSTRAP=true env)"'
+ENV = 'eval "$(./rwi project env)"'
 
 
 def _succeeded(result: Done) -> Done:
@@ -45,9 +45,9 @@ class Story:
     salts: dict[str, str] = field(default_factory=dict)
     """The copy of the settings, with Pulumi's salt, after each."""
 
-    def make(self, step: str, verb: str, **variables: str) -> None:
-        """A target."""
-        self._note(step, self.project.make(verb, **variables))
+    def rwi(self, step: str, *words: str) -> None:
+        """A command."""
+        self._note(step, self.project.rwi(*words))
 
     def shell(self, step: str, script: str) -> None:
         """What is pasted into a shell."""
@@ -65,26 +65,26 @@ class Story:
 def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     """From nothing to nothing: every command is run once, and the tests say what it promises."""
     told = Story(made(tmp_path_factory.mktemp("story")))
-    told.make("outputs before", "outputs", JSON="1")
-    told.make("up", "up")
-    told.make("again", "up")
+    told.rwi("outputs before", "outputs", "--json")
+    told.rwi("up", "up")
+    told.rwi("again", "up")
     for what in ("publish", "closing", "table"):
         (told.project.folder / f"fails-{what}").touch()
-        told.make(f"without {what}", "up")
+        told.rwi(f"without {what}", "up")
         (told.project.folder / f"fails-{what}").unlink()
-    told.make("preview", "preview")
-    told.make("outputs", "outputs", JSON="1")
-    told.make("failed", "up", SET="seconds=abc")
-    told.make("with SET", "up", SET="workers=3")
+    told.rwi("preview", "preview")
+    told.rwi("outputs", "outputs", "--json")
+    told.rwi("failed", "up", "--set", "seconds=abc")
+    told.rwi("with SET", "up", "--set", "workers=3")
     told.files["SET"] = (told.project.folder / ".state/shown/local/set.json").read_text()
-    told.make("without SET", "up")
-    told.shell("pulumi", f"{RECIPE_ENV}; pulumi config set workers 4; pulumi preview --diff")
-    told.make("after pulumi", "up")
+    told.rwi("without SET", "up")
+    told.shell("pulumi", f"{ENV}; pulumi config set workers 4; pulumi preview --diff")
+    told.rwi("after pulumi", "up")
     (told.project.folder / "results").mkdir(exist_ok=True)
-    told.make("refused", "clean")
-    told.done["destroy"] = told.project.make("destroy")
+    told.rwi("refused", "project", "clean")
+    told.done["destroy"] = told.project.rwi("destroy")
     (told.project.folder / "results/local/latest").mkdir(parents=True)
-    told.done["outputs after"] = told.project.make("outputs")
+    told.done["outputs after"] = told.project.rwi("outputs")
     return told
 
 
@@ -111,7 +111,7 @@ def test_the_answer_is_last_and_knows_where_it_was_published(story: Story) -> No
 
 @pytest.mark.parametrize("what", ["publish", "closing", "table"])
 def test_up_fails_where_its_result_could_not_be_written_or_shown(story: Story, what: str) -> None:
-    """What is on the screen alone is soon lost: the answer is shown all the same, and make's status is not zero."""
+    """What is on the screen alone is soon lost: the answer is shown all the same, and the status is not zero."""
     done = story.done[f"without {what}"]
 
     assert done.returncode != 0
@@ -120,7 +120,7 @@ def test_up_fails_where_its_result_could_not_be_written_or_shown(story: Story, w
 
 
 def test_set_holds_for_one_call(story: Story) -> None:
-    """SET reaches this update alone: neither the stack file nor the next update knows it."""
+    """--set reaches this update alone: neither the stack file nor the next update knows it."""
     _succeeded(story.done["with SET"])
     _succeeded(story.done["without SET"])
 
@@ -128,8 +128,8 @@ def test_set_holds_for_one_call(story: Story) -> None:
     assert "config: {}\n" == story.files["with SET"]
 
 
-def test_plain_pulumi_works_on_the_same_state_after_make_env(story: Story) -> None:
-    """As README prints it: eval the exports, set a value, preview; and the next `make` sees that value."""
+def test_plain_pulumi_works_on_the_same_state_after_project_env(story: Story) -> None:
+    """As README prints it: eval the exports, set a value, preview; and the next `up` sees that value."""
     shown = _succeeded(story.done["pulumi"])
     _succeeded(story.done["after pulumi"])
 
@@ -158,13 +158,11 @@ def test_results_of_a_destroyed_stack_are_named(story: Story) -> None:
     after = story.done["outputs after"]
 
     assert after.returncode != 0
-    assert {"./rwi report open --result latest --stack local", "./rwi report history --stack local"} == set(
-        re.findall(r"STACK=.*", after.stderr)
-    )
+    assert ["./rwi report open --result latest", "./rwi report history"] == re.findall(r"\./rwi .*", after.stderr)
 
 
 def test_a_failed_update_ends_with_what_failed_what_is_kept_and_what_to_type(story: Story) -> None:
-    """And shows no table: that of the measurement before would be taken for the answer. Make's status is not zero."""
+    """And shows no table: that of the measurement before would be taken for the answer. The status is not zero."""
     failed = story.done["failed"]
     ending = failed.stderr[failed.stderr.index("The update failed") :]
 
@@ -197,25 +195,25 @@ def test_destroy_leaves_nothing_and_clean_waits_for_it(story: Story) -> None:
     project, refused = story.project, story.done["refused"]
     _succeeded(story.done["destroy"])
     resources = project.deployment().get("resources")
-    _succeeded(project.make("clean"))
+    _succeeded(project.rwi("project", "clean"))
 
     assert refused.returncode != 0
     assert "throwaway/local holds 2" in refused.stderr
-    assert "`./rwi destroy --stack local`" in refused.stderr
+    assert "`./rwi destroy`" in refused.stderr
     assert not resources
     assert not {".state", ".tools"} & {entry.name for entry in project.folder.iterdir()}
     assert (project.folder / "results").is_dir()
 
-    _succeeded(project.make("clean", ALL="1"))
+    _succeeded(project.rwi("project", "clean", "--all"))
 
     assert not (project.folder / "results").exists()
 
 
 def test_smoke_is_gone_afterwards_and_leaves_the_local_stack_alone(project: Project) -> None:
     """The smallest comparison runs in a stack of its own, with local's settings and its own values."""
-    assert "expected: unknown" in _succeeded(project.make("preview")).stdout
-    shown = _succeeded(project.make("up", STACK="smoke"))
-    stacks = _succeeded(project.shell(f"{RECIPE_ENV}; pulumi stack ls --json"))
+    assert "expected: unknown" in _succeeded(project.rwi("preview")).stdout
+    shown = _succeeded(project.rwi("up", "--stack", "smoke"))
+    stacks = _succeeded(project.shell(f"{ENV}; pulumi stack ls --json"))
 
     assert "report publish --stack smoke" in shown.stdout  # not prose: a command
     assert "report smoke" in shown.stdout
@@ -228,7 +226,7 @@ def test_a_backend_of_the_users_own_is_used(project: Project) -> None:
     elsewhere = project.folder.parent / "elsewhere"
     elsewhere.mkdir()
     project.environment |= {"PULUMI_BACKEND_URL": f"file://{elsewhere}", "PULUMI_CONFIG_PASSPHRASE": "of the user"}
-    _succeeded(project.make("preview"))
+    _succeeded(project.rwi("preview"))
 
     assert (elsewhere / ".pulumi/stacks/throwaway/local.json").is_file()
     assert not (project.folder / ".state/backend").exists()
@@ -237,10 +235,10 @@ def test_a_backend_of_the_users_own_is_used(project: Project) -> None:
 
 def test_a_stack_without_a_file_is_refused_with_those_there_are(project: Project) -> None:
     """Neither a typo nor a name with a slash creates anything."""
-    unknown = project.make("up", STACK="locla")
-    unsafe = project.make("up", STACK="../x; touch hacked")
+    unknown = project.rwi("up", "--stack", "locla")
+    unsafe = project.rwi("up", "--stack", "../x; touch hacked")
 
     assert "stacks/Pulumi.locla.yaml; there are" in unknown.stderr
-    assert "STACK='../x; touch hacked'" in unsafe.stderr
+    assert "stack '../x; touch hacked'" in unsafe.stderr
     assert not (project.folder / ".state").exists()
     assert not (project.folder / "hacked").exists()

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from compare.comparison import compare
-from tests.program.make_project import Project, project
+from tests.program.rwi_project import Project, project
 from tests.unit.results import make_context, make_runs
 
 __all__ = ["project"]
@@ -54,7 +54,7 @@ def test_make_up_goes_on(project: Project, endings: dict[int, str], budget: str,
     for repeats, ending in endings.items():
         (project.folder / f"{repeats}.json").write_text(comparison(repeats, ending, budget))
 
-    done = project.make("up")
+    done = project.rwi("up")
 
     assert 0 == done.returncode, done.stdout + done.stderr
     shown = [line for line in done.stdout.splitlines() if line.startswith("report table")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.limits import LONGEST_SECONDS, wait_for
-from tests.program.make_project import Project, processes_in, project, terminal
+from tests.program.rwi_project import Project, processes_in, project, terminal
 
 __all__ = ["project"]
 pytestmark = pytest.mark.slow
@@ -37,7 +38,7 @@ def _wait_until_first_runs(project: Project) -> None:
 
 def test_one_ctrl_c_lets_the_running_create_finish_and_keeps_it(project: Project) -> None:
     """The press reaches pulumi once: it waits for the create, starts no other, and leaves neither lock nor process."""
-    with terminal(project.command("up", SET="seconds=300"), project.folder, project.environment) as shown:
+    with terminal(UP, project.folder, project.environment) as shown:
         _wait_until_first_runs(project)
         shown.press_ctrl_c()
         wait_for(lambda: ACKNOWLEDGED in shown.output, "the press is acknowledged, with what is kept")
@@ -58,7 +59,7 @@ def test_one_ctrl_c_lets_the_running_create_finish_and_keeps_it(project: Project
 
 def test_two_ctrl_c_end_it_and_the_next_up_goes_on(project: Project) -> None:
     """The second press ends pulumi at once; nothing of it lives on, and `rwi up` clears what stayed in the state."""
-    with terminal(project.command("up", SET="seconds=300"), project.folder, project.environment) as shown:
+    with terminal(UP, project.folder, project.environment) as shown:
         _wait_until_first_runs(project)
         shown.press_ctrl_c()
         wait_for(lambda: ACKNOWLEDGED in shown.output, "the press is acknowledged")
@@ -71,20 +72,23 @@ def test_two_ctrl_c_end_it_and_the_next_up_goes_on(project: Project) -> None:
     assert "0 of 2" in shown.output
     assert "first was ended" in shown.output
 
-    again = project.make("up")
+    again = project.rwi("up")
 
     assert again.returncode == 0, again.stdout + again.stderr
     assert project.marks() == {"first-began", "first-ended", "second-began", "second-ended"}
 
 
+UP = ["./rwi", "up", "--set", "seconds=300"]
+
+
 @pytest.mark.parametrize(
     ("number", "trap"), [(signal.SIGINT, "- INT"), (signal.SIGTERM, "- TERM"), (signal.SIGTERM, "'' INT HUP")]
 )
-def test_a_signal_to_make_alone_reaches_pulumi(
+def test_a_signal_to_rwi_alone_reaches_pulumi(
     project: Project, number: signal.Signals, trap: str, tmp_path: Path
 ) -> None:
-    """A supervisor that ends `make` ends the update in the orderly way; also that of `nohup ./rwi up &`."""
-    command = ["sh", "-c", f'trap {trap}; exec "$@"', "sh", *project.command("up", SET="seconds=300")]
+    """A supervisor that ends `rwi` ends the update in the orderly way; also that of `nohup ./rwi up &`."""
+    command = ["sh", "-c", f'trap {trap}; exec "$@"', "sh", *UP]
     shown = tmp_path / "shown.txt"
     with shown.open("w") as output:
         process = subprocess.Popen(
@@ -110,9 +114,9 @@ def test_nothing_is_left_of_pulumi_killed_and_the_next_up_goes_on(project: Proje
 
     No provider is asked for that: on a cluster's stack it must work without the cluster.
     """
-    assert project.make("up").returncode == 0
+    assert project.rwi("up").returncode == 0
     modes = tmp_path / "modes"
-    up = " ".join(project.command("up", SET="seconds=300"))
+    up = shlex.join(UP)
     script = f"stty -a >{modes}.before; {up}; echo $? >{modes}.status; stty -a >{modes}.after"
     with terminal(["bash", "-c", script], project.folder, project.environment) as shown:
         (project.folder / "marks/first-began").unlink()
@@ -126,7 +130,7 @@ def test_nothing_is_left_of_pulumi_killed_and_the_next_up_goes_on(project: Proje
     assert len(project.locks()) == 1
     assert project.deployment()["pending_operations"]
 
-    again = project.make("up")
+    again = project.rwi("up")
 
     assert again.returncode == 0, again.stdout + again.stderr
     assert "removing the lock" in again.stderr
@@ -138,12 +142,12 @@ def test_nothing_is_left_of_pulumi_killed_and_the_next_up_goes_on(project: Proje
 
 def test_the_lock_of_a_running_update_is_left_alone(project: Project) -> None:
     """A second `rwi up` beside a running one is refused, says which it is, and the first goes on to its end."""
-    command = project.command("up", SET="seconds=300")
+    command = UP
     first = subprocess.Popen(command, cwd=project.folder, env=project.environment)
     _wait_until_first_runs(project)
     running = _pulumi_pid(project)
-    second = project.make("up")
-    outputs = project.make("outputs")
+    second = project.rwi("up")
+    outputs = project.rwi("outputs")
     project.end_sleep()
     status = first.wait(timeout=LONGEST_SECONDS)
 

@@ -1,4 +1,4 @@
-"""A throw-away project for the tests of `make`: the real tools and Makefile, and a program of two resources that sleep.
+"""A throw-away project for the tests of `rwi`: the real command line, and a program of two resources that sleep.
 
 No training and no Ray: what is tested is how pulumi is called, interrupted and cleaned up after.
 """
@@ -119,13 +119,9 @@ class Project:
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
 
-    def command(self, verb: str, **variables: str) -> list[str]:
-        """`make VERB` without set-up: the environment of these tests is the one they share."""
-        return ["make", "BOOTSTRAP=true", verb, *(f"{name}={value}" for name, value in variables.items())]
-
-    def make(self, verb: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run a target to its end."""
-        return self.run(self.command(verb, **variables))
+    def rwi(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return self.run(["./rwi", *words])
 
     def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         """Run any command in the project's folder."""
@@ -186,7 +182,7 @@ def made(tmp_path: Path) -> Project:
     folder = tmp_path / "a project"
     for name in ("cli", "report", "compare", "training"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "Makefile", folder)
+    shutil.copy(ROOT / "rwi", folder)
     for name, text in {
         "Pulumi.yaml": PROJECT,
         "__main__.py": PROGRAM,
@@ -205,7 +201,7 @@ def made(tmp_path: Path) -> Project:
 
 def _environment(tmp_path: Path) -> dict[str, str]:
     """That of the tests, and a home of its own, so that nobody's login or state is touched."""
-    return {**os.environ, "PULUMI_HOME": str(tmp_path / "pulumi-home")}
+    return {**os.environ, "PULUMI_HOME": str(tmp_path / "pulumi-home"), "RWI_SETUP": "no"}
 
 
 @dataclass
