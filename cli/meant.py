@@ -33,6 +33,8 @@ BEFORE = {
     "help": "--help",
 }
 """By a word that one might take for a command, as targets of make were called: the command."""
+MISSPELT = 0.8
+"""How alike an option and a word are, of which the one is meant by the other."""
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z][\w:.-]*)=(?P<value>.*)", re.DOTALL)
 
 
@@ -47,7 +49,7 @@ def in_words(error: click.UsageError, arguments: Sequence[str]) -> str:
     """Return what is wrong, what was probably meant, and where the rest is said."""
     command = error.ctx.command_path if error.ctx else command_line.rwi("").strip()
     lines = _meant(error, list(arguments))
-    is_said = bool(lines) and isinstance(error, click.NoSuchOption | click.NoSuchCommand)
+    is_said = isinstance(error, click.NoSuchCommand) or (bool(lines) and isinstance(error, click.NoSuchOption))
     lines = [error.message if is_said else error.format_message(), *lines, f"{command} --help says what is allowed"]
     return "\n  ".join(lines)
 
@@ -79,7 +81,12 @@ def _of_command(error: click.NoSuchCommand, arguments: list[str]) -> list[str]:
 
 
 def _of_option(error: click.NoSuchOption, arguments: list[str]) -> list[str]:
-    """An option that is a setting, or an argument of the script before which `--` was forgotten."""
+    """An option that is misspelt, or a setting, or an argument of the script before which `--` was forgotten."""
+    own = [name for each in (error.ctx.command.params if error.ctx else []) for name in each.opts if name[:2] == "--"]
+    if close := difflib.get_close_matches(error.option_name, own, n=1, cutoff=MISSPELT):
+        at = next(index for index, word in enumerate(arguments) if word.partition("=")[0] == error.option_name)
+        right = arguments[at].replace(error.option_name, close[0], 1)
+        return [f"did you mean:  {_line([*arguments[:at], right, *arguments[at + 1 :]])}"]
     if said := _of_script(error, arguments, error.option_name):
         return said
     key = _key(error.option_name.lstrip("-"))

@@ -15,12 +15,11 @@ from tests.program.engine import Project
 from tests.slow import slow_but
 
 NOT_RUN = {
-    r"./rwi test\b": "it would start itself",
-    r"./rwi test --cluster\b": "it needs docker and minikube; tests/cluster is what it runs",
-    r"./rwi check\b": "it looks at the project itself, not at a copy, and is run on its own",
-    r"make (doctor|dashboard|status|diagnose)\b": "it looks at this machine or at a cluster",
-    r"make (bench|lesson|watch|tensorboard)\b": "it trains for minutes, or shows something until Ctrl-C",
-    r"STACK=(minikube|kubernetes|ci) ": "a cluster's stack; tests/cluster brings one up",
+    r"\./rwi test\b": "it would start itself",
+    r"\./rwi check\b": "it looks at the project itself, not at a copy, and is run on its own",
+    r"\./rwi (doctor|jobs|status)\b": "it looks at this machine or at a cluster",
+    r"\./rwi (bench|report tensorboard)\b": "it trains for minutes, or shows something until Ctrl-C",
+    r"\./rwi .*--stack (minikube|kubernetes|ci)\b": "a cluster's stack; tests/cluster brings one up",
     r"(kubectl|minikube|docker|(\.venv/bin/)?ray|curl) ": "it needs a cluster, or a run that goes on meanwhile",
     r"git clone ": "there is no network",
     r"(\.venv/bin/)?python -m training\.": "it trains; the arms of the copy are stand-ins",
@@ -56,7 +55,11 @@ def test_the_commands_of_a_document_work(document: str, project: Project) -> Non
 def test_most_commands_are_run() -> None:
     """So that the list above does not grow until nothing is."""
     found = [its for name in DOCUMENTS for its in markdown.commands(name, markdown.read(name))]
-    local = [its for its in found if not re.match(r"STACK=(minikube|kubernetes|ci) |kubectl |minikube ", its.text)]
+    local = [
+        its
+        for its in found
+        if not re.match(r"\./rwi .*--stack (minikube|kubernetes|ci)\b|kubectl |minikube ", its.text)
+    ]
 
     assert len(local) < 2 * len([its for its in local if is_run(its) or its.info == RUN_ELSEWHERE])
 

@@ -8,6 +8,7 @@ import pytest
 from cli.fetch import fetch as tool
 from tests.golden import Wording
 from tests.storage.cloud import BUCKET, Cloud, put
+from tests.typed import typed
 from training.launch.storage.run_storage import Storage
 
 RUN = "local/0a/ray-1-20260101T000000Z-aaaaaa"
@@ -21,10 +22,7 @@ def project(cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     """A project whose stack keeps its runs in a bucket."""
     for name, value in cloud.variables(cloud.owner).items():
         monkeypatch.setenv(name, value)
-    for variable, value in {"STACK": "local", "RUN": "ray-1", "SET": "storage=s3://runs/fetch"}.items():
-        monkeypatch.setenv(variable, value)
     monkeypatch.setattr(tool, "ROOT", tmp_path / "above" / "project")
-    monkeypatch.setattr("sys.argv", ["fetch"])
     return tmp_path / "above" / "project"
 
 
@@ -35,7 +33,7 @@ def test_no_object_s_name_leads_out_of_the_folder(
     put(cloud, {f"fetch/{RUN}/{name}": "evil" for name in OUTSIDE} | {f"fetch/{RUN}/model/weights": "good"})
     put(cloud, {f"fetch/{name}": "evil" for name in SQUASHED} | {f"fetch/local/{name}": "evil" for name in SQUASHED})
 
-    assert 0 == tool.main()
+    assert 0 == typed("report", "fetch", "ray-1", "--set", "storage=s3://runs/fetch")
 
     to = project / "runs/local/ray-1-20260101T000000Z-aaaaaa/kept"
     files = [path for path in project.parent.rglob("*") if path.is_file()]
@@ -59,8 +57,8 @@ def test_one_run_can_be_fetched_twice_whatever_it_kept(cloud: Cloud, project: Pa
     """An object called as the folder's mark does not replace it, and one that is a folder, too, is left there."""
     put(cloud, {f"fetch/{RUN}/{name}": "theirs" for name in (tool.MARK, f"{tool.MARK}/x", "both", "both/file", "one")})
 
-    assert 0 == tool.main()
-    assert 0 == tool.main()
+    assert 0 == typed("report", "fetch", "ray-1", "--set", "storage=s3://runs/fetch")
+    assert 0 == typed("report", "fetch", "ray-1", "--set", "storage=s3://runs/fetch")
 
     to = project / "runs/local/ray-1-20260101T000000Z-aaaaaa/kept"
     assert "0a/ray-1-20260101T000000Z-aaaaaa" == (to / tool.MARK).read_text()

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from cli.jobs import jobs as tool
 from cli.look import cluster, update
 from cli.setup.project import ToolError
 from cli.stack import environment as stack_environment
@@ -21,6 +20,7 @@ from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS, TOKEN_KEY, T
 from tests.golden import Wording
 from tests.limits import LONGEST_SECONDS, wait_for
 from tests.ray_head import HERE, PYTHON, TOKEN, Head, needed, running
+from tests.typed import typed
 from tests.unit.kube_api import NAMESPACE, Api, pod, secret, serving
 from training.launch.ray import jobs_api, submit
 from training.launch.ray.driver import LOOPBACK
@@ -237,18 +237,14 @@ def kubernetes(head: Head, api: JobsApi, tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(ray_api, "connection", connection)
         backend = {"PULUMI_BACKEND_URL": f"file://{tmp_path}"}
         monkeypatch.setattr(stack_environment, "state_variables", lambda _: backend)
-        monkeypatch.setenv("STACK", "ci")
         served.put("/api/v1", "pods", pod("head", labels=HEAD_LABELS), NAMESPACE)
         served.put("/api/v1", "secrets", secret(TOKEN_SECRET, {TOKEN_KEY: TOKEN}), NAMESPACE)
         yield served
 
 
-def make(monkeypatch: pytest.MonkeyPatch, verb: str, **variables: str) -> int:
-    """`make` with these variables."""
-    monkeypatch.setattr("sys.argv", ["jobs", verb])
-    for name, value in ({"JOB": "", "STOP": ""} | variables).items():
-        monkeypatch.setenv(name, value)
-    return tool.main()
+def jobs(*words: str) -> int:
+    """`rwi jobs` for stack `ci`."""
+    return typed("jobs", *words, "--stack", "ci")
 
 
 @pytest.mark.usefixtures("kubernetes")
@@ -261,8 +257,8 @@ def test_the_commands_from_a_script_to_its_end(
 ) -> None:
     """Submitted and followed; listed; its log again; another that is left running, and stopped."""
     script = (folder / "look.py").rename(folder / "my look.py")
-    given = {"SCRIPT": str(script), "ENV": "GIVEN='a word'", "ARGS": "--num-workers {workers}"}
-    assert 0 == make(monkeypatch, "submit", **given)
+    given = (str(script), "--env", "GIVEN=a word")
+    assert 0 == typed("jobs", "submit", *given, "--stack", "ci", "--", "--num-workers", "{workers}")
     shown = capsys.readouterr()
     seen = seen_in(shown.out)
     assert ("a word", True, 3) == (seen["given"], seen["runs"], seen["module"])
@@ -270,23 +266,23 @@ def test_the_commands_from_a_script_to_its_end(
     wording("ray-jobs", shown.err, "submitted")
 
     script.write_text(SLEEPER)
-    assert 0 == make(monkeypatch, "submit", DETACH="1")
+    assert 0 == typed("jobs", "submit", *given, "--detach", "--stack", "ci", "--", "--num-workers", "{workers}")
     assert capsys.readouterr().err.startswith("my-look-2: submitted")
-    assert 0 == make(monkeypatch, "jobs")
+    assert 0 == jobs("list")
     listed = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert "succeeded" in listed["my-look-1"]
     whose, command = re.split("  +", listed["my-look-1"])[-2:]
     assert "submitted" == whose
     assert "python 'my look.py' --num-workers 2" == command  # not prose: a command
-    assert 0 == make(monkeypatch, "jobs", STOP="1", JOB="my-look-2")
+    assert 0 == jobs("stop", "my-look-2")
     wording("ray-jobs", capsys.readouterr().err, "stopped")
     assert "STOPPED" == state(api, "my-look-2")
-    assert 0 == make(monkeypatch, "jobs", STOP="1", JOB="my-look-2")
+    assert 0 == jobs("stop", "my-look-2")
     wording("ray-jobs", capsys.readouterr().err, "stopped twice")
-    assert 0 == make(monkeypatch, "jobs", JOB="my-look-1")
+    assert 0 == jobs("logs", "my-look-1")
     assert seen == seen_in(capsys.readouterr().out)
-    with pytest.raises(ToolError, match=r"JOB=x: .*my-look-1.* ./rwi jobs logs '' --stack ci"):
-        make(monkeypatch, "jobs", JOB="x")
+    with pytest.raises(ToolError, match=r"no job x.*my-look-1.* \./rwi jobs logs \S+ --stack ci"):
+        jobs("logs", "x")
 
 
 @pytest.mark.usefixtures("kubernetes")
@@ -306,7 +302,7 @@ def test_ctrl_c_leaves_the_job_running(
 
     monkeypatch.setattr("time.sleep", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        make(monkeypatch, "jobs", JOB="stays")
+        jobs("logs", "stays")
     monkeypatch.undo()
     said = capsys.readouterr()
 
@@ -325,9 +321,9 @@ def test_nothing_is_submitted_beside_what_a_measurement_left(
     """With the line that ends that, which does."""
     begin(api, "ray-1-left", mark("ci"))
     with pytest.raises(ToolError, match=r"\./rwi jobs stop ray-1-left --stack ci") as refused:
-        make(monkeypatch, "submit", SCRIPT=str(folder / "look.py"))
+        jobs("submit", str(folder / "look.py"))
     assert ["ray-1-left"] == [job["submission_id"] for job in filter(is_unfinished, api.jobs())]
-    assert 0 == make(monkeypatch, "jobs", STOP="1", JOB="ray-1-left")
+    assert 0 == jobs("stop", "ray-1-left")
 
     assert "STOPPED" == state(api, "ray-1-left")
     wording("ray-jobs", str(refused.value))
@@ -340,6 +336,6 @@ def test_a_token_that_was_changed_afterwards_is_said_so(
     kubernetes.put("/api/v1", "secrets", secret(TOKEN_SECRET, {TOKEN_KEY: "f" * 64}), NAMESPACE)
 
     with pytest.raises(ToolError, match=r"HTTP 40[13]") as refused:
-        make(monkeypatch, "jobs")
+        jobs("list")
     assert str(refused.value).endswith(" delete pods --selector=ray.io/cluster=ray-training-cluster")
     wording("ray-jobs", re.sub(r" \(HTTP .*?\);", ";", str(refused.value)))

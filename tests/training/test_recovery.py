@@ -123,11 +123,11 @@ def test_a_training_of_which_something_is_killed_ends_with_the_weights_of_one_th
     The kill may come late: all epochs but the last are left for it, and it does not matter which checkpoint is newest.
     """
     settings = {**SETTINGS, "augmentation": "flip-crop", "epochs": "6"}
-    variables = {"STACK": "local", "OF": "worker head", "SET": " ".join(f"{k}={v}" for k, v in settings.items())}
+    given = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 
     done = subprocess.run(
-        [sys.executable, "-m", "cli.recovery"], cwd=PROJECT, env=os.environ | variables, capture_output=True,
-        text=True, timeout=LONGEST_SECONDS, check=False,
+        [sys.executable, "rwi", "bench", "recovery", "--of", "worker", "--of", "head", *given], cwd=PROJECT,
+        env=os.environ | {"RWI_SETUP": "no"}, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False,
     )  # fmt: skip
 
     assert 0 == done.returncode, done.stdout + done.stderr[-3000:]

@@ -19,7 +19,9 @@ LATE = {
     ("report.publish", "report.html"): "matplotlib and jinja2, for a page that is not always written",
     ("bench.lesson.lesson", "bench.lesson.picture"): "matplotlib, after the measurement",
     ("bench.lesson.block", "bench.lesson.ray_way"): "Ray: its import is timed, and other ways are measured without it",
-    ("cli.*.__main__", "*"): "the chosen command",
+    ("cli.commands.*", "*"): "the chosen command",
+    ("cli.options", "*"): "what a script's options are read by, where a command has them",
+    ("cli.setup.start", "*"): "the door, in the project's environment",
     ("cli.follow.watch", "cli.*"): "runs of the chosen target: pulumi and kubernetes for those of a cluster",
     ("cli.stack.followed", "*"): "rich, where a terminal shows a screen",
     (

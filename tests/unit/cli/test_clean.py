@@ -144,7 +144,7 @@ def test_nothing_goes_while_a_stack_holds_resources(
     """Each such stack is named with the command that empties it; a backend of the user's own counts too."""
     monkeypatch.setattr(clean, "_held_elsewhere", lambda: {"local": 9})
     before = _left(project)
-    with pytest.raises(ToolError, match=r"\b9\b.*`./rwi destroy --stack local`") as refused:
+    with pytest.raises(ToolError, match=r"\b9\b.*`./rwi destroy`") as refused:
         clean.clean(with_measurements=False)
     wording("clean", str(refused.value))
 

@@ -204,7 +204,7 @@ def test_who_waits_long_is_told_of_the_tool_that_says_why(tmp_path: Path, wordin
     assert "./rwi why" not in closing.render(waiting(0.099), "mine", page, {})
     shown = html.render(both, "mine", tmp_path)
     assert step_parts.long_waits(both) in shown
-    assert "STACK=mine SET=&#34;workers=2&#34; ./rwi why" in shown
+    assert "./rwi why --stack mine --set workers=2" in shown
     assert "./rwi why" not in html.render(waiting(0.099), "mine", tmp_path)
 
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from compare.comparison import compare
 from compare.intervals import ONCE, WHENEVER, spread
 from compare.measures import measure, ratio
 from compare.schema import Comparison, Spread
-from report import source
-from report.__main__ import main
+from report import show, source
 from report.change import (
     DECIDING,
     UNCHANGED,
@@ -26,11 +26,12 @@ from report.change import (
     show_difference,
     speedup_change,
 )
-from report.errors import HistoryError
+from report.errors import HistoryError, ReportError
 from report.history import compare as side_by_side
 from report.history import history
 from report.publish import publish
 from report.stored import choose, stored_results
+from tests.typed import typed
 from tests.unit.results import make_context, make_provenance, make_recipe, make_run, make_runs
 from training.contract import provenance
 
@@ -258,20 +259,15 @@ def test_a_commit_that_the_runs_are_not_of_is_not_recorded(tmp_path: Path) -> No
 def test_the_command_lists_and_compares(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """COMPARE is make's way to ask for two; a stack without results says what to type."""
+    """Two are compared, one is not; a stack without results says what to type."""
     publish(measured(hour=12), "local", tmp_path)
-    ask = ["history", "--stack", "local", "--project", str(tmp_path)]
+    monkeypatch.setattr(show, "PROJECT", tmp_path)
 
-    assert 0 == main(ask)
+    assert 0 == typed("report", "history")
     assert "recipe" in capsys.readouterr().out
-    monkeypatch.setenv("COMPARE", "1 latest")
-    assert 0 == main(ask)
+    assert 0 == typed("report", "history", "1", "latest")
     assert "A  2025" in capsys.readouterr().out
-    monkeypatch.setenv("COMPARE", "1")
-    assert 1 == main(ask)
-    assert 'COMPARE="1"' in capsys.readouterr().err
-    monkeypatch.delenv("COMPARE")
-    assert 1 == main(["history", "--stack", "none", "--project", str(tmp_path)])
-    said = capsys.readouterr().err
-    assert "results/none/" in said
-    assert "`./rwi up --stack none`" in said
+    with pytest.raises(click.UsageError, match="two results"):
+        typed("report", "history", "1")
+    with pytest.raises(ReportError, match=r"results/none/.*`\./rwi up --stack none`"):
+        typed("report", "history", "--stack", "none")

@@ -11,13 +11,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from cli.stack.config import parse_overrides
 from compare.comparison import compare
 from compare.measurement import Run
 from compare.schema import Comparison
 from report import plots
 from report.html import render
 from report.plots import ShownRun
+from tests.typed import parse
 from tests.unit.results import make_context, make_provenance, make_recipe, make_result, make_runs
 from training.contract.result import Reported, TrainingResult, summarise
 from training.workloads.cnn.recipe import CnnRecipe
@@ -212,8 +212,8 @@ def test_verdict_table_checks_recipe_and_commands_are_there(comparison: tuple[Co
     assert comparison[0].verdict.partition(": ")[2][1:] in html.unescape(page)
     assert page.count("✓ verified") == len(comparison[0].checks)
     assert "epochs=5" in page
-    again = "STACK=local SET=&#34;epochs=5 model=cnn&#34; make "
-    assert f"{again}destroy\n{again}up" in page
+    again = " --set epochs=5 --set model=cnn"
+    assert f"./rwi destroy{again}\n./rwi up{again}" in page
 
 
 @pytest.mark.parametrize(
@@ -225,16 +225,13 @@ def test_verdict_table_checks_recipe_and_commands_are_there(comparison: tuple[Co
     ],
 )
 def test_the_command_that_measures_again_has_every_setting(tmp_path: Path, settings: dict[str, str]) -> None:
-    """A shell that reads the line, and make's reader of SET, have the same texts in the end."""
+    """A shell that reads the line has the same texts in the end."""
     page = render(compare(make_runs(), make_context(settings=settings)), "sweep-local", tmp_path)
-    line = next(text for text in html.unescape(page).splitlines() if re.search("^STACK=.*./rwi up", text))
-    command = line[line.index("STACK=") : line.index("./rwi up")]
-    shown = subprocess.run(
-        ["bash", "-c", f'{command} bash -c \'printf "%s\\n%s" "$STACK" "$SET"\''], stdout=-1, text=True, check=True
-    )
-    stack, _, values = shown.stdout.partition("\n")
+    line = next(text for text in html.unescape(page).splitlines() if text.startswith("./rwi up"))
+    words = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], stdout=-1, text=True, check=True).stdout
+    given = parse(words.split("\0")[1:-1]).params
 
-    assert ("local", settings) == (stack, parse_overrides(values))
+    assert ("local", settings) == (given["stack"], given["settings"])
 
 
 def test_missing_runs_are_named_and_the_rest_is_drawn(tmp_path: Path) -> None:

@@ -12,12 +12,11 @@ import pytest
 from tensorboardX.proto.event_pb2 import Event  # type: ignore[import-untyped]  # it ships no types
 from tensorboardX.record_writer import masked_crc32c  # type: ignore[import-untyped]
 
-from cli.follow import __main__ as follow
 from cli.follow import tensorboard
 from cli.follow.tensorboard import write_event_files
 from compare.comparison import compare
 from compare.measurement import Run
-from report.__main__ import main
+from report import show
 from report.errors import ShowError
 from report.plots import ShownRun
 from report.publish import publish
@@ -116,12 +115,13 @@ def test_runs_that_are_gone_are_said(project: Path) -> None:
 def test_print_gives_the_folder_and_the_page(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PRINT=1 starts and opens nothing: one path on stdout."""
-    monkeypatch.setenv("PRINT", "1")
+    """With --print nothing is started or opened: one path on stdout."""
     monkeypatch.setattr("webbrowser.open", lambda url: pytest.fail(f"opened {url}"))
-    stack = ["--stack", "local", "--project", str(project)]
+    monkeypatch.setattr(tensorboard, "ROOT", project)
+    monkeypatch.setattr(show, "PROJECT", project)
 
-    assert [0, 0] == [follow.main(["tensorboard", *stack]), main(["open", *stack])]
+    assert 0 == tensorboard.show("local", "latest", [], path_only=True)
+    assert 0 == show.open_page("local", "latest", path_only=True)
     board, page = capsys.readouterr().out.splitlines()
     assert Path(board).is_dir()
     assert "the page" == Path(page).read_text()
@@ -132,19 +132,19 @@ def test_the_page_is_opened_or_its_path_printed(
 ) -> None:
     """A machine without a browser still says where the report is."""
     opened: list[str] = []
-    command = ["open", "--stack", "local", "--project", str(project), "--result", "1"]
+    monkeypatch.setattr(show, "PROJECT", project)
 
     def browser(url: str) -> bool:
         opened.append(url)
         return True
 
     monkeypatch.setattr("webbrowser.open", browser)
-    main(command)
+    show.open_page("local", "1", path_only=False)
     assert (1, "") == (len(opened), capsys.readouterr().out)
     assert opened[0].startswith("file:///")
 
     monkeypatch.setattr("webbrowser.open", lambda url: False)
-    main(command)
+    show.open_page("local", "1", path_only=False)
     assert "report.html" in capsys.readouterr().out
 
 

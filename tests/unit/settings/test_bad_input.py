@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from cli.setup import project
@@ -15,6 +17,7 @@ from cli.stack import config as stack_config
 from cli.sweep import plan as sweep_plan
 from infra.settings.key import TARGETS
 from infra.settings.problem import InvalidSettingsError
+from tests import typed
 from tests.limits import LONGEST_SECONDS
 from tests.unit.settings_machine import ROOT, machine, parse
 from training.contract.rules import number, whole
@@ -114,18 +117,18 @@ def test_a_stack_name_that_could_be_something_else_is_refused(name: str) -> None
         checked_stack_name(name)
 
 
-@pytest.mark.parametrize("text", ["workers", "=3", "workers=2 workers=3", "a b=1", 'workers="', "-x=1", "1=2", "²=1"])
-def test_wrong_set_is_refused(text: str) -> None:
+@pytest.mark.parametrize("word", ["workers", "=3", "a b=1", "-x=1", "1=2", "²=1"])
+def test_what_is_no_setting_is_refused(word: str) -> None:
     """With an example."""
-    with pytest.raises(ToolError, match=r"SET="):
-        stack_config.parse_overrides(text)
+    with pytest.raises(click.BadParameter, match="workers=3"):
+        typed.parse(["up", "--set", word])
 
 
-@pytest.mark.parametrize("word", ["WORKERS=", "WORKERS=  ", 'WORKERS="1', "wrokers=1", "-x=1", "WORKERS"])
-def test_wrong_axes_of_a_sweep_are_refused(word: str) -> None:
-    """With an example."""
-    with pytest.raises(ToolError, match=r"\./rwi sweep"):
-        sweep_plan.parse_axes([word], {})
+@pytest.mark.parametrize("axes", [{"workers": ""}, {"workers": "  "}, {"workers": '"1'}, {"wrokers": "1"}])
+def test_wrong_axes_of_a_sweep_are_refused(axes: dict[str, str]) -> None:
+    """With an example, or what was meant."""
+    with pytest.raises(ToolError, match=r"\./rwi sweep|workers meant"):
+        sweep_plan.parse_axes(axes)
 
 
 @pytest.mark.parametrize("text", ["１", "+1", "1_0", "", " ", "1\n2"])
@@ -137,13 +140,13 @@ def test_rules_of_numbers_read_ascii_digits_alone(text: str) -> None:
 
 
 COMMANDS: dict[str, list[str]] = {
-    "a sweep over a wrong value": ["cli.sweep.sweep", "WORKERS=1 x"],
-    "a preview with an unknown key": ["cli.stack.stack", "preview", "--set=nope=1"],
-    "an up with a wrong value": ["cli.stack.stack", "up", "--set=workers=²"],
-    "a stack that is a flag": ["cli.stack.stack", "up", "--stack=-x"],
-    "results of a path": ["report", "history", "--stack=../.."],
-    "a result of another digit": ["report", "open", "--result=²"],
-    "no repeats": ["bench.__main__", "--repeats=0"],
+    "a sweep over a wrong value": ["rwi", "sweep", "workers=1 x"],
+    "a preview with an unknown key": ["rwi", "preview", "--set=nope=1"],
+    "an up with a wrong value": ["rwi", "up", "--set=workers=²"],
+    "a stack that is a flag": ["rwi", "up", "--stack=-x"],
+    "results of a path": ["rwi", "report", "history", "--stack=../.."],
+    "a result of another digit": ["rwi", "report", "open", "--result=²", "--print"],
+    "no repeats": ["rwi", "bench", "arms", "--repeats=0"],
     "a result that is a folder": ["training.baseline", "--result=."],
     "a data set that is not there": ["training.baseline", "--result=/proc/none/r.json", "--dataset-path=/none"],
 }  # fmt: skip
@@ -156,7 +159,8 @@ def project_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("bench", "compare", "infra", "report", "cli", "training"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "stacks").mkdir()
-    for name in ("Pulumi.yaml", "stacks/Pulumi.local.yaml", "uv.lock"):
+    (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
+    for name in ("rwi", "Pulumi.yaml", "stacks/Pulumi.local.yaml", "uv.lock"):
         shutil.copy2(ROOT / name, folder / name)
     return folder
 
@@ -166,8 +170,8 @@ def test_a_command_with_wrong_input_ends_with_a_message(command: list[str], proj
     """Under 10 seconds, without a traceback, with a nonzero status; nothing of the project is made or changed."""
     before = _written(project_copy)
     done = subprocess.run(
-        [sys.executable, "-m", *command], cwd=project_copy, input="{", capture_output=True, text=True,
-        timeout=LONGEST_SECONDS, check=False,
+        [".venv/bin/python", *(command if command[0] == "rwi" else ["-m", *command])], cwd=project_copy, input="{",
+        env=os.environ | {"RWI_SETUP": "no"}, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False,
     )  # fmt: skip
 
     assert done.returncode in (1, 2)
@@ -178,5 +182,5 @@ def test_a_command_with_wrong_input_ends_with_a_message(command: list[str], proj
 
 def _written(folder: Path) -> dict[str, int | None]:
     """Return when each file was last written, None for a folder; not of what Python compiles."""
-    paths = (path for path in folder.rglob("*") if "__pycache__" not in path.parts)
+    paths = (path for path in folder.rglob("*") if not {"__pycache__", ".venv"} & {*path.parts})
     return {str(path): path.stat().st_mtime_ns if path.is_file() else None for path in paths}

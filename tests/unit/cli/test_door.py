@@ -1,0 +1,200 @@
+"""The door: its help, what is typed wrong, and that no text names a command or an option that there is not."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from cli import door, meant
+from cli.setup.project import ROOT
+from tests.typed import parse
+
+MOST = 16
+"""Commands at the first level, so that one is found."""
+WIDTH = 80
+
+
+def commands(group: click.Group = door.door, *above: str) -> Iterator[tuple[str, ...]]:
+    """The words of every command and group."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        yield (*above, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *above, name)
+
+
+def test_there_are_so_few_that_one_is_found() -> None:
+    """At the first level; and what a word was for `make` is told by name."""
+    first = {words[0] for words in commands()}
+
+    assert len(first) <= MOST
+    assert not set(meant.BEFORE) & first
+    for line in meant.BEFORE.values():
+        help_of([] if line == "--help" else [word for word in line.split() if word.isalpha() and word != "smoke"])
+
+
+def help_of(words: list[str]) -> str:
+    """What `--help` after these words prints on a terminal of 80 columns."""
+    context = door.door.make_context("./rwi", [], resilient_parsing=True)
+    for word in words:
+        assert isinstance(context.command, click.Group)
+        command = context.command.get_command(context, word)
+        assert command, words
+        context = click.Context(command, info_name=word, parent=context)
+    return context.get_help()
+
+
+@pytest.mark.parametrize("words", [(), *commands()], ids=" ".join)
+def test_help_fits_a_terminal(words: tuple[str, ...]) -> None:
+    """80 columns and 24 lines, but for the list of all commands; and every option says what it is."""
+    lines = help_of(list(words)).splitlines()
+
+    assert [] == [line for line in lines if len(line) > WIDTH]
+    assert len(lines) <= (24 if words else 48)
+
+
+WRONG: list[tuple[str, str]] = [
+    ("upp", "./rwi up"),
+    ("preveiw", "./rwi preview"),
+    ("destory --stack ci", "./rwi destroy --stack ci"),
+    ("jobs lst", "./rwi jobs list"),
+    ("report histroy 1 latest", "./rwi report history 1 latest"),
+    ("bench leson", "./rwi bench lesson"),
+    ("history", "./rwi report history"),
+    ("submit train.py", "./rwi jobs submit"),
+    ("smoke", "./rwi up --stack smoke"),
+    ("help", "./rwi --help"),
+    ("up --stak ci", "./rwi up --stack ci"),
+    ("try train.py --worker 2", "./rwi try train.py --workers 2"),
+    ("try train.py --pyhton=x", "./rwi try train.py --python=x"),
+    ("outputs --jsno", "./rwi outputs --json"),
+    ("up --workers 3", "./rwi up --set workers=3"),
+    ("up --epochs=8", "./rwi up --set epochs=8"),
+    ("preview --global-batch-size 64", "./rwi preview --set globalBatchSize=64"),
+    ("up workers=3", "./rwi up --set workers=3"),
+    ("up STACK=smoke", "./rwi up --stack smoke"),
+    ("outputs JSON=1", "./rwi outputs --json"),
+    ("up WORKERS=3 EPOCHS=2", "./rwi up --set workers=3 --set epochs=2"),
+    ("up --set workers", "key=value"),
+    ("up --set 'workers 3'", "key=value"),
+    ("up --set =3", "key=value"),
+    ("up --set a=1 --set a=2", "a is given twice"),
+    ("up --set", "requires an argument"),
+    ("up --stack a/b", "letters, digits"),
+    ("up --stack 'a b'", "letters, digits"),
+    ("up --stack -x", "letters, digits"),
+    ("set", "KEY=VALUE"),
+    ("set workers", "key=value"),
+    ("set workers=3 workers=4", "workers is given twice"),
+    ("sweep", "KEY="),
+    ("try", "SCRIPT"),
+    ("try train.py --steps 3", "8<=x<=10000"),
+    ("try train.py --workers two", "'two' is not a valid integer"),
+    ("try train.py --workers 0", "x>=1"),
+    ("try train.py --env A", "NAME=value"),
+    ("try train.py --env PYTHONPATH=/x", "install what it points at"),
+    ("try train.py --epochs 3", "./rwi try train.py -- --epochs 3"),
+    ("try train.py --python x --lr 0.1", "./rwi try train.py --python x -- --lr 0.1"),
+    ("why train.py --limit 1", "5<=x<=3600"),
+    ("report history 1", "two results"),
+    ("doctor --logs", "--archive"),
+    ("bench recovery --of driver", "'worker', 'head'"),
+    ("bench arms --repeats 0", "1<=x<=100"),
+    ("destroy ci", "unexpected extra argument (ci)"),
+]
+"""What is typed, and what the answer has."""
+
+
+@pytest.mark.parametrize(("line", "answer"), WRONG, ids=[line for line, _ in WRONG])
+def test_what_is_typed_wrong_is_answered(
+    line: str, answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what was meant, the status of a wrong call, and nothing done."""
+    monkeypatch.setattr("cli.command.Command.invoke", refuse_valid)
+
+    assert door.USAGE_STATUS == door.run(shlex.split(line))
+    assert answer in capsys.readouterr().err
+
+
+def refuse_valid(self: click.Command, context: click.Context) -> int:
+    """Run what refuses before it does anything: two commands look at how their options go together."""
+    name = context.command_path.partition(" ")[2]
+    if name not in ("report history", "doctor"):
+        pytest.fail(f"{name} would have run")
+    assert self.callback
+    with pytest.raises(click.UsageError) as refused:
+        context.invoke(self.callback, **context.params)
+    raise refused.value
+
+
+def test_a_wrong_call_ends_soon_and_leaves_nothing(tmp_path: Path) -> None:
+    """As a process, from another folder; no module that takes long is imported for it."""
+    code = "import sys; from cli import door; door.run(sys.argv[1:]); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "up", "--workers", "3"],
+        cwd=tmp_path, env={"PYTHONPATH": str(ROOT), "PATH": ""}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert not {"ray", "tensorflow", "pulumi", "numpy", "rich", "yaml", "infra"} & set(done.stdout.split())
+    assert [] == list(tmp_path.iterdir())
+
+
+def lines_in(text: str) -> Iterator[str]:
+    """The command lines of this project in a text of messages: up to what explains them, or a quotation mark."""
+    for match in re.finditer(r"\./rwi (?=[a-z-])((?:'[^'\n]*'|\"[^\"\n]*\"|[^`\"'\n;)|&])+)", text):
+        line = re.split(r"\s{2,}|\s#|\s\(|,\s|:\s|\.(?:\s|$)", match[1])[0]
+        yield line.strip()
+
+
+def in_golden() -> list[tuple[str, str]]:
+    """The lines that users read."""
+    files = sorted((ROOT / "tests/golden").glob("*.txt"))
+    return [(file.name, line) for file in files for line in lines_in(file.read_text(encoding="utf-8"))]
+
+
+def in_code() -> list[tuple[str, str]]:
+    """The lines in string literals of the code, without values that are filled in."""
+    found = []
+    for top in ("bench", "cli", "compare", "infra", "report", "training"):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+            found += [(str(path.relative_to(ROOT)), line) for text in texts if isinstance(text, str)
+                      for line in lines_in(text)]  # fmt: skip
+    return found
+
+
+def test_no_message_names_a_command_that_there_is_not() -> None:
+    """Nor an option: each is parsed as if it was typed. A command may be named without its arguments."""
+    problems = [f"{where}: ./rwi {line}: {problem}" for where, line in in_golden() + in_code()
+                if (problem := problem_of(line))]  # fmt: skip
+
+    assert len(in_golden()) > 80
+    assert [] == problems
+
+
+def problem_of(line: str) -> str:
+    """What the parser says of a line; "" where it can be typed, or is a command's name."""
+    words = shlex.split(line)
+    if "--help" in words:
+        return ""
+    try:
+        parse(words)
+    except click.exceptions.NoArgsIsHelpError:
+        return ""
+    except click.MissingParameter as error:
+        return "" if all(word.isalpha() for word in words) else error.format_message()
+    except click.UsageError as error:
+        return error.format_message()
+    except ValueError as error:
+        return str(error)
+    return ""
