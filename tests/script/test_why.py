@@ -16,7 +16,7 @@ from cli.why import blocks
 from cli.why.follow import Follower
 from tests.script.tryout import NO_TORCH
 from tests.stacks import TORCH
-from tests.typed import asked_why
+from tests.typed import tried
 from training.workloads.script import commands
 from training.workloads.script.observe import experiment
 from training.workloads.script.recognise import recognise
@@ -43,7 +43,7 @@ BATCHES = 16
 
 def run_tried(arguments: str, folder: Path, *, arm: str = "native", script: Path = SCRIPT) -> Outcome:
     """A run in which conditions are tried for some seconds; of a plain script after its proof."""
-    asked = replace(asked_why(str(script), "--python", TORCH, "--", *shlex.split(arguments)), steps=0)
+    asked = replace(tried(str(script), "--python", TORCH, "--", *shlex.split(arguments)), steps=0)
     known = recognise(script, asked.arguments)
     made, proves = prove.arms(known, asked, folder, commands.IN_ITS_ENVIRONMENT, epochs=1000)
     if proves:

@@ -13,6 +13,7 @@ import pytest
 from bench import arms as bench
 from bench import figures
 from tests.golden import Wording
+from tests.typed import typed
 from tests.unit.results import changed, make_result
 from training.contract.result import StepSeconds
 from training.machine import cpu, machine_lock
@@ -155,6 +156,10 @@ def test_every_repeat_begins_with_another_arm(monkeypatch: pytest.MonkeyPatch) -
     assert [100.0] * 3 == [repeat.fit_images_per_second for repeat in repeats]
 
 
+statuses: list[int] = []
+"""Exit statuses of the command, the last at the end."""
+
+
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[str]]:
     """Run the command line where Ctrl-C comes in the column `ends_in`; returns the columns that were begun."""
@@ -174,8 +179,7 @@ def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., li
         monkeypatch.setattr("training.contract.provenance.allowed_cpus", lambda: [0, 1])
         monkeypatch.setattr(machine_lock, "hold", lambda _: None)
         monkeypatch.setattr(cpu, "lacks_bfloat16", lambda: lacks_bfloat16)
-        monkeypatch.setattr("sys.argv", ["bench", *flags])
-        bench.main()
+        statuses.append(typed("bench", "arms", *flags))
         return begun
 
     return run
@@ -218,11 +222,10 @@ def test_ctrl_c_keeps_the_columns_that_are_whole(
     command: Callable[..., list[str]], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """A column takes minutes: they are printed, and are in benchmarks/."""
-    with pytest.raises(SystemExit) as ended:
-        command(ends_in="bfloat16")
+    command(ends_in="bfloat16")
 
     (kept,) = tmp_path.glob("*.json")
-    assert 130 == ended.value.code
+    assert 130 == statuses.pop()
     assert ["float32", "float32/512"] == list(json.loads(kept.read_text())["cases"])
     assert ["float32", "float32/512"] == capsys.readouterr().out.splitlines()[1].split()[-2:]
 
@@ -246,9 +249,8 @@ def test_the_benchmark_has_the_machine_to_itself(monkeypatch: pytest.MonkeyPatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bench, "measure", measure)
-    monkeypatch.setattr("sys.argv", ["bench", "--quick"])
     monkeypatch.setattr("training.contract.provenance.allowed_cpus", lambda: [0, 1])
     with pytest.raises(SystemExit):
-        bench.main()
+        typed("bench", "arms", "--quick")
 
     assert [True] == held

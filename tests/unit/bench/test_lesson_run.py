@@ -13,6 +13,7 @@ from bench.lesson import block, measure, record, work
 from bench.lesson import lesson as command
 from bench.lesson.record import BATCHES, EACH, WAYS, Block, Repeat
 from bench.lesson.ways import Way
+from tests.typed import typed
 from tests.unit.bench.lessons import repeat, repeats, use
 from training.machine import isolation, machine_lock
 
@@ -165,8 +166,7 @@ def lesson(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int
         monkeypatch.setattr(command, "BENCHMARKS", tmp_path / "benchmarks")
         monkeypatch.setattr("training.contract.provenance.PROJECT", tmp_path)
         monkeypatch.setattr("training.contract.provenance.allowed_cpus", lambda: [0, 1])
-        monkeypatch.setattr("sys.argv", ["lesson", *flags])
-        return command.main()
+        return typed("bench", "lesson", *flags)
 
     return run
 

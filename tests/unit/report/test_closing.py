@@ -12,7 +12,7 @@ from compare.in_short import in_short
 from compare.intervals import estimate
 from compare.schema import BreakEven, Comparison, LongerRun
 from report import closing
-from report.closing import make, next_step, render, smoke
+from report.closing import next_step, render, smoke
 from tests.unit.results import make_context, make_recipe, make_runs
 
 NEVER = BreakEven(probably=None, possibly=None, surely=None)
@@ -73,11 +73,6 @@ def test_the_machine_stands_before_the_report(tmp_path: Path) -> None:
     assert "./rwi destroy && ./rwi up --set epochs=2 --set repeats=4" in lines[-1]
     assert "0.9 of 2" in quiet_enough
     assert "./rwi destroy" not in quiet_enough
-
-
-def test_a_dollar_reaches_the_program() -> None:
-    """Make reads one as the begin of a variable of its own."""
-    assert "$$HOME" in make("mine", "up", {"environment": "A=$HOME"})
 
 
 def answered(
