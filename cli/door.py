@@ -34,6 +34,8 @@ FIRST = (
 MORE = "Each command has its --help. Then README.md, docs/settings.md"
 USAGE_STATUS = 2
 """Exit status of a call that can't be meant so: nothing was done."""
+COMPLETE = "_RWI_COMPLETE"
+"""The environment's variable with which a shell asks for completion."""
 MODULES = {"try": "try_script", "set": "set_keys"}
 """By command: the module whose name is another, as the command's is Python's."""
 
@@ -76,7 +78,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
 def run(arguments: Sequence[str], parse: Callable[..., Any] = door.main) -> int:
     """Parse and run; the exit status of what ends without a command: help, completion, and what was typed wrong."""
     try:
-        return int(parse(list(arguments), prog_name=command_line.rwi("").strip(), standalone_mode=False) or 0)
+        name = command_line.rwi("").strip()
+        return int(parse(list(arguments), prog_name=name, complete_var=COMPLETE, standalone_mode=False) or 0)
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message())
     except click.UsageError as error:

@@ -173,7 +173,7 @@ def run_report(*arguments: str, text: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_command_reads_stdin_and_prints_the_table() -> None:
-    """The way the Makefile calls it."""
+    """The way `rwi up` calls it."""
     comparison = compare(make_runs(), make_context())
 
     done = run_report("table", text=comparison.to_json())
