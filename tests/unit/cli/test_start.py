@@ -1,0 +1,102 @@
+"""How `rwi` starts: with any Python that a machine may have, from anywhere, and it says what it needs."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.setup.project import ROOT
+
+FIRST = ("cli.setup.start", "cli.stack.clean")
+IN_THE_ENVIRONMENT = "cli.door"
+"""What `cli.setup.start` imports where the environment is there."""
+
+
+def _imports(module: str) -> set[str]:
+    # 3.9 is the oldest Python that the first steps are made with: newer syntax is an error here.
+    source = (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+    tree = ast.parse(source, feature_version=(3, 9))
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (ROOT / (node.module or "").replace(".", "/")).is_dir():
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return names - {IN_THE_ENVIRONMENT}
+
+
+@pytest.mark.parametrize("module", FIRST)
+def test_what_runs_before_the_environment_exists_needs_python_alone(module: str) -> None:
+    """The set-up and clean, with all they import: the standard library, in the syntax of Python 3.9."""
+    pending, seen, foreign = {module}, set[str](), set[str]()
+    while pending:
+        current = pending.pop()
+        seen.add(current)
+        for name in _imports(current):
+            if name.startswith(("cli.", "training.machine.")):
+                pending |= {name} - seen
+            elif name.partition(".")[0] not in sys.stdlib_module_names:
+                foreign.add(name)
+
+    assert foreign == set()
+    assert "cli.setup.project" in seen
+
+
+@pytest.mark.parametrize("module", FIRST)
+def test_what_runs_before_the_environment_exists_loads_in_the_oldest_python(module: str, oldest_python: str) -> None:
+    """The standard library, too, has names that it lacks."""
+    done = subprocess.run(
+        [oldest_python, "-c", f"import {module}"], check=False, cwd=ROOT, capture_output=True, text=True
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
+
+
+def test_an_older_python_is_told_what_is_needed() -> None:
+    """Before anything that it could not read: the file itself is one that Python 3.4 reads."""
+    text = (ROOT / "rwi").read_text(encoding="utf-8")
+    ast.parse(text, feature_version=(3, 4))
+    older = text.replace("(3, 9)", "(99, 9)")
+    done = subprocess.run([sys.executable, "-c", older], capture_output=True, text=True, check=False)
+
+    assert (1, "") == (done.returncode, done.stdout)
+    assert done.stderr.startswith("error: Python 3.9 ")
+    assert 1 == len(done.stderr.splitlines())
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy that has its environment, on a path with a blank."""
+    folder = tmp_path / "a project"
+    for name in ("cli", "compare", "infra", "report", "stacks", "training"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("rwi", "Pulumi.yaml"):
+        shutil.copy(ROOT / name, folder)
+    (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
+    return folder
+
+
+def test_it_is_called_from_anywhere(project: Path, oldest_python: str) -> None:
+    """By a system's Python, from a folder beside it: lines are as it was called, paths as they are seen from there."""
+    (project.parent / "elsewhere").mkdir()
+    script = project.parent / "elsewhere" / "mine.py"
+    script.write_text("print(1)\n")
+    wrong = subprocess.run(
+        [oldest_python, "../a project/rwi", "set", "workers=0"], cwd=script.parent,
+        env=os.environ | {"RWI_SETUP": "no"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    missing = subprocess.run(
+        [oldest_python, "../a project/rwi", "why", "mine.py", "--stack", "local"], cwd=script.parent,
+        env=os.environ | {"RWI_SETUP": "no"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert (1, "error: workers = 0: allowed is a whole number from 1 to 256\n") == (wrong.returncode, wrong.stderr)
+    assert "there is no such file" not in missing.stderr
