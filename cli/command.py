@@ -11,6 +11,8 @@ import click
 
 from cli.setup.project import ROOT, run_main
 
+END, REST = "--", "arguments"
+"""What a program's own arguments follow, and the parameter that has them."""
 NAME = "RWI_COMMAND"
 """The environment's variable with the command that runs, for lines that say how to call it otherwise."""
 
@@ -29,6 +31,17 @@ class Command(click.Command):
         """
         super().__init__(*args, **kwargs)
         self.interrupted, self.needs = interrupted, needs
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse what stands before `--`; what follows it is a program's own, and nothing else is."""
+        if not any(each.name == REST for each in self.params) or ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        end = args.index(END) if END in args else len(args)
+        left = super().parse_args(ctx, args[:end])
+        if extra := ctx.params[REST]:
+            ctx.fail(f"Got unexpected extra argument ({' '.join(extra)})")
+        ctx.params[REST] = tuple(args[end + 1 :])
+        return left
 
     def invoke(self, ctx: click.Context) -> NoReturn:
         """Run it; it never returns. What was typed is parsed by now, so relative paths keep their meaning."""

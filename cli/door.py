@@ -51,8 +51,8 @@ class Door(click.Group):
         """Import the module of one."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        found: click.Command = importlib.import_module(f"cli.commands.{MODULES.get(cmd_name, cmd_name)}").run
-        return found
+        command: click.Command = importlib.import_module(f"cli.commands.{MODULES.get(cmd_name, cmd_name)}").run
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List them by what they are for."""

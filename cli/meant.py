@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import click
 
+from cli.command import END, REST
 from cli.setup.project import ROOT
 from training.machine import command_line
 
@@ -46,7 +47,7 @@ def setting_names() -> list[str]:
 
 
 def in_words(error: click.UsageError, arguments: Sequence[str]) -> str:
-    """Return what is wrong, what was probably meant, and where the rest is said."""
+    """Return what is wrong, what was probably meant, and where the rest is hint."""
     command = error.ctx.command_path if error.ctx else command_line.rwi("").strip()
     lines = _meant(error, list(arguments))
     is_said = isinstance(error, click.NoSuchCommand) or (bool(lines) and isinstance(error, click.NoSuchOption))
@@ -87,8 +88,8 @@ def _of_option(error: click.NoSuchOption, arguments: list[str]) -> list[str]:
         at = next(index for index, word in enumerate(arguments) if word.partition("=")[0] == error.option_name)
         right = arguments[at].replace(error.option_name, close[0], 1)
         return [f"did you mean:  {_line([*arguments[:at], right, *arguments[at + 1 :]])}"]
-    if said := _of_script(error, arguments, error.option_name):
-        return said
+    if hint := _of_script(error, arguments, error.option_name):
+        return hint
     key = _key(error.option_name.lstrip("-"))
     if not key or not _takes(error.ctx, "--set"):
         return []
@@ -102,10 +103,10 @@ def _of_option(error: click.NoSuchOption, arguments: list[str]) -> list[str]:
 def _of_script(error: click.UsageError, arguments: list[str], first: str) -> list[str]:
     """Say that a script's arguments follow `--`, in a command that has some."""
     at = next((index for index, word in enumerate(arguments) if word.partition("=")[0] == first), None)
-    has_script = error.ctx and any(each.name == "arguments" for each in error.ctx.command.params)
-    if at is None or not has_script or "--" in arguments[:at]:
+    has_script = error.ctx and any(each.name == REST for each in error.ctx.command.params)
+    if at is None or not has_script or END in arguments[:at]:
         return []
-    return [f"what follows -- is the script's; did you mean:  {_line([*arguments[:at], '--', *arguments[at:]])}"]
+    return [f"what follows -- is the script's; did you mean:  {_line([*arguments[:at], END, *arguments[at:]])}"]
 
 
 def _with_options(error: click.UsageError, arguments: list[str], assigned: list[str]) -> str:

@@ -140,11 +140,13 @@ def of_script(*, required: bool) -> Callable[[Callable[..., int]], Callable[...,
 
     def decorate(run: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(run)
-        def with_typed(**given: Any) -> int:
-            from cli.tryout.request import Typed
+        def with_typed(**parameters: Any) -> int:
+            from cli.tryout.typed import Typed
 
-            mine = {name: given.pop(name) for name in ("script", "arguments", "python", "workers", "kind", "variables")}
-            return run(typed=Typed(**mine), **given)
+            mine = {
+                name: parameters.pop(name) for name in ("script", "arguments", "python", "workers", "kind", "variables")
+            }
+            return run(typed=Typed(**mine), **parameters)
 
         decorated: Callable[..., int] = with_typed
         for parameter in reversed(parameters):

@@ -10,6 +10,7 @@ import click
 from cli.door import door
 from cli.setup import bootstrap
 from cli.tryout import request as of_try
+from cli.tryout.typed import Typed
 from cli.why import request as of_why
 
 
@@ -48,5 +49,5 @@ def asked_why(*words: str) -> of_why.WhyRequest:
                        settings=given["settings"])  # fmt: skip
 
 
-def _script(given: dict[str, Any]) -> of_try.Typed:
-    return of_try.Typed(**{each.name: given[each.name] for each in fields(of_try.Typed)})
+def _script(given: dict[str, Any]) -> Typed:
+    return Typed(**{each.name: given[each.name] for each in fields(Typed)})

@@ -8,7 +8,7 @@ from cli import options
 from cli.command import command
 
 if TYPE_CHECKING:
-    from cli.tryout.request import Typed
+    from cli.tryout.typed import Typed
 
 STOPPED = "Stopped: what ran was ended, and nothing is written."
 

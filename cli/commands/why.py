@@ -8,7 +8,7 @@ from cli import options
 from cli.command import command
 
 if TYPE_CHECKING:
-    from cli.tryout.request import Typed
+    from cli.tryout.typed import Typed
 
 
 @command("why", short_help="Why a step takes so long, and what would shorten it.")

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from tensorboardX import SummaryWriter  # type: ignore[import-untyped]  # it ships no types
 
-from cli.follow import curves
 from cli.setup import uv
 from cli.setup.project import ROOT, VENV
 from report import html, terminal
@@ -40,6 +39,8 @@ def show(stack: str, wanted: str, arguments: list[str], *, path_only: bool) -> i
 
 def live(stack: str, overrides: Mapping[str, str], arguments: list[str]) -> int:
     """Show the curves of runs that go on, from storage."""
+    from cli.follow import curves
+
     with tempfile.TemporaryDirectory(prefix="curves-") as folder:
         curves.live(stack, overrides, Path(folder))
         return start_tensorboard(Path(folder), arguments)

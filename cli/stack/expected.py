@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cli.tryout.request import KEYS, Typed
+from cli.tryout.typed import KEYS, Typed
 from compare.words import enumerated
 from infra import budget, estimate, run_history
 from infra.estimate import Estimate, Wanted

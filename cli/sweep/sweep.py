@@ -54,22 +54,22 @@ def sweep(typed: Mapping[str, str], origin: str, base: Mapping[str, str], *, kee
     requested = _requested(parse_axes(typed), origin, settings, base, target)
     for point in requested.points:  # before anything is made: the last of them would fail after hours
         stack_settings.load(requested.stack, {**base, **point.settings})
-    folder, found = _find_or_begin(origin, requested)
-    stack = SweepStack(found.stack, settings, target)
+    folder, current = _find_or_begin(origin, requested)
+    stack = SweepStack(current.stack, settings, target)
     try:
         with alone(target):
-            found = _measure_all(found, folder, stack)
+            current = _measure_all(current, folder, stack)
     except UpdateInterruptedError:
-        say(f"interrupted. The same command goes on where this stopped; stack {found.stack} is kept until then")
+        say(f"interrupted. The same command goes on where this stopped; stack {current.stack} is kept until then")
         return 130
     finally:
         page = write_report(Sweep.read(folder), folder)
     if not keep:
         _remove(stack)
     else:
-        _say_how_to_destroy(found.stack)
+        _say_how_to_destroy(current.stack)
     terminal.write((folder / TEXT).read_text(encoding="utf-8") + f"\n{page}")
-    return 0 if found.is_complete else 1
+    return 0 if current.is_complete else 1
 
 
 def _requested(

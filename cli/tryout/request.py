@@ -1,57 +1,17 @@
 """What `rwi try` is asked for: a script as it was typed, checked; a bad value is refused with what is allowed."""
 
 import os
-import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli.setup.project import ROOT, VENV, ToolError
 from cli.tryout import write
-from training.machine.command_line import quoted, rwi
-from training.workloads.script import recipe
+from cli.tryout.typed import Typed
+from training.machine.command_line import quoted
 
 EXAMPLE = "../mine/train.py --python ../mine/.venv -- --epochs 1 --num-workers {workers}"
 STEPS, LIMIT_SECONDS = 20, 120
-KEYS = ("script", "scriptArguments", "scriptKind", "python", "environment", "workers")
-"""Of a stack, that say what is typed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Typed:
-    """A script, and how it is to run, as it was typed; what is empty was not."""
-
-    script: str = ""
-    """Paths are relative to the project's folder."""
-    arguments: tuple[str, ...] = ()
-    python: str = ""
-    kind: str = ""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    """What the script needs beside what every run may have."""
-    workers: int | None = None
-
-    @classmethod
-    def of_keys(cls, texts: Mapping[str, str]) -> "Typed":
-        """Return what a stack's keys say of a script. Raises ValueError."""
-        return cls(
-            script=texts.get("script", ""),
-            arguments=tuple(shlex.split(texts.get("scriptArguments", ""))),
-            python=texts.get("python", ""),
-            kind=texts.get("scriptKind", ""),
-            variables=recipe.variables(texts.get("environment", "")),
-            workers=int(texts.get("workers") or 0) or None,
-        )
-
-    def line(self, command: str, options: Sequence[str] = ()) -> str:
-        """Return the same again, as one types it."""
-        words = [command, *([quoted(self.script)] if self.script else [])]
-        words += ["--python", quoted(self.python)] if self.python else []
-        words += ["--workers", str(self.workers)] if self.workers else []
-        words += ["--kind", self.kind] if self.kind else []
-        for name, value in self.variables.items():
-            words += ["--env", quoted(f"{name}={value}")]
-        arguments = ["--", *map(quoted, self.arguments)] if self.arguments else []
-        return rwi(" ".join([*words, *options, *arguments]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from report.stored import SWEEP_PREFIX
 from training.machine.command_line import quoted
 
 if TYPE_CHECKING:
-    from cli.tryout.request import Typed
+    from cli.tryout.typed import Typed
 
 # Forms of services are as those services document them, and as detect-secrets and gitleaks look for them.
 _NAMES = (

@@ -9,6 +9,7 @@ from cli.setup.project import ToolError
 from cli.stack import config as stack_config
 from cli.tryout import request as of_try
 from cli.tryout import write
+from cli.tryout.typed import Typed
 from training.machine.command_line import assignment, rwi
 from training.workloads.script import recipe
 from training.workloads.script.commands import ARMS
@@ -34,7 +35,7 @@ class WhyRequest:
 
 
 def read(
-    typed: of_try.Typed,
+    typed: Typed,
     *,
     arms: Sequence[str] = (),
     limit_seconds: int = LIMIT_SECONDS,
@@ -68,7 +69,7 @@ def _of_call(stack: str, settings: Mapping[str, str]) -> list[str]:
     return [*words, *(["--stack", stack] if stack else [])]
 
 
-def _without_secrets(typed: of_try.Typed) -> of_try.Typed:
+def _without_secrets(typed: Typed) -> Typed:
     return replace(
         typed,
         arguments=tuple(without_secrets(typed.arguments)),
@@ -76,7 +77,7 @@ def _without_secrets(typed: of_try.Typed) -> of_try.Typed:
     )
 
 
-def _of_stack(stack: str, settings: Mapping[str, str], typed: of_try.Typed) -> of_try.Typed:
+def _of_stack(stack: str, settings: Mapping[str, str], typed: Typed) -> Typed:
     """Return the script that a stack's keys name, with what was typed. Raises ToolError for one that measures none."""
     values = {**stack_config.config_of(stack), **settings}
     texts = {key.rpartition(":")[2]: str(value) for key, value in values.items()}
@@ -84,7 +85,7 @@ def _of_stack(stack: str, settings: Mapping[str, str], typed: of_try.Typed) -> o
         line = f"{rwi('why')} {of_try.EXAMPLE}"
         raise ToolError(f"stack {stack} measures no script of yours; this tries one:\n  {line}")
     try:
-        of_keys = of_try.Typed.of_keys(texts)
+        of_keys = Typed.of_keys(texts)
     except ValueError as error:
         raise ToolError(f"stack {stack}: {error}") from None
     return replace(of_keys, **{name: value for name, value in vars(typed).items() if value})

@@ -27,6 +27,7 @@ SETTINGS = {"repeats": "2", "epochs": "2", "trainImages": "256", "warmupSteps": 
 FORMER = {"tuned-1", "tuned-2"}
 RUNS = {f"{arm}-{repeat}" for arm in ("baseline", "wide", "native", "ray") for repeat in (1, 2)}
 
+BOTH = "report history 1 1"
 OLD = "report open --result 1 --print"
 
 
@@ -49,7 +50,7 @@ def story(cli: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
     project.pulumi("stack", "init", "local")
     project.pulumi("stack", "import", "--file", "state.json")
     project.configure(**SETTINGS)
-    commands = ("outputs", "report history", "report history 1 1", "report open --print", OLD)
+    commands = ("outputs", "report history", BOTH, "report open --print", OLD)
     printed = {command: _rwi(project, command) for command in commands}
     before, planned = _hashes(project.folder / "runs"), project.preview()
     project.up()
@@ -97,7 +98,7 @@ def test_its_outputs_show_every_arm(story: Story) -> None:
 def test_its_history_lists_it(story: Story) -> None:
     """As a result that can be compared."""
     assert re.search(r"^1 .*c0c8e29", story.printed["report history"], re.MULTILINE)
-    assert "c0c8e29" in story.printed["report history 1 1"]
+    assert "c0c8e29" in story.printed[BOTH]
 
 
 @pytest.mark.parametrize("command", ["report open --print", OLD])

@@ -239,6 +239,6 @@ def test_a_stack_without_a_file_is_refused_with_those_there_are(project: Project
     unsafe = project.rwi("up", "--stack", "../x; touch hacked")
 
     assert "stacks/Pulumi.locla.yaml; there are" in unknown.stderr
-    assert "stack '../x; touch hacked'" in unsafe.stderr
+    assert "'../x; touch hacked'" in unsafe.stderr
     assert not (project.folder / ".state").exists()
     assert not (project.folder / "hacked").exists()

@@ -12,7 +12,7 @@ from tests.golden import read
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = 4
 """A literal of so many words is a sentence, or a part of one, that somebody may want to improve."""
-PROGRAMS = "pulumi|make|uv|git|kubectl|minikube|docker|curl|ssh|aws|gcloud"
+PROGRAMS = r"\\?\./rwi|pulumi|uv|git|kubectl|minikube|docker|curl|ssh|aws|gcloud"
 COMMAND = re.compile(rf"(^|[^\w\s])\s*([A-Z]+=\S+ )?(({PROGRAMS}) [\w./=-]+( |$)|\S*python -m )")
 """Where a literal is no longer read, but typed: a line that fixes something is asserted as it is."""
 EXEMPT = re.compile("# not prose: .")

@@ -219,6 +219,7 @@ def test_set_refuses_what_no_stack_can_have(stacks: Path, given: dict[str, str],
 
 def test_a_fixing_line_reaches_set_as_it_was_meant() -> None:
     """Through the shell, with blanks, quotes and dollars."""
-    line = lines.for_rwi("pulumi config set scriptArguments -- '--a {workers} \"b c\" $HOME'", "local", {})
+    value = '--a {workers} "b c" $HOME'
+    line = lines.for_rwi(f"pulumi config set scriptArguments -- '{value}'", "local", {})
 
-    assert '--a {workers} "b c" $HOME' == parse(shlex.split(line)[1:]).params["assignments"]["scriptArguments"]
+    assert value == parse(shlex.split(line)[1:]).params["assignments"]["scriptArguments"]

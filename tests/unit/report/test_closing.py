@@ -34,7 +34,7 @@ def test_the_last_lines_are_in_this_order() -> None:
     assert lines[0] == comparison.answer
     assert " ".join(lines[1:-2]) == in_short(comparison).sentence
     assert lines[-2] == f"report: {page.as_uri()}"
-    assert lines[-1].startswith("next: make ")
+    assert lines[-1].startswith("next: ./rwi ")
     assert max(map(len, lines[:-2])) <= 80
 
 

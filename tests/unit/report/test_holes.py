@@ -226,7 +226,7 @@ def test_without_a_page_the_result_is_whole(tmp_path: Path, no_page: pytest.Monk
 
 @pytest.mark.parametrize(
     ("stack", "again"),
-    [("local", "./rwi report open --stack local"), ("sweep-local", "report publish --stack sweep-local")],
+    [("local", "./rwi report open`"), ("sweep-local", "report publish --stack sweep-local")],
 )
 def test_the_command_fails_of_it_and_says_where_the_result_is(
     stack: str,

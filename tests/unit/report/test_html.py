@@ -213,7 +213,7 @@ def test_verdict_table_checks_recipe_and_commands_are_there(comparison: tuple[Co
     assert page.count("✓ verified") == len(comparison[0].checks)
     assert "epochs=5" in page
     again = " --set epochs=5 --set model=cnn"
-    assert f"./rwi destroy{again}\n./rwi up{again}" in page
+    assert f"./rwi destroy{again}\n./rwi up{again}" in page  # not prose: commands
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_verdict_table_checks_recipe_and_commands_are_there(comparison: tuple[Co
 def test_the_command_that_measures_again_has_every_setting(tmp_path: Path, settings: dict[str, str]) -> None:
     """A shell that reads the line has the same texts in the end."""
     page = render(compare(make_runs(), make_context(settings=settings)), "sweep-local", tmp_path)
-    line = next(text for text in html.unescape(page).splitlines() if text.startswith("./rwi up"))
+    line = next(text for text in html.unescape(page).splitlines() if text.startswith("./rwi up")).partition("<")[0]
     words = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], stdout=-1, text=True, check=True).stdout
     given = parse(words.split("\0")[1:-1]).params
 
