@@ -119,7 +119,7 @@ def test_an_interrupted_sweep_goes_on(sweeping: Project) -> None:
 @pytest.mark.slow
 def test_a_state_that_a_full_disk_cut_off_is_put_back(sweeping: Project) -> None:
     """As before `rwi up`: without it pulumi refuses every command on the stack."""
-    sweep(sweeping, "workers=1")
+    sweep(sweeping, "workers=1", "--keep")
     file = sweeping.folder.parent / "state/.pulumi/stacks/ray-worth-it/sweep-local.json"
     file.write_text(file.read_text()[:1000])
 
