@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from cli.setup import bootstrap
-from cli.setup.project import VENV, run_main
+from cli.setup.project import VENV, ToolError, run_main
 from training.machine import command_line
 
 
@@ -28,4 +28,6 @@ def _go_on() -> int:
         return clean.clean(with_measurements="--all" in sys.argv[3:])
     bootstrap.ensure()
     python = str(VENV / "bin" / "python")
+    if not Path(python).exists():
+        raise ToolError(f"{python} is not there, and {bootstrap.SWITCH} is no: without that variable it is installed")
     return os.execv(python, [python, *sys.argv])  # noqa: S606 - the same call in the environment
