@@ -128,7 +128,7 @@ def test_every_command_that_is_left_is_there(template: Path) -> None:
     """By the help of each group: what works on what was cut is in none."""
     listed = {
         group: subprocess.run(
-            [sys.executable, "-c", "import sys; from cli import door; door.run(sys.argv[1:])", *group.split(), "--help"],
+            [sys.executable, "-c", "import sys; from cli.door import run; run(sys.argv[1:])", *group.split(), "--help"],
             cwd=template, capture_output=True, text=True, check=True,
         ).stdout
         for group in ("", "bench", "project")
