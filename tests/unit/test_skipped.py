@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 from tests.skipped import KINDS, LATE, LEFT_OUT, OF_THE_MACHINE, kind_of, lines
@@ -53,6 +54,7 @@ def test_a_kind_names_what_its_reasons_name() -> None:
     assert {"CLUSTER_ENV", "TRY_PYTHON", "pulumi-resource-kubernetes"} <= {name for _, names in named for name in names}
 
 
+@cache
 def reasons(path: Path) -> list[str]:
     """The texts given to pytest's skip, skipif and importorskip."""
     found = []

@@ -100,6 +100,7 @@ def test_eighty_columns_whatever_the_numbers_are(size: float) -> None:
     assert any(line.startswith("costRatio ") for line in lines)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_has_the_same_rows_and_footnotes(tmp_path: Path) -> None:
     """Name by name, sign by sign."""
     comparison = opened(mixed(), {"wideSpeedup": None, "endToEndSpeedup": 8})
@@ -118,6 +119,7 @@ def test_the_page_has_the_same_rows_and_footnotes(tmp_path: Path) -> None:
     assert len(footnotes(comparison)) == 3
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(("is_auto", "level"), [(False, "95"), (True, "98.75")])
 def test_the_page_names_the_level_of_its_intervals(is_auto: bool, level: str, tmp_path: Path) -> None:
     """With `repeats auto` each is wider, so that all hold together."""

@@ -226,6 +226,7 @@ def test_arms_that_did_other_work_have_no_bound(measured: Callable[..., Comparis
     assert found.bound is None
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_it_is_shown(measured: Callable[..., Comparison], tmp_path: Path, wording: Wording) -> None:
     """On the page, in the table and in the last lines; and what is kept can be read."""
     found = measured(SLOW_START)

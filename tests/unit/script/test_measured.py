@@ -147,6 +147,7 @@ def test_cpus_that_are_not_known_are_not_verified(wording: Wording, measured: Ca
     wording("comparison", unseen.reasons["checks.cpusAsAsked"], "no step")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_script_has_a_page(measured: Callable[..., Comparison], tmp_path: Path) -> None:
     """Without the CNN's pictures and scores, and whatever was seen."""
     everything: list[Seen] = [good, lambda _: []]
@@ -168,6 +169,7 @@ def test_the_heading_has_the_number_of_epochs(tmp_path: Path) -> None:
     assert "train.py --n {workers} --epochs 7" == workload.words(recipe)  # not prose: a command
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_repeat_has_no_ends_of_a_break_even(measured: Callable[..., Comparison], tmp_path: Path) -> None:
     """They are not known, which is not never."""
     page = html.render(measured(wall=5.0, repeats=1), "local", tmp_path)
@@ -176,6 +178,7 @@ def test_one_repeat_has_no_ends_of_a_break_even(measured: Callable[..., Comparis
     assert "never to never" not in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_rows_have_the_name_that_a_setting_gives_them(measured: Callable[..., Comparison], tmp_path: Path) -> None:
     """In the table and on the page."""
     found = measured(unit="tokens")
