@@ -117,8 +117,10 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
     with_data = data_pair(measurement)
     if why_nothing:
         nothing = Missing(why_nothing)
-        ratios = {each.name: Summary[Estimate](nothing) for each in catalogue}
-        contests, others = {}, replace(others, idle_ray_cpus=Summary(nothing))
+        ratios = {each.name: _unsaid(each, numbers.ratios[each.name], context, nothing) for each in catalogue}
+        contests = {}
+        if not isinstance(others.idle_ray_cpus.value, Missing):
+            others = replace(others, idle_ray_cpus=Summary(nothing))
     else:
         ratios = {each.name: _ratio(each, numbers.ratios[each.name], claim, rule) for each in catalogue}
         contests = compare_clocks(measurement, claim)
@@ -146,7 +148,7 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
         ratios=ratios,
         idle_ray_cpus=others.idle_ray_cpus,
         projection=projection,
-        workers_curve=Missing(why_no_model) if why_no_model else curve(measurement, projection),
+        workers_curve=Missing(why_no_model) if why_no_model and context.curve else curve(measurement, projection),
         search=search_of(measurement, claim, why_nothing),
         qualifiers=qualifiers(measurement, estimates, others, fair.checks),
         arms={name: _arm(name, measurement, numbers.of_arms[name]) for name in numbers.of_arms},
@@ -164,6 +166,12 @@ def _ratio(each: Ratio, values: Sequence[Value], claim: Claim | None, rule: Rule
     if isinstance(summary.value, Missing) or claim in each.claims:
         return summary
     return Summary(Missing(NOT_SAID.get(claim, "the claim does not allow it")))
+
+
+def _unsaid(each: Ratio, values: Sequence[Value], context: Context, why: Missing) -> Summary[Estimate]:
+    """Return why a ratio is not said; of one that these settings cannot have, why not."""
+    own = next((value for value in values if isinstance(value, Missing)), why)
+    return Summary(why if each.can_exist(context) else own)
 
 
 def _over_repeats(values: Sequence[Value], together: Callable[[Sequence[float]], T]) -> Summary[T]:

@@ -320,7 +320,7 @@ def _same_but(runs: Sequence[Run]) -> str:
     """Return what ranks do otherwise than one process, where all else is proved to be the same."""
     proofs = sorted({run.result.did.get(PROOF, "") for run in runs})
     text = next((proof for proof in proofs if proof.startswith(SAME_BUT)), "")
-    return f"Ranks do {text}, which those of any port do otherwise, too" if text else ""
+    return f"Ranks do {text}. Any distributed version of the script differs from one process in that" if text else ""
 
 
 def _equal_weights(measurement: Measurement) -> str:
@@ -328,7 +328,7 @@ def _equal_weights(measurement: Measurement) -> str:
     pairs = [(repeat.get(NATIVE.name), repeat.get(measurement.subject or "")) for repeat in measurement.repeats]
     if not all(native and ray and native.result.weights == ray.result.weights is not None for native, ray in pairs):
         return ""
-    return "Native and ray ended with the same weights, bit for bit: Ray changed nothing but where it ran"
+    return "Native and ray ended with the same weights, bit for bit: these two differ only in where they ran"
 
 
 def _unverified(measurement: Measurement, checks: Mapping[str, Check]) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from compare.in_short import in_short, machine_in_short, open_ratios
+from compare.in_short import in_short, is_disturbed, machine_in_short, open_ratios
 from compare.intervals import auto_would_decide
 from compare.schema import Bound, Comparison
 from compare.stopping import BUDGET, lacks_time, repeat_seconds
@@ -19,7 +19,6 @@ from tools.setup.project import DEFAULT_STACK, ROOT
 from training.contract.repeats import AUTO, FIRST_REPEATS, GOES_ON, MOST_AUTO_REPEATS, MOST_REPEATS, NOT_BESIDE_AUTO
 from training.contract.workload import named
 
-QUIET = "machineQuiet"
 ROOM = 1.2
 """A budget is advised with so much room for a repeat."""
 
@@ -67,7 +66,7 @@ def smoke(comparison: Comparison) -> str:
 
 def next_step(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
     """The line to type, and what it is for."""
-    if comparison.checks.get(QUIET) is not True and machine_in_short(comparison):
+    if is_disturbed(comparison):
         repeats = {"repeats": str(FIRST_REPEATS)} if comparison.repeats < FIRST_REPEATS else {}
         again = f"{make(stack, 'destroy')} && {make(stack, 'up', {**settings, **repeats})}"
         return f"{again}    # when the other programs have ended; results stay"

@@ -164,8 +164,11 @@ def _projection(comparison: Comparison) -> str:
 
 def _remarks(comparison: Comparison) -> str:
     """Return why values are missing; qualifiers of the verdict are in the verdict."""
-    shown = {name: why for name, why in comparison.reasons.items() if _is_news(name, comparison)}
-    return "\n".join(wrap(f"{name}: {why}", indent="  ") for name, why in shown.items())
+    names_by_reason: dict[str, list[str]] = {}
+    for name, why in comparison.reasons.items():
+        if _is_news(name, comparison):
+            names_by_reason.setdefault(why, []).append(name)
+    return "\n".join(wrap(f"{', '.join(names)}: {why}", indent="  ") for why, names in names_by_reason.items())
 
 
 def _is_news(name: str, comparison: Comparison) -> bool:

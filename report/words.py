@@ -77,6 +77,8 @@ def doubt(comparison: Comparison) -> str:
 def projected(link: Link) -> str:
     """`between these workers: at most 2.3 times as fast as one process, with 6 workers`."""
     where = "between these workers" if link.measured else f"over {link.name} (assumed)"
+    if link.best_workers == 1:
+        return f"{where}: with no number of workers noticeably faster than one process"
     number = counted(link.best_workers, "worker")
     if link.best_speedup < HARDLY:
         return f"{where}: hardly faster than one process ({link.best_speedup:.1f} times, with {number})"

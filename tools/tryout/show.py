@@ -111,7 +111,7 @@ def findings(facts: Mapping[str, ArmFacts], reached: Verdict) -> list[str]:
     if without:
         good.append(f"the script starts Ray in {' and '.join(without)}, too: its start-up counts in their times")
     if ray_changed_nothing(facts):
-        good.append("native and ray ended with the same weights, bit for bit: Ray changed nothing but where it ran")
+        good.append("native and ray ended with the same weights, bit for bit: these two differ only in where they ran")
     return [*reached.wrong, *reached.unknown, *good]
 
 

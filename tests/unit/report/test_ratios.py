@@ -14,7 +14,7 @@ from report import html, table
 from report.ratios import Row, footnotes, rows
 from report.table import WIDTH
 from tests.golden import Wording
-from tests.unit.results import make_context, make_run, make_runs, quiet_machine, replaced
+from tests.unit.results import disturbed, make_context, make_run, make_runs
 
 ALL = ("baseline", "wide", "native", "ray")
 PACE = {
@@ -29,7 +29,7 @@ def mixed(*, noisy: bool = False) -> Comparison:
     """A measurement of these steps, in which every word and sign occurs."""
     runs: list[Run] = [make_run(arm, repeat, step_seconds_mean=pace) for (arm, repeat), pace in PACE.items()]
     if noisy:
-        runs = [replaced(run, machine=quiet_machine(20, other_cpu_seconds=30)) for run in runs]
+        runs = [disturbed(run) for run in runs]
     return compare(runs, make_context(arms=ALL))
 
 

@@ -12,6 +12,7 @@ import pytest
 from compare.answer import claim_of
 from compare.comparison import compare
 from compare.fairness import Fairness
+from compare.in_short import in_short
 from compare.measurement import Context, Run, measure
 from compare.schema import Comparison
 from compare.value import Check
@@ -399,6 +400,9 @@ def test_other_work_decides_nothing(measured: Any, each: dict[str, Any]) -> None
     assert ("Worth it" if each["elseAgrees"] else "Not decided") == found.answer
     assert ("same work" if each["elseAgrees"] else "same script") == found.claim
     assert proof(each).item in (found.verdict if each["elseAgrees"] else found.reasons["work.proof"])
+    if not each["elseAgrees"]:  # other work is proved, so nothing says that it is not known
+        said = [found.verdict, in_short(found).sentence, found.reasons["speedup"]]
+        assert not any("not known" in text for text in said)
 
 
 def test_a_target_that_is_reached_makes_no_claim_of_other_work(measured: Any) -> None:
