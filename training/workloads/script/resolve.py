@@ -157,10 +157,11 @@ def _layer(
 ) -> tuple[Layer | None, str]:
     """Return the layer that has Ray for a script on this machine; without one why nothing has, "" if its environment
     has it."""
+    of_layer = is_here and recipe.workload == "script"
     if "ray" in versions:
-        return None, ""
+        return None, ray_layer.why_not_theirs(script, python) if of_layer else ""
     try:
-        layer = ray_layer.over(script, python) if is_here and recipe.workload == "script" else None
+        layer = ray_layer.over(script, python) if of_layer else None
     except PythonError as error:
         return None, error.why
     return layer, "" if layer else NO_RAY
