@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,8 @@ EXAMPLES = PROJECT / "examples"
 NO_ENVIRONMENT = f"there is no {OWN_PYTHON} (its line is in stacks/Pulumi.torch.yaml), and %s names no other with %s"
 NO_TREES = NO_ENVIRONMENT % ("TRY_TREES_PYTHON", "XGBoost, LightGBM and Ray")
 NO_RLLIB = NO_ENVIRONMENT % ("TRY_RLLIB_PYTHON", "RLlib and PyTorch")
+OURS = ("r-", "ray-", "run-", "spread-", "try-", "why-")
+"""Beginnings of the names of temporary folders that this project makes."""
 NO_TORCH = NO_ENVIRONMENT % ("TRY_PYTHON", "PyTorch and Ray")
 
 
@@ -81,16 +84,18 @@ class Tried:
 
 
 def try_script(path: Path, arguments: str = "", **variables: str) -> Tried:
-    """All of it."""
+    """All of it; none of its temporary folders is left."""
     environment = os.environ | {"SCRIPT": str(path), "ARGS": arguments, "LIMIT": "300"} | variables
-    done = subprocess.run(
-        [sys.executable, "-m", "tools.tryout"],
-        cwd=PROJECT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with tempfile.TemporaryDirectory(prefix="t-") as temporary:
+        done = subprocess.run(
+            [sys.executable, "-m", "tools.tryout"],
+            cwd=PROJECT,
+            env=environment | {"TMPDIR": temporary},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert [] == [path.name for path in Path(temporary).iterdir() if path.name.startswith(OURS)]
     return Tried(done.returncode, done.stdout + done.stderr)
 
 

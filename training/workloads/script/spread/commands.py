@@ -8,14 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from . import keras_judge, process, watch
-from .originals import write_json
+from .originals import temporary_folder, write_json
 from .settings import VARIABLE, Settings, addresses, taken
 
 CLUSTER = "TRAINING_CLUSTER"
@@ -51,7 +50,7 @@ def plan() -> int:
 
 def _planned(framework: str, variables: dict[str, str], command: list[str]) -> tuple[dict[str, Any], int]:
     """Return the facts of a run alone, and its exit code."""
-    folder = tempfile.mkdtemp(prefix="spread-")
+    folder = temporary_folder()
     try:
         settings = Settings(
             framework, out=folder, private=os.path.join(folder, "files"), steps=PLANNED_STEPS, watches=True
@@ -67,7 +66,7 @@ def _planned(framework: str, variables: dict[str, str], command: list[str]) -> t
 def ranks() -> int:
     """Run the script as processes of this machine; return the first failure's exit code. All end with the first."""
     count, plan_file, command = int(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]
-    folder = tempfile.mkdtemp(prefix="spread-")
+    folder = temporary_folder()
     planned = json.loads(Path(plan_file).read_text())
     framework = planned.get("framework", "torch")
     store = addresses(1 if framework == "torch" else count)
@@ -93,7 +92,7 @@ def member() -> int:
     plan_file, command = os.path.abspath(sys.argv[1]), sys.argv[2:]
     cluster = json.loads(os.environ.pop(CLUSTER))
     rank, everywhere = cluster["rank"], cluster["addresses"]
-    folder = tempfile.mkdtemp(prefix="spread-")
+    folder = temporary_folder()
     planned = json.loads(Path(plan_file).read_text())
     framework = planned.get("framework", "torch")
     store = everywhere[0] if framework == "torch" else ",".join(everywhere)

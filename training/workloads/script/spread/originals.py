@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 OPEN, RENAME, EXIT = open, os.replace, os._exit
+_SCAN, _UNLINK, RMDIR = os.scandir, os.unlink, os.rmdir
+
+
+def temporary_folder() -> str:
+    """Make a folder, where it is removed even if this process is killed: in that which a run has for Ray."""
+    return tempfile.mkdtemp(prefix="spread-", dir=os.environ.get("RAY_TMPDIR"))
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -16,3 +24,15 @@ def write_json(path: Path, content: Any) -> None:
     with OPEN(part, "w", encoding="utf-8") as file:
         json.dump(content, file)
     RENAME(part, path)
+
+
+def remove_folder(path: str) -> None:
+    """Remove a folder as far as that is possible."""
+    with suppress(OSError):
+        with _SCAN(path) as entries:
+            for entry in list(entries):
+                if entry.is_dir(follow_symlinks=False):
+                    remove_folder(entry.path)
+                else:
+                    _UNLINK(entry.path)
+        RMDIR(path)

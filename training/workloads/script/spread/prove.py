@@ -14,9 +14,8 @@ import json
 import shutil
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -26,6 +25,7 @@ from typing import Any
 
 from . import forks, keras_judge, trees_judge
 from .judge import Judge
+from .originals import temporary_folder
 from .records import INFINITE, Run
 from .settings import Settings, addresses
 
@@ -74,9 +74,11 @@ class Runs:
         return self._began + self._seconds - time.monotonic()
 
     def lacks_room(self, plan: Run) -> str:
-        """Return why the tensors of all runs may fill the disk, by those of the plan; "" where they don't."""
-        bytes_of_one = sum(path.stat().st_size for path in plan.folder.glob("*.pt"))
-        needed = bytes_of_one * (9 + 7 * self.world)  # of the most runs, most of them in 64 bits
+        """Return why the tensors of all runs, or files of the script, may fill the disk, by those of the plan; "" where
+        they don't."""
+        tensors, files = (_size(plan.folder.glob(each)) for each in ("*.pt", "*/**/*"))
+        needed = tensors * (9 + 7 * self.world)  # of the most runs, most of them in 64 bits
+        needed += files * (6 + 5 * self.world)
         free = shutil.disk_usage(self.folder).free
         return f"{needed / 2**30:.1f} GiB of {free / 2**30:.1f} in {self.folder.parent}" if needed > free / 2 else ""
 
@@ -95,10 +97,15 @@ class Runs:
         return run
 
 
+def _size(paths: Iterable[Path]) -> int:
+    """Return the bytes of files."""
+    return sum(path.stat().st_size for path in paths if path.is_file() and not path.is_symlink())
+
+
 @contextmanager
 def running(torch: Any, command: Sequence[str], world: int, seconds: float) -> Iterator[Runs]:
     """Have runs in a folder that is thrown away, and none that is left."""
-    folder = Path(tempfile.mkdtemp(prefix="spread-"))
+    folder = Path(temporary_folder())
     runs = Runs(torch, command, world, folder, seconds)
     try:
         yield runs

@@ -10,9 +10,10 @@ import importlib
 import json
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
+
+from .originals import temporary_folder
 
 FOLDER = Path(__file__).resolve().parent
 OF_RANKS = (
@@ -32,6 +33,7 @@ def run_script(config: dict[str, Any]) -> None:
     import os
     import sys
     import tempfile
+    from contextlib import suppress
     from pathlib import Path
 
     import ray.train
@@ -40,7 +42,7 @@ def run_script(config: dict[str, Any]) -> None:
         os.environ.pop(name, None)
     os.environ.update(config["environment"])
     context = ray.train.get_context()
-    Path(config["files"]).mkdir(exist_ok=True)
+    Path(config["files"]).mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=config["files"]))
     package = folder / config["name"]
     package.mkdir()
@@ -51,6 +53,7 @@ def run_script(config: dict[str, Any]) -> None:
     sys.path.insert(0, str(folder))
     process = importlib.import_module(f"{config['name']}.process")
     settings = importlib.import_module(f"{config['name']}.settings")
+    originals = importlib.import_module(f"{config['name']}.originals")
     sys.path.remove(str(folder))
     os.chdir(config["folder"])
     rank = context.get_world_rank()
@@ -73,6 +76,9 @@ def run_script(config: dict[str, Any]) -> None:
     if rank:
         _print_nothing()
     code = process.main(own, config["command"])
+    originals.remove_folder(str(folder))
+    with suppress(OSError):  # another rank is in it, or the driver, whose folder it is if this is its machine
+        originals.RMDIR(config["files"])
     if code:
         raise RuntimeError(f"the script ended with exit code {code} in rank {rank}")
 
@@ -112,7 +118,7 @@ def main() -> int:
         "name": __name__.partition(".")[0],
         "package": {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py")},
         "variables": OF_RANKS,
-        "files": tempfile.mkdtemp(prefix="spread-"),
+        "files": temporary_folder(),
     }
     try:
         trainer(
