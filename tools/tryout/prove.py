@@ -43,9 +43,10 @@ def known(script: Script, command: ArmCommand, request: Request, folder: Path) -
 def prove(script: Script, command: ArmCommand, request: Request, folder: Path) -> Proof:
     """Run the proof, leave its plan in the folder, and keep its outcome for a measurement."""
     limited = replace(request, limit_seconds=plain.PROOF_SECONDS + plain.START_SECONDS)
-    run_arm.run(command, limited, folder, commands.folder(script), NOT_OBSERVED)
+    ran = run_arm.run(command, limited, folder, commands.folder(script), NOT_OBSERVED)
     secrets = [request.variables[name] for name in request.secrets]
-    outcome = proving.taken(folder / plain.OUTCOME, secrets) or plain.NO_OUTCOME
+    without = plain.NO_OUTCOME if ran.hung else plain.without_outcome(ran.code, ran.printed)
+    outcome = proving.taken(folder / plain.OUTCOME, secrets) or without
     proving.keep(_key(request), outcome)
     return proving.with_plan(outcome, script, folder)
 

@@ -67,7 +67,8 @@ UNSPLIT = {
     "tf-keras (TF_USE_LEGACY_KERAS=1) nor on PyTorch (KERAS_BACKEND=torch) was it seen to train",
     "by hand": "it takes its batches by hand, and only those of a DataLoader can be split",
     "iterable": "its DataLoader reads an IterableDataset, whose rows have no numbers by which to split them",
-    "no room": "the weights and gradients of its first steps, which the proof keeps, would fill the disk",
+    "no room": "what it writes in its first steps, and their weights and gradients, which the proof keeps, would fill "
+    "the disk",
     "no backward": "no loss.backward() was seen in it: it trains otherwise, or went on from files of an earlier run",
     "no fit": "no step of tf-keras' `fit` was seen in it",
     "no train": "no `train` of XGBoost or LightGBM was seen in it",
@@ -124,6 +125,11 @@ class Proof:
 
 UNTRIED = Proof(works=False, item="", words="nothing is proved of its ranks: it failed in one process", plan={})
 """Of a script that no arm of one process trained."""
+
+
+def without_outcome(code: int, printed: str) -> dict[str, Any]:
+    """Return what stands for the outcome of a proof that ended without one."""
+    return {**NO_OUTCOME, "reason": f"{last_line(printed) or 'it says nothing'} (exit code {code})"}
 
 
 def framework(script: Script) -> str:

@@ -61,7 +61,7 @@ class KerasProcess:
         tf = self._tf
         if self.settings.store:
             task = {"type": "worker", "index": self.settings.rank}
-            cluster = {"worker": self.settings.store.split(",")}
+            cluster = {"worker": [_as_url(each) for each in self.settings.store.split(",")]}
             self._config = json.dumps({"cluster": cluster, "task": task})
         os.environ["TF_CONFIG"] = self._config  # Ray's own, where Ray has started this rank
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
@@ -226,6 +226,12 @@ class KerasProcess:
             self.record.write(error)
         if self._joined:
             self._tf.distribute.experimental_set_strategy(None)
+
+
+def _as_url(address: str) -> str:
+    """Return `host:port` as gRPC reads it: an address of IPv6 has brackets."""
+    host, _, port = address.rpartition(":")
+    return f"[{host}]:{port}" if ":" in host else address
 
 
 def _evaluate(layer_class: Any) -> None:

@@ -131,7 +131,9 @@ class TreesProcess:
             self._tracking = threading.Thread(target=tracker.wait_for, daemon=True)
             self._tracking.start()
             own = tracker.worker_args()
-            arguments = (socket.create_server((where[0], int(where[2]))), json.dumps(own).encode(), settings.world - 1)
+            family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
+            listener = socket.create_server((where[0], int(where[2])), family=family)
+            arguments = (listener, json.dumps(own).encode(), settings.world - 1)
             threading.Thread(target=_tell, args=arguments, daemon=True).start()
         else:
             own = _tracker_of(where[0], int(where[2]))
