@@ -27,6 +27,7 @@ from compare.schema import (
     ArmSummary,
     Claim,
     Comparison,
+    Distribution,
     Estimate,
     Spread,
     WorkersCurve,
@@ -48,6 +49,8 @@ OF_RAY = ("cpuHours", COST)
 """Measures of the Ray arm that are outputs of the stack; those of the others are in the comparison."""
 OF_CURVE = ("stopsPayingAt", "costsMoreFrom")
 """Of the workers' curve, where one was measured."""
+OWN_RANKS = "this project made no ranks"
+"""Why nothing is said of how they were made."""
 OF_SEARCH = ("bestConfig", "bestMetric", "trials", "breakEvenTrialSeconds")
 """Of a search."""
 
@@ -83,6 +86,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         longer=known(findings.longer),
         passes=measurement.passed,
         bound=findings.bound.summary if findings.bound else None,
+        distribution=known(_distribution(measurement)),
         measurement=context.key,
         auto=findings.ending or "",
     )
@@ -221,6 +225,21 @@ def _median_phases(runs: Sequence[Run]) -> dict[str, float]:
     return {name: float(statistics.median(seconds)) for name, seconds in phases.items()}
 
 
+def _distribution(measurement: Measurement) -> Distribution | Missing:
+    """Return how ranks were made where the script makes none; the port of a run that knew one."""
+    runs = [run for of_arm in measurement.by_arm.values() for run in of_arm]
+    made = [(run.arm, run.result.made_ranks) for run in runs if run.result.made_ranks]
+    if not made:
+        return Missing(OWN_RANKS)
+    with_port = next((ranks for _, ranks in made if ranks.port), made[0][1])
+    return Distribution(
+        arms={arm: ranks.words for arm, ranks in made},
+        proof="; ".join(dict.fromkeys(ranks.proof for _, ranks in made)),
+        write=with_port.write,
+        port=with_port.port,
+    )
+
+
 def _curve(points: Curve) -> WorkersCurve:
     stops, dearer = known(points.stops_paying_at), known(points.costs_more_from)
     return WorkersCurve(points=points.points, stops_paying_at=stops, costs_more_from=dearer)
@@ -235,6 +254,7 @@ def _reasons(findings: Findings) -> dict[str, str]:
         "workersCurve": points,
         "longer": findings.longer,
         "bound": findings.bound or Missing(RAY_TRAINED),
+        "distribution": _distribution(measurement),
         **({"search": search} if isinstance(search, Missing) else search.missing()),
     }
     if not isinstance(points, Missing):

@@ -91,6 +91,15 @@ def details(comparison: Comparison, without: str = "") -> list[str]:
     return [f"{text}." for text in texts if text]
 
 
+def distribution(comparison: Comparison) -> list[tuple[str, str]]:
+    """Return how ranks were made of a script that makes none, what was proved and what one writes, each with its label;
+    nothing where this project made none."""
+    made = comparison.distribution
+    if made is None:
+        return []
+    return [*made.arms.items(), ("proved", made.proof.removeprefix("proved: ")), ("to write", made.write)]
+
+
 def search(comparison: Comparison) -> list[str]:
     """Return what a search found and what became of its trials, in sentences; none where nothing was searched."""
     search = comparison.search

@@ -9,7 +9,7 @@ from tests.script.test_plain_trees import SKETCH
 from tests.script.tryout import NO_TORCH, NO_TREES, measure_one, try_script
 from tests.stacks import TORCH, TREES
 from training.contract.result import NOT_MEASURED, PROOF
-from training.workloads.script import plain
+from training.workloads.script import plain, port
 
 OF_TORCH, OF_TREES = (
     pytest.mark.skipif(not python, reason=why) for python, why in ((TORCH, NO_TORCH), (TREES, NO_TREES))
@@ -54,7 +54,8 @@ def test_a_plain_script_is_tried_in_every_arm(layer: str, steps: str, tmp_path: 
     assert "A" == tried.claim, tried.text
     assert ("BatchNorm" in layer) == (f"{plain.OTHER_WORK['statistics']} (mine.py:{LINE})" in tried.text)
     assert "STACK=mine make up" in tried.text
-    assert ".state/ports/mine.diff" in tried.text
+    assert re.search(r"\.state/ports/mine-\w{8}\.diff", tried.text)
+    assert all(re.search(rf"^{arm}: .*{port.SHARES['torch']}$", tried.text, re.MULTILINE) for arm in plain.OF_RANKS)
 
 
 @OF_TORCH

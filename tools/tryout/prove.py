@@ -1,16 +1,17 @@
 """Proves, in a try, what ranks of a plain script do, and its smallest port: in its own Python, as an arm is run, and in
 no clock."""
 
-from collections.abc import Sequence
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tools.tryout import run_arm
 from tools.tryout.request import Request
-from training.contract.arms import counted
 from training.contract.provenance import PROJECT
 from training.machine.ports import held_ports
-from training.workloads.script import commands, plain, proving, ray_start, resolve
+from training.workloads.script import commands, plain, port, proving, resolve
 from training.workloads.script.commands import ArmCommand, WithRay
 from training.workloads.script.plain import Proof
 from training.workloads.script.recipe import ScriptRecipe
@@ -44,11 +45,14 @@ def prove(script: Script, command: ArmCommand, request: Request, folder: Path) -
     """Run the proof, leave its plan in the folder, and keep its outcome for a measurement."""
     limited = replace(request, limit_seconds=plain.PROOF_SECONDS + plain.START_SECONDS)
     ran = run_arm.run(command, limited, folder, commands.folder(script), NOT_OBSERVED)
-    secrets = [request.variables[name] for name in request.secrets]
     without = plain.NO_OUTCOME if ran.hung else plain.without_outcome(ran.code, ran.printed)
-    outcome = proving.taken(folder / plain.OUTCOME, secrets) or without
+    outcome = proving.taken(folder / plain.OUTCOME, _secrets(request)) or without
     proving.keep(_key(request), outcome)
     return proving.with_plan(outcome, script, folder)
+
+
+def _secrets(request: Request) -> list[str]:
+    return [request.variables[name] for name in request.secrets]
 
 
 def _key(request: Request) -> str:
@@ -63,33 +67,41 @@ def _key(request: Request) -> str:
     return resolve.resolve(recipe).proof_key(request.variables)
 
 
-def port(script: Script, command: ArmCommand, request: Request, folder: Path) -> str:
-    """Return what there is to write: a file with the smallest port, which was run, or what one writes in general.
-    `command`: that of the proof."""
-    if (framework := plain.framework(script)) != "torch":
-        return f"to write: {ray_start.PORTS[framework]}"
+def before_porting(proof: Proof, script: Script, command: ArmCommand, request: Request, folder: Path) -> str:
+    """Return what was measured of ranks, and what there is to write to have them: the smallest port, which was run and
+    is kept for a measurement, or what one writes in general. `command`: that of the proof."""
+    if plain.framework(script) == "torch":
+        found = _port(script, command, request, folder)
+        proving.keep_port(_key(request), found)
+        proof = replace(proof, port=found)
+    write, diff = port.to_write(proof, script, request.workers)
+    lines = [f"{arm}: {port.ranks(arm, proof, request.workers)}" for arm in plain.OF_RANKS]
+    lines.append(f"to write: {write}")
+    file = port_of(script)
+    file.unlink(missing_ok=True)  # that of an earlier try is of another text by now
+    if proof.port and diff:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(diff.encode(proof.port["encoding"]))
+        lines.append(f"  as a diff: {file.relative_to(PROJECT)}")
+    return "\n".join(lines)
+
+
+def port_of(script: Script) -> Path:
+    """Return the file with a script's port: two scripts in two folders may have one name."""
+    path = script.path.resolve()
+    return PORTS / f"{path.stem}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}.diff"
+
+
+def _port(script: Script, command: ArmCommand, request: Request, folder: Path) -> Mapping[str, str]:
+    """Look for the smallest port, and return what came of it."""
     changed = {str(folder / plain.OUTCOME): str(folder / "port.json"), "prove": "port"}
     ours = command.command.index("--")  # the script's own arguments follow
     of_port = (*(changed.get(word, word) for word in command.command[:ours]), *command.command[ours:])
     limited = replace(request, limit_seconds=plain.PROOF_SECONDS + plain.START_SECONDS)
     ported = replace(command, arm="port", command=of_port)
     run_arm.run(ported, limited, folder, commands.folder(script), NOT_OBSERVED)
-    outcome = proving.read(folder / "port.json") or {
-        "outcome": "none",
-        "reason": f"none within {plain.PROOF_SECONDS} s",
-    }
-    kept = PORTS / f"{script.path.stem}.diff"
-    if outcome["outcome"] != "port":
-        kept.unlink(missing_ok=True)  # that of an earlier try is of another script by now
-        return f"to write: {ray_start.PORTS['torch']}\n  no port of the script is given here: {outcome['reason']}"
-    PORTS.mkdir(parents=True, exist_ok=True)
-    kept.write_bytes(outcome["diff"].encode(outcome["encoding"]))
-    count = sum(line.startswith("+") for line in outcome["diff"].splitlines()) - 1
-    return (
-        f"to write: {counted(count, 'line')} for torchrun, whose ranks Ray's TorchTrainer runs, too: "
-        f"{kept.relative_to(PROJECT)}\n  as {request.workers} ranks it was run, and has the weights of one process in "
-        "64 bits; rows of a last batch that ranks can't share evenly are left out"
-    )
+    nothing = {"outcome": "none", "reason": f"none within {plain.PROOF_SECONDS} s"}
+    return proving.taken(folder / "port.json", _secrets(request)) or nothing
 
 
 def after(proof: Proof, arms: Sequence[ArmCommand]) -> list[ArmCommand]:

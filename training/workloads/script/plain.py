@@ -101,6 +101,8 @@ class Proof:
     """What ranks split, as the mechanism reads it."""
     about: str = PROOF
     """The item of the work that it is; of trees that differ as in every port another."""
+    port: Mapping[str, str] | None = None
+    """What came of the smallest port; None where none was looked for."""
 
     @property
     def rows(self) -> int:
@@ -160,7 +162,11 @@ def is_of_a_moment(outcome: Mapping[str, Any]) -> bool:
 
 
 def proof_of(outcome: Mapping[str, Any], script: Script) -> Proof:
-    """Return what an outcome says."""
+    """Return what an outcome says, with the port that was found of the same."""
+    return replace(_of_ranks(outcome, script), port=outcome.get("port"))
+
+
+def _of_ranks(outcome: Mapping[str, Any], script: Script) -> Proof:
     if outcome["outcome"] == "failed":
         why = last_line(str(outcome.get("reason") or "")) or "no outcome in the time that it has"
         return _unproved(f"the proof failed, which is ours and no fault of the script: {why}")
@@ -223,7 +229,8 @@ def but(proof: Proof | None, later: str) -> Proof | None:
     if proof is None or not proof.works or not later:
         return proof
     of_steps = "the work of one process" if proof.item == PROVED else proof.item
-    return replace(proof, item=f"in the steps of the proof {of_steps}; {later}")
+    item = f"in the steps of the proof {of_steps}; {later}"
+    return replace(proof, item=item, words=f"proved: {item}")
 
 
 def _unproved(words: str) -> Proof:

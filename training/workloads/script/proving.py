@@ -150,3 +150,9 @@ def kept(key: str, folder: Path = plain.KEPT) -> Mapping[str, Any] | None:
 def keep(key: str, outcome: Mapping[str, Any], folder: Path = plain.KEPT) -> None:
     """Keep an outcome for later runs."""
     write_whole(folder / f"{key}.json", json.dumps(outcome) + "\n")
+
+
+def keep_port(key: str, port: Mapping[str, str], folder: Path = plain.KEPT) -> None:
+    """Keep with an outcome what came of the smallest port of the same."""
+    if outcome := read(folder / f"{key}.json"):
+        keep(key, {**outcome, "port": dict(port)}, folder)
