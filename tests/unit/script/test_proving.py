@@ -68,8 +68,9 @@ def test_a_later_run_finds_the_outcome(resolved: ResolvedScript, tmp_path: Path)
     assert not proving.proved(Place("1 / 0"), resolved, {}, (), tmp_path).works
 
 
-FOLDER = "import os, pathlib, sys, time; from training.workloads.script.spread import originals\n"
-FOLDER += "pathlib.Path(sys.argv[1]).with_name('where').write_text(originals.temporary_folder())\n"
+FOLDER = "import os, pathlib, sys, time; from training.workloads.script.spread import folders\n"
+FOLDER += "own = folders.temporary()\n"
+FOLDER += "pathlib.Path(sys.argv[1]).with_name('where').write_text(own.__enter__())\n"
 """Makes its folder, and says where."""
 
 

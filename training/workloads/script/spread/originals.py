@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 OPEN, RENAME, EXIT = open, os.replace, os._exit
 _SCAN, _UNLINK, RMDIR = os.scandir, os.unlink, os.rmdir
-
-
-def temporary_folder() -> str:
-    """Make a folder, where it is removed even if this process is killed: in that which a run has for Ray."""
-    return tempfile.mkdtemp(prefix="spread-", dir=os.environ.get("RAY_TMPDIR"))
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -23,9 +23,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from . import forks, keras_judge, trees_judge
+from . import folders, forks, keras_judge, trees_judge
 from .judge import Judge
-from .originals import temporary_folder
 from .records import INFINITE, Run
 from .settings import Settings, addresses
 
@@ -105,13 +104,12 @@ def _size(paths: Iterable[Path]) -> int:
 @contextmanager
 def running(torch: Any, command: Sequence[str], world: int, seconds: float) -> Iterator[Runs]:
     """Have runs in a folder that is thrown away, and none that is left."""
-    folder = Path(temporary_folder())
-    runs = Runs(torch, command, world, folder, seconds)
-    try:
-        yield runs
-    finally:
-        runs.end()
-        shutil.rmtree(folder, ignore_errors=True)
+    with folders.temporary() as folder:
+        runs = Runs(torch, command, world, Path(folder), seconds)
+        try:
+            yield runs
+        finally:
+            runs.end()
 
 
 def prove(torch: Any, command: Sequence[str], world: int, seconds: float = SECONDS) -> dict[str, Any]:

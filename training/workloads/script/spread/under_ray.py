@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import importlib
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
-from .originals import temporary_folder
+from . import folders
 
 FOLDER = Path(__file__).resolve().parent
 OF_RANKS = (
@@ -109,26 +108,24 @@ def main() -> int:
     framework = planned.get("framework", "torch")
     module, name = TRAINERS[framework]
     trainer = getattr(importlib.import_module(f"ray.train.{module}"), name)
-    config = {
-        "framework": framework,
-        "environment": planned.get("environment", {}),
-        "command": command[use_gpu:],
-        "folder": str(Path.cwd()),
-        "plan": Path(plan).read_text(encoding="utf-8"),
-        "name": __name__.partition(".")[0],
-        "package": {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py")},
-        "variables": OF_RANKS,
-        "files": temporary_folder(),
-    }
-    try:
+    with folders.temporary() as files:
+        config = {
+            "framework": framework,
+            "environment": planned.get("environment", {}),
+            "command": command[use_gpu:],
+            "folder": str(Path.cwd()),
+            "plan": Path(plan).read_text(encoding="utf-8"),
+            "name": __name__.partition(".")[0],
+            "package": {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py")},
+            "variables": OF_RANKS,
+            "files": files,
+        }
         trainer(
             run_script,
             train_loop_config=config,
             scaling_config=ray.train.ScalingConfig(
                 num_workers=int(workers), use_gpu=use_gpu, resources_per_worker={"CPU": int(cpus)}
             ),
-            run_config=ray.train.RunConfig(storage_path=str(Path(config["files"], "train"))),
+            run_config=ray.train.RunConfig(storage_path=str(Path(files, "train"))),
         ).fit()
-    finally:
-        shutil.rmtree(config["files"], ignore_errors=True)
     return 0
