@@ -29,10 +29,20 @@ def arms(
     with held_ports(1) as (port,):
         plan = str(folder / plain.PLAN) if splits else ""
         sizes = commands.Sizes(workers=request.workers, master_port=port, plan=plan)
-    values = {"seed": "1", "epochs": str(epochs), "storage": str(folder / "storage")}
+    storage = {"storage": str(folder / "storage")}
     (folder / "storage").mkdir()
-    proof = commands.proof(script, request.python, sizes, values, folder / plain.OUTCOME) if splits else None
-    return commands.commands(script, request.python, sizes, values, ray), proof
+    proof = _proof(script, request, sizes, storage, folder) if splits else None
+    return commands.commands(script, request.python, sizes, {"seed": "1", "epochs": str(epochs), **storage}, ray), proof
+
+
+def _proof(
+    script: Script, request: Request, sizes: commands.Sizes, storage: Mapping[str, str], folder: Path
+) -> ArmCommand:
+    """Return the proof with the values that a measurement has, whatever those of a try are: it ends after some steps,
+    and a measurement takes it over."""
+    recipe = _recipe(request)
+    values = {"seed": str(recipe.seed), "epochs": str(recipe.epochs), **storage}
+    return commands.proof(script, request.python, sizes, values, folder / plain.OUTCOME)
 
 
 def known(script: Script, command: ArmCommand, request: Request, folder: Path) -> Proof:
@@ -55,16 +65,20 @@ def _secrets(request: Request) -> list[str]:
     return [request.variables[name] for name in request.secrets]
 
 
-def _key(request: Request) -> str:
-    """Return the name under which a measurement of the same looks for the outcome."""
-    recipe = ScriptRecipe(
+def _recipe(request: Request) -> ScriptRecipe:
+    """Return the recipe of a measurement of the same."""
+    return ScriptRecipe(
         script=str(request.script),
         script_arguments=request.keys.get("scriptArguments", ""),
         script_kind=request.kind,
         python=request.python,
         workers=request.workers,
     )
-    return resolve.resolve(recipe).proof_key(request.variables)
+
+
+def _key(request: Request) -> str:
+    """Return the name under which a measurement of the same looks for the outcome."""
+    return resolve.resolve(_recipe(request)).proof_key(request.variables)
 
 
 def before_porting(proof: Proof, script: Script, command: ArmCommand, request: Request, folder: Path) -> str:

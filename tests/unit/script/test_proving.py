@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ import pytest
 from tests.golden import Wording
 from tests.limits import LONGEST_SECONDS
 from tests.ports import free_ports
+from tools.tryout import prove, request
 from training.contract.provenance import PROJECT
 from training.launch.rendezvous import Rendezvous
 from training.machine import cgroup
 from training.workloads.script import execution_site, plain, proving, rank_exchange
-from training.workloads.script.commands import ArmCommand
+from training.workloads.script.commands import ArmCommand, WithRay
 from training.workloads.script.execution_site import Machine, RankPod
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import recognise
@@ -66,6 +68,39 @@ def test_a_later_run_finds_the_outcome(resolved: ResolvedScript, tmp_path: Path)
     assert EQUAL["plan"] == json.loads((tmp_path / plain.PLAN).read_text())
     assert not (tmp_path / plain.OUTCOME).exists()
     assert not proving.proved(Place("1 / 0"), resolved, {}, (), tmp_path).works
+
+
+@pytest.mark.parametrize("name", ["seed", "epochs", "workers", "storage"])
+def test_a_proof_is_of_the_arguments_that_the_script_gets(resolved: ResolvedScript, name: str) -> None:
+    """Not of settings that do not reach it; one that a try made is that of a measurement as the settings are."""
+    script = replace(resolved.script, arguments=("--own", "7"))
+    given = replace(script, arguments=("--own", f"{{{name}}}"))
+    keys = []
+    for own in (script, given):
+        for number in (3, 4):
+            more = {} if name == "storage" else {name: number}
+            recipe = replace(resolved.recipe, **more)
+            keys.append(replace(resolved, recipe=recipe, script=own).proof_key({}))
+
+    assert (name == "workers") == (keys[0] != keys[1])
+    assert (name == "storage") == (keys[2] == keys[3])
+    assert keys[0] != keys[2]
+
+
+def test_a_try_proves_as_a_measurement_will(tmp_path: Path) -> None:
+    """Whatever its own arms train."""
+    path = tmp_path / "train.py"
+    path.write_text("import torch\n", encoding="utf-8")
+    asked = request.read({"SCRIPT": str(path), "ARGS": "--epochs {epochs} --seed {seed} --to {storage}"})
+    script = recognise(path, asked.arguments)
+    arms, proves = prove.arms(script, asked, tmp_path, WithRay(python="python"), epochs=9)
+    recipe = ScriptRecipe(script=str(path), script_arguments=asked.keys["scriptArguments"], workers=2)
+    measured = ResolvedScript(recipe=recipe, script=script, python=asked.python, versions={})
+    file, to = tmp_path / plain.OUTCOME, tmp_path / "storage"
+
+    assert proves is not None
+    assert measured.proof(to, file).command == proves.command
+    assert ("--epochs", "9", "--seed", "1") == arms[0].command[-6:-2]
 
 
 FOLDER = "import os, pathlib, sys, time; from training.workloads.script.spread import folders\n"

@@ -22,6 +22,7 @@ from training.workloads.script.plain import Proof
 from training.workloads.script.printed import Secrets
 from training.workloads.script.recognise import Script
 from training.workloads.script.resolve import ResolvedScript
+from training.workloads.script.spread.reads import state
 
 LOOK_SECONDS = 0.1
 LEAST_FREE = 0.2
@@ -112,11 +113,17 @@ def _short_of_memory(place: Machine) -> str:
 
 
 def taken(file: Path, secrets: Iterable[str]) -> Mapping[str, Any] | None:
-    """Return the outcome in a file, which is removed, without these texts: the last lines of a script are in it."""
+    """Return the outcome in a file, which is removed, without these texts: the last lines of a script are in it. What
+    the script read in its folder is of this run alone."""
     outcome = read(file)
     with suppress(OSError):
         file.unlink()
-    return None if outcome is None else _hidden(Secrets(secrets), outcome)
+    if outcome is None:
+        return None
+    if "reads" in outcome:
+        own = f"{file.parent}{os.sep}"
+        outcome = {**outcome, "reads": [each for each in outcome["reads"] if not each[0].startswith(own)]}
+    return _hidden(Secrets(secrets), outcome)
 
 
 def _hidden(secrets: Secrets, content: Any) -> Any:
@@ -139,10 +146,13 @@ def read(file: Path) -> Mapping[str, Any] | None:
 
 
 def kept(key: str, folder: Path = plain.KEPT) -> Mapping[str, Any] | None:
-    """Return the outcome of an earlier run; None if there is none that still counts."""
+    """Return the outcome of an earlier run; None if there is none that still counts, as where a file that the script
+    read is another now."""
     file = folder / f"{key}.json"
     outcome = read(file)
-    if outcome and plain.is_of_a_moment(outcome) and time.time() - file.stat().st_mtime > OF_A_MOMENT_SECONDS:
+    if outcome is None or any(state(path) != (size, at) for path, size, at in outcome.get("reads", ())):
+        return None
+    if plain.is_of_a_moment(outcome) and time.time() - file.stat().st_mtime > OF_A_MOMENT_SECONDS:
         return None
     return outcome
 

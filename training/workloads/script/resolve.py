@@ -11,6 +11,7 @@ from typing import Any
 
 from training.contract.provenance import PROJECT
 from training.contract.recipe import canonical
+from training.contract.result import PROOF
 from training.contract.workload import Files, Installed, OfOtherImage, OfRayCluster
 from training.launch.environment import BESIDE_SCRIPT, IN_OTHER_IMAGE
 from training.workloads.script import commands, package, plain, python_environment, ray_layer, source
@@ -83,8 +84,9 @@ class ResolvedScript:
         )
 
     def proof_key(self, needed: Mapping[str, str]) -> str:
-        """Return a name for all that decides its proof."""
-        decides = {"inputs": self.inputs, "arguments": self.recipe.script_arguments, "workers": self.recipe.workers}
+        """Return a name for all that decides its proof, but for the files that it reads: its outcome has these."""
+        arguments = commands.own_arguments(PROOF, self.script, self._sizes(), self._known({}))
+        decides = {"inputs": self.inputs, "arguments": arguments, "workers": self.recipe.workers}
         return hashlib.sha256(canonical(decides | {"needed": dict(needed)}).encode()).hexdigest()[:16]
 
     def where_to_install(self, module: str) -> str:

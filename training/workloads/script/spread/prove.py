@@ -23,7 +23,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from . import folders, forks, keras_judge, trees_judge
+from . import folders, forks, keras_judge, reads, trees_judge
 from .judge import Judge
 from .records import INFINITE, Run
 from .settings import Settings, addresses
@@ -82,8 +82,9 @@ class Runs:
         return f"{needed / 2**30:.1f} GiB of {free / 2**30:.1f} in {self.folder.parent}" if needed > free / 2 else ""
 
     def timed(self, outcome: dict[str, Any]) -> dict[str, Any]:
-        """Return an outcome with the number of ranks, and with the seconds that it took."""
-        return {**outcome, "workers": self.world, "seconds": round(time.monotonic() - self._began, 2)}
+        """Return an outcome with the number of ranks, the seconds that it took, and what the script read."""
+        read = [*outcome.get("reads", ()), *reads.of_runs(self.folder, self.command[1:])]
+        return {**outcome, "workers": self.world, "seconds": round(time.monotonic() - self._began, 2), "reads": read}
 
     def end(self) -> None:
         """End what still runs."""
