@@ -228,13 +228,13 @@ def _median_phases(runs: Sequence[Run]) -> dict[str, float]:
 def _distribution(measurement: Measurement) -> Distribution | Missing:
     """Return how ranks were made where the script makes none; the port of a run that knew one."""
     runs = [run for of_arm in measurement.by_arm.values() for run in of_arm]
-    made = [(run.arm, run.result.made_ranks) for run in runs if run.result.made_ranks]
-    if not made:
+    made_ranks = [(run.arm, run.result.made_ranks) for run in runs if run.result.made_ranks]
+    if not made_ranks:
         return Missing(OWN_RANKS)
-    with_port = next((ranks for _, ranks in made if ranks.port), made[0][1])
+    with_port = next((ranks for _, ranks in made_ranks if ranks.port), made_ranks[0][1])
     return Distribution(
-        arms={arm: ranks.words for arm, ranks in made},
-        proof="; ".join(dict.fromkeys(ranks.proof for _, ranks in made)),
+        arms={arm: ranks.words for arm, ranks in made_ranks},
+        proof="; ".join(dict.fromkeys(ranks.proof for _, ranks in made_ranks)),
         write=with_port.write,
         port=with_port.port,
     )

@@ -94,10 +94,10 @@ def details(comparison: Comparison, without: str = "") -> list[str]:
 def distribution(comparison: Comparison) -> list[tuple[str, str]]:
     """Return how ranks were made of a script that makes none, what was proved and what one writes, each with its label;
     nothing where this project made none."""
-    made = comparison.distribution
-    if made is None:
+    ranks = comparison.distribution
+    if ranks is None:
         return []
-    return [*made.arms.items(), ("proved", made.proof.removeprefix("proved: ")), ("to write", made.write)]
+    return [*ranks.arms.items(), ("proved", ranks.proof.removeprefix("proved: ")), ("to write", ranks.write)]
 
 
 def search(comparison: Comparison) -> list[str]:

@@ -85,9 +85,9 @@ def before_porting(proof: Proof, script: Script, command: ArmCommand, request: R
     """Return what was measured of ranks, and what there is to write to have them: the smallest port, which was run and
     is kept for a measurement, or what one writes in general. `command`: that of the proof."""
     if plain.framework(script) == "torch":
-        found = _port(script, command, request, folder)
-        proving.keep_port(_key(request), found)
-        proof = replace(proof, port=found)
+        outcome = _port(script, command, request, folder)
+        proving.keep_port(_key(request), outcome)
+        proof = replace(proof, port=outcome)
     write, diff = port.to_write(proof, script, request.workers)
     lines = [f"{arm}: {port.ranks(arm, proof, request.workers)}" for arm in plain.OF_RANKS]
     lines.append(f"to write: {write}")

@@ -78,7 +78,7 @@ def test_a_proof_is_of_the_arguments_that_the_script_gets(resolved: ResolvedScri
     keys = []
     for own in (script, given):
         for number in (3, 4):
-            more = {} if name == "storage" else {name: number}
+            more: dict[str, Any] = {} if name == "storage" else {name: number}
             recipe = replace(resolved.recipe, **more)
             keys.append(replace(resolved, recipe=recipe, script=own).proof_key({}))
 

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 
 PREFIX = "spread-"
-HELD = ".ray-worth-it"
+LOCK = ".ray-worth-it"
 """The file by which a folder is one of these. Its process, and the forks of it, hold a lock on it as long as one of
 them lives, however they end."""
 
@@ -34,11 +34,11 @@ def temporary() -> Iterator[str]:
 
 def _hold(folder: str) -> int:
     """Lock a folder; nobody finds it unlocked. Without locks in its file system it is never taken for abandoned."""
-    held = os.path.join(folder, HELD)
-    lock = os.open(f"{held}-", os.O_RDWR | os.O_CREAT, 0o600)
+    file = os.path.join(folder, LOCK)
+    lock = os.open(f"{file}-", os.O_RDWR | os.O_CREAT, 0o600)
     with contextlib.suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_EX)
-        os.rename(f"{held}-", held)
+        os.rename(f"{file}-", file)
     return lock
 
 
@@ -54,7 +54,7 @@ def _is_abandoned(folder: str) -> bool:
     try:
         if os.lstat(folder).st_uid != os.getuid():
             return False
-        lock = os.open(os.path.join(folder, HELD), os.O_RDWR | os.O_NOFOLLOW)
+        lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_NOFOLLOW)
     except OSError:
         return False
     try:

@@ -45,6 +45,7 @@ class Reads:
                 self._note("." if args[0] is None else args[0])
 
     def _note(self, name: Any, *, writes: bool = False) -> None:
+        """Note a name; not of a folder in which modules are looked for, as libraries do for their versions."""
         if isinstance(name, int):
             return
         text = os.fsdecode(name)
@@ -52,6 +53,8 @@ class Reads:
             return
         self._seen.add((text, writes))
         full = os.path.abspath(text)
+        if full in sys.path:
+            return
         if writes and full.startswith(self._private):
             full = full[len(self._private) - 1 :]
         os.write(self._file, os.fsencode(f"{'w' if writes else 'r'}{full}\0"))
@@ -79,12 +82,13 @@ def _mapped_files() -> Iterator[str]:
 
 def of_runs(folder: Path, arguments: Sequence[str]) -> list[tuple[str, int, int]]:
     """Return what all runs in a folder have read, and what the script's arguments name: paths, with their states."""
-    read, written = set(filter(None, map(_named, arguments))), set()
+    read: set[str] = set(filter(None, map(_named, arguments)))
+    written: set[str] = set()
     for file in folder.glob(f"*/{NAME}*"):
         for each in os.fsdecode(file.read_bytes()).split("\0"):
             (written if each.startswith("w") else read).add(each[1:])
     own = os.path.join(folder, "")
-    data = {path for path in read - written if path and not path.startswith((own, *SYSTEM))}
+    data = {path for path in read - written if path and not path.startswith((own, "/usr/lib/", *SYSTEM))}
     paths = {path for path in data if not CODE.search(path) and not is_library(path)}
     if len(paths) > MOST_FILES:
         paths = {os.path.dirname(path) for path in paths}
