@@ -76,7 +76,7 @@ def test_a_measurement_proves_before_its_clock(tmp_path: Path) -> None:
     assert native.step_parts.link is not None
     assert start.reasons[NOT_MEASURED]
     assert 0 == start.seconds.wall
-    assert {"plan.json", "progress.jsonl", "result.json"} >= {path.name for path in (tmp_path / "start").iterdir()}
+    assert {plain.PLAN, "progress.jsonl", "result.json"} >= {path.name for path in (tmp_path / "start").iterdir()}
 
 
 KERAS = """

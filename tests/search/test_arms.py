@@ -12,9 +12,14 @@ import psutil
 import pytest
 
 from tests.limits import LONGEST_SECONDS
+from tests.script.tryout import NO_TORCH
+from tests.stacks import TORCH
 from tests.unit.results import COMPARED
+from training.contract import progress
 from training.contract.provenance import PROJECT
 from training.contract.result import NAME, TrainingResult, read
+from training.workloads.script import port
+from training.workloads.script.proving import NOTE
 from training.workloads.search import detail
 from training.workloads.search.detail import SearchDetail
 from training.workloads.search.plan import TRIALS
@@ -101,6 +106,30 @@ finally:
     sys.exit(options.end if sys.exc_info()[0] else 0)
 """
 """A script without a seed, which ends with a code of its own where it is stopped."""
+OF_ONE = """
+import argparse, torch
+from torch.utils.data import DataLoader, TensorDataset
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--width", type=int)
+parser.add_argument("--epochs", type=int)
+options = parser.parse_args()
+torch.manual_seed(0)
+rows = torch.randn(64, 4)
+data = TensorDataset(rows, rows.sum(1, keepdim=True))
+model = torch.nn.Sequential(torch.nn.Linear(4, options.width), torch.nn.Linear(options.width, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=options.lr)
+for epoch in range(options.epochs):
+    for batch, labels in DataLoader(data, batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(batch), labels)
+        loss.backward()
+        optimizer.step()
+    print(f"loss {loss.item()}", flush=True)
+"""
+"""A script that trains in one process."""
+BY_HAND = OF_ONE.replace("in DataLoader(data, batch_size=16, shuffle=True)", "in [data.tensors]")
 SLOTS = {"baseline": 1, "wide": 1, "native": 2, "ray": 2}
 """Trials at a time."""
 RAY = pytest.param("ray", marks=pytest.mark.slow)
@@ -319,6 +348,28 @@ def test_a_trial_has_its_workers_and_fails_with_one_of_them(tmp_path: Path, arm:
     assert made.code == 0, made.printed
     assert {trial.config["width"] % 3 == 0: trial.state for trial in made.trials} == {True: "failed", False: "finished"}
     assert {trial.epochs for trial in made.trials if trial.state == "finished"} == {4}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not TORCH, reason=NO_TORCH)
+def test_workers_of_a_trial_are_ranks_of_a_script_of_one_process(tmp_path: Path) -> None:
+    """Proved once for the arms of a repeat, before their clocks, in each of which a trial ends with the same weights.
+    Where it can't be split, no trial is started, and it is said what to type."""
+    recipe = replace(RECIPE, workers=1, trial_workers=2, search_trials=2, python=TORCH)
+    made = [run(arm, tmp_path, recipe=recipe, text=f"{OF_ONE}# {tmp_path}\n") for arm in ("native", "ray")]
+
+    assert [each.code for each in made] == [0, 0], made
+    known = of_results([each.result for each in made])
+    assert {True} == {value for value, _ in known.values()}, known
+    assert [{trial.state for trial in each.trials} for each in made] == [{"finished"}] * 2
+    ranks = [each.result.made_ranks for each in made]
+    assert [port.SHARES["torch"] in (of_arm.words if of_arm else "") for of_arm in ranks] == [True] * 2
+    assert NOTE in (tmp_path / "native" / progress.NAME).read_text(encoding="utf-8")
+    assert NOTE not in (tmp_path / "ray" / progress.NAME).read_text(encoding="utf-8")
+    by_hand = run("baseline", tmp_path, recipe=recipe, text=f"{BY_HAND}# {tmp_path}\n")
+    assert 1 == by_hand.code
+    assert "pulumi config set trialWorkers 1" in by_hand.printed
+    assert not (tmp_path / "baseline" / TRIALS).exists()
 
 
 def started(arm: str, folder: Path, **more: object) -> subprocess.Popen[bytes]:

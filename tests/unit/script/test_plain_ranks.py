@@ -35,6 +35,7 @@ from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import Script, recognise
 from training.workloads.script.resolve import ResolvedScript
 from training.workloads.script.work_items import PROVED
+from training.workloads.search.recipe import SearchRecipe
 
 ALL = ("baseline", "wide", "native", "ray", "raystart")
 LINE = {"line": "/home/me/train.py:12"}
@@ -126,17 +127,12 @@ def test_what_was_measured_of_ranks_and_what_one_writes_to_have_them(script: Scr
         said.append(port.ranks("ray", of_framework, 2))
         said += [port.to_write(replace(of_framework, port=each), own, 2)[0] for each in PORTS]
 
-    assert {PORTS[0]: "", PORTS[-1]["outcome"]: DIFF} == {  # type: ignore[index]
-        each and each["outcome"]: port.to_write(replace(proof(SAME), port=each), script_of_torch(script), 2)[1]
-        for each in (PORTS[0], PORTS[-1])
-    }
-    wording("script", "\n".join(dict.fromkeys(said)))
-
-
-def script_of_torch(script: Script) -> Script:
-    """The same file with PyTorch alone."""
     script.path.write_text("import torch\n", encoding="utf-8")
-    return recognise(script.path, ())
+    of_torch = recognise(script.path, ())
+    diffs = [port.to_write(replace(proof(SAME), port=each), of_torch, 2)[1] for each in PORTS]
+
+    assert ["", "", DIFF] == diffs
+    wording("script", "\n".join(dict.fromkeys(said)))
 
 
 def tried(asked: request.Request, outcome_of_port: dict[str, str] | None, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -270,13 +266,14 @@ def test_ranks_are_run_by_the_mechanism_of_their_framework(script: Script, tmp_p
 @pytest.mark.parametrize(
     ("recipe", "splits"),
     [
-        ({}, True), ({"workers": 1}, False), ({"worker_gpus": 1}, False), ({"workload": "search"}, False),
+        (ScriptRecipe(workers=2), True), (ScriptRecipe(workers=1), False),
+        (ScriptRecipe(workers=2, worker_gpus=1), False),
+        (SearchRecipe(workers=2), False), (SearchRecipe(workers=2, trial_workers=2), True),
     ],
 )  # fmt: skip
-def test_where_ranks_of_a_plain_script_are_measured(script: Script, recipe: dict[str, Any], *, splits: bool) -> None:
-    """By several workers without GPUs, wherever they are; not in searches."""
-    asked = replace(ScriptRecipe(script=str(script.path), workers=2), **recipe)
-    resolved = ResolvedScript(recipe=asked, script=script, python="python", versions={"ray": "2.60"})
+def test_where_ranks_of_a_plain_script_are_measured(script: Script, recipe: ScriptRecipe, *, splits: bool) -> None:
+    """By several workers without GPUs, wherever they are; in a search by those of a trial."""
+    resolved = ResolvedScript(recipe=recipe, script=script, python="python", versions={"ray": "2.60"})
 
     assert splits is resolved.splits
     assert splits is not bool(resolved.arms({})["native"].absent)

@@ -23,7 +23,7 @@ PROOF_SECONDS, MOST_SECONDS = 120, 600
 """Time for the runs of a proof with the CPUs of all workers, and the most for one with those of one worker."""
 START_SECONDS = 60
 """More time, in which the script's Python imports its framework."""
-PLAN = "plan.json"
+PLAN = "ranks.json"
 """The file by which ranks split their batches."""
 KEPT = PROJECT / ".state" / "proved"
 """Outcomes by `ResolvedScript.proof_key`: the same script, arguments and environment are not proved twice."""

@@ -2,6 +2,7 @@
 Pure: a try, a result and a report have these words."""
 
 from training.contract.arms import counted
+from training.contract.result import MadeRanks
 from training.workloads.script import plain, ray_start
 from training.workloads.script.plain import Proof
 from training.workloads.script.recognise import Script
@@ -29,6 +30,17 @@ def ranks(arm: str, proof: Proof, workers: int, *, in_pods: bool = False) -> str
     framework = proof.plan.get("framework", "torch")
     each = f"a worker of Ray's {TRAINERS[framework]}" if arm == "ray" else "a pod" if in_pods else "a process"
     return f"{counted(workers, 'rank')}, each in {each}: {SHARES[framework]}"
+
+
+def made_ranks(
+    proof: Proof | None, arm: str, script: Script, workers: int, *, in_pods: bool = False
+) -> MadeRanks | None:
+    """Return what a result says of ranks that this project made; None where it made none."""
+    if proof is None or not proof.works:
+        return None
+    write, diff = to_write(proof, script, workers)
+    words = ranks(arm, proof, workers, in_pods=in_pods)
+    return MadeRanks(words=words, proof=proof.words, write=write, port=diff)
 
 
 def to_write(proof: Proof, script: Script, workers: int) -> tuple[str, str]:

@@ -28,6 +28,7 @@ LOOK_SECONDS = 0.1
 LEAST_FREE = 0.2
 """Share of a pod's memory that a proof leaves: it holds the script's data several times, and a pod that needs more than
 it may have is ended, and Ray's head, or the node of a Ray cluster of others, with it."""
+NOTE = "proves first what its ranks do, outside every clock"
 OF_A_MOMENT_SECONDS = 3600
 """Time for which an outcome counts that a full disk or a busy machine may have made: for the next runs of a
 measurement, and not for ever."""
@@ -77,7 +78,7 @@ def _run(
     with in_run as storage, temporary_folder() as own_ray:
         command = place.proof(resolved, Path(storage), folder / plain.OUTCOME)
         where = str(commands.folder(resolved.script))
-        Progress(folder).write("note", text="proves first what its ranks do, outside every clock")
+        Progress(folder).write("note", text=NOTE)
         print(f"in {where}: {command}", flush=True)
         short, last = threading.Event(), list[bytes]()
 
@@ -123,7 +124,8 @@ def taken(file: Path, secrets: Iterable[str]) -> Mapping[str, Any] | None:
     if "reads" in outcome:
         own = f"{file.parent}{os.sep}"
         outcome = {**outcome, "reads": [each for each in outcome["reads"] if not each[0].startswith(own)]}
-    return _hidden(Secrets(secrets), outcome)
+    hidden: Mapping[str, Any] = _hidden(Secrets(secrets), outcome)
+    return hidden
 
 
 def _hidden(secrets: Secrets, content: Any) -> Any:

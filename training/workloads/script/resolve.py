@@ -72,10 +72,10 @@ class ResolvedScript:
 
     @property
     def splits(self) -> bool:
-        """Return whether ranks of it are measured though it trains in one process."""
+        """Return whether ranks of it are measured though it trains in one process; in a search those of a trial."""
         recipe = self.recipe
-        is_alone = recipe.workload == "script" and recipe.workers > 1 and not recipe.worker_gpus
-        return is_alone and plain.mechanism(self.script) is not None
+        ranks = recipe.workers if recipe.workload == "script" else recipe.processes_each
+        return ranks > 1 and not recipe.worker_gpus and plain.mechanism(self.script) is not None
 
     def proof(self, storage: Path, file: Path) -> ArmCommand:
         """Return the command that proves what its ranks do, into a file; only of a script that `splits`."""

@@ -167,11 +167,8 @@ def result(ended: EndedRun) -> TrainingResult:
 
 def _made_ranks(ended: EndedRun) -> MadeRanks | None:
     resolved, arm = ended.resolved, ended.command.arm
-    if ended.proof is None or not ended.proof.works or arm not in plain.OF_RANKS:
-        return None
-    words = port.ranks(arm, ended.proof, resolved.recipe.workers, in_pods=resolved.in_pods)
-    write, diff = port.to_write(ended.proof, resolved.script, resolved.recipe.workers)
-    return MadeRanks(words=words, proof=ended.proof.words, write=write, port=diff)
+    proof = ended.proof if arm in plain.OF_RANKS else None
+    return port.made_ranks(proof, arm, resolved.script, resolved.recipe.workers, in_pods=resolved.in_pods)
 
 
 def _reported(ended: EndedRun) -> dict[str, list[Reported]]:
