@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.script.test_plain_trees import SKETCH
-from tests.script.tryout import NO_TORCH, NO_TREES, measure_one, try_script
+from tests.script.tryout import NO_TORCH, NO_TREES, PROJECT, measure_one, try_script
 from tests.stacks import TORCH, TREES
 from training.contract.result import NOT_MEASURED, PROOF
 from training.workloads.script import plain, port
@@ -42,8 +42,10 @@ def script_in(folder: Path, layer: str) -> Path:
 @pytest.mark.parametrize(("layer", "steps"), [("torch.nn.Tanh()", "8"), ("torch.nn.BatchNorm1d(8)", "20")])
 def test_a_plain_script_is_tried_in_every_arm(layer: str, steps: str, tmp_path: Path) -> None:
     """Ranks that do the work of one process reach A, also where they do but for what any port does otherwise, which is
-    named with its line. An epoch has 16 steps: where a try ends sooner, its rows are those that are announced."""
-    tried = try_script(script_in(tmp_path, layer), PYTHON=TORCH, STEPS=steps)
+    named with its line. An epoch has 16 steps: where a try ends sooner, its rows are those that are announced. A
+    measurement of the same takes over what was proved, with the port."""
+    script = script_in(tmp_path, layer)
+    tried = try_script(script, PYTHON=TORCH, STEPS=steps)
 
     assert 0 == tried.code, tried.text
     assert {} == tried.absent
@@ -54,8 +56,13 @@ def test_a_plain_script_is_tried_in_every_arm(layer: str, steps: str, tmp_path: 
     assert "A" == tried.claim, tried.text
     assert ("BatchNorm" in layer) == (f"{plain.OTHER_WORK['statistics']} (mine.py:{LINE})" in tried.text)
     assert "STACK=mine make up" in tried.text
-    assert re.search(r"\.state/ports/mine-\w{8}\.diff", tried.text)
+    assert (file := re.search(r"\.state/ports/mine-\w{8}\.diff", tried.text))
     assert all(re.search(rf"^{arm}: .*{port.SHARES['torch']}$", tried.text, re.MULTILINE) for arm in plain.OF_RANKS)
+    if layer == "torch.nn.Tanh()":
+        measured = measure_one(script, "native", tmp_path / "native", "--workers=2", python=TORCH).made_ranks
+        assert measured is not None
+        assert (PROJECT / file[0]).read_text(encoding="utf-8") == measured.port
+        assert f"native: {measured.words}\n" in tried.text
 
 
 @OF_TORCH

@@ -122,7 +122,7 @@ def taken(file: Path, secrets: Iterable[str]) -> Mapping[str, Any] | None:
     if outcome is None:
         return None
     if "reads" in outcome:
-        own = f"{file.parent}{os.sep}"
+        own = tuple(f"{each}{os.sep}" for each in (file.parent, file.parent.resolve()))
         outcome = {**outcome, "reads": [each for each in outcome["reads"] if not each[0].startswith(own)]}
     hidden: Mapping[str, Any] = _hidden(Secrets(secrets), outcome)
     return hidden

@@ -87,8 +87,8 @@ def of_runs(folder: Path, arguments: Sequence[str]) -> list[tuple[str, int, int]
     for file in folder.glob(f"*/{NAME}*"):
         for each in os.fsdecode(file.read_bytes()).split("\0"):
             (written if each.startswith("w") else read).add(each[1:])
-    own = os.path.join(folder, "")
-    data = {path for path in read - written if path and not path.startswith((own, "/usr/lib/", *SYSTEM))}
+    own = [f"{each}{os.sep}" for each in (folder, folder.resolve())]  # an open file has its own name
+    data = {path for path in read - written if path and not path.startswith((*own, "/usr/lib/", *SYSTEM))}
     paths = {path for path in data if not CODE.search(path) and not is_library(path)}
     if len(paths) > MOST_FILES:
         paths = {os.path.dirname(path) for path in paths}
