@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from compare import gpus, lasting, search
-from compare.fairness import OF_CPUS
+from compare.fairness import OF_CPUS, own_threads
 from compare.intervals import spread
 from compare.measurement import Measurement, Repeat, Run
 from compare.quiet import Quiet
@@ -57,6 +57,7 @@ def qualifiers(
         "leftFiles": _left_files(runs),
         "observer": _observer(runs),
         "oversubscription": f"Oversubscribed: {context.oversubscription}" if context.oversubscription else "",
+        "ownThreads": _own_threads(measurement),
         "affinity": _no_affinity(measurement),
         "sharedCores": _shared_cores(runs),
         "kindsOfCore": _kinds_of_core(runs),
@@ -336,6 +337,16 @@ def _unverified(measurement: Measurement, checks: Mapping[str, Check]) -> str:
     expected = () if measurement.context.target == "local" else OF_CPUS
     unverified = [name for name, check in checks.items() if check.passed is None and name not in expected]
     return f"Not verified: {', '.join(unverified)}" if unverified and measurement.recipe.workers > 1 else ""
+
+
+def _own_threads(measurement: Measurement) -> str:
+    threads = own_threads(measurement)
+    if threads is None:
+        return ""
+    return (
+        f"The script itself sets {counted(threads, 'compute thread')} in every arm, so it leaves CPUs idle that others "
+        "would use: what it takes with as many threads as it has CPUs is not measured"
+    )
 
 
 def _shared_cores(runs: Sequence[Run]) -> str:

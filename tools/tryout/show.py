@@ -12,7 +12,7 @@ from tools.tryout.run_arm import Outcome
 from training.contract.result import PROOF
 from training.workloads.script import same_work
 from training.workloads.script.commands import ArmCommand
-from training.workloads.script.facts import ArmFacts, ray_changed_nothing, same_threads
+from training.workloads.script.facts import OWN_THREADS, ArmFacts, ray_changed_nothing, same_threads
 from training.workloads.script.python_environment import PACKAGES
 from training.workloads.script.recognise import WORDS, Script
 
@@ -97,6 +97,7 @@ def findings(facts: Mapping[str, ArmFacts], reached: Verdict) -> list[str]:
     """Return findings about the arms and their differences, problems first."""
     items = same_work.compare({name: arm_facts.work for name, arm_facts in facts.items()})
     good = [words for known, words in items.values() if known]
+    good += [words for _, words in [same_threads(facts)] if words.startswith(OWN_THREADS)]
     good += [
         f"{name}: {100 * min(1.0, arm_facts.report_share):.0f} % of the time between its steps is in ray.train.report, "
         f"{arm_facts.report_seconds:.2g} s a call: report less often"
