@@ -3,6 +3,7 @@
 TRY_TREES_PYTHON names an environment. Mutants break the mechanism, or the proof, in one place.
 """
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,19 @@ from tests.stacks import TREES
 pytestmark = pytest.mark.skipif(not TREES, reason=NO_TREES)
 
 SCRIPTS = Path(__file__).parent / "plain_trees"
+COMMAND = Path(__file__).parents[2] / "training/workloads/script/spread"
 SKETCH = "quantile sketch of the parts"
 EXPECTED: dict[str, dict[str, Any]] = {
     "bound/cross_validation": {"reason": "no train"},
+    "bound/gblinear": {"reason": "no trees"},
     "bound/lightgbm_file": {"reason": "rows in a file"},
+    "equal/lightgbm_sparse": {},
+    "equal/xgboost_files": {},
     "equal/xgboost_integers": {},
     "equal/xgboost_ranking": {},
     "named/lightgbm_continuous": {"kind": SKETCH, "elseAgrees": True},
+    "named/lightgbm_odd": {"kind": "mean of the parts' means", "elseAgrees": True},
+    "named/xgboost_categories": {"kind": SKETCH, "elseAgrees": True},
     "named/xgboost_continuous": {"kind": SKETCH, "elseAgrees": True},
     "named/xgboost_subsample": {"kind": "chance", "elseAgrees": False},
 }
@@ -67,6 +74,20 @@ def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path)
         unlike = [name for name in names if problems(name, answers[name, 2].result())]
 
     assert names == unlike
+
+
+@pytest.mark.slow
+def test_ranks_print_what_the_script_prints(tmp_path: Path) -> None:
+    """Also of what it trains otherwise, of files that it reads again, and of another library; this is said."""
+    script, printed = str(SCRIPTS / "equal/xgboost_files.py"), []
+    plan = [str(COMMAND), "plan", "--framework", "xgboost", "plan.json", script]
+    for command in ([script], plan, [str(COMMAND), "ranks", "2", "plan.json", script]):
+        done = subprocess.run([TREES, *command], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert 0 == done.returncode, done.stderr
+        printed.append(done.stdout.splitlines()[-1:])
+
+    assert printed[0] == printed[2]
+    assert "not proved: at `xgboost.cv`" in done.stderr
 
 
 def test_every_script_is_in_the_table() -> None:

@@ -65,6 +65,7 @@ NOT_RUN: list[dict[str, Any]] = [
     *(STATISTICS | {"kind": kind, "elseAgrees": False} for kind in (*plain.APART, *UNKNOWN)),
     *(BY_HAND | {"reason": reason, "error": "Traceback\nKeyError: 1\n"} for reason in plain.UNSPLIT),
     {"outcome": "failed", "reason": "Traceback\nIndexError: 3\n"},
+    {"outcome": "failed", "reason": "Traceback\nxgboost.core.XGBoostError: Check failed\n  [bt] (0) libxgboost.so\n"},
     dict(plain.NO_OUTCOME),
 ]
 
