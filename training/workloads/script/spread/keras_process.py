@@ -55,6 +55,23 @@ class KerasProcess:
             initialize(itself)
 
         context.Context.ensure_initialized = ensure_initialized
+        if self.settings.world > 1:
+            tf.distribute.get_strategy = self._seen(tf.distribute.get_strategy, context.ensure_initialized)
+
+    def _seen(self, get_strategy: Any, join: Any) -> Any:
+        """Return what gives the script the strategy of one process, as which that of the ranks shows itself."""
+
+        class Strategy:
+            num_replicas_in_sync = 1
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(get_strategy(), name)
+
+        def seen() -> Any:
+            join()
+            return Strategy()
+
+        return seen
 
     def _join(self) -> None:
         """Join the other ranks, before the script's first operation and after its own settings."""
