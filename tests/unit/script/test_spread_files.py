@@ -2,14 +2,28 @@
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from tests.limits import LONGEST_SECONDS
+from training.contract.provenance import PROJECT
 from training.workloads.script.spread import originals, prove, records, under_ray
 from training.workloads.script.spread.files import Layer
+
+KEPT = f"""
+import sys, tarfile
+sys.path.insert(0, {str(PROJECT)!r})
+import numpy
+from training.workloads.script.spread import files
+files.redirect("layer")
+tarfile.bltn_open("text", "w").close()
+numpy.savetxt("rows.csv", numpy.ones(2))
+print(len(numpy.loadtxt("rows.csv")))
+"""
 
 
 def test_a_folder_that_another_rank_made_first_is_there(tmp_path: Path) -> None:
@@ -25,6 +39,17 @@ def test_a_folder_that_another_rank_made_first_is_there(tmp_path: Path) -> None:
     layer.folders(str(tmp_path / "kept" / "best"))
 
     assert (tmp_path / "kept" / "best").is_dir()
+
+
+def test_a_module_that_kept_open_before_a_fork_writes_into_the_layer(tmp_path: Path) -> None:
+    """A proof imports NumPy, and much with it, before it forks: no file is the user's."""
+    (tmp_path / "layer").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", KEPT], cwd=tmp_path, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=True
+    )
+
+    assert "2\n" == done.stdout
+    assert ["layer"] == [path.name for path in tmp_path.iterdir()]
 
 
 def test_files_that_each_run_of_a_proof_would_write_are_counted(

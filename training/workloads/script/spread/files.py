@@ -277,6 +277,20 @@ def _redirect_open(layer: Layer) -> None:
 
     builtins.open = io.open = open_
     os.open = low_open
+    _replace_kept(open_)
+
+
+def _replace_kept(open_: Any) -> None:
+    """Have modules that kept `open` when they were imported, as NumPy and `tarfile` do, use another. Those of this
+    package and Python's own input and output need it."""
+    for name, module in list(sys.modules.items()):
+        if name != "_io" and not name.startswith(__package__ or name):
+            for key, value in list(getattr(module, "__dict__", {}).items()):
+                if value is OPEN:
+                    setattr(module, key, open_)
+    if numpy := sys.modules.get("numpy.lib._datasource"):
+        with contextlib.suppress(AttributeError):
+            numpy._file_openers._file_openers[None] = open_
 
 
 def _redirect_names(layer: Layer) -> None:
