@@ -132,10 +132,10 @@ def _threads(runs: Sequence[Run], wanted: Mapping[str, Requested]) -> Check:
 def own_threads(measurement: Measurement) -> int | None:
     """Return the compute threads of every rank, where the script itself sets them: one number in all arms, as many as
     the fewest CPUs of a rank or fewer, though an arm has more. None where it does not."""
-    asked = {requested.threads for arm, requested in measurement.requests.items() if arm in measurement.arms}
+    cpus = {requested.threads for arm, requested in measurement.requests.items() if arm in measurement.arms}
     counts = {worker.compute_threads for _, worker in _workers(measurement.runs)}
     threads = counts.pop() if len(counts) == 1 and not measurement.workload.binds_ranks else None
-    return threads if threads and min(asked) >= threads < max(asked) else None
+    return threads if threads and min(cpus) >= threads < max(cpus) else None
 
 
 def _of_cpus(workload: Workload, runs: Sequence[Run], wanted: Mapping[str, Requested]) -> dict[str, Check]:

@@ -30,7 +30,6 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "named/augmentation": {"kind": "chance", "elseAgrees": True},
     "named/batch_norm": {"kind": "statistics", "elseAgrees": True},
     "named/dropout": {"kind": "chance", "elseAgrees": True},
-    "named/eager": {"kind": "chance", "elseAgrees": True},
     "named/own_loss": {"kind": "part", "elseAgrees": False},
     "named/sum": {"kind": "summed", "elseAgrees": True},
     "named/unseeded": {"kind": "chance", "elseAgrees": False},

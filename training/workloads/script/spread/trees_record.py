@@ -31,26 +31,26 @@ def trees_of(library: str, booster: Any, arguments: dict[str, Any]) -> dict[str,
 def _drawn(library: str, params: dict[str, Any]) -> list[str]:
     """Return the parameters by which rows, or where they are divided, are drawn by chance."""
 
-    def given(*names: str) -> Any:
+    def value_of(*names: str) -> Any:
         return next((params[name] for name in names if params.get(name) is not None), None)
 
     if library == "xgboost":
-        return ["subsample"] if (given("subsample") or 1.0) < 1.0 else []
+        return ["subsample"] if (value_of("subsample") or 1.0) < 1.0 else []
     parts = (
         ("bagging_fraction", "subsample", "sub_row", "bagging"),
         ("pos_bagging_fraction",),
         ("neg_bagging_fraction",),
     )
-    bagging = int(given("bagging_freq", "subsample_freq") or 0) > 0 and any(
-        float(given(*each) or 1.0) < 1.0 for each in parts
+    bagging = int(value_of("bagging_freq", "subsample_freq") or 0) > 0 and any(
+        float(value_of(*each) or 1.0) < 1.0 for each in parts
     )
-    found = {
+    is_drawn_by = {
         "bagging_fraction": bagging,
-        "boosting": given(*BOOSTING) in ("goss", "rf", "random_forest"),
-        "data_sample_strategy": given("data_sample_strategy") == "goss",
-        "extra_trees": bool(given("extra_trees", "extra_tree")),
+        "boosting": value_of(*BOOSTING) in ("goss", "rf", "random_forest"),
+        "data_sample_strategy": value_of("data_sample_strategy") == "goss",
+        "extra_trees": bool(value_of("extra_trees", "extra_tree")),
     }
-    return [name for name, is_drawn in found.items() if is_drawn]
+    return [name for name, is_drawn in is_drawn_by.items() if is_drawn]
 
 
 def _walk_xgboost(node: dict[str, Any], splits: list[Any], leaves: list[float]) -> None:
