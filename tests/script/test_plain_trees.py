@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import LONGEST_SECONDS
 from tests.script.proofs import differences, marked, of_table, proving
 from tests.script.tryout import NO_TREES
 from tests.stacks import TREES
@@ -79,15 +80,19 @@ def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path)
 @pytest.mark.slow
 def test_ranks_print_what_the_script_prints(tmp_path: Path) -> None:
     """Also of what it trains otherwise, of files that it reads again, and of another library; this is said."""
-    script, printed = str(SCRIPTS / "equal/xgboost_files.py"), []
+    script, runs = str(SCRIPTS / "equal/xgboost_files.py"), []
     plan = [str(COMMAND), "plan", "--framework", "xgboost", "plan.json", script]
     for command in ([script], plan, [str(COMMAND), "ranks", "2", "plan.json", script]):
-        done = subprocess.run([TREES, *command], cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert 0 == done.returncode, done.stderr
-        printed.append(done.stdout.splitlines()[-1:])
+        runs.append(
+            subprocess.run(
+                [TREES, *command], cwd=tmp_path, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
+            )
+        )
+        assert 0 == runs[-1].returncode, runs[-1].stderr
 
-    assert printed[0] == printed[2]
-    assert "`xgboost.cv`" in done.stderr
+    alone, _, ranks = runs
+    assert alone.stdout.splitlines()[-1:] == ranks.stdout.splitlines()[-1:]
+    assert "`xgboost.cv`" in ranks.stderr
 
 
 def test_every_script_is_in_the_table() -> None:

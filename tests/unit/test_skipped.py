@@ -10,7 +10,7 @@ from tests.skipped import KINDS, LATE, LEFT_OUT, OF_THE_MACHINE, kind_of, lines
 TESTS = Path(__file__).resolve().parents[1]
 OF_MACHINES = (
     "CPU", "Linux", "root", "mounts", "system", "GiB", "cgroup", "no run there has pods", "Python is no program",
-    "takes root", "a container's", "is no library", "physical cores",
+    "takes root", "a container's", "is no library", "physical cores", "IPv6",
 )  # fmt: skip
 """In reasons that no program and no variable takes away."""
 NAME = re.compile(r"[A-Z]+(?:_[A-Z]+)+|pulumi-resource-\w+")
