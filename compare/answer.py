@@ -35,8 +35,8 @@ AN_EPOCH_ALONE = 0
 NOT_SAID: dict[Claim | None, str] = {
     "same work": "the arms did the same work, so the speedup says it",
     "same result": "the claim is `same result`: the time to that is compared",
-    "same script": "it is not known whether the arms did the same work: the claim is `same script`",
-    "it finished": "it is not known whether the arms did the same work: the claim is `it finished`",
+    "same script": "the runs do not show that the arms did the same work: the claim is `same script`",
+    "it finished": "the runs do not show that the arms did the same work: the claim is `it finished`",
 }
 """Why a ratio is not said under a claim."""
 CLAIM_WORDS: dict[Claim, str] = {

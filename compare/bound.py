@@ -26,7 +26,7 @@ MOST_WORKERS = 1_000
 """Numbers of workers up to which it is looked whether more of them could be worth it."""
 STARTS_DIFFER = 0.2
 """By which part of it a start of Ray may be faster than the fastest of those measured (docs/own-script.md)."""
-NOT_DISTRIBUTED = "nothing distributes the script yet: what Ray takes at least is known, and no run of it"
+NOT_DISTRIBUTED = "nothing distributes the script yet: Ray did not train it, and only the least that it takes is known"
 RAY_TRAINED = "it is of a script that nothing distributes"
 """Why there is no bound."""
 
@@ -179,9 +179,9 @@ def reason(findings: BoundFindings) -> str:
     against = contests[BASELINE.name].against
     started = "workers that import its framework and do nothing"
     text = (
-        f"nothing distributes the script yet. Whatever is written, with {counted(bound.workers, 'worker')} Ray takes at"
-        f" least {shown_seconds(bound.least_seconds)} from start to result: {start} to start {started}, less"
-        f" {100 * STARTS_DIFFER:.0f} % by which starts differ, and"
+        f"nothing distributes the script yet. Whatever is written to do that, with {counted(bound.workers, 'worker')}"
+        f" Ray takes at least {shown_seconds(bound.least_seconds)} from start to result: {start} to start {started},"
+        f" less {100 * STARTS_DIFFER:.0f} % by which starts differ, and"
         f" 1/{bound.workers} of the {shared} that {against} takes after its imports"
     )
     known = [(each.now, each.against) for each in contests.values() if isinstance(each.now, Estimate)]
@@ -192,14 +192,14 @@ def reason(findings: BoundFindings) -> str:
 def whats_next(findings: BoundFindings, passed: str) -> str:
     """Return when Ray could be worth it, and what one writes to know it."""
     bound, texts = findings.summary, list[str]()
-    if bound.repeats_to_decide:
-        texts.append(f"By these runs it loses even so, which {bound.repeats_to_decide} repeats would probably show")
+    if repeats := bound.repeats_to_decide:  # nobody is told to write what probably loses
+        return f"By these runs even the least that Ray takes is too long, which {repeats} repeats would probably show."
     could = [f"from {counted(bound.open_from_epochs, passed)} on"] if bound.open_from_epochs else []
     if bound.open_from_workers and bound.open_from_workers > bound.workers:
         of_one = "against one process with the CPUs of one worker"
         could.append(f"{of_one} from {bound.open_from_workers:,} workers on, if they start as fast")
     if could:
-        texts.append(f"What is written could be worth it {', or '.join(could)}; only a run of it would show that")
+        texts.append(f"A distributed version could be worth it {', or '.join(could)}; only a run of it would show that")
     if findings.answer == "Not decided":
         texts.append(f"To write: {bound.write}")
     return " ".join(f"{text}." for text in texts)

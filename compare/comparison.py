@@ -27,6 +27,7 @@ from compare.schema import (
     ArmSummary,
     Claim,
     Comparison,
+    Distribution,
     Estimate,
     Spread,
     WorkersCurve,
@@ -48,6 +49,8 @@ OF_RAY = ("cpuHours", COST)
 """Measures of the Ray arm that are outputs of the stack; those of the others are in the comparison."""
 OF_CURVE = ("stopsPayingAt", "costsMoreFrom")
 """Of the workers' curve, where one was measured."""
+OWN_RANKS = "this project made no ranks"
+"""Why nothing is said of how they were made."""
 OF_SEARCH = ("bestConfig", "bestMetric", "trials", "breakEvenTrialSeconds")
 """Of a search."""
 
@@ -83,6 +86,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         longer=known(findings.longer),
         passes=measurement.passed,
         bound=findings.bound.summary if findings.bound else None,
+        distribution=known(_distribution(measurement)),
         measurement=context.key,
         auto=findings.ending or "",
     )
@@ -117,8 +121,10 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
     with_data = data_pair(measurement)
     if why_nothing:
         nothing = Missing(why_nothing)
-        ratios = {each.name: Summary[Estimate](nothing) for each in catalogue}
-        contests, others = {}, replace(others, idle_ray_cpus=Summary(nothing))
+        ratios = {each.name: _unsaid(each, numbers.ratios[each.name], context, nothing) for each in catalogue}
+        contests = {}
+        if not isinstance(others.idle_ray_cpus.value, Missing):
+            others = replace(others, idle_ray_cpus=Summary(nothing))
     else:
         ratios = {each.name: _ratio(each, numbers.ratios[each.name], claim, rule) for each in catalogue}
         contests = compare_clocks(measurement, claim)
@@ -146,7 +152,7 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
         ratios=ratios,
         idle_ray_cpus=others.idle_ray_cpus,
         projection=projection,
-        workers_curve=Missing(why_no_model) if why_no_model else curve(measurement, projection),
+        workers_curve=Missing(why_no_model) if why_no_model and context.curve else curve(measurement, projection),
         search=search_of(measurement, claim, why_nothing),
         qualifiers=qualifiers(measurement, estimates, others, fair.checks),
         arms={name: _arm(name, measurement, numbers.of_arms[name]) for name in numbers.of_arms},
@@ -164,6 +170,12 @@ def _ratio(each: Ratio, values: Sequence[Value], claim: Claim | None, rule: Rule
     if isinstance(summary.value, Missing) or claim in each.claims:
         return summary
     return Summary(Missing(NOT_SAID.get(claim, "the claim does not allow it")))
+
+
+def _unsaid(each: Ratio, values: Sequence[Value], context: Context, why: Missing) -> Summary[Estimate]:
+    """Return why a ratio is not said; of one that these settings cannot have, why not."""
+    own = next((value for value in values if isinstance(value, Missing)), why)
+    return Summary(why if each.can_exist(context) else own)
 
 
 def _over_repeats(values: Sequence[Value], together: Callable[[Sequence[float]], T]) -> Summary[T]:
@@ -213,6 +225,21 @@ def _median_phases(runs: Sequence[Run]) -> dict[str, float]:
     return {name: float(statistics.median(seconds)) for name, seconds in phases.items()}
 
 
+def _distribution(measurement: Measurement) -> Distribution | Missing:
+    """Return how ranks were made where the script makes none; the port of a run that knew one."""
+    runs = [run for of_arm in measurement.by_arm.values() for run in of_arm]
+    made_ranks = [(run.arm, run.result.made_ranks) for run in runs if run.result.made_ranks]
+    if not made_ranks:
+        return Missing(OWN_RANKS)
+    with_port = next((ranks for _, ranks in made_ranks if ranks.port), made_ranks[0][1])
+    return Distribution(
+        arms={arm: ranks.words for arm, ranks in made_ranks},
+        proof="; ".join(dict.fromkeys(ranks.proof for _, ranks in made_ranks)),
+        write=with_port.write,
+        port=with_port.port,
+    )
+
+
 def _curve(points: Curve) -> WorkersCurve:
     stops, dearer = known(points.stops_paying_at), known(points.costs_more_from)
     return WorkersCurve(points=points.points, stops_paying_at=stops, costs_more_from=dearer)
@@ -227,6 +254,7 @@ def _reasons(findings: Findings) -> dict[str, str]:
         "workersCurve": points,
         "longer": findings.longer,
         "bound": findings.bound or Missing(RAY_TRAINED),
+        "distribution": _distribution(measurement),
         **({"search": search} if isinstance(search, Missing) else search.missing()),
     }
     if not isinstance(points, Missing):

@@ -8,6 +8,7 @@ from compare.measurement import Context, Measurement, Run
 from compare.run_numbers import Number
 from compare.schema import Claim
 from compare.value import Missing, Value
+from compare.words import enumerated
 from training.contract.workload import Workload
 
 NOT_MEASURED = "no repeat measured it"
@@ -90,6 +91,8 @@ class Ratio:
 
         Why there is none, where an arm was not measured or a run has no such number, is said of all runs that lack it.
         """
+        if self.wanted_by and not self.wanted_by(measurement.context):
+            return [Missing(self.otherwise)] * len(measurement.repeats)
         measured = {*measurement.arms, *measurement.variants}
         absent = [name for name in (self.above, self.below) if name not in measured]
         if absent and measurement.repeats:
@@ -112,7 +115,12 @@ class Ratio:
     def _lacking(self, runs: Sequence[Run]) -> Missing:
         if not runs and self.kind == "quotient":
             return Missing(ZERO)
+        names_by_reason: dict[str, list[str]] = {}
+        for run in runs:
+            if why := run.result.reasons.get(self.because):
+                names_by_reason.setdefault(why, []).append(run.name)
         reasons = [
-            f"{run.name} has no {self.because}: {why}" for run in runs if (why := run.result.reasons.get(self.because))
+            f"{enumerated(names)} {'have' if len(names) > 1 else 'has'} no {self.because}: {why}"
+            for why, names in names_by_reason.items()
         ]
         return Missing("; ".join(reasons) or self.otherwise)

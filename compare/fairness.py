@@ -49,7 +49,7 @@ def verify(measurement: Measurement, machine_quiet: Check) -> Fairness:
     checks: dict[str, Check] = {
         **_never_retried(runs),
         "replicasAsAsked": _replicas(runs, wanted, measurement.workload.replica),
-        "threadsAsAsked": _threads(runs, wanted),
+        "threadsAsAsked": _TRUE if own_threads(measurement) else _threads(runs, wanted),
         **_of_cpus(measurement.workload, runs, wanted),
         **(gpus.as_asked(measurement) if measurement.recipe.worker_gpus else {}),
         "sameWork": _same_work_or_result(measurement, work),
@@ -127,6 +127,15 @@ def _threads(runs: Sequence[Run], wanted: Mapping[str, Requested]) -> Check:
         elif threads != wanted_threads:
             return Check(False, f"rank {worker.rank} of {run.name} had {threads} compute threads, not {wanted_threads}")
     return Check(None, uncounted) if uncounted else _TRUE
+
+
+def own_threads(measurement: Measurement) -> int | None:
+    """Return the compute threads of every rank, where the script itself sets them: one number in all arms, as many as
+    the fewest CPUs of a rank or fewer, though an arm has more. None where it does not."""
+    cpus = {requested.threads for arm, requested in measurement.requests.items() if arm in measurement.arms}
+    counts = {worker.compute_threads for _, worker in _workers(measurement.runs)}
+    threads = counts.pop() if len(counts) == 1 and not measurement.workload.binds_ranks else None
+    return threads if threads and min(cpus) >= threads < max(cpus) else None
 
 
 def _of_cpus(workload: Workload, runs: Sequence[Run], wanted: Mapping[str, Requested]) -> dict[str, Check]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from compare.intervals import ENOUGH_TO_ESTIMATE, MARGIN
 from compare.schema import ArmSummary, Bound, Comparison, Estimate
-from compare.words import least_sides, reciprocal, shown_seconds, shown_times
+from compare.words import compared, least_sides, reciprocal, shown_seconds
 from training.contract.arms import RAY, counted
 
 Kind = Literal["clocks", "to target", "as written", "bound", "not comparable", "nothing"]
@@ -24,6 +24,8 @@ CLOCKS = {"clocks": "wallSeconds", "as written": "wallSeconds", "to target": "se
 ALTERNATIVES = ("reference", "alternative")
 MACHINE = ("verdict.otherPrograms", "verdict.stolen")
 """Reasons that say what others took of the machine."""
+QUIET = "machineQuiet"
+"""Name of the check that says whether runs waited for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +70,16 @@ def in_short(comparison: Comparison) -> InShort:
 
 
 def machine_in_short(comparison: Comparison) -> str:
-    """Return that the machine was not quiet, and what to do; "" if nothing else used a noticeable part of it."""
-    taken = [text for key in MACHINE if (text := comparison.reasons.get(key))]
-    return f"The machine was not quiet. {'. '.join(taken)}." if taken else ""
+    """Return what others took of the machine, and whether runs waited for it; "" if they took nothing noticeable."""
+    taken = [f"{text}." for key in MACHINE if (text := comparison.reasons.get(key))]
+    if not is_disturbed(comparison):
+        return " ".join([*taken, "No run waited noticeably for a CPU."]) if taken else ""
+    return " ".join(["The machine was not quiet.", *taken])
+
+
+def is_disturbed(comparison: Comparison) -> bool:
+    """Return whether others took something noticeable, and it is not known that the runs did not wait for it."""
+    return comparison.checks.get(QUIET) is not True and any(key in comparison.reasons for key in MACHINE)
 
 
 def _bounded(comparison: Comparison, bound: Bound) -> InShort:
@@ -87,7 +96,7 @@ def _bounded(comparison: Comparison, bound: Bound) -> InShort:
         f"{other.title[:1].upper()}{other.title[1:]} takes {shown_seconds(seconds)}; whatever is written to distribute"
         f" the script, with {counted(bound.workers, 'worker')} Ray takes at least {least}, of which"
         f" {start} are its start: Ray"
-        f" {least_sides([(ratios[alternative], 'that')])}{certain}."
+        f" {least_sides([(ratios[alternative], other.title)])}{certain}."
     )
     return InShort(
         kind="bound",
@@ -155,27 +164,21 @@ def _until(comparison: Comparison, kind: Kind) -> str:
         return "" if comparison.has_equal_epochs else "trained to different epochs, "
     if kind == "as written":
         return "as written, "
-    return f"until {comparison.recipe.get('metric')} reaches {comparison.recipe.get('metricTarget')}, "
+    return f"until {comparison.recipe.get('metric')} reaches {comparison.recipe.get('metricTarget'):g}, "
 
 
 def _how_much(ratio: Estimate | None) -> str:
-    """Return how many times as long the slower one takes."""
+    """Return how many times as long Ray takes, or as fast it is, in the words of the verdict."""
     if ratio is None:
         return ""
-    times, low, high = _inverse(ratio)
-    is_ray_slower = times >= 1
-    if not is_ray_slower:
-        times, low, high = ratio.median, ratio.lower, ratio.upper
-    text = f": {'Ray' if is_ray_slower else 'that'} takes {shown_times(times)} times as long"
-    if low is None or high is None:
-        return f"{text}, in one repeat"
-    return f"{text} ({shown_times(low)} to {shown_times(high)}, with 95 % confidence)"
+    text = compared(ratio)
+    return f": Ray {text.verb} {text.words()}, {'with 95 % confidence' if text.low else 'in one repeat'}"
 
 
 def _outlook(comparison: Comparison, ratio: Estimate | None) -> str:
     """Return what the times alone do not say."""
     if comparison.claim in ("same script", "it finished"):
-        return "Whether both did the same work is not known."
+        return "The runs do not show that both did the same work."
     if comparison.answer.startswith("Worth it from "):
         return f"From {comparison.answer.removeprefix('Worth it from ')} Ray takes less time, with 95 % confidence."
     if comparison.answer == "Not decided" and ratio is not None:

@@ -339,7 +339,7 @@ RATIOS = (
             name=name, title=title, above="ray", below=below, of=lambda run, _: run.result.amount.per_second,
             words=None, only=only, claims=("same script",), because="amount.perSecond",
             meaning=f"ray / {below}, rows/s",
-            detail="of the timed steps of a script, if it is not known whether the arms did the same work",
+            detail="of the timed steps of a script, where the runs do not show that the arms did the same work",
         )
         for name, title, below, only in (
             ("throughputRatio", "Throughput", "baseline", _reports_metrics),

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from compare import gpus, lasting, search
-from compare.fairness import OF_CPUS
+from compare.fairness import OF_CPUS, own_threads
 from compare.intervals import spread
 from compare.measurement import Measurement, Repeat, Run
 from compare.quiet import Quiet
@@ -57,6 +57,7 @@ def qualifiers(
         "leftFiles": _left_files(runs),
         "observer": _observer(runs),
         "oversubscription": f"Oversubscribed: {context.oversubscription}" if context.oversubscription else "",
+        "ownThreads": _own_threads(measurement),
         "affinity": _no_affinity(measurement),
         "sharedCores": _shared_cores(runs),
         "kindsOfCore": _kinds_of_core(runs),
@@ -320,7 +321,7 @@ def _same_but(runs: Sequence[Run]) -> str:
     """Return what ranks do otherwise than one process, where all else is proved to be the same."""
     proofs = sorted({run.result.did.get(PROOF, "") for run in runs})
     text = next((proof for proof in proofs if proof.startswith(SAME_BUT)), "")
-    return f"Ranks do {text}, which those of any port do otherwise, too" if text else ""
+    return f"Ranks do {text}. Any distributed version of the script differs from one process in that" if text else ""
 
 
 def _equal_weights(measurement: Measurement) -> str:
@@ -328,7 +329,7 @@ def _equal_weights(measurement: Measurement) -> str:
     pairs = [(repeat.get(NATIVE.name), repeat.get(measurement.subject or "")) for repeat in measurement.repeats]
     if not all(native and ray and native.result.weights == ray.result.weights is not None for native, ray in pairs):
         return ""
-    return "Native and ray ended with the same weights, bit for bit: Ray changed nothing but where it ran"
+    return "Native and ray ended with the same weights, bit for bit: these two differ only in where they ran"
 
 
 def _unverified(measurement: Measurement, checks: Mapping[str, Check]) -> str:
@@ -336,6 +337,16 @@ def _unverified(measurement: Measurement, checks: Mapping[str, Check]) -> str:
     expected = () if measurement.context.target == "local" else OF_CPUS
     unverified = [name for name, check in checks.items() if check.passed is None and name not in expected]
     return f"Not verified: {', '.join(unverified)}" if unverified and measurement.recipe.workers > 1 else ""
+
+
+def _own_threads(measurement: Measurement) -> str:
+    threads = own_threads(measurement)
+    if threads is None:
+        return ""
+    return (
+        f"The script itself sets {counted(threads, 'compute thread')} in every arm, so it leaves CPUs idle that others "
+        "would use: what it takes with as many threads as it has CPUs is not measured"
+    )
 
 
 def _shared_cores(runs: Sequence[Run]) -> str:

@@ -271,6 +271,18 @@ class Bound:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """How ranks were made of a script that trains in one process, and how one has such ranks without this project."""
+
+    arms: Annotated[dict[str, str], "what ranks did, by arm"]
+    proof: Annotated[str, "what was proved of them; of several repeats each that is another"]
+    write: Annotated[str, "what one writes to distribute the script so"]
+    port: Annotated[
+        str, "the smallest port as a diff of the script, which was run; empty: none is given, and `write` says why"
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """The `comparison` output: everything, as one JSON object."""
 
@@ -310,6 +322,11 @@ class Comparison:
     ] = None
     passes: Annotated[str, "over what arms are compared: `4 epochs`, or `the whole run` of a script"] = ""
     bound: Annotated[Bound | None, "the least that Ray could take; null where Ray trained itself"] = None
+    distribution: Annotated[
+        Distribution | None,
+        "what was measured as the distribution of a script that trains in one process; null where ranks, if there are "
+        "any, are the script's own",
+    ] = None
     measurement: Annotated[str, "identifies what was measured: the hash that all runs share"] = ""
     auto: Annotated[
         str,

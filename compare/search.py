@@ -254,7 +254,7 @@ def _against_all(measurement: Measurement, each: Mapping[str, TrialBreakEven | M
         if length.surely is None:
             against = measurement.requests[name].title
             if length.possibly is None:
-                return Missing(f"from no length of a trial on does Ray stay ahead of {against}, with 95 % confidence")
-            return Missing(f"it is not proven that Ray stays ahead of {against} from any length of a trial on")
+                return Missing(f"Ray does not stay ahead of {against}, however long a trial is, with 95 % confidence")
+            return Missing(f"it is not proven that Ray stays ahead of {against}, however long a trial is")
         lengths.append(length.surely)
     return max(lengths)

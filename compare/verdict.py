@@ -22,7 +22,7 @@ from compare.step_parts import waits
 from compare.stopping import next_up
 from compare.value import Missing, Summary
 from compare.words import duration, factor, inverse, sides
-from training.contract.arms import ARMS, BASELINE, NATIVE, RAY, WIDE
+from training.contract.arms import ARMS, BASELINE, NATIVE, RAY, WIDE, counted
 from training.contract.repeats import GOES_ON, MOST_AUTO_REPEATS, NOT_BESIDE_AUTO
 from training.contract.workload import Workload
 
@@ -98,7 +98,7 @@ def verdict(findings: Findings) -> str:
     if findings.answer == "Not comparable":
         checks = findings.fairness.checks
         failed = "; ".join(f"{name} failed: {checks[name].why}" for name in findings.fairness.failed)
-        return f"{first}: {failed}. No ratio is given, because the arms did not do the same work."
+        return f"{first}: {failed}. No ratio is given, because the arms were not alike."
     qualifiers = [f"{text}." for name, text in findings.qualifiers.items() if name not in DETAILS]
     of_bound, passed = findings.bound, findings.measurement.workload.passed
     then = bound.whats_next(of_bound, passed) if of_bound else _whats_next(findings)
@@ -128,7 +128,7 @@ def _a_step(findings: Findings) -> str:
     times = findings.arms[RAY.name].summary.step_parts if RAY.name in findings.arms else None
     if times is None or not (waited := waits(times)):
         return ""
-    return f"A step of Ray takes {1000 * sum(times.parts.values()):.0f} ms, and waits {waited} of that"
+    return f"Of the {1000 * sum(times.parts.values()):.0f} ms that a step of Ray takes, it waits {waited}"
 
 
 def _reason(findings: Findings) -> str:
@@ -165,7 +165,7 @@ def _as_written(findings: Findings) -> str:
         for name, key in keys.items()
         if name in findings.contests and (ratio := findings.ratio(key))
     ]
-    text = f"it is not known whether the arms did the same work. Whatever they did, from start to result {took}"
+    text = f"the runs do not show that the arms did the same work. Whatever they did, from start to result {took}"
     text += _in_repeats(findings)
     when = "Without start-up" if measurement.workload.searches else "In its timed steps"
     return text + (f". {when} Ray goes through {' and '.join(rates)}" if rates else "")
@@ -212,16 +212,17 @@ def _auto_would_decide(findings: Findings) -> bool:
 def _near_tie(findings: Findings) -> str:
     """Return that *Worth it* and *Not worth it here* may both be true: a gain is there, and it is too small to matter.
 
-    So it is if the alternative that Ray gains least against takes 1 to 1.05 times as long.
+    So it is if the alternative that Ray gains least against takes 1 to 1.05 times as long. *Worth it from* is neither.
     """
+    other = {"Worth it": "Not worth it here", "Not worth it here": "Worth it"}.get(findings.answer)
     nows = [each.now for each in findings.contests.values() if isinstance(each.now, Estimate)]
     ends = [(now.lower, now.upper) for now in nows if now.lower and now.upper]
     lower, upper = min(ends, key=math.prod, default=(0.0, 0.0))
-    if not 1 < math.sqrt(lower * upper) < MARGIN:
+    if other is None or not 1 < math.sqrt(lower * upper) < MARGIN:
         return ""
     gain = "the gain" if lower > 1 else "a gain, if any,"
     probably = "" if upper < MARGIN else "probably "
-    return f"; {gain} is {probably}below 5 %: another measurement may begin with the other word"
+    return f"; {gain} is {probably}below 5 %, so another measurement may answer *{other}*"
 
 
 def _subject(measurement: Measurement) -> str:
@@ -290,12 +291,13 @@ def _tries(findings: Findings, longer: LongerRun) -> str:
     """Return what to try: the least setting, and more repeats where they could prove more of this length."""
     # With `repeats auto` there are no more of them.
     can_be_proven = all(_upper(each.per_epoch) > 1 for each in findings.contests.values()) and not findings.ending
+    trained, of_all = findings.measurement.workload, " against one of them" if len(findings.contests) > 1 else ""
+    fewer = f". With fewer {trained.passed}s Ray gains less than 5 %{of_all}"
     if longer.not_advised or longer.seconds is None:
         start = f", but only from {findings.measurement.passes(longer.passes)} on, and {longer.not_advised}"
-        return start + ". More repeats might, too" * can_be_proven
-    trained, of_all = findings.measurement.workload, " against one of them" if len(findings.contests) > 1 else ""
+        return f"{start}{'. More repeats might, too' * can_be_proven}{fewer}"
     tries = f": try `--set {trained.passes_key}={longer.passes}` (about {duration(longer.seconds)})"
-    return f"{tries}{', or more repeats' * can_be_proven}. With fewer {trained.passed}s Ray gains less than 5 %{of_all}"
+    return f"{tries}{', or more repeats' * can_be_proven}{fewer}"
 
 
 def _upper(value: Estimate | Missing) -> float:
@@ -311,7 +313,8 @@ def _by_steps(findings: Findings) -> str:
     if not findings.measurement.has_whole_epochs:
         return "More steps might change that."
     may_be_set = trained.has_key_for_passes(findings.measurement.recipe.to_dict())
-    return f"{trained.longer} might change that" + f": try `--set {trained.passes_key}=2`" * may_be_set + "."
+    show = f": two {trained.passed}s would show how long one takes (`--set {trained.passes_key}=2`)"
+    return f"{trained.longer} might change that{show * may_be_set}."
 
 
 def _trial_length(findings: Findings) -> str:
@@ -333,7 +336,9 @@ def _time(findings: Findings) -> str:
     for name, contest in findings.contests.items():
         before, total = (findings.median(name, key) or 0.0 for key in ("startupSeconds", "wallSeconds"))
         others.append(f"{contest.against} {before:.1f} of {total:.1f}")
-    return f"Ray spends {start:.1f} of its {whole:.1f} s starting" + "".join(f", {text}" for text in others) + "."
+    # A time to a result ends before its run does
+    of_whole = f"of the {whole:.1f} s of its whole run" if findings.claim == "same result" else f"of its {whole:.1f} s"
+    return f"Ray spends {start:.1f} {of_whole} starting" + "".join(f", {text}" for text in others) + "."
 
 
 def _over_native(findings: Findings) -> str:
@@ -356,9 +361,12 @@ def _curve(curve: Curve | Missing) -> str:
     text = f"From start to result, {' and '.join(gains)}" if gains else ""
     if text and not isinstance(curve.stops_paying_at, Missing):
         text += f", so the gain of {curve.stops_paying_at} is not certain any more"
-    number = curve.costs_more_from
-    dearer = f"Beyond {number}, one more costs more than it saves, with 95 % confidence"
-    return ". ".join(part for part in (text, "" if isinstance(number, Missing) else dearer) if part)
+    dearer = [
+        f"A run with {counted(point.workers, 'worker')} costs more than one with {before.workers}, with 95 % confidence"
+        for before, point in pairwise(curve.points)
+        if before.workers == curve.costs_more_from
+    ]
+    return ". ".join(part for part in (text, *dearer) if part)
 
 
 def _model(findings: Findings) -> str:
@@ -380,15 +388,20 @@ def _model(findings: Findings) -> str:
 
 def doubt_of(machine_quiet: bool | None, qualifiers: Mapping[str, str]) -> str:
     """Return why a projection may be far off: its runs were, or may have been, disturbed; "" if they were not."""
+    if machine_quiet:
+        return ""
     if {"otherPrograms", "stolen"} & qualifiers.keys():
-        return "from runs that other programs disturbed, so it may be far off"
-    return "" if machine_quiet else "from runs of a machine that may not have been quiet, so it may be far off"
+        return "from runs that others disturbed, so it may be far off"
+    return "from runs of a machine that may not have been quiet, so it may be far off"
 
 
 def _accuracy(gap: Estimate | None) -> str:
     if gap is None or abs(gap.median) > ACCURACY_POINTS:
         return ""  # a large gap is a qualifier
-    return f"The accuracy gap is {gap.median:+.1f} percentage points"
+    if (points := f"{abs(gap.median):.1f}") == "0.0":
+        return "Ray's test accuracy is that of one process, to 0.1 percentage points"
+    direction = "lower" if gap.median > 0 else "higher"
+    return f"Ray's test accuracy is {points} percentage points {direction} than that of one process"
 
 
 def _not_measured(findings: Findings) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cli.setup.project import DEFAULT_STACK, ROOT
-from compare.in_short import in_short, machine_in_short, open_ratios
+from compare.in_short import in_short, is_disturbed, machine_in_short, open_ratios
 from compare.intervals import auto_would_decide
 from compare.schema import Bound, Comparison
 from compare.stopping import BUDGET, lacks_time, repeat_seconds
@@ -19,7 +19,6 @@ from training.contract.repeats import AUTO, FIRST_REPEATS, GOES_ON, MOST_AUTO_RE
 from training.contract.workload import named
 from training.machine.command_line import rwi
 
-QUIET = "machineQuiet"
 ROOM = 1.2
 """A budget is advised with so much room for a repeat."""
 
@@ -67,7 +66,7 @@ def smoke(comparison: Comparison) -> str:
 
 def next_step(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
     """The line to type, and what it is for."""
-    if comparison.checks.get(QUIET) is not True and machine_in_short(comparison):
+    if is_disturbed(comparison):
         repeats = {"repeats": str(FIRST_REPEATS)} if comparison.repeats < FIRST_REPEATS else {}
         again = f"{rwi('destroy', stack)} && {rwi('up', stack, {**settings, **repeats})}"
         return f"{again}    # when the other programs have ended; results stay"

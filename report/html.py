@@ -88,6 +88,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             curve_summary=curve.summary(comparison),
             checks=[(sentences.get(name, name), name, passed) for name, passed in comparison.checks.items()],
             pictures=pictures(comparison, runs),
+            distribution=words.distribution(comparison),
             search=_search(comparison, runs),
             missing=[file for file in files if file.state != "present"],
             provenance=_provenance(comparison),

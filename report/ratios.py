@@ -7,8 +7,9 @@ not decided.
 from dataclasses import dataclass
 
 from compare import measures
-from compare.in_short import machine_in_short
+from compare.in_short import is_disturbed
 from compare.intervals import ENOUGH_TO_ESTIMATE
+from compare.ray_data import GAIN
 from compare.schema import Comparison, Estimate
 from report import words
 from report.figures import MISSING, figure
@@ -56,7 +57,10 @@ def rows(comparison: Comparison) -> list[Row]:
             text = figure(value, each)
             says = SIGNS.get(value.decision, value.decision) + marks.get(each.name, "")
             median = text.median + ("×" if each.unit == "×" else "")
-            row = Row(**named, median=median, interval=text.range, ends=text.ends, says=says, meaning=each.meaning)
+            meaning = each.meaning
+            if each.name == GAIN and says in (each.words or ()):  # it is not Ray that is compared there
+                says, meaning = "", f"{each.above} / {each.below}: Data {says}"
+            row = Row(**named, median=median, interval=text.range, ends=text.ends, says=says, meaning=meaning)
             shown.append(row)
         elif {each.above, each.below} <= set(comparison.arms) and each.otherwise not in measures.NOT_ASKED:
             why = comparison.reasons.get(each.name, "")
@@ -79,7 +83,7 @@ def why_open(value: Estimate, comparison: Comparison) -> str:
     if value.n < ENOUGH_TO_ESTIMATE:  # their spread says too little of how many would
         text = f"measure at least {number} repeats"
     text = f"one repeat has no interval; {text}" if value.n == 1 else text
-    return f"{text}; the machine was not quiet" if machine_in_short(comparison) else text
+    return f"{text}; the machine was not quiet" if is_disturbed(comparison) else text
 
 
 def _at_most(comparison: Comparison, name: str, ratio: Estimate) -> Row:

@@ -35,6 +35,7 @@ def render(comparison: Comparison) -> str:
     ]
     parts += [
         _details(comparison),
+        _distribution(comparison),
         _search(comparison),
         _step_parts(comparison),
         _curve(comparison),
@@ -124,6 +125,13 @@ def _details(comparison: Comparison) -> str:
     return "\n".join(wrap(f"- {text}", indent="  ") for text in words.details(comparison, "model"))
 
 
+def _distribution(comparison: Comparison) -> str:
+    """How ranks were made of a script that makes none."""
+    has_port = comparison.distribution and comparison.distribution.port
+    rows = [*words.distribution(comparison), *([("as a diff", "in the report")] if has_port else [])]
+    return "\n".join(wrap(f"{label}: {text}.", indent="  ") for label, text in rows)
+
+
 def _search(comparison: Comparison) -> str:
     """What a search found, and what became of its trials."""
     return "\n".join(map(wrap, words.search(comparison)))
@@ -164,8 +172,11 @@ def _projection(comparison: Comparison) -> str:
 
 def _remarks(comparison: Comparison) -> str:
     """Return why values are missing; qualifiers of the verdict are in the verdict."""
-    shown = {name: why for name, why in comparison.reasons.items() if _is_news(name, comparison)}
-    return "\n".join(wrap(f"{name}: {why}", indent="  ") for name, why in shown.items())
+    names_by_reason: dict[str, list[str]] = {}
+    for name, why in comparison.reasons.items():
+        if _is_news(name, comparison):
+            names_by_reason.setdefault(why, []).append(name)
+    return "\n".join(wrap(f"{', '.join(names)}: {why}", indent="  ") for why, names in names_by_reason.items())
 
 
 def _is_news(name: str, comparison: Comparison) -> bool:
@@ -175,7 +186,12 @@ def _is_news(name: str, comparison: Comparison) -> bool:
         return name in ARMS and ARMS[name].role(comparison.workload) != "variant"
     if why in {NO_RAY_PODS, ONE_RAY_RUN, NOT_ASKED, *measures.NOT_ASKED, measures.NO_RAY_DATA}:
         return False
-    if name in (*OF_CURVE, "longer", "bound"):  # of the curve its table says it, of the others the verdict
+    if name in (
+        *OF_CURVE,
+        "longer",
+        "bound",
+        "distribution",
+    ):  # of the curve its table says it, of the others the verdict
         return False
     if why in comparison.absent.values() or group == RAYSTART.name:
         return False

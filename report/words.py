@@ -77,6 +77,8 @@ def doubt(comparison: Comparison) -> str:
 def projected(link: Link) -> str:
     """`between these workers: at most 2.3 times as fast as one process, with 6 workers`."""
     where = "between these workers" if link.measured else f"over {link.name} (assumed)"
+    if link.best_workers == 1:
+        return f"{where}: with no number of workers noticeably faster than one process"
     number = counted(link.best_workers, "worker")
     if link.best_speedup < HARDLY:
         return f"{where}: hardly faster than one process ({link.best_speedup:.1f} times, with {number})"
@@ -87,6 +89,15 @@ def details(comparison: Comparison, without: str = "") -> list[str]:
     """Return the sentences below the verdict, except the one named `without`."""
     texts = [comparison.reasons.get(f"verdict.{name}") for name in DETAILS if name != without]
     return [f"{text}." for text in texts if text]
+
+
+def distribution(comparison: Comparison) -> list[tuple[str, str]]:
+    """Return how ranks were made of a script that makes none, what was proved and what one writes, each with its label;
+    nothing where this project made none."""
+    ranks = comparison.distribution
+    if ranks is None:
+        return []
+    return [*ranks.arms.items(), ("proved", ranks.proof.removeprefix("proved: ")), ("to write", ranks.write)]
 
 
 def search(comparison: Comparison) -> list[str]:

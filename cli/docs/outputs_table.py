@@ -54,6 +54,7 @@ _TITLES: tuple[tuple[str, type], ...] = (
     ("BreakEven", schema.BreakEven),
     ("LongerRun", schema.LongerRun),
     ("Bound", schema.Bound),
+    ("Distribution", schema.Distribution),
     ("ArmSummary", schema.ArmSummary),
     ("StepTimes", schema.StepTimes),
     ("RunLink", schema.RunLink),

@@ -88,9 +88,9 @@ def in_words(bound: Tried, workers: int) -> str:
     """Return the bound: what each alternative takes, what Ray takes at least, and from when on it could be worth it."""
     start, number_of = shown_seconds(bound.start), counted(workers, "worker")
     lines = [
-        f"nothing distributes it yet. Whatever is written, with {number_of} Ray takes at least {start}, its start with"
-        f" workers that do nothing less {100 * STARTS_DIFFER:.0f} % by which starts differ, and 1/{workers} of what one"
-        " process takes after its imports; by these single runs:"
+        f"nothing distributes it yet. Whatever is written to do that, with {number_of} Ray takes at least {start}, its"
+        f" start with workers that do nothing less {100 * STARTS_DIFFER:.0f} % by which starts differ, and 1/{workers}"
+        " of what one process takes after its imports; by these single runs:"
     ]
     for number in bound.passes:
         of = f"with {counted(number, bound.passed)} " if bound.passed else ""

@@ -6,7 +6,7 @@ from cli.setup.project import ToolError
 from cli.tryout import explain
 from cli.tryout.request import Request
 from training.workloads.script import python_environment, ray_layer, resolve
-from training.workloads.script.commands import IN_ITS_ENVIRONMENT, WithRay
+from training.workloads.script.commands import WithRay
 from training.workloads.script.recognise import Script, ScriptError, recognise
 
 
@@ -24,7 +24,7 @@ def known_script(request: Request) -> tuple[Script, Mapping[str, str]]:
 def with_ray(request: Request, script: Script, versions: Mapping[str, str], say: Callable[[str], None]) -> WithRay:
     """Return what has Ray for the script: its environment, or a layer over it, which is made if there is none yet."""
     if "ray" in versions:
-        return IN_ITS_ENVIRONMENT
+        return WithRay(lacking=ray_layer.why_not_theirs(script, request.python))
     try:
         layer = ray_layer.over(script, request.python)
         if layer is None:

@@ -1,16 +1,17 @@
 """Proves, in a try, what ranks of a plain script do, and its smallest port: in its own Python, as an arm is run, and in
 no clock."""
 
-from collections.abc import Sequence
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from cli.tryout import run_arm
 from cli.tryout.request import Request
-from training.contract.arms import counted
 from training.contract.provenance import PROJECT
 from training.machine.ports import held_ports
-from training.workloads.script import commands, plain, proving, ray_start, resolve
+from training.workloads.script import commands, plain, port, proving, resolve
 from training.workloads.script.commands import ArmCommand, WithRay
 from training.workloads.script.plain import Proof
 from training.workloads.script.recipe import ScriptRecipe
@@ -28,10 +29,20 @@ def arms(
     with held_ports(1) as (port,):
         plan = str(folder / plain.PLAN) if splits else ""
         sizes = commands.Sizes(workers=request.workers, master_port=port, plan=plan)
-    values = {"seed": "1", "epochs": str(epochs), "storage": str(folder / "storage")}
+    storage = {"storage": str(folder / "storage")}
     (folder / "storage").mkdir()
-    proof = commands.proof(script, request.python, sizes, values, folder / plain.OUTCOME) if splits else None
-    return commands.commands(script, request.python, sizes, values, ray), proof
+    proof = _proof(script, request, sizes, storage, folder) if splits else None
+    return commands.commands(script, request.python, sizes, {"seed": "1", "epochs": str(epochs), **storage}, ray), proof
+
+
+def _proof(
+    script: Script, request: Request, sizes: commands.Sizes, storage: Mapping[str, str], folder: Path
+) -> ArmCommand:
+    """Return the proof with the values that a measurement has, whatever those of a try are: it ends after some steps,
+    and a measurement takes it over."""
+    recipe = _recipe(request)
+    values = {"seed": str(recipe.seed), "epochs": str(recipe.epochs), **storage}
+    return commands.proof(script, request.python, sizes, values, folder / plain.OUTCOME)
 
 
 def known(script: Script, command: ArmCommand, request: Request, folder: Path) -> Proof:
@@ -43,52 +54,68 @@ def known(script: Script, command: ArmCommand, request: Request, folder: Path) -
 def prove(script: Script, command: ArmCommand, request: Request, folder: Path) -> Proof:
     """Run the proof, leave its plan in the folder, and keep its outcome for a measurement."""
     limited = replace(request, limit_seconds=plain.PROOF_SECONDS + plain.START_SECONDS)
-    run_arm.run(command, limited, folder, commands.folder(script), NOT_OBSERVED)
-    secrets = [request.variables[name] for name in request.secrets]
-    outcome = proving.taken(folder / plain.OUTCOME, secrets) or plain.NO_OUTCOME
+    ran = run_arm.run(command, limited, folder, commands.folder(script), NOT_OBSERVED)
+    without = plain.NO_OUTCOME if ran.hung else plain.without_outcome(ran.code, ran.printed)
+    outcome = proving.taken(folder / plain.OUTCOME, _secrets(request)) or without
     proving.keep(_key(request), outcome)
     return proving.with_plan(outcome, script, folder)
 
 
-def _key(request: Request) -> str:
-    """Return the name under which a measurement of the same looks for the outcome."""
-    recipe = ScriptRecipe(
+def _secrets(request: Request) -> list[str]:
+    return [request.variables[name] for name in request.secrets]
+
+
+def _recipe(request: Request) -> ScriptRecipe:
+    """Return the recipe of a measurement of the same."""
+    return ScriptRecipe(
         script=str(request.script),
         script_arguments=request.keys.get("scriptArguments", ""),
         script_kind=request.kind,
         python=request.python,
         workers=request.workers,
     )
-    return resolve.resolve(recipe).proof_key(request.variables)
 
 
-def port(script: Script, command: ArmCommand, request: Request, folder: Path) -> str:
-    """Return what there is to write: a file with the smallest port, which was run, or what one writes in general.
-    `command`: that of the proof."""
-    if (framework := plain.framework(script)) != "torch":
-        return f"to write: {ray_start.PORTS[framework]}"
+def _key(request: Request) -> str:
+    """Return the name under which a measurement of the same looks for the outcome."""
+    return resolve.resolve(_recipe(request)).proof_key(request.variables)
+
+
+def before_porting(proof: Proof, script: Script, command: ArmCommand, request: Request, folder: Path) -> str:
+    """Return what was measured of ranks, and what there is to write to have them: the smallest port, which was run and
+    is kept for a measurement, or what one writes in general. `command`: that of the proof."""
+    if plain.framework(script) == "torch":
+        outcome = _port(script, command, request, folder)
+        proving.keep_port(_key(request), outcome)
+        proof = replace(proof, port=outcome)
+    write, diff = port.to_write(proof, script, request.workers)
+    lines = [f"{arm}: {port.ranks(arm, proof, request.workers)}" for arm in plain.OF_RANKS]
+    lines.append(f"to write: {write}")
+    file = port_of(script)
+    file.unlink(missing_ok=True)  # that of an earlier try is of another text by now
+    if proof.port and diff:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(diff.encode(proof.port["encoding"]))
+        lines.append(f"  as a diff: {file.relative_to(PROJECT)}")
+    return "\n".join(lines)
+
+
+def port_of(script: Script) -> Path:
+    """Return the file with a script's port: two scripts in two folders may have one name."""
+    path = script.path.resolve()
+    return PORTS / f"{path.stem}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}.diff"
+
+
+def _port(script: Script, command: ArmCommand, request: Request, folder: Path) -> Mapping[str, str]:
+    """Look for the smallest port, and return what came of it."""
     changed = {str(folder / plain.OUTCOME): str(folder / "port.json"), "prove": "port"}
     ours = command.command.index("--")  # the script's own arguments follow
     of_port = (*(changed.get(word, word) for word in command.command[:ours]), *command.command[ours:])
     limited = replace(request, limit_seconds=plain.PROOF_SECONDS + plain.START_SECONDS)
     ported = replace(command, arm="port", command=of_port)
     run_arm.run(ported, limited, folder, commands.folder(script), NOT_OBSERVED)
-    outcome = proving.read(folder / "port.json") or {
-        "outcome": "none",
-        "reason": f"none within {plain.PROOF_SECONDS} s",
-    }
-    kept = PORTS / f"{script.path.stem}.diff"
-    if outcome["outcome"] != "port":
-        kept.unlink(missing_ok=True)  # that of an earlier try is of another script by now
-        return f"to write: {ray_start.PORTS['torch']}\n  no port of the script is given here: {outcome['reason']}"
-    PORTS.mkdir(parents=True, exist_ok=True)
-    kept.write_bytes(outcome["diff"].encode(outcome["encoding"]))
-    count = sum(line.startswith("+") for line in outcome["diff"].splitlines()) - 1
-    return (
-        f"to write: {counted(count, 'line')} for torchrun, whose ranks Ray's TorchTrainer runs, too: "
-        f"{kept.relative_to(PROJECT)}\n  as {request.workers} ranks it was run, and has the weights of one process in "
-        "64 bits; rows of a last batch that ranks can't share evenly are left out"
-    )
+    nothing = {"outcome": "none", "reason": f"none within {plain.PROOF_SECONDS} s"}
+    return proving.taken(folder / "port.json", _secrets(request)) or nothing
 
 
 def after(proof: Proof, arms: Sequence[ArmCommand]) -> list[ArmCommand]:

@@ -14,7 +14,7 @@ from training.contract.result import PROOF
 from training.machine.command_line import rwi
 from training.workloads.script import same_work
 from training.workloads.script.commands import ArmCommand
-from training.workloads.script.facts import ArmFacts, ray_changed_nothing, same_threads
+from training.workloads.script.facts import OWN_THREADS, ArmFacts, ray_changed_nothing, same_threads
 from training.workloads.script.python_environment import PACKAGES
 from training.workloads.script.recognise import WORDS, Script
 
@@ -99,6 +99,7 @@ def findings(facts: Mapping[str, ArmFacts], reached: Verdict) -> list[str]:
     """Return findings about the arms and their differences, problems first."""
     items = same_work.compare({name: arm_facts.work for name, arm_facts in facts.items()})
     good = [words for known, words in items.values() if known]
+    good += [words for _, words in [same_threads(facts)] if words.startswith(OWN_THREADS)]
     good += [
         f"{name}: {100 * min(1.0, arm_facts.report_share):.0f} % of the time between its steps is in ray.train.report, "
         f"{arm_facts.report_seconds:.2g} s a call: report less often"
@@ -113,7 +114,7 @@ def findings(facts: Mapping[str, ArmFacts], reached: Verdict) -> list[str]:
     if without:
         good.append(f"the script starts Ray in {' and '.join(without)}, too: its start-up counts in their times")
     if ray_changed_nothing(facts):
-        good.append("native and ray ended with the same weights, bit for bit: Ray changed nothing but where it ran")
+        good.append("native and ray ended with the same weights, bit for bit: these two differ only in where they ran")
     return [*reached.wrong, *reached.unknown, *good]
 
 

@@ -41,14 +41,15 @@ def tryout(request: Request) -> int:
             terminal.write(f"\nwithout a network of its own: {reason}")
         with Others() as others:
             outcomes, arms, proof = _run_all(arms, script, request, Path(folder), proves)
-            works = proof is not None and proof.works
-            port = prove.port(script, proves, request, Path(folder)) if works and proves else ""
+            porting = ""
+            if proof and proof.works and proves:
+                porting = prove.before_porting(proof, script, proves, request, Path(folder))
     has_times = any(outcome.seen or outcome.ray_start for outcome in outcomes.values())
     if has_times and (busy := others.in_words()):
         terminal.write(f"\nthe machine was not quiet, and the times are not those of a quiet one: {busy}")
     code = _say(script, arms, outcomes, request, proof)
-    if port:
-        terminal.write(f"\n{port}")
+    if porting:
+        terminal.write(f"\n{porting}")
     return code
 
 

@@ -122,10 +122,13 @@ def python_has_imports(draft: ScriptDraft) -> Iterator[Problem]:
 def python_has_ray(draft: ScriptDraft) -> Iterator[Problem]:
     """Check that an interpreter with the script's imports has Ray, too, or can have it as a layer, which `up` makes."""
     script, python = _recognised(draft), resolve.interpreter(draft.recipe.python)
-    if script is None or any(python_has_imports(draft)) or "ray" in python_environment.versions(python):
+    if script is None or any(python_has_imports(draft)):
         return
     try:
-        why = "" if ray_layer.over(script, python) else resolve.NO_RAY
+        if "ray" in python_environment.versions(python):
+            why = ray_layer.why_not_theirs(script, python)
+        else:
+            why = "" if ray_layer.over(script, python) else resolve.NO_RAY
     except python_environment.PythonError as error:
         why = error.why
     if why:

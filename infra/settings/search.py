@@ -20,7 +20,7 @@ from infra.settings.problem import Problem, set_line
 from infra.settings.script import ScriptDraft, ScriptSettings
 from infra.settings.table import OfWorkload
 from training.contract.workload import Installed, OfOtherImage, OfRayCluster
-from training.workloads.script import python_environment, resolve
+from training.workloads.script import plain, python_environment, resolve
 from training.workloads.script.commands import Sizes, commands
 from training.workloads.script.recognise import PLACEHOLDERS, ScriptError
 from training.workloads.search.recipe import CHECKPOINT, LEAST_TRIALS, SearchRecipe
@@ -249,13 +249,9 @@ def script_has_workers(draft: SearchDraft) -> Iterator[Problem]:
         return
     if draft.recipe.trial_workers == 1 or recognised is None:
         return
-    sizes = Sizes(workers=draft.recipe.trial_workers)
+    sizes = Sizes(workers=draft.recipe.trial_workers, plan="{plan}" if plain.mechanism(recognised) else "")
     absent = [each.absent for each in commands(recognised, "python", sizes, {}) if each.arm in ("native", "ray")]
     if why := next(filter(None, absent), ""):
-        if recognised.kind == "other" and not recognised.needs_ray:
-            why = (
-                "it trains in one process, and in a search no ranks are made of such a script, as workload script does"
-            )
         yield Problem(
             f"{draft.shown('trialWorkers')} with {draft.shown('script')}",
             "trialWorkers 1, or a script that Ray and its framework can distribute",

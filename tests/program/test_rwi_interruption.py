@@ -152,7 +152,7 @@ def test_the_lock_of_a_running_update_is_left_alone(project: Project) -> None:
     status = first.wait(timeout=LONGEST_SECONDS)
 
     assert second.returncode != 0
-    assert {f"kill -INT {running}", "./rwi status --watch"} <= set(re.findall(r"kill.*\d|STACK=.*", second.stderr))
+    assert {f"kill -INT {running}", "./rwi status --watch"} <= set(re.findall(r"kill.*\d|\./rwi .*", second.stderr))
     assert "./rwi status --watch" in outputs.stderr  # and not `./rwi up`, which would be refused
     assert str(running) in outputs.stderr
     assert "dropping" not in second.stderr

@@ -21,15 +21,18 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "bound/own_loop": {"reason": "own loop"},
     "equal/arrays": {},
     "equal/callbacks": {},
+    "equal/data_files": {},
     "equal/dataset": {},
     "equal/embedding": {},
     "equal/on_batch": {},
     "equal/sequence": {},
+    "equal/strategy": {},
     "named/augmentation": {"kind": "chance", "elseAgrees": True},
     "named/batch_norm": {"kind": "statistics", "elseAgrees": True},
     "named/dropout": {"kind": "chance", "elseAgrees": True},
     "named/own_loss": {"kind": "part", "elseAgrees": False},
-    "named/sum": {"kind": "sum", "elseAgrees": True},
+    "named/sum": {"kind": "summed", "elseAgrees": True},
+    "named/unseeded": {"kind": "chance", "elseAgrees": False},
 }
 """What is proved of each script, besides its outcome."""
 CASES = [(name, 2) for name in EXPECTED] + [("equal/arrays", 3), ("named/sum", 3)]

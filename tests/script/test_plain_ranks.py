@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.script.test_plain_trees import SKETCH
-from tests.script.tryout import NO_TORCH, NO_TREES, measure_one, try_script
+from tests.script.tryout import NO_TORCH, NO_TREES, PROJECT, measure_one, try_script
 from tests.stacks import TORCH, TREES
 from training.contract.result import NOT_MEASURED, PROOF
-from training.workloads.script import plain
+from training.workloads.script import plain, port
 
 OF_TORCH, OF_TREES = (
     pytest.mark.skipif(not python, reason=why) for python, why in ((TORCH, NO_TORCH), (TREES, NO_TREES))
@@ -42,11 +42,10 @@ def script_in(folder: Path, layer: str) -> Path:
 @pytest.mark.parametrize(("layer", "steps"), [("torch.nn.Tanh()", "8"), ("torch.nn.BatchNorm1d(8)", "20")])
 def test_a_plain_script_is_tried_in_every_arm(layer: str, steps: str, tmp_path: Path) -> None:
     """Ranks that do the work of one process reach A, also where they do but for what any port does otherwise, which is
-    named with its line. An epoch has 16 steps: where a try ends sooner, its rows are those that are announced. No files
-    of theirs are left."""
-    temporary = tmp_path / "t"
-    temporary.mkdir()
-    tried = try_script(script_in(tmp_path, layer), python=TORCH, steps=steps, TMPDIR=str(temporary))
+    named with its line. An epoch has 16 steps: where a try ends sooner, its rows are those that are announced. A
+    measurement of the same takes over what was proved, with the port."""
+    script = script_in(tmp_path, layer)
+    tried = try_script(script, python=TORCH, steps=steps)
 
     assert 0 == tried.code, tried.text
     assert {} == tried.absent
@@ -57,8 +56,13 @@ def test_a_plain_script_is_tried_in_every_arm(layer: str, steps: str, tmp_path: 
     assert "A" == tried.claim, tried.text
     assert ("BatchNorm" in layer) == (f"{plain.OTHER_WORK['statistics']} (mine.py:{LINE})" in tried.text)
     assert "./rwi up --stack mine" in tried.text
-    assert ".state/ports/mine.diff" in tried.text
-    assert [] == [path.name for path in temporary.iterdir() if path.name.startswith(("ray-train", "spread"))]
+    assert (file := re.search(r"\.state/ports/mine-\w{8}\.diff", tried.text))
+    assert all(re.search(rf"^{arm}: .*{port.SHARES['torch']}$", tried.text, re.MULTILINE) for arm in plain.OF_RANKS)
+    if layer == "torch.nn.Tanh()":
+        measured = measure_one(script, "native", tmp_path / "native", "--workers=2", python=TORCH).made_ranks
+        assert measured is not None
+        assert (PROJECT / file[0]).read_text(encoding="utf-8") == measured.port
+        assert f"native: {measured.words}\n" in tried.text
 
 
 @OF_TORCH
@@ -79,7 +83,7 @@ def test_a_measurement_proves_before_its_clock(tmp_path: Path) -> None:
     assert native.step_parts.link is not None
     assert start.reasons[NOT_MEASURED]
     assert 0 == start.seconds.wall
-    assert {"plan.json", "progress.jsonl", "result.json"} >= {path.name for path in (tmp_path / "start").iterdir()}
+    assert {plain.PLAN, "progress.jsonl", "result.json"} >= {path.name for path in (tmp_path / "start").iterdir()}
 
 
 KERAS = """

@@ -3,12 +3,14 @@
 TRY_TREES_PYTHON names an environment. Mutants break the mechanism, or the proof, in one place.
 """
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.limits import LONGEST_SECONDS
 from tests.script.proofs import differences, marked, of_table, proving
 from tests.script.tryout import NO_TREES
 from tests.stacks import TREES
@@ -16,13 +18,19 @@ from tests.stacks import TREES
 pytestmark = pytest.mark.skipif(not TREES, reason=NO_TREES)
 
 SCRIPTS = Path(__file__).parent / "plain_trees"
+COMMAND = Path(__file__).parents[2] / "training/workloads/script/spread"
 SKETCH = "quantile sketch of the parts"
 EXPECTED: dict[str, dict[str, Any]] = {
     "bound/cross_validation": {"reason": "no train"},
+    "bound/gblinear": {"reason": "no trees"},
     "bound/lightgbm_file": {"reason": "rows in a file"},
+    "equal/lightgbm_sparse": {},
+    "equal/xgboost_files": {},
     "equal/xgboost_integers": {},
     "equal/xgboost_ranking": {},
     "named/lightgbm_continuous": {"kind": SKETCH, "elseAgrees": True},
+    "named/lightgbm_odd": {"kind": "mean of the parts' means", "elseAgrees": True},
+    "named/xgboost_categories": {"kind": SKETCH, "elseAgrees": True},
     "named/xgboost_continuous": {"kind": SKETCH, "elseAgrees": True},
     "named/xgboost_subsample": {"kind": "chance", "elseAgrees": False},
 }
@@ -67,6 +75,24 @@ def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path)
         unlike = [name for name in names if problems(name, answers[name, 2].result())]
 
     assert names == unlike
+
+
+@pytest.mark.slow
+def test_ranks_print_what_the_script_prints(tmp_path: Path) -> None:
+    """Also of what it trains otherwise, of files that it reads again, and of another library; this is said."""
+    script, runs = str(SCRIPTS / "equal/xgboost_files.py"), []
+    plan = [str(COMMAND), "plan", "--framework", "xgboost", "plan.json", script]
+    for command in ([script], plan, [str(COMMAND), "ranks", "2", "plan.json", script]):
+        runs.append(
+            subprocess.run(
+                [TREES, *command], cwd=tmp_path, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
+            )
+        )
+        assert 0 == runs[-1].returncode, runs[-1].stderr
+
+    alone, _, ranks = runs
+    assert alone.stdout.splitlines()[-1:] == ranks.stdout.splitlines()[-1:]
+    assert "`xgboost.cv`" in ranks.stderr
 
 
 def test_every_script_is_in_the_table() -> None:

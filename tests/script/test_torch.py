@@ -36,6 +36,12 @@ def native(path: Path, folder: Path) -> ArmFacts:
     return run_one(path, "native", folder, python=TORCH)[1]
 
 
+@pytest.fixture(scope="module")
+def baseline(tmp_path_factory: pytest.TempPathFactory) -> ArmFacts:
+    """The facts of the example's baseline, which changes for more than one worker leave as it is."""
+    return run_one(EXAMPLES / "torch_ddp.py", "baseline", tmp_path_factory.mktemp("baseline"), python=TORCH)[1]
+
+
 @pytest.mark.parametrize(
     ("script", "arguments"),
     [("torch_ddp.py", "--epochs 1"), ("torch_ray.py", "--epochs 1 --num-workers {workers} --storage {storage}")],
@@ -92,24 +98,19 @@ def test_ranks_that_train_alone_are_seen(tmp_path: Path) -> None:
     assert found.rows_disjoint[0] is False
 
 
-def test_a_batch_of_each_worker_is_named(tmp_path: Path) -> None:
+def test_a_batch_of_each_worker_is_named(baseline: ArmFacts, tmp_path: Path) -> None:
     """Weak scaling."""
-    path = broken(tmp_path, ("options.batch // world", "options.batch"))
-    (tmp_path / "b").mkdir()
-    baseline = run_one(path, "baseline", tmp_path / "b", python=TORCH)[1]
-    found = native(path, tmp_path)
+    found = native(broken(tmp_path, ("options.batch // world", "options.batch")), tmp_path)
 
     assert "" == found.problem
     assert same_work.is_weak({"baseline": baseline.work, "native": found.work})
 
 
-def test_another_set_up_in_one_arm_is_named(tmp_path: Path) -> None:
+def test_another_set_up_in_one_arm_is_named(baseline: ArmFacts, tmp_path: Path) -> None:
     """A learning rate that is scaled by the ranks, and threads of the script's own."""
     path = broken(
         tmp_path, ("lr=1e-3", "lr=1e-3 * world"), ("torch.manual_seed(1)", "torch.set_num_threads(2 * world)")
     )
-    (tmp_path / "b").mkdir()
-    baseline = run_one(path, "baseline", tmp_path / "b", python=TORCH)[1]
     arms = {"baseline": baseline, "native": native(path, tmp_path)}
     items = same_work.compare({name: found.work for name, found in arms.items()})
 
@@ -160,10 +161,12 @@ def test_a_checkpoint_can_be_read_after_a_whole_training(tmp_path: Path, arm: st
 @pytest.mark.parametrize(
     "changes",
     [
-        [("sampler=sampler,", "sampler=sampler, num_workers=1,")],
-        [("sampler=sampler,", "sampler=sampler, num_workers=2, persistent_workers=True,")],
-        [("        print(f", "        list(DataLoader(pictures(4096), batch_size=512))\n        print(f")],
         [
+            ("sampler=sampler,", "sampler=sampler, num_workers=1,"),
+            ("        print(f", "        list(DataLoader(pictures(4096), batch_size=512))\n        print(f"),
+        ],
+        [
+            ("sampler=sampler,", "sampler=sampler, num_workers=2, persistent_workers=True,"),
             ("    for epoch in", "    test = DataLoader(pictures(512), batch_size=512)\n    for epoch in"),
             ("loss.backward()", "list(test); loss.backward()"),
         ],
@@ -175,10 +178,8 @@ def test_a_checkpoint_can_be_read_after_a_whole_training(tmp_path: Path, arm: st
         ],
     ],
     ids=[
-        "loader processes",
-        "persistent loader processes",
-        "validation on more rows",
-        "validation before the step",
+        "loader processes, validation on more rows",
+        "persistent loader processes, validation before the step",
         "an iterator a step",
     ],
 )

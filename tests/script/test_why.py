@@ -15,6 +15,7 @@ from cli.tryout.run_arm import Changed, Outcome, run
 from cli.why import blocks
 from cli.why.follow import Follower
 from tests.script.tryout import NO_TORCH
+from tests.slow import slow_but
 from tests.stacks import TORCH
 from tests.typed import tried
 from training.workloads.script import commands
@@ -39,6 +40,15 @@ for epoch in range(int(sys.argv[1])):
 """
 BATCHES = 16
 """Of an epoch of a rank of two."""
+WAYS = (
+    "plain", "dictionary", "in-place", "no_sync", "flag", "unused", "static", "norm", "workers", "persistent",
+    "leaves-out", "compiled", "objects", "two-loaders", "endless", "validates", "another-model",
+)  # fmt: skip
+"""In which the script trains."""
+QUICK = ("plain", "no_sync", "workers", "compiled", "endless")
+"""Those that are no slow tests."""
+ABSENT = {"compiled": "no exchange", "endless": "input ready"}
+"""Conditions that can't be tried in them."""
 
 
 def run_tried(arguments: str, folder: Path, *, arm: str = "native", script: Path = SCRIPT) -> Outcome:
@@ -60,36 +70,15 @@ def blocks_of(folder: Path, rank: int) -> list[tuple[Any, ...]]:
     return [(line["round"], line["condition"], line["turns"]) for line in map(json.loads, text.splitlines())]
 
 
-@pytest.mark.parametrize(
-    ("way", "absent"),
-    [
-        ("plain", set()),
-        ("dictionary", set()),
-        ("in-place", set()),
-        ("no_sync", set()),
-        ("flag", set()),
-        ("unused", set()),
-        ("static", set()),
-        ("norm", set()),
-        ("workers", set()),
-        ("persistent", set()),
-        ("leaves-out", set()),
-        ("compiled", {"no exchange"}),
-        ("objects", set()),
-        ("two-loaders", set()),
-        ("endless", {"input ready"}),
-        ("validates", set()),
-        ("another-model", set()),
-    ],
-)
-def test_ranks_change_together_and_epochs_keep_their_length(way: str, absent: set[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", slow_but(QUICK, WAYS))
+def test_ranks_change_together_and_epochs_keep_their_length(way: str, tmp_path: Path) -> None:
     """However a script exchanges its gradients and reads its rows."""
     outcome = run_tried(f"--as {way}", tmp_path)
     assert 0 == outcome.code, outcome.printed[-3000:]
 
     tried = blocks.tried(tmp_path / "native")
     assert tried is not None
-    assert {"as is", "input ready", "no exchange"} - absent == set(tried.conditions)
+    assert {"as is", "input ready", "no exchange"} - {ABSENT.get(way)} == set(tried.conditions)
     assert len(tried.rounds) >= 2
     assert blocks_of(tmp_path / "native", 0) == blocks_of(tmp_path / "native", 1)
     epochs = Counter(re.findall(r"rank \d+ epoch \d+: (\d+)", outcome.printed))

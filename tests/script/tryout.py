@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,8 @@ EXAMPLES = PROJECT / "examples"
 NO_ENVIRONMENT = f"there is no {OWN_PYTHON} (its line is in stacks/Pulumi.torch.yaml), and %s names no other with %s"
 NO_TREES = NO_ENVIRONMENT % ("TRY_TREES_PYTHON", "XGBoost, LightGBM and Ray")
 NO_RLLIB = NO_ENVIRONMENT % ("TRY_RLLIB_PYTHON", "RLlib and PyTorch")
+OURS = ("r-", "ray-", "run-", "spread-", "try-", "why-")
+"""Beginnings of the names of temporary folders that this project makes."""
 NO_TORCH = NO_ENVIRONMENT % ("TRY_PYTHON", "PyTorch and Ray")
 
 
@@ -84,12 +87,15 @@ class Tried:
 def try_script(
     path: Path, arguments: str = "", *, python: str = "", steps: str = "20", limit: str = "300", **variables: str
 ) -> Tried:
-    """All of it; the variables are the environment's."""
+    """All of it; the variables are the environment's. None of its temporary folders is left."""
     options = ["--steps", steps, "--limit", limit, *(["--python", python] if python else [])]
-    done = subprocess.run(
-        [sys.executable, "rwi", "try", str(path), *options, "--", *shlex.split(arguments)],
-        cwd=PROJECT, env=os.environ | variables, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="t-") as temporary:
+        done = subprocess.run(
+            [sys.executable, "rwi", "try", str(path), *options, "--", *shlex.split(arguments)],
+            cwd=PROJECT, env=os.environ | variables | {"TMPDIR": temporary}, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert [] == [path.name for path in Path(temporary).iterdir() if path.name.startswith(OURS)]
     return Tried(done.returncode, done.stdout + done.stderr)
 
 

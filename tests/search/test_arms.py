@@ -12,9 +12,14 @@ import psutil
 import pytest
 
 from tests.limits import LONGEST_SECONDS
+from tests.script.tryout import NO_TORCH
+from tests.stacks import TORCH
 from tests.unit.results import COMPARED
+from training.contract import progress
 from training.contract.provenance import PROJECT
 from training.contract.result import NAME, TrainingResult, read
+from training.workloads.script import port
+from training.workloads.script.proving import NOTE
 from training.workloads.search import detail
 from training.workloads.search.detail import SearchDetail
 from training.workloads.search.plan import TRIALS
@@ -28,7 +33,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--lr", type=float)
 parser.add_argument("--width", type=int)
 parser.add_argument("--epochs", type=int)
-parser.add_argument("--broken", default="")
+parser.add_argument("--broken", action="store_true")
 parser.add_argument("--meet", default="")
 parser.add_argument("--together", type=int, default=1)
 options = parser.parse_args()
@@ -39,9 +44,9 @@ if options.meet:  # nobody trains before so many trials run at a time: this one 
         time.sleep(0.05)
 for epoch in range(options.epochs):
     time.sleep(0.05)
-    if options.width % 3 == 0 and options.broken == "raises":
+    if options.width % 3 == 0 and options.broken:
         raise RuntimeError("too wide")
-    if options.width % 3 == 0 and options.broken == "exits":
+    if options.width % 3 == 1 and options.broken:
         os._exit(3)
     print(f"loss {abs(math.log10(options.lr) + 2) + options.width / 1000 + 1 / (epoch + 1)}", flush=True)
 """
@@ -101,6 +106,30 @@ finally:
     sys.exit(options.end if sys.exc_info()[0] else 0)
 """
 """A script without a seed, which ends with a code of its own where it is stopped."""
+OF_ONE = """
+import argparse, torch
+from torch.utils.data import DataLoader, TensorDataset
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--width", type=int)
+parser.add_argument("--epochs", type=int)
+options = parser.parse_args()
+torch.manual_seed(0)
+rows = torch.randn(64, 4)
+data = TensorDataset(rows, rows.sum(1, keepdim=True))
+model = torch.nn.Sequential(torch.nn.Linear(4, options.width), torch.nn.Linear(options.width, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=options.lr)
+for epoch in range(options.epochs):
+    for batch, labels in DataLoader(data, batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(batch), labels)
+        loss.backward()
+        optimizer.step()
+    print(f"loss {loss.item()}", flush=True)
+"""
+"""A script that trains in one process."""
+BY_HAND = OF_ONE.replace("in DataLoader(data, batch_size=16, shuffle=True)", "in [data.tensors]")
 SLOTS = {"baseline": 1, "wide": 1, "native": 2, "ray": 2}
 """Trials at a time."""
 RAY = pytest.param("ray", marks=pytest.mark.slow)
@@ -234,15 +263,14 @@ def test_who_has_no_population_trains_as_many_epochs(tmp_path: Path, arm: str) -
 
 
 @pytest.mark.parametrize("arm", ["baseline", "wide", "native", RAY])
-@pytest.mark.parametrize(("broken", "code"), [("raises", 1), ("exits", 3)])
-def test_a_trial_that_fails_is_counted_and_the_search_goes_on(tmp_path: Path, arm: str, broken: str, code: int) -> None:
+def test_a_trial_that_fails_is_counted_and_the_search_goes_on(tmp_path: Path, arm: str) -> None:
     """By an exception, and by a hard exit."""
-    made = run(arm, tmp_path, f"--broken {broken}")
+    made = run(arm, tmp_path, "--broken")
 
     assert made.code == 0, made.printed
     failed = [trial for trial in made.trials if trial.state == "failed"]
-    assert failed
-    assert all(trial.config["width"] % 3 == 0 and trial.exit_code == code for trial in failed)
+    assert {(0, 1), (1, 3)} == {(int(trial.config["width"]) % 3, trial.exit_code) for trial in failed}
+    assert {2} == {int(trial.config["width"]) % 3 for trial in made.trials if trial.state == "finished"}
     assert made.result.search is not None
     assert made.result.search.failed == len(failed)
 
@@ -252,7 +280,7 @@ def test_a_search_of_which_all_trials_fail_has_no_result(tmp_path: Path, arm: st
     """The last lines of the first trial say why."""
     wide = replace(RECIPE, search_space='{"lr": {"log": [0.0001, 0.1]}, "width": {"choice": [3, 6]}}', search_trials=2)
 
-    made = run(arm, tmp_path, "--broken raises", wide)
+    made = run(arm, tmp_path, "--broken", wide)
 
     assert made.code == 1
     assert "too wide" in made.printed
@@ -320,6 +348,28 @@ def test_a_trial_has_its_workers_and_fails_with_one_of_them(tmp_path: Path, arm:
     assert made.code == 0, made.printed
     assert {trial.config["width"] % 3 == 0: trial.state for trial in made.trials} == {True: "failed", False: "finished"}
     assert {trial.epochs for trial in made.trials if trial.state == "finished"} == {4}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not TORCH, reason=NO_TORCH)
+def test_workers_of_a_trial_are_ranks_of_a_script_of_one_process(tmp_path: Path) -> None:
+    """Proved once for the arms of a repeat, before their clocks, in each of which a trial ends with the same weights.
+    Where it can't be split, no trial is started, and it is said what to type."""
+    recipe = replace(RECIPE, workers=1, trial_workers=2, search_trials=2, python=TORCH)
+    made = [run(arm, tmp_path, recipe=recipe, text=f"{OF_ONE}# {tmp_path}\n") for arm in ("native", "ray")]
+
+    assert [each.code for each in made] == [0, 0], made
+    known = of_results([each.result for each in made])
+    assert {True} == {value for value, _ in known.values()}, known
+    assert [{trial.state for trial in each.trials} for each in made] == [{"finished"}] * 2
+    ranks = [each.result.made_ranks for each in made]
+    assert [port.SHARES["torch"] in (of_arm.words if of_arm else "") for of_arm in ranks] == [True] * 2
+    assert NOTE in (tmp_path / "native" / progress.NAME).read_text(encoding="utf-8")
+    assert NOTE not in (tmp_path / "ray" / progress.NAME).read_text(encoding="utf-8")
+    by_hand = run("baseline", tmp_path, recipe=recipe, text=f"{BY_HAND}# {tmp_path}\n")
+    assert 1 == by_hand.code
+    assert "pulumi config set trialWorkers 1" in by_hand.printed
+    assert not (tmp_path / "baseline" / TRIALS).exists()
 
 
 def started(arm: str, folder: Path, **more: object) -> subprocess.Popen[bytes]:

@@ -189,6 +189,13 @@ def replaced(run: Run, **fields: Any) -> Run:
     return replace(run, result=changed(run.result, **fields))
 
 
+def disturbed(run: Run) -> Run:
+    """The run beside other programs, which kept its ranks waiting."""
+    wait = CpuWait(seconds=10.0, cpu_seconds=8.0, waited_seconds=1.7)
+    workers = [replace(worker, training_wait=wait) for worker in run.result.workers]
+    return replaced(run, machine=quiet_machine(20, other_cpu_seconds=30), workers=workers)
+
+
 def make_context(recipe: CnnRecipe | None = None, **changes: Any) -> Context:
     """The context of `make_runs`."""
     arms = changes.get("arms", RUN)

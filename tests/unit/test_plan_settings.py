@@ -337,7 +337,6 @@ def quickly() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         recognised = cache(recognise)
         patch.setattr(resolve, "recognise", recognised)
-        patch.setattr(provenance, "code_hash", cache(provenance.code_hash))
         patch.setattr(Content, "tag", cache(Content.tag))
         patch.setattr(project_modules, "of_workload", cache(project_modules.of_workload))
         patch.setattr(ray_jobs, "modules", cache(ray_jobs.modules))

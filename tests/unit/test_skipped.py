@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 from tests.skipped import KINDS, LATE, LEFT_OUT, OF_THE_MACHINE, kind_of, lines
@@ -9,7 +10,7 @@ from tests.skipped import KINDS, LATE, LEFT_OUT, OF_THE_MACHINE, kind_of, lines
 TESTS = Path(__file__).resolve().parents[1]
 OF_MACHINES = (
     "CPU", "Linux", "root", "mounts", "system", "GiB", "cgroup", "no run there has pods", "Python is no program",
-    "takes root", "a container's", "is no library", "physical cores",
+    "takes root", "a container's", "is no library", "physical cores", "IPv6",
 )  # fmt: skip
 """In reasons that no program and no variable takes away."""
 NAME = re.compile(r"[A-Z]+(?:_[A-Z]+)+|pulumi-resource-\w+")
@@ -53,6 +54,7 @@ def test_a_kind_names_what_its_reasons_name() -> None:
     assert {"CLUSTER_ENV", "TRY_PYTHON", "pulumi-resource-kubernetes"} <= {name for _, names in named for name in names}
 
 
+@cache
 def reasons(path: Path) -> list[str]:
     """The texts given to pytest's skip, skipif and importorskip."""
     found = []

@@ -279,6 +279,21 @@ class SearchOutcome:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MadeRanks:
+    """How this project made the ranks of a run of a script that trains in one process, and how one has them without
+    it."""
+
+    words: str
+    """What each rank did."""
+    proof: str
+    """What was proved of them."""
+    write: str
+    """What one writes to distribute the script so."""
+    port: str = ""
+    """The smallest port as a diff, which was run; "" where none is given, and `write` says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainingResult:
     """One run of one arm: what every workload has, and in `detail` what its own has more."""
 
@@ -333,6 +348,8 @@ class TrainingResult:
     """Null where the parts of a step were not clocked."""
     search: SearchOutcome | None = None
     """Null where nothing was searched."""
+    made_ranks: MadeRanks | None = None
+    """Null where the ranks, if there are several, are the script's own."""
     machine: MachineUse | None = None
     """Use of this machine's CPU time by other programs during the run; null where it could not be read."""
     reasons: dict[str, str] = field(default_factory=dict)

@@ -48,9 +48,8 @@ with Join([model]):
         second.zero_grad()
         (other(x) - y).square().mean().backward()
         second.step()
-if observed := sys.modules.get(
-    "ray_worth_it_observe.torch_ranks"
-):  # as the mechanism of a plain script's ranks tells it
+# As the mechanism of a plain script's ranks tells it
+if observed := sys.modules.get("ray_worth_it_observe.torch_ranks"):
     observed.exchange(dist.group.WORLD, [*other.parameters()])
 (other(x) - y).square().mean().backward()
 try:

@@ -21,7 +21,7 @@ from compare.intervals import AUTO_CONFIDENCE, CONFIDENCE
 from compare.schema import Answer
 from infra.plan import in_turn
 
-PATHS = 300
+PATHS = 150
 
 
 def at_most(share: float, paths: int = PATHS) -> float:

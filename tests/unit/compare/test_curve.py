@@ -82,12 +82,13 @@ def test_it_stops_paying_at_the_first_number_without_a_sure_gain(wording: Wordin
     wording("comparison", comparison.reasons["stopsPayingAt"])
 
 
-def test_more_workers_that_save_less_than_they_cost_are_named() -> None:
+def test_more_workers_that_save_less_than_they_cost_are_named(wording: Wording) -> None:
     """By CPU hours where no price is set: two workers at 95 % of the time of one take nearly twice as many."""
     comparison = measured(noise=0.02)
     curve = curve_of(comparison)
 
     assert 1 == curve.costs_more_from
+    wording("verdict", comparison.reasons["verdict.curve"])
     assert curve.points[1].cost is None
     assert curve.points[1].cost_ratio is not None
     assert "dearer" == curve.points[1].cost_ratio.decision

@@ -44,6 +44,7 @@ def extended(monkeypatch: pytest.MonkeyPatch) -> Comparison:
     return compare(make_runs(), make_context())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_measure_is_one_entry(extended: Comparison, tmp_path: Path) -> None:
     """It is in the comparison, the table, the page, in what changed, and in the docs."""
     assert extended.arms["ray"].median("lossOverSteps") == pytest.approx(0.08 / 57)
@@ -53,6 +54,7 @@ def test_a_measure_is_one_entry(extended: Comparison, tmp_path: Path) -> None:
     assert f"| `lossOverSteps` | {LOSS.title} | {LOSS.meaning} |" in outputs_table.text()  # not prose: Markdown
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_ratio_is_one_entry(extended: Comparison, tmp_path: Path) -> None:
     """Likewise, and it is an output of the stack and a row of docs/outputs.md."""
     value = extended.ratios["startupRatio"]

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from compare.comparison import compare
-from compare.measurement import Run
+from compare.fairness import verify
+from compare.measurement import Run, of_repeats
+from compare.qualifiers import qualifiers
+from compare.quiet import observe
+from compare.value import Check
 from tests.golden import Wording
 from tests.unit.results import make_context, make_run, make_runs, replaced
 from training.contract.result import Worker
@@ -87,3 +91,21 @@ def test_throttling_is_said_where_it_counts(throttled: float, train_seconds: flo
 
     assert said == ("native-1" in text)
     assert "for 0.0 s" not in text
+
+
+def test_threads_that_the_script_itself_sets_are_said(wording: Wording) -> None:
+    """One in every arm, as by `n_jobs=1`: that is what its user would have, and `wide` leaves CPUs idle. What this
+    project sets itself is not so."""
+    arms = ("baseline", "wide", "native", "ray")
+    runs = [
+        replaced(run, workers=[replace(worker, compute_threads=1) for worker in run.result.workers])
+        for run in make_runs(arms=arms)
+    ]
+    context = make_context(arms=arms)
+    repeats = [{run.arm: run for run in runs if run.repeat == repeat} for repeat in (1, 2, 3)]
+    measured = of_repeats(repeats, context)
+    of_script = replace(measured, workload=replace(measured.workload, binds_ranks=False))
+
+    assert verify(measured, Check(True, "")).checks["threadsAsAsked"].passed is False
+    assert verify(of_script, Check(True, "")).checks["threadsAsAsked"].passed
+    wording("verdict", qualifiers(of_script, {}, observe(of_script), {})["ownThreads"])

@@ -177,6 +177,18 @@ def is_needed(drawn: Drawn, text: str) -> bool:
     return not said or needed == int(said[1] or said[2] or said[3])
 
 
+def is_near_tie(drawn: Drawn, text: str) -> bool:
+    """Whether Ray gains 0 to 5 % against the alternative that it gains least against, so that both answers are true."""
+    said = re.fullmatch(r"; (the|a) gain(?:, if any,)? is (probably )?below 5 %, so another .* answer \*(.*)\*", text)
+    least = min((drawn.interval(arm, drawn.epochs) for arm in drawn.alternatives), key=lambda each: each.centre)
+    other = "Not worth it here" if is_won(drawn) else "Worth it" if is_no(drawn) else ""
+    return (
+        bool(said and said[3] == other)
+        and 1 < least.centre < MARGIN
+        and bool(said and (said[1] == "the") is (least.lower > 1) and bool(said[2]) is (least.upper >= MARGIN))
+    )
+
+
 def is_lost_for_good(drawn: Drawn) -> bool:
     """Whether no longer training is known not to be in vain."""
     return is_no(drawn) and all(is_lost_at(drawn, each) for each in drawn.numbers(drawn.epochs))
@@ -247,8 +259,8 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     "Not worth it here": is_no,
     "Not decided": is_open,
     # The verdict
-    rf"(?:Not w|W)orth it.*?: (over .*{SURE})(?:, as many as it took)?(;.*below 5 %: .*)?\.": (
-        lambda drawn, text, _: is_as_said(drawn, text, drawn.epochs)
+    rf"(?:Not w|W)orth it.*?: (over .*{SURE})(?:, as many as it took)?(; .*)?\.": (
+        lambda drawn, text, tie: is_as_said(drawn, text, drawn.epochs) and (not tie or is_near_tie(drawn, tie))
     ),
     r"Not decided: (over .*, with 95 % confidence.*?)(?:; (.*))?\.": lambda drawn, text, what: (
         is_open(drawn) and is_as_said(drawn, text, drawn.epochs) and is_needed(drawn, what or "")
@@ -278,7 +290,9 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     "With .* repeats of .* arms not every arm came first: .*": always,
     "Repeats resemble their neighbours: .*": always,
     # In short
-    r"One process on .* takes .*, Ray .*, of which .* are start-up: (?:Ray|that) takes .*\.": always,
+    r"O(ne process on \d CPUs?) takes .*, Ray .*, of which .* are start-up: Ray (.*), with 95 % confidence\.": (
+        lambda drawn, against, text: is_as_said(drawn, f"{text} as o{against}", drawn.epochs)
+    ),
     rf"From {NUMBER} epochs? on Ray takes less time, with 95 % confidence\.": lambda drawn, first: stays(
         drawn, "lower", number(first)
     ),
@@ -296,7 +310,7 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     ),
     "row: – not known": lambda drawn: any(never(drawn, "centre", arm) for arm in drawn.alternatives),
     r"breakEvenEpochs: (without start-up, one epoch of Ray .*? as one process on \d CPUs?)(, so .*|: .*)": reason,
-    "(?:Estimate, |The accuracy gap is |Each worker computes its own |A bigger single process ).*": always,
+    "(?:Estimate, |Ray's test accuracy is |Each worker computes its own |A bigger single process ).*": always,
     "[=~].*": always,
     # What to type
     f"next: ./rwi up --set epochs={NUMBER} .*": advised,
@@ -337,12 +351,14 @@ def holds(drawn: Drawn, sentence: str) -> bool:
 
 DRAWN = int(os.environ.get("DRAWN", "60"))
 """Measurements; DRAWN=5000 draws more."""
+FOUND = (78,)
+"""Measurements of which something false was once said."""
 PARTS = 6
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_sentence_holds_of_the_clocks(part: int) -> None:
     """So no two exclude each other, and none advises what is known beforehand to be in vain."""
-    found = {seed: said for seed in range(part, DRAWN, PARTS) if (said := untrue(draw(seed)))}
+    found = {seed: said for seed in [*range(DRAWN), *FOUND][part::PARTS] if (said := untrue(draw(seed)))}
 
     assert found == {}

@@ -189,6 +189,7 @@ def waiting(share: float, arms: Sequence[str] = ("ray",)) -> Comparison:
     return compare(runs, make_context(settings={"workers": "2"}))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_who_waits_long_is_told_of_the_tool_that_says_why(tmp_path: Path, wording: Wording) -> None:
     """From a tenth of a step of Ray or native on, on the page and below the table; a single process is none of them."""
     both, page = waiting(0.12, ["native", "ray"]), tmp_path / "report.html"

@@ -18,12 +18,12 @@ from tests.golden import Wording
 from tests.unit.results import (
     COMPARED,
     RUN,
+    disturbed,
     make_context,
     make_recipe,
     make_result,
     make_run,
     make_runs,
-    quiet_machine,
     replaced,
     stamp,
 )
@@ -151,22 +151,22 @@ def test_the_details_stand_below_it(wording: Wording) -> None:
     assert numbers(f": {texts['epoch']}") == ["1.72", "1.72", "1.73", "1"]
     assert numbers(f": {texts['native']}")[:3] == ["1.02", "1.02", "1.02"]
     assert numbers(f": {texts['model']}") == ["8", "6.6"]
-    assert "+0.2" in texts["accuracyGap"]
+    assert "0.2" in texts["accuracyGap"]
     for name, text in texts.items():
         wording("verdict", text, name)
 
 
 def test_an_estimate_from_a_machine_that_was_not_quiet_says_so(wording: Wording) -> None:
     """Beside its numbers; as one from a machine of which nothing is known does."""
-    busy = changed(make_runs(), "ray", machine=quiet_machine(20, other_cpu_seconds=30))
+    beside = [disturbed(run) for run in make_runs()]
     unknown = changed(make_runs(), "ray", machine=None)
-    plain, disturbed, doubtful = (
-        compare(runs, make_context()).reasons["verdict.model"] for runs in (make_runs(), busy, unknown)
+    plain, busy, doubtful = (
+        compare(runs, make_context()).reasons["verdict.model"] for runs in (make_runs(), beside, unknown)
     )
 
-    assert len({plain, disturbed, doubtful}) == 3
-    assert numbers(f": {plain}") == numbers(f": {disturbed}") == numbers(f": {doubtful}")
-    wording("verdict", disturbed, "disturbed")
+    assert len({plain, busy, doubtful}) == 3
+    assert numbers(f": {plain}") == numbers(f": {busy}") == numbers(f": {doubtful}")
+    wording("verdict", busy, "disturbed")
     wording("verdict", doubtful, "not known to be quiet")
 
 
@@ -248,7 +248,15 @@ def test_accuracy_gap_above_two_points_qualifies(wording: Wording, accuracy: flo
         assert points in qualifier
         wording("verdict", qualifier)
     else:
-        assert "+1.9" in comparison.reasons["verdict.accuracyGap"]
+        assert "1.9" in comparison.reasons["verdict.accuracyGap"]
+
+
+@pytest.mark.parametrize(("accuracy", "word"), [(0.965, "lower"), (0.985, "higher"), (0.975, "0.1")])
+def test_a_small_accuracy_gap_has_its_direction(accuracy: float, word: str) -> None:
+    """A sign would not say who is better; of no gap at all none is said."""
+    comparison = compare(changed(make_runs(), "ray", scores={"testAccuracy": accuracy}), make_context())
+
+    assert word in comparison.reasons["verdict.accuracyGap"]
 
 
 def test_throttling_qualifies(wording: Wording) -> None:

@@ -70,6 +70,7 @@ def test_the_two_numbers_are_those_of_the_comparison(page: str, comparison: Comp
             assert part in card
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("ends", "expected"),
     [
@@ -96,6 +97,7 @@ def test_a_number_is_said_of_the_slower_side(
     assert [part for part in expected if part not in card] == []
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_alternative_that_was_not_measured_says_why(tmp_path: Path) -> None:
     """It stays in its place: a missing number decides, too."""
     comparison = compare(make_runs(), make_context())
@@ -105,6 +107,7 @@ def test_an_alternative_that_was_not_measured_says_why(tmp_path: Path) -> None:
     assert comparison.reasons["wide"] in cards[1]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_machine_that_was_not_quiet_is_said_at_the_top(tmp_path: Path, page: str) -> None:
     """Above every number; on a quiet machine nothing is said of it."""
     runs = [replaced(run, machine=quiet_machine(20, other_cpu_seconds=30)) for run in make_runs()]
@@ -148,6 +151,7 @@ def test_every_colour_stands_for_one_thing(page: str) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_stands_in_backticks_is_code_and_the_rest_is_text(comparison: Comparison, tmp_path: Path) -> None:
     """A detail with markup in it stays text."""
     detail = {"verdict.batchStatistics": "set `syncBatchNorm` <b>now</b>"}
@@ -156,6 +160,7 @@ def test_what_stands_in_backticks_is_code_and_the_rest_is_text(comparison: Compa
     assert "set <code>syncBatchNorm</code> &lt;b&gt;now&lt;/b&gt;." in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_break_even_that_never_comes_is_none_and_says_why(comparison: Comparison, tmp_path: Path) -> None:
     """In its row and below, against whom and why."""
     behind = BreakEven(probably=None, possibly=None, surely=None)

@@ -230,6 +230,7 @@ def test_the_page_has_the_table(page: str) -> None:
     assert EVIL in unescape(page)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_page_without_gpus_has_none(tmp_path: Path) -> None:
     """Not even a heading."""
     runs = {arm: [make_result(arm)] for arm in ARMS}

@@ -147,6 +147,7 @@ def test_numbers_that_are_none_leave_gaps(samples: list[list[float]]) -> None:
     assert "memory" in svgs(plots.memory_over_time(runs))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_picture_that_fails_is_replaced_by_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Escaped, in its place, and every other picture is there."""
 
@@ -208,6 +209,7 @@ def no_page(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_without_a_page_the_result_is_whole(tmp_path: Path, no_page: pytest.MonkeyPatch) -> None:
     """Comparison, text and links are there before anything is drawn; the next call draws the page into them."""
     comparison = compare(make_runs(), make_context())

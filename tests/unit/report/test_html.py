@@ -216,6 +216,7 @@ def test_verdict_table_checks_recipe_and_commands_are_there(comparison: tuple[Co
     assert f"./rwi destroy{again}\n./rwi up{again}" in page  # not prose: commands
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     "settings",
     [
@@ -234,6 +235,7 @@ def test_the_command_that_measures_again_has_every_setting(tmp_path: Path, setti
     assert ("local", settings) == (given["stack"], given["settings"])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_missing_runs_are_named_and_the_rest_is_drawn(tmp_path: Path) -> None:
     """A removed run folder costs its lines and no more."""
     comparison = measured(tmp_path)
@@ -246,6 +248,7 @@ def test_missing_runs_are_named_and_the_rest_is_drawn(tmp_path: Path) -> None:
     assert set(svgs(page)) == PICTURES
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_without_any_run_file_the_numbers_remain(tmp_path: Path) -> None:
     """All run folders removed: verdict, table, time and projection stand in the comparison itself."""
     comparison = compare(make_runs(), make_context())
@@ -257,6 +260,7 @@ def test_without_any_run_file_the_numbers_remain(tmp_path: Path) -> None:
     assert "<code>baseline-1</code> (missing)" in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_native_off_and_nothing_measured_still_render(tmp_path: Path) -> None:
     """What is absent says why."""
     without = render(

@@ -14,7 +14,7 @@ from report import html, table
 from report.ratios import Row, footnotes, rows
 from report.table import WIDTH
 from tests.golden import Wording
-from tests.unit.results import make_context, make_run, make_runs, quiet_machine, replaced
+from tests.unit.results import disturbed, make_context, make_run, make_runs
 
 ALL = ("baseline", "wide", "native", "ray")
 PACE = {
@@ -29,7 +29,7 @@ def mixed(*, noisy: bool = False) -> Comparison:
     """A measurement of these steps, in which every word and sign occurs."""
     runs: list[Run] = [make_run(arm, repeat, step_seconds_mean=pace) for (arm, repeat), pace in PACE.items()]
     if noisy:
-        runs = [replaced(run, machine=quiet_machine(20, other_cpu_seconds=30)) for run in runs]
+        runs = [disturbed(run) for run in runs]
     return compare(runs, make_context(arms=ALL))
 
 
@@ -100,6 +100,7 @@ def test_eighty_columns_whatever_the_numbers_are(size: float) -> None:
     assert any(line.startswith("costRatio ") for line in lines)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_has_the_same_rows_and_footnotes(tmp_path: Path) -> None:
     """Name by name, sign by sign."""
     comparison = opened(mixed(), {"wideSpeedup": None, "endToEndSpeedup": 8})
@@ -118,6 +119,7 @@ def test_the_page_has_the_same_rows_and_footnotes(tmp_path: Path) -> None:
     assert len(footnotes(comparison)) == 3
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(("is_auto", "level"), [(False, "95"), (True, "98.75")])
 def test_the_page_names_the_level_of_its_intervals(is_auto: bool, level: str, tmp_path: Path) -> None:
     """With `repeats auto` each is wider, so that all hold together."""

@@ -179,6 +179,17 @@ def test_repeats_are_added_only_where_they_may_decide(
     assert to_decide == (found.bound.repeats_to_decide is not None)
 
 
+def test_nobody_is_told_to_write_what_probably_loses(measured: Callable[..., Comparison], wording: Wording) -> None:
+    """Before more repeats have shown it: what to write, and from when on that could be worth it, would contradict."""
+    found = measured(SLOW_START, noise=0.08, repeats=2)
+
+    assert found.bound is not None
+    assert found.bound.repeats_to_decide is not None
+    assert "examples/" not in found.verdict  # not prose: a path
+    assert "repeats=auto" in closing.next_step(found, "mine", {})
+    wording("script", found.verdict)
+
+
 def test_one_repeat_decides_nothing(measured: Callable[..., Comparison]) -> None:
     """However far it loses."""
     found = measured(SLOW_START, repeats=1)
@@ -226,6 +237,7 @@ def test_arms_that_did_other_work_have_no_bound(measured: Callable[..., Comparis
     assert found.bound is None
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_it_is_shown(measured: Callable[..., Comparison], tmp_path: Path, wording: Wording) -> None:
     """On the page, in the table and in the last lines; and what is kept can be read."""
     found = measured(SLOW_START)

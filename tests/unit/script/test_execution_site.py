@@ -22,7 +22,7 @@ from training.launch.entry import Request
 from training.launch.environment import FILES, RAY_JOB, SECRET_FILE, SECRET_NAMES
 from training.launch.foreign_command import End
 from training.launch.rendezvous import Rendezvous
-from training.workloads.script import execution_site, package, rank_exchange
+from training.workloads.script import execution_site, package, plain, rank_exchange
 from training.workloads.script.observe import in_pod, state
 from training.workloads.script.observe.in_pod import STORE
 from training.workloads.script.recipe import ScriptRecipe
@@ -167,7 +167,7 @@ def test_a_rank_of_a_plain_script_is_told_of_the_others(pod: Somewhere, tmp_path
     proof = place.proof(found, tmp_path / "storage", tmp_path / "proof.json")
     alone = place.unobserved(proof, {"A": "b"}, tmp_path)
 
-    assert ("member", str(tmp_path / "plan.json")) == command.command[2:4]
+    assert ("member", str(tmp_path / plain.PLAN)) == command.command[2:4]
     assert {"addresses": ["127.0.0.1:2222", "127.0.0.1:2"], "rank": 1, "tracker": None} == json.loads(
         given["TRAINING_CLUSTER"]
     )

@@ -507,13 +507,18 @@ def test_threads_that_differ() -> None:
     right = {"baseline": BASELINE, "wide": wide, "native": GOOD}
     own = {**right, "native": arm(rank(0, 2, threads=4), rank(1, 2, threads=4))}
     fixed = {**right, "wide": arm(rank(0, 1, batch=64), name="wide", expected=1)}
+    four = {name: replace(each, threads=(4,)) for name, each in right.items()}
 
     assert facts.same_threads(right)[0]
     assert facts.same_threads(own)[0] is False
-    assert facts.same_threads(fixed)[0] is False
-    assert "pulumi config set wideArm false" in facts.same_threads(fixed)[1]
-    assert "wideArm" not in facts.same_threads(own)[1]
+    assert facts.same_threads(fixed)[0]
+    assert facts.same_threads(fixed)[1].startswith(facts.OWN_THREADS)
+    assert facts.same_threads(four)[0] is False
+    assert "OMP_NUM_THREADS" in facts.same_threads(four)[1]
+    assert "OMP_NUM_THREADS" not in facts.same_threads(own)[1]
     assert show.verdict(right, complete=True).claim == "same work"
+    assert show.verdict(fixed, complete=True).claim == "same work"
+    assert facts.same_threads(fixed)[1] in show.findings(fixed, show.verdict(fixed, complete=True))
     assert show.verdict(own, complete=True).claim is None
 
 
@@ -666,7 +671,7 @@ def test_cpus_are_those_of_the_threads_that_work(threads: Any, cpus: tuple[int, 
 
 
 def tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *ranks: Observation) -> tuple[int, str]:
-    """Exit code and stack file of a try in which native and Ray were these, with WRITE=1."""
+    """Exit code and stack file of a try in which native and Ray were these, with --write."""
     monkeypatch.setattr(project, "STACKS", tmp_path)
     monkeypatch.setattr(keep, "FOLDER", tmp_path / "tried")
     path = tmp_path / "Pulumi.mine.yaml"

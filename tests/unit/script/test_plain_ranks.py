@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
-from cli.tryout import prove, show, tryout
+from cli.tryout import prove, request, run_arm, show, tryout
 from cli.tryout.run_arm import Outcome
 from compare.answer import claim_of
 from compare.comparison import compare
 from compare.fairness import Fairness
+from compare.in_short import in_short
 from compare.measurement import Context, Run, measure
 from compare.schema import Comparison
 from compare.value import Check
+from report import html, table, words
 from tests.golden import Wording
 from tests.typed import tried
 from tests.unit.results import quiet_machine
@@ -24,7 +27,7 @@ from tests.unit.script.test_facts import entered, outcome, rank
 from training.contract import provenance
 from training.contract.result import Steps
 from training.launch.foreign_command import End
-from training.workloads.script import commands, facts, plain, proving, same_work, summary
+from training.workloads.script import commands, facts, plain, port, proving, same_work, summary
 from training.workloads.script.commands import ArmCommand, Sizes
 from training.workloads.script.plain import Proof
 from training.workloads.script.ray_start import RayStart
@@ -32,6 +35,7 @@ from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import Script, recognise
 from training.workloads.script.resolve import ResolvedScript
 from training.workloads.script.work_items import PROVED
+from training.workloads.search.recipe import SearchRecipe
 
 ALL = ("baseline", "wide", "native", "ray", "raystart")
 LINE = {"line": "/home/me/train.py:12"}
@@ -61,6 +65,7 @@ NOT_RUN: list[dict[str, Any]] = [
     *(STATISTICS | {"kind": kind, "elseAgrees": False} for kind in (*plain.APART, *UNKNOWN)),
     *(BY_HAND | {"reason": reason, "error": "Traceback\nKeyError: 1\n"} for reason in plain.UNSPLIT),
     {"outcome": "failed", "reason": "Traceback\nIndexError: 3\n"},
+    {"outcome": "failed", "reason": "Traceback\nxgboost.core.XGBoostError: Check failed\n  [bt] (0) libxgboost.so\n"},
     dict(plain.NO_OUTCOME),
 ]
 
@@ -105,6 +110,71 @@ def test_what_ranks_say_that_is_not_proved_is_other_work(item: str, tmp_path: Pa
     assert proof is plain.but(proof, nothing)
     assert same_work.compare({"native": plain.proved(arm, proof).work})["proof"][0]
     assert same_work.compare({"native": plain.proved(arm, later).work})["proof"][0] is None
+
+
+DIFF = "--- train.py\n+++ train.py (ported)\n+import torch.distributed as dist\n-if a < b:\n+if a <= b:\n"
+PORT = {"outcome": "port", "diff": DIFF, "encoding": "utf-8"}
+PORTS = (None, {"outcome": "none", "reason": "the loader is made in data.py"}, PORT)
+
+
+def test_what_was_measured_of_ranks_and_what_one_writes_to_have_them(script: Script, wording: Wording) -> None:
+    """By the framework whose ranks they are, on this machine and in pods; of PyTorch the port, where one is known."""
+    said = []
+    for framework in port.SHARES:
+        script.path.write_text(f"import {framework}\n", encoding="utf-8")
+        own = recognise(script.path, ())
+        of_framework = plain.proof_of({"outcome": "equal", "plan": {"framework": framework}}, own)
+        said += [port.ranks("native", of_framework, 2), port.ranks("native", of_framework, 2, in_pods=True)]
+        said.append(port.ranks("ray", of_framework, 2))
+        said += [port.to_write(replace(of_framework, port=each), own, 2)[0] for each in PORTS]
+
+    script.path.write_text("import torch\n", encoding="utf-8")
+    of_torch = recognise(script.path, ())
+    diffs = [port.to_write(replace(proof(SAME), port=each), of_torch, 2)[1] for each in PORTS]
+
+    assert ["", "", DIFF] == diffs
+    wording("script", "\n".join(dict.fromkeys(said)))
+
+
+def ported(asked: request.Request, outcome_of_port: dict[str, str] | None, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a try says of porting its script, whose port comes to this."""
+
+    def run(arm: ArmCommand, _: object, folder: Path, *__: object) -> None:
+        if outcome_of_port:
+            (folder / "port.json").write_text(json.dumps(outcome_of_port), encoding="utf-8")
+
+    monkeypatch.setattr(run_arm, "run", run)
+    own = recognise(asked.script, ())
+    command = commands.proof(own, "python", Sizes(workers=2), {}, asked.script.parent / plain.OUTCOME)
+    return prove.before_porting(proof(SAME), own, command, asked, asked.script.parent)
+
+
+def test_a_port_is_of_one_script_whatever_others_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of one name in two folders have one each, a link leads to the same, and one that is no more is not there. A
+    measurement of the same has it with the proof."""
+    monkeypatch.setattr(prove, "PROJECT", tmp_path)
+    monkeypatch.setattr(prove, "PORTS", tmp_path / "ports")
+    monkeypatch.setattr(prove, "_key", lambda asked: str(asked.script.parent.name))
+    kept = tmp_path / "proved"
+    monkeypatch.setattr(proving.keep_port, "__defaults__", (kept,))
+    files = []
+    for name in ("one", "other"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "train.py").write_text("import torch\n", encoding="utf-8")
+        proving.keep(name, SAME, kept)
+        files.append((folder / "train.py", tried(str(folder / "train.py"))))
+    (tmp_path / "linked").symlink_to(tmp_path / "one")
+    diffs = [DIFF, DIFF.replace("dist", "torch")]
+    said = [ported(asked, PORT | {"diff": diff}, monkeypatch) for (_, asked), diff in zip(files, diffs, strict=True)]
+    ports = [prove.port_of(recognise(path, ())) for path, _ in files]
+
+    assert diffs == [path.read_text(encoding="utf-8") for path in ports]
+    assert ports[0] == prove.port_of(recognise(tmp_path / "linked" / "train.py", ()))
+    assert all(str(path.relative_to(tmp_path)) in text for path, text in zip(ports, said, strict=True))
+    assert diffs[0] == proof(dict(proving.kept("one", kept) or {})).port["diff"]  # type: ignore[index]
+    ported(files[0][1], None, monkeypatch)
+    assert [False, True] == [path.exists() for path in ports]
 
 
 def outcome_kept(folder: Path, outcome: dict[str, Any], seconds: float) -> Any:
@@ -197,13 +267,14 @@ def test_ranks_are_run_by_the_mechanism_of_their_framework(script: Script, tmp_p
 @pytest.mark.parametrize(
     ("recipe", "splits"),
     [
-        ({}, True), ({"workers": 1}, False), ({"worker_gpus": 1}, False), ({"workload": "search"}, False),
+        (ScriptRecipe(workers=2), True), (ScriptRecipe(workers=1), False),
+        (ScriptRecipe(workers=2, worker_gpus=1), False),
+        (SearchRecipe(workers=2), False), (SearchRecipe(workers=2, trial_workers=2), True),
     ],
 )  # fmt: skip
-def test_where_ranks_of_a_plain_script_are_measured(script: Script, recipe: dict[str, Any], *, splits: bool) -> None:
-    """By several workers without GPUs, wherever they are; not in searches."""
-    asked = replace(ScriptRecipe(script=str(script.path), workers=2), **recipe)
-    resolved = ResolvedScript(recipe=asked, script=script, python="python", versions={"ray": "2.60"})
+def test_where_ranks_of_a_plain_script_are_measured(script: Script, recipe: ScriptRecipe, *, splits: bool) -> None:
+    """By several workers without GPUs, wherever they are; in a search by those of a trial."""
+    resolved = ResolvedScript(recipe=recipe, script=script, python="python", versions={"ray": "2.60"})
 
     assert splits is resolved.splits
     assert splits is not bool(resolved.arms({})["native"].absent)
@@ -357,6 +428,21 @@ def test_an_arm_that_the_proof_left_out_is_absent_with_its_words(measured: Any) 
     assert by_hand.claim is None
 
 
+def test_a_report_says_what_was_measured_of_ranks_and_has_the_port(measured: Any, wording: Wording) -> None:
+    """In one place of the page, as text on a terminal, and in the JSON; nothing is said where no ranks were made."""
+    found = measured(SAME | {"port": PORT})
+    page, made = html.render(found, "mine", Path("/nowhere")), found.distribution
+    text = "\n".join(f"{label}: {text}" for label, text in words.distribution(found))
+
+    assert ["native", "ray"] == list(made.arms)
+    assert made == Comparison.from_json(found.to_json()).distribution
+    assert 1 == page.count(str(escape(DIFF)))
+    assert all(str(escape(text[1:])) in page for _, text in words.distribution(found))
+    assert DIFF not in table.render(found)
+    assert measured(BY_HAND).distribution is None
+    wording("report", text)
+
+
 def test_an_arm_that_trained_nothing_is_no_alternative(measured: Any) -> None:
     """One that resumed from a checkpoint of the baseline's takes no time, and says nothing against Ray."""
     runs, context = measured.runs(BY_HAND)
@@ -399,6 +485,9 @@ def test_other_work_decides_nothing(measured: Any, each: dict[str, Any]) -> None
     assert ("Worth it" if each["elseAgrees"] else "Not decided") == found.answer
     assert ("same work" if each["elseAgrees"] else "same script") == found.claim
     assert proof(each).item in (found.verdict if each["elseAgrees"] else found.reasons["work.proof"])
+    if not each["elseAgrees"]:  # other work is proved, so nothing says that it is not known
+        said = [found.verdict, in_short(found).sentence, found.reasons["speedup"]]
+        assert not any("not known" in text for text in said)
 
 
 def test_a_target_that_is_reached_makes_no_claim_of_other_work(measured: Any) -> None:

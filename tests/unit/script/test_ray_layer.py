@@ -23,9 +23,10 @@ from tests.golden import Wording
 from tests.unit.settings_machine import settings
 from training.launch import entry
 from training.machine import machine_lock
-from training.workloads.script import launch, python_environment, ray_layer
+from training.workloads.script import launch, python_environment, ray_layer, resolve
 from training.workloads.script.python_environment import PythonError
 from training.workloads.script.ray_layer import Layer
+from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import Script, recognise
 
 RAY = metadata.version("ray")
@@ -54,13 +55,14 @@ def environment(folder: Path, *, with_system: bool = False) -> tuple[str, Path]:
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> tuple[str, Path]:
-    """An environment with a package that Ray needs, too, and one that is edited where it lies."""
+    """An environment with a package that Ray needs, too, one that is edited where it lies, and one that prints."""
     python, packages = environment(tmp_path / "theirs")
     installed(packages, "click", "8.0.1", "WHO = 'theirs'\n")
     source = tmp_path / "source"
     source.mkdir()
     (source / "edited.py").write_text("WHO = 'edited'\n", encoding="utf-8")
     (packages / "edited.pth").write_text(f"{source}\n", encoding="utf-8")
+    (packages / "greeting.pth").write_text("import sys; print('welcome')\n", encoding="utf-8")
     return python, packages
 
 
@@ -130,7 +132,7 @@ def made(python: str, folder: Path, say: Callable[[str], None] = print) -> Layer
 def who(layer: Layer, module: str) -> list[str]:
     """Whose module a script imports in the layer, and its file."""
     done = subprocess.run([layer.python, "-c", LOOK % module], check=True, capture_output=True, text=True)
-    answer: list[str] = json.loads(done.stdout)
+    answer: list[str] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
 
@@ -181,7 +183,7 @@ def test_a_layer_is_made_once_and_another_where_theirs_has_changed(
 
 
 def test_one_that_was_interrupted_is_made_again(uv: Uv, theirs: tuple[str, Path], tmp_path: Path) -> None:
-    """Nothing of it is left: what is there may be half of a file."""
+    """Nothing of it is left: what is there may be half of a file. So is one whose Python is no more where it was."""
     layer = made(theirs[0], tmp_path)
     (layer.folder / ray_layer.MADE).unlink()
     (layer.folder / "half").write_text("x", encoding="utf-8")
@@ -193,6 +195,10 @@ def test_one_that_was_interrupted_is_made_again(uv: Uv, theirs: tuple[str, Path]
     assert layer.is_made
     assert not (layer.folder / "half").exists()
     assert not other.exists()
+    Path(layer.python).unlink()
+    Path(layer.python).symlink_to(tmp_path / "removed")
+    assert made(theirs[0], tmp_path).is_made
+    assert "layer" == who(layer, "ray")[0]
 
 
 def test_of_two_at_once_one_makes_it(uv: Uv, theirs: tuple[str, Path], tmp_path: Path) -> None:
@@ -268,6 +274,41 @@ def test_a_conflict_is_known_before_anything_is_downloaded(
 
     assert "LINE" == caught.value.fix
     wording("script", caught.value.why.replace(RAY, "<version>"))
+
+
+TRAIN = dict.fromkeys(ray_layer.OF_TRAIN, "1.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "packages", "fits"),
+    [
+        pytest.param("import torch\n", {"ray": RAY, **TRAIN}, True, id="as documented"),
+        pytest.param("import torch\n", {"ray": "2.9.3", **TRAIN}, False, id="too old"),
+        pytest.param("import torch.distributed\n", {"ray": RAY, **TRAIN, "torch": "2.1"}, True, id="torchrun"),
+        pytest.param("import torch.distributed\n", {"ray": RAY, "pandas": "2.0"}, False, id="without Ray Train"),
+        pytest.param("import sklearn\n", {"ray": RAY}, True, id="tasks need no Ray Train"),
+        pytest.param("import sklearn\n", {"ray": "2.9.3"}, False, id="tasks, too old"),
+    ],
+)
+def test_a_ray_that_can_not_train_it_is_told_before_an_arm(
+    wording: Wording,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    text: str,
+    packages: dict[str, str],
+    *,
+    fits: bool,
+) -> None:
+    """There is no layer over it: what an environment has comes first. Each arm with Ray is absent for this reason."""
+    monkeypatch.setattr(python_environment, "packages", lambda _: packages)
+    monkeypatch.setattr(python_environment, "checked", lambda *_: {"python": "3.11.7", **packages})
+    why = ray_layer.why_not_theirs(script := plain(tmp_path, text), "/mine/python")
+    resolved = resolve.resolve(ScriptRecipe(script=str(script.path), python="/mine/python", workers=2))
+
+    assert fits is not bool(why)
+    assert fits is not bool(resolved.arms({})["raystart" if script.kind == "plain" else "ray"].absent)
+    if why:
+        wording("script", why)
 
 
 def test_up_makes_it_before_its_first_run_and_a_preview_does_not(

@@ -123,11 +123,15 @@ def test_packages_are_what_is_imported_at_once_and_lies_nowhere_near(
         ("if dist.is_torchelastic_launched(): dist.init_process_group('gloo')", True),
         ("import accelerate", True),
         ("import beside", True),
+        ("import package", False),
     ],
 )
 def test_whether_it_asks_for_other_ranks_decides_how_it_runs_alone(tmp_path: Path, text: str, alone: bool) -> None:
     """In it, or in a module beside it."""
     script(tmp_path, "import os\nif 'WORLD_SIZE' not in os.environ: pass", "beside.py")
+    (tmp_path / "package").mkdir()
+    for name in ("__init__.py", "template.py"):
+        script(tmp_path / "package", "{{" if name[0] == "t" else "", name)
     path = script(tmp_path, f"import os\nimport torch.distributed as dist\n{text}")
 
     assert alone == recognise(path, ()).trains_alone
@@ -154,18 +158,20 @@ def test_neighbours_that_it_imports_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "files"),
     [
-        ("from lib import load", {"lib/__init__.py", "lib/data.py", "lib/deep/more.py"}),
-        ("import lib.data", {"lib/__init__.py", "lib/data.py", "lib/deep/more.py"}),
+        ("from lib import load", {"lib/__init__.py", "lib/data.py", "lib/deep/more.py", "lib/old.py"}),
+        ("import lib.data", {"lib/__init__.py", "lib/data.py", "lib/deep/more.py", "lib/old.py"}),
         ("import plain.data", {"plain/data.py", "plain/util.py"}),
         ("'a/b {}'.format(1)\nx = '" + "y" * 300 + "'.strip()", set()),
     ],
 )
 def test_packages_beside_it_belong_to_it(tmp_path: Path, text: str, files: set[str]) -> None:
-    """A package with all its modules, since it may load any; relative imports lead to more. Not what is no import."""
+    """A package with all its modules, since it may load any, also those that this Python can't read; relative imports
+    lead to more. Not what is no import."""
     for name, content in {
         "lib/__init__.py": "from .data import load",
         "lib/data.py": "def load(): pass",
         "lib/deep/more.py": "",
+        "lib/old.py": "print 'of Python 2'",
         "plain/data.py": "from .util import x\nfrom ..far import y",
         "plain/util.py": "import torch.distributed",
         "other/__init__.py": "",

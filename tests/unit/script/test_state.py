@@ -2,19 +2,21 @@
 
 import base64
 import json
+import sys
 import threading
 import time
 import weakref
 import zlib
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from training.contract.progress import describe, read_new
 from training.launch import usage as of_the_project
-from training.workloads.script.observe import live, state, usage
+from training.workloads.script.observe import booster_rounds, live, state, usage
 from training.workloads.script.observe.loaders import Loader
 from training.workloads.script.observe.state import State
 
@@ -542,3 +544,14 @@ def test_many_data_sets_are_not_all_remembered() -> None:
     assert state.MOST_LOADERS == len(observed.loaders)
     assert (3 * state.MOST_LOADERS, True) == (written["validations"], written["rowsOfAllSteps"])
     assert observed.training() is main
+
+
+def test_a_metric_of_a_rank_s_own_rows_is_none_of_the_script_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LightGBM's of the training set, where this project divides its rows: no target is reached by it."""
+    env = SimpleNamespace(params={"num_machines": 2}, model=SimpleNamespace(_train_data_name="training"))
+    before = booster_rounds._is_of_all(env, "training")
+    monkeypatch.setitem(sys.modules, state.SPREAD, ModuleType(state.SPREAD))
+
+    assert before
+    assert booster_rounds._is_of_all(env, "valid_0")
+    assert not booster_rounds._is_of_all(env, "training")

@@ -10,8 +10,10 @@ from tests import nvml
 from tests.golden import Wording
 from tests.unit.settings_machine import machine, only_problem, parse, problems
 from training.machine import gpus
-from training.workloads.script import python_environment
+from training.workloads.script import python_environment, ray_layer
 
+TRAIN = dict.fromkeys(ray_layer.OF_TRAIN, "1.0")
+"""Packages of an environment whose Ray has Ray Train."""
 TORCHRUN = """
 import os
 import torch.distributed as dist
@@ -124,7 +126,7 @@ def test_this_machine_has_gpus_for_all_workers(
     """Those that NVIDIA's library names; a preview warns, and an update is refused."""
     values = {key: value for key, value in asked(tmp_path).items() if key not in THERE} | {"workers": "3"}
     python = {"versions": {"python": "3.11.7", "torch": torch, "ray": "2.60.0"}, "modules": ["torch", "ray"]}
-    monkeypatch.setattr(python_environment, "_probed", lambda _: python)
+    monkeypatch.setattr(python_environment, "_probed", lambda _: python | {"packages": TRAIN})
     if "+cpu" in torch:
         assert "workerGpus" == only_problem(machine(64, 256), **values).key
         return
@@ -149,7 +151,7 @@ def test_gpus_that_this_environment_hides_are_not_taken(
     """On a machine that is shared they are somebody else's; an update is refused."""
     values = {key: value for key, value in asked(tmp_path).items() if key not in THERE} | {"workers": "2"}
     python = {"versions": {"python": "3.11.7", "torch": "2.9.1", "ray": "2.60.0"}, "modules": ["torch", "ray"]}
-    monkeypatch.setattr(python_environment, "_probed", lambda _: python)
+    monkeypatch.setattr(python_environment, "_probed", lambda _: python | {"packages": TRAIN})
     monkeypatch.setattr(gpus, "LIBRARY", str(nvml.library()))
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)

@@ -294,7 +294,7 @@ def test_a_module_that_no_package_of_the_image_brings_is_named(script: Path) -> 
 
 
 LATER = """
-import json, numpy, helper
+import contextlib, json, numpy, helper
 from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import hints
@@ -302,6 +302,8 @@ try:
     import tensorboard
 except ImportError:
     tensorboard = None
+with contextlib.suppress(AttributeError, ImportError):
+    import flash_attn
 try:
     import wandb
 finally:

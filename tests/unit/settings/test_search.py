@@ -208,6 +208,8 @@ def test_a_trial_of_several_workers_is_the_script_as_ray_and_its_framework_distr
 ) -> None:
     """Of two workers in every arm; `wide` gives each of them the CPUs of all."""
     has(monkeypatch)
+    script.write_text("import torch\n")
+    of_one = parse(keys(script, trialWorkers="2"), machine(cores=4)).commands
     script.write_text(DISTRIBUTED)
 
     found = parse(keys(script, trialWorkers="2"), machine(cores=4))
@@ -216,13 +218,14 @@ def test_a_trial_of_several_workers_is_the_script_as_ray_and_its_framework_distr
     assert ["2", "1", "torchrun"] == ray.partition("under_ray.py ")[2].split()[:3]
     assert all("--nproc-per-node 2" in each for each in (baseline, wide, native))
     assert ["OMP_NUM_THREADS=2" in each for each in found.commands] == [False, True, False, False]
+    assert [" ranks 2 " in each for each in of_one] == [True, True, True, False]
+    assert " ray 2 1 " in of_one[-1]
 
 
 @pytest.mark.parametrize(
     ("text", "versions"),
     [
         pytest.param(ALONE, {}, id="a script of one process"),
-        pytest.param("import torch\n", {}, id="ranks of one process"),
         pytest.param(DISTRIBUTED, {"ray": ""}, id="no Ray"),
         pytest.param(DISTRIBUTED, {"ray": "2.59.0"}, id="another Ray"),
         pytest.param(DISTRIBUTED, {"python": "3.9.1"}, id="another Python"),

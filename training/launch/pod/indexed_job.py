@@ -43,7 +43,7 @@ def join(environment: Mapping[str, str] = os.environ) -> Rendezvous:
 def wait_for(
     names: Sequence[str],
     *,
-    resolve: Callable[[str], str] = socket.gethostbyname,
+    resolve: Callable[[str], object] = lambda name: socket.getaddrinfo(name, None),
     seconds: float = WAIT_SECONDS,
     poll_seconds: float = POLL_SECONDS,
 ) -> None:
@@ -58,7 +58,7 @@ def wait_for(
             time.sleep(poll_seconds)
 
 
-def _resolves(name: str, resolve: Callable[[str], str]) -> bool:
+def _resolves(name: str, resolve: Callable[[str], object]) -> bool:
     try:
         resolve(name)
     except OSError:

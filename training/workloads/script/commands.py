@@ -172,7 +172,7 @@ def _not_split(script: Script, sizes: Sizes) -> str:
     reason = not_distributed(script)
     if not reason or plain.mechanism(script) is None:
         return reason
-    when = "; as ranks, unchanged, it is measured by two or more workers without GPUs, and not in a search"
+    when = "; as ranks, unchanged, it is measured by two or more workers without GPUs"
     return "" if sizes.plan else reason + when
 
 

@@ -84,6 +84,8 @@ class Machine:
     """Packages in the image of its pods; None if it runs here."""
     memory_key = ""
     """The setting of its memory limit; "" if there is none."""
+    others_share_memory = False
+    """Whether more than a run ends where it needs more memory than there is: its pod, or a node of Ray's."""
 
     def __init__(self) -> None:
         self.secret: dict[str, str] = json.loads(os.environ.pop(SECRET, "{}"))
@@ -153,6 +155,7 @@ class Pod(Machine):
     """A pod with one process that trains. Its CPU limit holds it; its environment is what its specification says."""
 
     memory_key = "workerMemory"
+    others_share_memory = True
     proofs: Path | None = None
 
     def __init__(self, request: Request) -> None:
@@ -212,7 +215,7 @@ class RankPod(Pod):
         self._cluster = cluster
         host, _, port = cluster.addresses[0].rpartition(":")
         self._meeting = host, int(port) + 1  # beside the port where the framework's ranks meet
-        self._listener = None if cluster.rank else socket.create_server(("", self._meeting[1]))
+        self._listener = None if cluster.rank else rank_exchange.listener_at(self._meeting[1])
 
     @property
     def gives_result(self) -> bool:  # type: ignore[override]

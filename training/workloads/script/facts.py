@@ -11,6 +11,8 @@ from training.workloads.script.work_items import ArmWork, Known
 
 T = TypeVar("T")
 
+OWN_THREADS = "compute threads: one in every arm, which the script itself sets"
+
 
 @dataclass(frozen=True, kw_only=True)
 class ArmFacts:
@@ -105,7 +107,8 @@ def _wrong_runners(expected: int, sampled: int) -> str:
 
 
 def same_threads(arms: Mapping[str, ArmFacts]) -> Known:
-    """Compare compute threads: every process has one worker's number, and that of `wide` the number of all."""
+    """Compare compute threads: every process has one worker's number, and that of `wide` the number of all, unless the
+    script itself sets one in all of them."""
     threads = {name: facts.threads for name, facts in arms.items()}
     workers = max((facts.expected_ranks for facts in arms.values()), default=1)
     if not all(threads.values()) or workers == 1:
@@ -113,12 +116,12 @@ def same_threads(arms: Mapping[str, ArmFacts]) -> Known:
     of_a_worker = {count / (workers if name == "wide" else 1) for name, counts in threads.items() for count in counts}
     if len(of_a_worker) == 1:
         return True, "compute threads as every arm is given them"
+    if {count for counts in threads.values() for count in counts} == {1}:
+        return True, f"{OWN_THREADS}, so that wide leaves CPUs idle"
     counted = ", ".join(f"{name} {' and '.join(map(str, counts))}" for name, counts in threads.items())
     differ = f"compute threads of a process DIFFER: {counted}; those of {workers} workers are for wide alone"
-    if threads.get("wide") != threads.get("baseline"):
-        return False, differ
-    own = "a script that sets them itself can take them from OMP_NUM_THREADS, or be measured without wide"
-    return False, f"{differ}: {own} (pulumi config set wideArm false)"
+    own = ": a script that sets them itself can take them from OMP_NUM_THREADS"
+    return False, differ + (own if threads.get("wide") == threads.get("baseline") else "")
 
 
 def ray_changed_nothing(arms: Mapping[str, ArmFacts]) -> bool:

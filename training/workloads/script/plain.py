@@ -4,6 +4,7 @@ A mechanism is a program that runs in the script's own Python: `prove`, `ranks` 
 comes first, outside every clock; only what it says that ranks do is measured.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ PROOF_SECONDS, MOST_SECONDS = 120, 600
 """Time for the runs of a proof with the CPUs of all workers, and the most for one with those of one worker."""
 START_SECONDS = 60
 """More time, in which the script's Python imports its framework."""
-PLAN = "plan.json"
+PLAN = "ranks.json"
 """The file by which ranks split their batches."""
 KEPT = PROJECT / ".state" / "proved"
 """Outcomes by `ResolvedScript.proof_key`: the same script, arguments and environment are not proved twice."""
@@ -35,6 +36,8 @@ INSTEAD = ("raystart",)
 BY_PROOF = (*OF_RANKS, *INSTEAD)
 LONGEST = 300
 """Characters of a line of the script in a reason."""
+RAISED = re.compile(r"[\w.]*(Error|Exception|Interrupt|Exit): .")
+"""How the line of a traceback begins that says what was raised; libraries in C++ have more lines after it."""
 
 NOT_PROVED = "not-proved.txt"
 """The file, next to what is observed, in which rank 0 says that the script trains by what the steps of the proof did
@@ -45,12 +48,15 @@ OTHER_WORK = {
     "part": "a part of the loss that belongs to no row, as a regulariser, of which ranks take the mean",
     "statistics": "statistics of the batch, which each rank takes of its own rows",
     "sum": "a loss that is a sum over rows, of which ranks take the mean",
+    "summed": "a mean over rows that its own `train_step` computes, of which ranks take the sum",
     "weights": "a mean by something else than rows, as tokens or class weights, which ranks take over rows",
 }
 """By what a proof names, what ranks do otherwise than one process, as those of a port would."""
 OTHER_TREES = {
     "chance": "rows that each rank draws by chance",
     "other trees": "splits that ranks choose otherwise, and why is not known",
+    "mean of the parts' means": "the number that they begin with, for LightGBM the mean of its ranks' means, and bins "
+    "of the features, which come from a sketch of each rank's rows",
     "quantile sketch of the parts": "bins of the features, which come from a sketch of each rank's rows",
 }
 """By what a proof names, why trees of ranks are others than those of one process, as in every port."""
@@ -67,10 +73,12 @@ UNSPLIT = {
     "tf-keras (TF_USE_LEGACY_KERAS=1) nor on PyTorch (KERAS_BACKEND=torch) was it seen to train",
     "by hand": "it takes its batches by hand, and only those of a DataLoader can be split",
     "iterable": "its DataLoader reads an IterableDataset, whose rows have no numbers by which to split them",
-    "no room": "the weights and gradients of its first steps, which the proof keeps, would fill the disk",
+    "no room": "what it writes in its first steps, and their weights and gradients, which the proof keeps, would fill "
+    "the disk",
     "no backward": "no loss.backward() was seen in it: it trains otherwise, or went on from files of an earlier run",
     "no fit": "no step of tf-keras' `fit` was seen in it",
     "no train": "no `train` of XGBoost or LightGBM was seen in it",
+    "no trees": "it grows no trees (gblinear)",
     "not in 64 bits": "it can't be computed in 64 bits, in which the proof compares ranks with one process",
     "not in time": "a run of the proof did not end in the time that it has",
     "not split": "each rank would compute most of the work of all",
@@ -79,7 +87,7 @@ UNSPLIT = {
     "own optimizer": "no step of an optimizer of torch.optim was seen in it",
     "ranks fail": "as ranks it fails",
     "rows by an iterator": "its rows come from an iterator, which is read once",
-    "rows in a file": "its data set is read from a file by LightGBM itself",
+    "rows in a file": "LightGBM alone holds rows of its data sets, as of a file or of a `subset`",
     "torch.autograd.grad": "it takes its gradients by torch.autograd.grad",
     "unbatched": "its DataLoader has no batches (batch_size=None)",
 }
@@ -100,6 +108,8 @@ class Proof:
     """What ranks split, as the mechanism reads it."""
     about: str = PROOF
     """The item of the work that it is; of trees that differ as in every port another."""
+    port: Mapping[str, str] | None = None
+    """What came of the smallest port; None where none was looked for."""
 
     @property
     def rows(self) -> int:
@@ -124,6 +134,11 @@ class Proof:
 
 UNTRIED = Proof(works=False, item="", words="nothing is proved of its ranks: it failed in one process", plan={})
 """Of a script that no arm of one process trained."""
+
+
+def without_outcome(code: int, printed: str) -> dict[str, Any]:
+    """Return what stands for the outcome of a proof that ended without one."""
+    return {**NO_OUTCOME, "reason": f"{last_line(printed) or 'it says nothing'} (exit code {code})"}
 
 
 def framework(script: Script) -> str:
@@ -154,15 +169,19 @@ def is_of_a_moment(outcome: Mapping[str, Any]) -> bool:
 
 
 def proof_of(outcome: Mapping[str, Any], script: Script) -> Proof:
-    """Return what an outcome says."""
+    """Return what an outcome says, with the port that was found of the same."""
+    return replace(_of_ranks(outcome, script), port=outcome.get("port"))
+
+
+def _of_ranks(outcome: Mapping[str, Any], script: Script) -> Proof:
     if outcome["outcome"] == "failed":
-        why = last_line(str(outcome.get("reason") or "")) or "no outcome in the time that it has"
+        why = _raised(str(outcome.get("reason") or "")) or "no outcome in the time that it has"
         return _unproved(f"the proof failed, which is ours and no fault of the script: {why}")
     if outcome["outcome"] == "equal":
         return _equal(outcome)
     if outcome["outcome"] == "bound":
         why = UNSPLIT.get(outcome["reason"], outcome["reason"])
-        error = last_line(outcome.get("error") or "")
+        error = _raised(outcome.get("error") or "")
         return _unproved(f"it can't be split as it is: {why}{f' ({error})' if error else ''}")
     return _trees(outcome) if outcome["plan"].get("framework") in BOOSTERS else _named(outcome, script)
 
@@ -217,7 +236,8 @@ def but(proof: Proof | None, later: str) -> Proof | None:
     if proof is None or not proof.works or not later:
         return proof
     of_steps = "the work of one process" if proof.item == PROVED else proof.item
-    return replace(proof, item=f"in the steps of the proof {of_steps}; {later}")
+    item = f"in the steps of the proof {of_steps}; {later}"
+    return replace(proof, item=item, words=f"proved: {item}")
 
 
 def _unproved(words: str) -> Proof:
@@ -228,6 +248,12 @@ def _at(line: str, script: Script) -> str:
     """Return where the loss is made, as `(train.py:12)`."""
     path, _, number = line.rpartition(":")
     return f" ({Path(path).name or script.path.name}:{number})" if number.isdecimal() else ""
+
+
+def _raised(text: str) -> str:
+    """Return the line of a traceback that says what was raised, or the last one."""
+    raised = [line.strip() for line in text.splitlines() if RAISED.match(line.strip())]
+    return raised[-1][:LONGEST] if raised else last_line(text)
 
 
 def last_line(text: str) -> str:

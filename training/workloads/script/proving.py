@@ -14,6 +14,7 @@ from typing import IO, Any
 from training.contract.codec import write_whole
 from training.contract.progress import Progress
 from training.launch import foreign_command
+from training.launch.environment import temporary_folder
 from training.machine import cgroup
 from training.workloads.script import commands, plain
 from training.workloads.script.execution_site import Machine
@@ -21,11 +22,13 @@ from training.workloads.script.plain import Proof
 from training.workloads.script.printed import Secrets
 from training.workloads.script.recognise import Script
 from training.workloads.script.resolve import ResolvedScript
+from training.workloads.script.spread.reads import state
 
 LOOK_SECONDS = 0.1
 LEAST_FREE = 0.2
 """Share of a pod's memory that a proof leaves: it holds the script's data several times, and a pod that needs more than
-it may have is ended, and Ray's head with it."""
+it may have is ended, and Ray's head, or the node of a Ray cluster of others, with it."""
+NOTE = "proves first what its ranks do, outside every clock"
 OF_A_MOMENT_SECONDS = 3600
 """Time for which an outcome counts that a full disk or a busy machine may have made: for the next runs of a
 measurement, and not for ever."""
@@ -48,8 +51,10 @@ def proved(
         key = resolved.proof_key(needed)
         outcome = kept(key, place.proofs) if place.proofs else None
         if outcome is None:
-            failed = _run(place, resolved, needed, folder)
-            outcome = taken(folder / plain.OUTCOME, secrets) or failed
+            short_of_memory, without = _run(place, resolved, needed, folder)
+            outcome = taken(folder / plain.OUTCOME, secrets) or _hidden(Secrets(secrets), without)
+            if short_of_memory and plain.is_of_a_moment(outcome):
+                outcome = {**plain.NO_OUTCOME, "reason": short_of_memory}
             if place.proofs:
                 keep(key, outcome, place.proofs)
         return outcome
@@ -64,43 +69,63 @@ def with_plan(outcome: Mapping[str, Any], script: Script, folder: Path) -> Proof
     return proof
 
 
-def _run(place: Machine, resolved: ResolvedScript, needed: Mapping[str, str], folder: Path) -> Mapping[str, Any]:
-    """Run the proof; return what its outcome is where it leaves none."""
-    with tempfile.TemporaryDirectory(prefix="storage-", dir=folder) as storage:
+def _run(
+    place: Machine, resolved: ResolvedScript, needed: Mapping[str, str], folder: Path
+) -> tuple[str, Mapping[str, Any]]:
+    """Run the proof; return why it lacked memory, "" if it did not, and what its outcome is where it leaves none."""
+    killed = cgroup.memory_kills()
+    in_run = tempfile.TemporaryDirectory(prefix="storage-", dir=folder)
+    with in_run as storage, temporary_folder() as own_ray:
         command = place.proof(resolved, Path(storage), folder / plain.OUTCOME)
         where = str(commands.folder(resolved.script))
-        Progress(folder).write("note", text="proves first what its ranks do, outside every clock")
+        Progress(folder).write("note", text=NOTE)
         print(f"in {where}: {command}", flush=True)
-        short = threading.Event()
+        short, last = threading.Event(), list[bytes]()
 
         def pass_on(printed: IO[bytes]) -> bool:
             """Print what it prints until its end, or until memory is short."""
-            limit = cgroup.memory_limit() if place.memory_key else None
+            limit = cgroup.memory_limit() if place.others_share_memory else None
             with printed:
                 while not short.is_set():
                     if select.select([printed], [], [], LOOK_SECONDS)[0]:
                         if not (part := os.read(printed.fileno(), 2**16)):
                             return True
                         os.write(1, part)
+                        last[:] = [*last, part][-2:]
                     if limit is not None and cgroup.memory_available() < LEAST_FREE * limit:
                         short.set()
                         foreign_command.end_descendants(grace_seconds=0)  # each would need more until it has ended
             return False
 
         cpus = min(place.cpus(command), os.cpu_count() or 1)
-        foreign_command.run(command.command, where, place.unobserved(command, needed, folder), cpus, pass_on)
-    if not short.is_set():
-        return plain.NO_OUTCOME
+        environment = place.unobserved(command, needed, Path(own_ray))
+        end = foreign_command.run(command.command, where, environment, cpus, pass_on)
+    is_short = short.is_set() or cgroup.memory_kills() > killed  # ended here, or by the system
+    without = plain.without_outcome(end.code, b"".join(last).decode(errors="replace"))
+    return _short_of_memory(place) if is_short else "", without
+
+
+def _short_of_memory(place: Machine) -> str:
+    """Return why a proof has no outcome whose memory was not enough."""
+    if not place.memory_key:
+        return "it needs more memory than it may have; with fewer workers it needs less"
     more = f"pulumi config set {place.memory_key} {2 * (cgroup.memory_limit() or 0) // 2**20}Mi gives it twice as much"
-    return {**plain.NO_OUTCOME, "reason": f"it needs more memory than its pod has: {more}"}
+    return f"it needs more memory than its pod has: {more}"
 
 
 def taken(file: Path, secrets: Iterable[str]) -> Mapping[str, Any] | None:
-    """Return the outcome in a file, which is removed, without these texts: the last lines of a script are in it."""
+    """Return the outcome in a file, which is removed, without these texts: the last lines of a script are in it. What
+    the script read in its folder is of this run alone."""
     outcome = read(file)
     with suppress(OSError):
         file.unlink()
-    return None if outcome is None else _hidden(Secrets(secrets), outcome)
+    if outcome is None:
+        return None
+    if "reads" in outcome:
+        own = tuple(f"{each}{os.sep}" for each in (file.parent, file.parent.resolve()))
+        outcome = {**outcome, "reads": [each for each in outcome["reads"] if not each[0].startswith(own)]}
+    hidden: Mapping[str, Any] = _hidden(Secrets(secrets), outcome)
+    return hidden
 
 
 def _hidden(secrets: Secrets, content: Any) -> Any:
@@ -123,10 +148,13 @@ def read(file: Path) -> Mapping[str, Any] | None:
 
 
 def kept(key: str, folder: Path = plain.KEPT) -> Mapping[str, Any] | None:
-    """Return the outcome of an earlier run; None if there is none that still counts."""
+    """Return the outcome of an earlier run; None if there is none that still counts, as where a file that the script
+    read is another now."""
     file = folder / f"{key}.json"
     outcome = read(file)
-    if outcome and plain.is_of_a_moment(outcome) and time.time() - file.stat().st_mtime > OF_A_MOMENT_SECONDS:
+    if outcome is None or any(state(path) != (size, at) for path, size, at in outcome.get("reads", ())):
+        return None
+    if plain.is_of_a_moment(outcome) and time.time() - file.stat().st_mtime > OF_A_MOMENT_SECONDS:
         return None
     return outcome
 
@@ -134,3 +162,9 @@ def kept(key: str, folder: Path = plain.KEPT) -> Mapping[str, Any] | None:
 def keep(key: str, outcome: Mapping[str, Any], folder: Path = plain.KEPT) -> None:
     """Keep an outcome for later runs."""
     write_whole(folder / f"{key}.json", json.dumps(outcome) + "\n")
+
+
+def keep_port(key: str, port: Mapping[str, str], folder: Path = plain.KEPT) -> None:
+    """Keep with an outcome what came of the smallest port of the same."""
+    if outcome := read(folder / f"{key}.json"):
+        keep(key, {**outcome, "port": dict(port)}, folder)

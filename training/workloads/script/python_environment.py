@@ -123,8 +123,8 @@ def _probed(python: str) -> dict[str, Any]:
             "../mine/.venv/bin/python"
         ) from None
     try:
-        answer: dict[str, Any] = json.loads(done.stdout)
-    except ValueError:
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])  # an environment may print at each start
+    except (ValueError, IndexError):
         raise PythonError(f"{python} is no Python: {(done.stdout + done.stderr).strip()[-200:]}") from None
     version = answer["versions"]["python"]
     if _numbers(version) < LEAST_PYTHON:
@@ -178,10 +178,11 @@ def check(script: Script, installed: Mapping[str, str], python: str) -> None:
         )
 
 
-def too_old(script: Script, installed: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return a package that the script imports and that is too old to be observed, and why; None if there is none."""
+def too_old(script: Script, installed: Mapping[str, str], *more: str) -> tuple[str, str] | None:
+    """Return a package that the script imports, or one of `more`, that is too old to be observed, and why; None if
+    there is none."""
     for name, least in LEAST.items():
-        if name in installed and name in script.frameworks and _numbers(installed[name]) < least:
+        if name in installed and name in (*script.frameworks, *more) and _numbers(installed[name]) < least:
             return name, f"{'.'.join(map(str, least))} is the oldest that can be observed"
     return None
 

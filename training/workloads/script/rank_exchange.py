@@ -12,6 +12,8 @@ WAIT_SECONDS = 7 * 86_400.0
 """Time limit for the observations of all ranks, longer than any run: a rank that fails, or the deadline, ends the Job
 and so this pod."""
 ANSWER_SECONDS = 10.0
+ALIVE_SECONDS = 30
+"""Time between signs of life of a connection that waits."""
 MOST_BYTES = 256 * 2**20
 """Largest observation of a rank that rank 0 accepts; a million steps take about 50 MiB."""
 MOST_ASKED = 1000
@@ -20,6 +22,13 @@ MOST_ASKED = 1000
 
 class ApartError(ValueError):
     """Ranks did not come together; the message says which."""
+
+
+def listener_at(port: int) -> socket.socket:
+    """Return what listens at a port, by all addresses of a pod, which may have those of IPv6 alone."""
+    if not socket.has_dualstack_ipv6():
+        return socket.create_server(("", port))
+    return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
 
 
 def give(listener: socket.socket, missing: set[int], what: Mapping[str, Any]) -> None:
@@ -32,6 +41,7 @@ def give(listener: socket.socket, missing: set[int], what: Mapping[str, Any]) ->
         with suppress(OSError, ValueError, RecursionError), connection:
             question = json.loads(_line(connection))
             if isinstance(question, dict) and isinstance(rank := question.get("asks"), int) and rank in missing:
+                _wait_with(connection, deadline)  # as long as it takes: a rank that has it all goes on, heard or not
                 connection.sendall(content)
                 connection.shutdown(socket.SHUT_WR)
                 if connection.recv(1):
@@ -44,13 +54,22 @@ def ask(meeting: tuple[str, int], rank: int) -> dict[str, Any]:
     while time.monotonic() < deadline:
         with suppress(OSError, ValueError), socket.create_connection(meeting, ANSWER_SECONDS) as connection:
             connection.sendall(json.dumps({"asks": rank}).encode() + b"\n")
-            connection.settimeout(max(ANSWER_SECONDS, deadline - time.monotonic()))
+            _wait_with(connection, deadline)
             with connection.makefile("rb") as stream:
                 answer: dict[str, Any] = json.loads(stream.read())
             connection.sendall(b"1")
             return answer
         time.sleep(0.5)
     raise ApartError(f"rank 0 at {meeting[0]} did not say what it proved to rank {rank}")
+
+
+def _wait_with(connection: socket.socket, deadline: float) -> None:
+    """Let a connection say nothing until the deadline; what is between pods may forget one that is silent for long."""
+    connection.settimeout(max(ANSWER_SECONDS, deadline - time.monotonic()))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):  # on macOS there are no pods
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, ALIVE_SECONDS)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, ALIVE_SECONDS)
 
 
 def _line(connection: socket.socket) -> bytes:
@@ -68,7 +87,7 @@ def bring(meeting: tuple[str, int], what: Mapping[str, Any]) -> None:
             with socket.create_connection(meeting, ANSWER_SECONDS) as connection:
                 connection.sendall(content)
                 connection.shutdown(socket.SHUT_WR)
-                connection.settimeout(max(ANSWER_SECONDS, deadline - time.monotonic()))
+                _wait_with(connection, deadline)
                 if connection.recv(1):
                     return
         except OSError:

@@ -25,7 +25,7 @@ from training.contract.codec import write_whole
 from training.contract.provenance import PROJECT, package_name
 from training.contract.recipe import canonical
 from training.machine import machine_lock, output
-from training.workloads.script import python_environment
+from training.workloads.script import python_environment, ray_start
 from training.workloads.script.python_environment import PythonError
 from training.workloads.script.recognise import Script
 
@@ -33,6 +33,8 @@ FOLDER = PROJECT / ".state" / "layers"
 KINDS = ("plain", "torchrun", "tf-config")
 """Kinds of scripts that Ray trains without an import of Ray in them."""
 EXTRA = "train"
+OF_TRAIN = ("fsspec", "pandas", "pyarrow", "pydantic", "requests")
+"""Packages that `import ray.train` asks for, and a Ray without this extra may lack."""
 MARK = "+layer"
 """Follows Ray's version where Ray is in a layer, in results, too."""
 LONGEST_SECONDS = 900.0
@@ -74,7 +76,7 @@ class Layer:
     @property
     def is_made(self) -> bool:
         """Return whether all of it is there."""
-        return (self.folder / MADE).is_file()
+        return (self.folder / MADE).is_file() and Path(self.python).exists()  # a link to a Python, which may have gone
 
     @property
     def version(self) -> str:
@@ -100,9 +102,25 @@ def over(script: Script, python: str) -> Layer | None:
     if conflict := _conflict(version, installed):
         raise _refused(script, python, conflict)
     folders = python_environment.folders(python)
-    decides = {"python": [python, version], "ray": ray, "folders": folders, "packages": installed}
+    decides = {"python": [python, version, PATH_FILE], "ray": ray, "folders": folders, "packages": installed}
     key = hashlib.sha256(canonical(decides).encode()).hexdigest()[:12]
     return Layer(theirs=python, ray=ray, folder=FOLDER / key)
+
+
+def why_not_theirs(script: Script, python: str) -> str:
+    """Return why the Ray of a script's environment can't train a script that imports none; "" if it can. Over it there
+    can be no layer: what an environment has comes first."""
+    if script.kind not in KINDS or script.needs_ray:  # whoever imports Ray is asked for it by what it imports
+        return ""
+    installed = python_environment.packages(python)
+    if old := python_environment.too_old(script, installed, "ray"):
+        name, why = old
+        return f"its environment has no Ray that is new enough: it has {name} {installed[name]}, and {why}"
+    lacking = [name for name in OF_TRAIN if name not in installed]
+    is_missing = "is missing" if len(lacking) == 1 else "are missing"
+    if lacking and not (script.kind == "plain" and ray_start.trainer_of(script) == ray_start.TASKS):
+        return f"its environment has no Ray Train: next to its Ray {', '.join(lacking)} {is_missing}"
+    return ""
 
 
 def line_that_installs(script: Script, python: str) -> str:
@@ -124,7 +142,7 @@ def make(layer: Layer, script: Script, say: Callable[[str], None]) -> None:
         shutil.rmtree(layer.folder, ignore_errors=True)
         try:
             _make(layer)
-        except _FailedError as error:
+        except (_FailedError, OSError) as error:
             shutil.rmtree(layer.folder, ignore_errors=True)
             raise _refused(script, layer.theirs, str(error)) from None
         _remove_others(layer)

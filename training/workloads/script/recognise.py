@@ -7,6 +7,7 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -171,7 +172,15 @@ def parsed(path: Path) -> ast.Module:
     try:
         return _tree(content, str(path))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two: nested too deeply
-        raise ScriptError("script", f"{path} is no Python: {error}") from None
+        version = ".".join(map(str, sys.version_info[:2]))
+        raise ScriptError("script", f"{path} is no Python {version}, with which it is read here: {error}") from None
+
+
+def _trees(files: Collection[Path]) -> Iterator[ast.Module]:
+    """Yield those that can be parsed: what is imported was, and a package may have files that nobody imports."""
+    for path in files:
+        with suppress(ScriptError):
+            yield parsed(path)
 
 
 def _refuse_other_than_file(path: Path) -> None:
@@ -213,7 +222,7 @@ def _is_plain(modules: frozenset[str], arguments: tuple[str, ...], takes: Takes)
 
 def _starts_ranks(modules: frozenset[str], files: set[Path]) -> bool:
     """Return whether it has torch.multiprocessing start them, as PyTorch's tutorial does."""
-    calls = (node for path in files for node in ast.walk(parsed(path)) if isinstance(node, ast.Call))
+    calls = (node for tree in _trees(files) for node in ast.walk(tree) if isinstance(node, ast.Call))
     by_torch = any(_is_in(name, "torch.multiprocessing") for name in modules)
     return by_torch and any(_last_name(call.func) in ("spawn", "start_processes") for call in calls)
 
@@ -222,7 +231,7 @@ def _can_be_alone(modules: frozenset[str], files: set[Path]) -> bool:
     """Return whether it checks for other ranks, or its framework does; False if it reads a variable unconditionally."""
     if any(_is_in(name, module) for name in modules for module in ASK_THEMSELVES):
         return True
-    return any(_asks(node) for path in files for node in ast.walk(parsed(path)))
+    return any(_asks(node) for tree in _trees(files) for node in ast.walk(tree))
 
 
 def _asks(node: ast.AST) -> bool:
@@ -387,7 +396,7 @@ def _loads(path: Path, names: set[str]) -> frozenset[str]:
 
 def _packages(path: Path, names: set[str], files: set[Path]) -> frozenset[str]:
     """Return the modules of dotted names that packages bring, unless the script may find them in folders of its own."""
-    if any(_FINDS_MODULES.search(name) for file in files for name in _of_file(parsed(file), "")):
+    if any(_FINDS_MODULES.search(name) for tree in _trees(files) for name in _of_file(tree, "")):
         return frozenset()
     return frozenset(_not_beside(path, names) - sys.stdlib_module_names - _OF_PYTHON)
 
@@ -401,17 +410,25 @@ def _not_optional(tree: ast.AST, package: str) -> set[str]:
     """Return dotted names of all imports but those of a `try` that goes on without them, and of type checkers."""
     names = _imported(tree, package)
     for child in ast.iter_child_nodes(tree):
-        if isinstance(child, ast.Try) and any(_is_for_imports(handler) for handler in child.handlers):
+        if isinstance(child, ast.Try) and any(_is_for_imports(handler.type) for handler in child.handlers):
+            continue
+        if isinstance(child, ast.With) and any(_suppresses_imports(item.context_expr) for item in child.items):
             continue
         if not (isinstance(child, ast.If) and _last_name(child.test) == "TYPE_CHECKING"):
             names |= _not_optional(child, package)
     return names
 
 
-def _is_for_imports(handler: ast.ExceptHandler) -> bool:
-    """Return whether an `except` catches what an import of a missing module raises."""
-    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+def _is_for_imports(kind: ast.expr | None) -> bool:
+    """Return whether an `except` of this catches what an import of a missing module raises."""
+    caught = kind.elts if isinstance(kind, ast.Tuple) else [kind]
     return any(each is None or _last_name(each) in _OF_IMPORTS for each in caught)
+
+
+def _suppresses_imports(context: ast.expr) -> bool:
+    """Return whether it is a `suppress(ImportError)`."""
+    is_call = isinstance(context, ast.Call) and _last_name(context.func) == "suppress"
+    return isinstance(context, ast.Call) and is_call and any(map(_is_for_imports, context.args))
 
 
 def _not_beside(path: Path, names: set[str]) -> set[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from training.contract.provenance import PROJECT
 from training.contract.recipe import canonical
+from training.contract.result import PROOF
 from training.contract.workload import Files, Installed, OfOtherImage, OfRayCluster
 from training.launch.environment import BESIDE_SCRIPT, IN_OTHER_IMAGE
 from training.workloads.script import commands, package, plain, python_environment, ray_layer, source
@@ -71,10 +72,10 @@ class ResolvedScript:
 
     @property
     def splits(self) -> bool:
-        """Return whether ranks of it are measured though it trains in one process."""
+        """Return whether ranks of it are measured though it trains in one process; in a search those of a trial."""
         recipe = self.recipe
-        is_alone = recipe.workload == "script" and recipe.workers > 1 and not recipe.worker_gpus
-        return is_alone and plain.mechanism(self.script) is not None
+        ranks = recipe.workers if recipe.workload == "script" else recipe.processes_each
+        return ranks > 1 and not recipe.worker_gpus and plain.mechanism(self.script) is not None
 
     def proof(self, storage: Path, file: Path) -> ArmCommand:
         """Return the command that proves what its ranks do, into a file; only of a script that `splits`."""
@@ -83,8 +84,9 @@ class ResolvedScript:
         )
 
     def proof_key(self, needed: Mapping[str, str]) -> str:
-        """Return a name for all that decides its proof."""
-        decides = {"inputs": self.inputs, "arguments": self.recipe.script_arguments, "workers": self.recipe.workers}
+        """Return a name for all that decides its proof, but for the files that it reads: its outcome has these."""
+        arguments = commands.own_arguments(PROOF, self.script, self._sizes(), self._known({}))
+        decides = {"inputs": self.inputs, "arguments": arguments, "workers": self.recipe.workers}
         return hashlib.sha256(canonical(decides | {"needed": dict(needed)}).encode()).hexdigest()[:16]
 
     def where_to_install(self, module: str) -> str:
@@ -157,10 +159,11 @@ def _layer(
 ) -> tuple[Layer | None, str]:
     """Return the layer that has Ray for a script on this machine; without one why nothing has, "" if its environment
     has it."""
+    of_layer = is_here and recipe.workload == "script"
     if "ray" in versions:
-        return None, ""
+        return None, ray_layer.why_not_theirs(script, python) if of_layer else ""
     try:
-        layer = ray_layer.over(script, python) if is_here and recipe.workload == "script" else None
+        layer = ray_layer.over(script, python) if of_layer else None
     except PythonError as error:
         return None, error.why
     return layer, "" if layer else NO_RAY

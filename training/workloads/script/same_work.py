@@ -223,7 +223,7 @@ def _proof(item: Item, arms: Mapping[str, ArmWork]) -> Known:
     other = next((text for text in others if not text.startswith(SAME_BUT)), "")
     if other:
         return None, f"proved: ranks do {other}"
-    return True, f"proved: ranks do {others[0]}, as those of any port do"
+    return True, f"proved: ranks do {others[0]}, as the ranks of any distributed version do"
 
 
 def _trees(item: Item, arms: Mapping[str, ArmWork]) -> Known:

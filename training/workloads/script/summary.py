@@ -18,6 +18,7 @@ from training.contract.result import (
     TRAINER,
     WORKERS,
     Amount,
+    MadeRanks,
     Provenance,
     Reported,
     Seconds,
@@ -31,7 +32,7 @@ from training.contract.result import (
 from training.launch import environment
 from training.launch.foreign_command import End
 from training.machine import topology
-from training.workloads.script import facts, plain, work_items
+from training.workloads.script import facts, plain, port, work_items
 from training.workloads.script.commands import ArmCommand, folder
 from training.workloads.script.detail import Artifact, Rank, ScriptDetail
 from training.workloads.script.observations import RLLIB, Observation
@@ -158,9 +159,16 @@ def result(ended: EndedRun) -> TrainingResult:
         data_wait_seconds=waits[0] if waits else None,
         first_batch_seconds=waits[1] if waits else None,
         step_parts=ended.step_parts,
+        made_ranks=_made_ranks(ended),
         detail=_detail(ended),
         reasons=reasons | _reasons(ended) | ({NOT_MEASURED: ended.not_measured} if ended.not_measured else {}),
     )
+
+
+def _made_ranks(ended: EndedRun) -> MadeRanks | None:
+    resolved, arm = ended.resolved, ended.command.arm
+    proof = ended.proof if arm in plain.OF_RANKS else None
+    return port.made_ranks(proof, arm, resolved.script, resolved.recipe.workers, in_pods=resolved.in_pods)
 
 
 def _reported(ended: EndedRun) -> dict[str, list[Reported]]:

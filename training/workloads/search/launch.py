@@ -6,7 +6,7 @@ The driver is this project's own program and runs in its environment; each trial
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,12 +20,13 @@ from training.launch.environment import secrets_of
 from training.launch.foreign_command import MOST_PRINTED, End
 from training.launch.usage import Usage
 from training.machine import cgroup
-from training.workloads.script import commands, left_files
+from training.workloads.script import commands, left_files, plain, proving
 from training.workloads.script.commands import ArmCommand
+from training.workloads.script.plain import Proof
 from training.workloads.script.printed import Printed, missing_module
 from training.workloads.script.recipe import variables
 from training.workloads.script.resolve import ResolvedScript, resolve
-from training.workloads.search import population, site, summary, trial_environment
+from training.workloads.search import population, site, space, summary, trial_environment
 from training.workloads.search.brought import Brought
 from training.workloads.search.detail import Trial
 from training.workloads.search.of_trial import of_trial
@@ -54,9 +55,10 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     assert isinstance(request.recipe, SearchRecipe)  # noqa: S101 (the workload's own)
     place, host = site.here(request), provenance.host()
     resolved = resolve(place.recipe(request.recipe), place.image)
-    command = trial_command(resolved, arm)
-    plan = plan_of(resolved, command, arm, place)
     secret = trial_environment.secret_variables()
+    proof = _proved(resolved, arm, place, secret)
+    command = trial_command(resolved, arm, place.folder).within(proof.environment if proof else {})
+    plan = plan_of(resolved, command, arm, place)
     print(f"in {plan.script_folder}: {command}", flush=True)
     shutil.rmtree(Path(plan.folder) / TRIALS, ignore_errors=True)
     printed = Printed({**secret, **secrets_of(os.environ)})
@@ -87,19 +89,41 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
             resolved=resolved, plan=plan, command=str(command), end=ended, trials=trials, host=host,
             throttled_seconds=usage.throttled(), left_files=tuple(left_files.since(before, Path(plan.script_folder))),
             brought={each.trial.number: each for each in ended_trials},
+            proof=plain.but(proof, _not_proved(plan)),
         )
     )  # fmt: skip
     return replace(result, recipe=request.recipe.to_dict(), ray_head=place.head())
 
 
-def trial_command(resolved: ResolvedScript, arm: str) -> ArmCommand:
-    """Return the command of a trial. Raises SearchError where the script has none."""
+def _proved(resolved: ResolvedScript, arm: str, place: site.ThisMachine, secret: Mapping[str, str]) -> Proof | None:
+    """Return what ranks of a trial do, as the first one, where the script trains in one process; their plan is in the
+    run's folder. Raises SearchError where they can't be made."""
+    assert isinstance(resolved.recipe, SearchRecipe)  # noqa: S101 (the workload's own)
+    recipe, _ = of_trial(resolved.recipe, arm)
+    of_one = replace(resolved, recipe=recipe)
+    if not of_one.splits:
+        return None
+    (first,) = Space.parse(recipe.search_space).draw(recipe.seed, 1)
+    own = replace(resolved.script, arguments=tuple(space.replaced(resolved.script.arguments, first)))
+    needed, hidden = {**variables(recipe.environment), **secret}, {**secret, **secrets_of(os.environ)}
+    proof = proving.proved(site.OfProof(), replace(of_one, script=own), needed, hidden.values(), place.folder)
+    print(proof.words, flush=True)
+    if not proof.works:
+        raise SearchError(f"a trial can't have several workers: {proof.words}\n  pulumi config set trialWorkers 1")
+    return proof
+
+
+def trial_command(resolved: ResolvedScript, arm: str, folder: Path) -> ArmCommand:
+    """Return the command of a trial. Raises SearchError where the script has none.
+
+    `folder`: that of the run, with the plan of a plain script's ranks.
+    """
     assert isinstance(resolved.recipe, SearchRecipe)  # noqa: S101 (the workload's own)
     recipe, of_script = of_trial(resolved.recipe, arm)
     if resolved.in_pods:
         resolved = replace(resolved, python=sys.executable)
     of_each = {"storage": "{storage}", **({"epochs": "{epochs}"} if recipe.is_population else {})}
-    command = replace(resolved, recipe=recipe).arms(of_each)[of_script]
+    command = replace(resolved, recipe=recipe).arms(of_each, plan=str(folder / plain.PLAN))[of_script]
     if command.absent:
         raise SearchError(f"a trial can't be started in the arm {arm}: {command.absent}")
     return command
@@ -178,6 +202,12 @@ def _refuse_other_clocks(end: End, ended: Sequence[Brought]) -> None:
                 f"the clock of node {each.node} is wrong by {apart:.1f} s or more: by it trial {each.trial.number} was "
                 "not within the run. Synchronise the nodes' clocks (NTP)"
             )
+
+
+def _not_proved(plan: Plan) -> str:
+    """Return what the first trial says of work that no step of the proof had; "" if none does."""
+    texts = (plain.not_proved(plan.trial_folder(number)) for number in range(plan.trials_made))
+    return next(filter(None, texts), "")
 
 
 def _print_failures(trials: Sequence[Trial], ended: Sequence[Brought], plan: Plan) -> None:

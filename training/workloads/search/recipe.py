@@ -25,8 +25,6 @@ class SearchRecipe(ScriptRecipe):
     without: ClassVar[tuple[str, ...]] = (
         "measure_steps", "artifacts", "unit", "worker_gpus", "data_arguments", "data_cpus",
     )  # fmt: skip
-    one_process: ClassVar[bool] = True
-
     workload: str = setting("search", choice(WORKLOADS), "what is trained")
     unit: str = ""
     worker_gpus: int = 0
@@ -76,6 +74,11 @@ class SearchRecipe(ScriptRecipe):
     def processes_each(self) -> int:  # type: ignore[override]
         """Return the processes of one trial."""
         return self.trial_workers
+
+    @property
+    def one_process(self) -> bool:  # type: ignore[override]
+        """Return whether a trial is one process."""
+        return self.trial_workers == 1
 
     @property
     def is_population(self) -> bool:  # type: ignore[override]

@@ -25,8 +25,8 @@ from training.launch.rendezvous import Rendezvous
 from training.workloads.script import package, rank_exchange
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import own_ray, variables_of
-from training.workloads.script.execution_site import JOB_CONFIG, HeadPod, Pod, RankPod
-from training.workloads.search import brought
+from training.workloads.script.execution_site import JOB_CONFIG, HeadPod, Machine, Pod, RankPod
+from training.workloads.search import brought, trial_environment
 from training.workloads.search.brought import Brought
 from training.workloads.search.plan import STORES, Plan
 from training.workloads.search.recipe import SearchRecipe
@@ -36,6 +36,13 @@ PACKAGE, SCRIPT, HOME = "script.zip", "script", "home"
 are in Ray's workers."""
 SEARCHES = "search-*"
 """Names of the folders of such runs."""
+
+
+class OfProof(Machine):
+    """This machine, for the proof of a trial's ranks: whoever runs the trials has the secret variables then."""
+
+    def __init__(self) -> None:
+        self.secret = trial_environment.secret_variables()
 
 
 class ThisMachine:

@@ -32,6 +32,8 @@ from training.contract.result import (
 from training.launch import environment
 from training.launch.foreign_command import End
 from training.machine import topology
+from training.workloads.script import port
+from training.workloads.script.plain import Proof
 from training.workloads.script.recipe import variables
 from training.workloads.script.resolve import ResolvedScript
 from training.workloads.search.brought import Brought, Seen
@@ -73,6 +75,8 @@ class EndedSearch:
     brought: Mapping[int, Brought]
     """What was brought of the trials, by number; nothing of one that left no record."""
     left_files: tuple[str, ...] = ()
+    proof: Proof | None = None
+    """What was proved of the ranks of a trial, where the script trains in one process."""
 
     @property
     def recipe(self) -> SearchRecipe:
@@ -197,6 +201,7 @@ def result(ended: EndedSearch) -> TrainingResult:
         reported={ended.recipe.metric: best_so_far} if best_so_far else {},
         search=outcome,
         left_files=list(ended.left_files),
+        made_ranks=port.made_ranks(ended.proof, ended.plan.arm, ended.resolved.script, ended.recipe.trial_workers),
         detail=SearchDetail(
             kind=ended.resolved.script.kind,
             command=ended.command,

@@ -82,8 +82,18 @@ def _end_lightgbm_round(env: Any) -> bool:
         _begin_lightgbm(env.model, env.params, rounds)
         _note_work(env.params, rounds, data.num_feature())
 
-    logs = ((f"{entry[0]}-{entry[1]}", entry[2]) for entry in env.evaluation_result_list or ())
+    logs = (
+        (f"{entry[0]}-{entry[1]}", entry[2]) for entry in env.evaluation_result_list or () if _is_of_all(env, entry[0])
+    )
     return _round(env.model, data.num_data(), begin, logs)
+
+
+def _is_of_all(env: Any, name: str) -> bool:
+    """Return whether a metric is of all rows of its set: that of the training set is of a rank's own, so that it is no
+    metric of a plain script's."""
+    return (
+        state.SPREAD not in sys.modules or env.params.get("num_machines", 1) == 1 or name != env.model._train_data_name
+    )
 
 
 @guard.around("a call of `train` can't be observed", *OF_ROUNDS)

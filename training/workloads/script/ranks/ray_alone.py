@@ -15,6 +15,7 @@ import argparse
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -53,12 +54,16 @@ def start_train(workers: int, cpus: int, frameworks: list[str]) -> None:
     import ray.train
     from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
-    DataParallelTrainer(
-        load,
-        train_loop_config={"frameworks": frameworks},
-        scaling_config=ray.train.ScalingConfig(num_workers=workers, resources_per_worker={"CPU": cpus}),
-        run_config=ray.train.RunConfig(storage_path=tempfile.mkdtemp(prefix="ray-train-")),
-    ).fit()
+    storage = tempfile.mkdtemp(prefix="ray-train-")
+    try:
+        DataParallelTrainer(
+            load,
+            train_loop_config={"frameworks": frameworks},
+            scaling_config=ray.train.ScalingConfig(num_workers=workers, resources_per_worker={"CPU": cpus}),
+            run_config=ray.train.RunConfig(storage_path=storage),
+        ).fit()
+    finally:
+        shutil.rmtree(storage, ignore_errors=True)
 
 
 def start_tasks(workers: int, cpus: int, frameworks: list[str]) -> None:

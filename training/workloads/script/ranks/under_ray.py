@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import runpy
+import shutil
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -79,15 +80,19 @@ def main() -> None:
     workers, cpus, kind, *command = sys.argv[1:]
     use_gpu = command[0] == "--use-gpu"
     command = command[use_gpu:]
-    DataParallelTrainer(
-        run_script,
-        train_loop_config={"command": command, "folder": str(Path.cwd())},
-        backend_config=RankVariables(kind=kind),
-        scaling_config=ray.train.ScalingConfig(
-            num_workers=int(workers), use_gpu=use_gpu, resources_per_worker={"CPU": int(cpus)}
-        ),
-        run_config=ray.train.RunConfig(storage_path=tempfile.mkdtemp(prefix="ray-train-")),
-    ).fit()
+    storage = tempfile.mkdtemp(prefix="ray-train-")
+    try:
+        DataParallelTrainer(
+            run_script,
+            train_loop_config={"command": command, "folder": str(Path.cwd())},
+            backend_config=RankVariables(kind=kind),
+            scaling_config=ray.train.ScalingConfig(
+                num_workers=int(workers), use_gpu=use_gpu, resources_per_worker={"CPU": int(cpus)}
+            ),
+            run_config=ray.train.RunConfig(storage_path=storage),
+        ).fit()
+    finally:
+        shutil.rmtree(storage, ignore_errors=True)
 
 
 if __name__ == "__main__":

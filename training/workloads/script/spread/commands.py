@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from . import keras_judge, process, watch
+from . import folders, keras_judge, process, watch
 from .originals import write_json
 from .settings import VARIABLE, Settings, addresses, taken
 
@@ -51,39 +49,35 @@ def plan() -> int:
 
 def _planned(framework: str, variables: dict[str, str], command: list[str]) -> tuple[dict[str, Any], int]:
     """Return the facts of a run alone, and its exit code."""
-    folder = tempfile.mkdtemp(prefix="spread-")
-    try:
+    with folders.temporary() as folder:
         settings = Settings(
             framework, out=folder, private=os.path.join(folder, "files"), steps=PLANNED_STEPS, watches=True
         )
         code = _start(settings, command, variables).wait()
         written = Path(folder, "facts-rank0.json")
         facts: dict[str, Any] = json.loads(written.read_text()) if written.exists() and not code else {}
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return facts, code
 
 
 def ranks() -> int:
     """Run the script as processes of this machine; return the first failure's exit code. All end with the first."""
     count, plan_file, command = int(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]
-    folder = tempfile.mkdtemp(prefix="spread-")
     planned = json.loads(Path(plan_file).read_text())
     framework = planned.get("framework", "torch")
     store = addresses(1 if framework == "torch" else count)
     started = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        for number in range(count):
-            settings = Settings(framework, number, count, store, plan_file, trace=folder)
-            started.append(_start(_apart(settings), command, planned.get("environment", {})))
-        while None in (states := [each.poll() for each in started]) and not any(states):
-            time.sleep(0.05)
-    finally:
-        _end(started)
-        if any(each.returncode for each in started) and (why := watch.apart(folder, count)):
-            sys.stderr.write(f"ranks of the script branched apart: {why}\n")
-        shutil.rmtree(folder, ignore_errors=True)
+    with folders.temporary() as folder:
+        try:
+            for number in range(count):
+                settings = Settings(framework, number, count, store, plan_file, trace=folder)
+                started.append(_start(_apart(settings), command, planned.get("environment", {})))
+            while None in (states := [each.poll() for each in started]) and not any(states):
+                time.sleep(0.05)
+        finally:
+            _end(started)
+            if any(each.returncode for each in started) and (why := watch.apart(folder, count)):
+                sys.stderr.write(f"ranks of the script branched apart: {why}\n")
     codes = [each.returncode for each in started if each.returncode]
     return codes[0] if codes and codes[0] > 0 else int(bool(codes))
 
@@ -93,19 +87,18 @@ def member() -> int:
     plan_file, command = os.path.abspath(sys.argv[1]), sys.argv[2:]
     cluster = json.loads(os.environ.pop(CLUSTER))
     rank, everywhere = cluster["rank"], cluster["addresses"]
-    folder = tempfile.mkdtemp(prefix="spread-")
     planned = json.loads(Path(plan_file).read_text())
     framework = planned.get("framework", "torch")
     store = everywhere[0] if framework == "torch" else ",".join(everywhere)
-    settings = Settings(framework, rank, len(everywhere), store, plan_file, trace=folder)
     started = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        started.append(_start(_apart(settings), command, planned.get("environment", {})))
-        code = started[0].wait()
-    finally:
-        _end(started)
-        shutil.rmtree(folder, ignore_errors=True)
+    with folders.temporary() as folder:
+        settings = Settings(framework, rank, len(everywhere), store, plan_file, trace=folder)
+        try:
+            started.append(_start(_apart(settings), command, planned.get("environment", {})))
+            code = started[0].wait()
+        finally:
+            _end(started)
     return code if code >= 0 else 128 - code
 
 

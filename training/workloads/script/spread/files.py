@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import errno
+import functools
 import io
 import os
 import pathlib
@@ -206,22 +207,27 @@ def observers() -> list[str]:
 
 def _redirect_torch(layer: Layer, torch: Any) -> None:
     """Have files that PyTorch opens by itself be those of the layer."""
-    _redirect_argument(torch._C, "PyTorchFileWriter", 0, layer.to_write)
-    _redirect_argument(torch._C, "PyTorchFileReader", 0, layer.to_read)
-    _redirect_argument(torch._C, "import_ir_module", 1, layer.to_read)
-    _redirect_argument(torch.jit.RecursiveScriptModule, "save", 1, layer.to_write)
+    redirect_argument(torch._C, "PyTorchFileWriter", 0, layer.to_write)
+    redirect_argument(torch._C, "PyTorchFileReader", 0, layer.to_read)
+    redirect_argument(torch._C, "import_ir_module", 1, layer.to_read)
+    redirect_argument(torch.jit.RecursiveScriptModule, "save", 1, layer.to_write)
 
 
-def _redirect_argument(owner: Any, name: str, place: int, where: Callable[[Any], Any]) -> None:
-    """Have a function whose argument at a place is a path, or an open file, be called with another path."""
+def redirect_argument(owner: Any, name: str, place: int, where: Callable[[Any], Any], keyword: str = "") -> None:
+    """Have a function whose argument at a place, or by a keyword, is a path, or an open file, be called with another
+    path."""
     call = getattr(owner, name)
 
     def redirected(*args: Any, **more: Any) -> Any:
         places = list(args)
         if len(places) > place and isinstance(places[place], (str, bytes, os.PathLike)):
             places[place] = where(places[place])
+        if isinstance(more.get(keyword), (str, os.PathLike)):
+            more[keyword] = where(more[keyword])
         return call(*places, **more)
 
+    with contextlib.suppress(AttributeError, TypeError):  # of a function in C
+        functools.update_wrapper(redirected, call)
     setattr(owner, name, redirected)
 
 
@@ -230,7 +236,7 @@ def _redirect_sqlite(layer: Layer, sqlite3: Any) -> None:
         text = os.fsdecode(path)
         return path if text in ("", ":memory:") or text.startswith("file:") else layer.to_write(path, keeps=True)
 
-    _redirect_argument(sqlite3, "connect", 0, where)
+    redirect_argument(sqlite3, "connect", 0, where)
 
 
 def _redirect_safetensors(layer: Layer, module: Any) -> None:
@@ -271,6 +277,20 @@ def _redirect_open(layer: Layer) -> None:
 
     builtins.open = io.open = open_
     os.open = low_open
+    _replace_kept(open_)
+
+
+def _replace_kept(open_: Any) -> None:
+    """Have modules that kept `open` when they were imported, as NumPy and `tarfile` do, use another. Those of this
+    package and Python's own input and output need it."""
+    for name, module in list(sys.modules.items()):
+        if name != "_io" and not name.startswith(__package__ or name):
+            for key, value in list(getattr(module, "__dict__", {}).items()):
+                if value is OPEN:
+                    setattr(module, key, open_)
+    if numpy := sys.modules.get("numpy.lib._datasource"):
+        with contextlib.suppress(AttributeError):
+            numpy._file_openers._file_openers[None] = open_
 
 
 def _redirect_names(layer: Layer) -> None:

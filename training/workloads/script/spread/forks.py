@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from . import process
 from .originals import EXIT
+from .reads import NAME, Reads
 from .settings import Settings
 
 
@@ -45,7 +46,9 @@ def start(
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        read = Reads(printed.with_name(f"{NAME}{settings.rank}"), settings.private)
         code = process.main(settings, list(command))
+        read.end()
         sys.stdout.flush()
         sys.stderr.flush()
     finally:

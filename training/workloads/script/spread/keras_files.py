@@ -14,6 +14,7 @@ READING = ("FileExists", "GetMatchingFiles", "IsDirectory", "Stat", "BufferedInp
 
 def redirect(layer: files.Layer) -> None:
     """Have TensorFlow write into the layer, and read there first."""
+    import tensorflow as tf
     from tensorflow.python.checkpoint import functional_saver
     from tensorflow.python.lib.io import _pywrap_file_io as system
     from tensorflow.python.ops import gen_summary_ops
@@ -32,6 +33,7 @@ def redirect(layer: files.Layer) -> None:
         return create(*args, logdir=_moved(logdir, layer.to_write), **more)
 
     gen_summary_ops.create_summary_file_writer = create_summary_file_writer
+    _redirect_data(layer, tf)
     when_imported("h5py", lambda module: _redirect_hdf5(layer, module))
     when_imported("tf_keras", _as_the_first)
 
@@ -73,6 +75,41 @@ def _redirect_rest(layer: files.Layer, system: Any) -> None:
 
     system.CopyFile, system.RenameFile, system.GetChildren = moved(copy), moved(rename), names
     system.WritableFile, system.DeleteRecursively = opened, removed
+
+
+def _redirect_data(layer: files.Layer, tf: Any) -> None:
+    """Have files of data sets be those of the layer, as far as their names are known when a data set is made."""
+    from tensorflow.python.ops import gen_io_ops
+
+    files.redirect_argument(
+        tf.data.Dataset, "cache", 1, lambda path: layer.to_write(path) if path else path, "filename"
+    )
+    for kind in (tf.data.TextLineDataset, tf.data.TFRecordDataset, tf.data.FixedLengthRecordDataset):
+        make = kind.__init__
+        kind.__init__ = _reads(
+            make, lambda names: tf.nest.map_structure(lambda each: _moved(each, layer.to_read), names)
+        )
+    write_file, read_file = gen_io_ops.write_file, tf.io.read_file
+    tf.io.write_file = gen_io_ops.write_file = lambda filename, contents, name=None: write_file(
+        _moved(filename, layer.to_write), contents, name
+    )
+    tf.io.read_file = lambda filename, name=None: read_file(_moved(filename, layer.to_read), name)
+    tf.io.TFRecordWriter = _records(tf.io.TFRecordWriter, layer.to_write)
+
+
+def _reads(make: Any, where: Any) -> Any:
+    def __init__(data: Any, filenames: Any, *args: Any, **more: Any) -> None:
+        make(data, where(filenames), *args, **more)
+
+    return __init__
+
+
+def _records(writer: Any, where: Any) -> Any:
+    class Writer(writer):  # type: ignore[misc]
+        def __init__(self, path: Any, *args: Any, **more: Any) -> None:
+            super().__init__(_text(where, path), *args, **more)
+
+    return Writer
 
 
 def _prefix(layer: files.Layer) -> Any:

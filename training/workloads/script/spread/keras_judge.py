@@ -85,7 +85,7 @@ class Judge:
         yard = self._apart("ownReversed", self._plan, own_turned)
         self._number = self._apart("ownRanks", self._plan, own)
         if own.error:
-            return self._say("bound", reason="ranks fail", error=own.error)
+            return self._say("bound", reason="ranks fail" if own.ended else "not in time", error=own.error)
         rows = [sum(each["rows"] for each in run.facts) for run in (self._plan, own)]
         self.evidence["rows"] = rows
         if rows[0] != rows[1] or not rows[0]:
@@ -114,7 +114,7 @@ class Judge:
 
     def _agree(self, name: str, alone: Run, turned: Run, ranks: Run) -> bool:
         """Return whether ranks differ from the single process by no more than reversed rows do."""
-        yard = self._apart(f"reversed{name}", alone, turned)
+        yard = self._yard = self._apart(f"reversed{name}", alone, turned)
         self._number = self._apart(f"ranks{name}", alone, ranks)
         return yard < MOST_ROUNDING and self._number <= max(MOST_EXACT, TIMES * yard)
 
@@ -123,12 +123,14 @@ class Judge:
         number = self._number
         if named := self._without_chance(facts):
             return named
+        if self._yard >= MOST_ROUNDING:  # one process does another work each time
+            return self._say("named", kind="chance", number=number, elseAgrees=False)
         off = {} if self._off is None else {"statistics": False}
         alone, turned, ranks = self._off or runs
         mean = self._ranks("mean", double=True, mean=True, **off)
         self._wait(mean)
         if self._agree("Mean", alone, turned, mean):
-            return self._say("named", kind="sum", number=number, elseAgrees=True)
+            return self._say("named", kind="summed", number=number, elseAgrees=True)
         kind = _by_layers(facts) or self._fit(alone, ranks)
         return self._say("named", kind=kind, number=number, elseAgrees=False)
 

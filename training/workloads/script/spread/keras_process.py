@@ -55,13 +55,30 @@ class KerasProcess:
             initialize(itself)
 
         context.Context.ensure_initialized = ensure_initialized
+        if self.settings.world > 1:
+            tf.distribute.get_strategy = self._seen(tf.distribute.get_strategy, context.ensure_initialized)
+
+    def _seen(self, get_strategy: Any, join: Any) -> Any:
+        """Return what gives the script the strategy of one process, as which that of the ranks shows itself."""
+
+        class Strategy:
+            num_replicas_in_sync = 1
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(get_strategy(), name)
+
+        def seen() -> Any:
+            join()
+            return Strategy()
+
+        return seen
 
     def _join(self) -> None:
         """Join the other ranks, before the script's first operation and after its own settings."""
         tf = self._tf
         if self.settings.store:
             task = {"type": "worker", "index": self.settings.rank}
-            cluster = {"worker": self.settings.store.split(",")}
+            cluster = {"worker": [_as_url(each) for each in self.settings.store.split(",")]}
             self._config = json.dumps({"cluster": cluster, "task": task})
         os.environ["TF_CONFIG"] = self._config  # Ray's own, where Ray has started this rank
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
@@ -226,6 +243,12 @@ class KerasProcess:
             self.record.write(error)
         if self._joined:
             self._tf.distribute.experimental_set_strategy(None)
+
+
+def _as_url(address: str) -> str:
+    """Return `host:port` as gRPC reads it: an address of IPv6 has brackets."""
+    host, _, port = address.rpartition(":")
+    return f"[{host}]:{port}" if ":" in host else address
 
 
 def _evaluate(layer_class: Any) -> None:

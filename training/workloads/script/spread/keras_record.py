@@ -69,7 +69,11 @@ class Record(Ending):
             self._models.append(model)
 
         def looked_at(iterator: Any) -> Any:
-            result = function(iterator)
+            result = (
+                self._note_operations(function, iterator)
+                if model.run_eagerly and self._steps == 1
+                else function(iterator)
+            )
             self._note_chance(model)
             self._steps += 1
             if self._steps in LOOKED_AT:
@@ -89,7 +93,7 @@ class Record(Ending):
         shapes = " ".join(f"{weight.dtype}{tuple(weight.shape)}" for weight in model.trainable_weights)
         by = f"{_name(model.loss)} and {type(model.optimizer).__name__}"
         layers = ", ".join(type(layer).__name__ for layer in model.layers)
-        now = f"{layers} by {by}: {shapes}"
+        now = f"{type(model).__name__} of {layers} by {by}: {shapes}"
         if self._proved is not None and now not in {*self._proved, *self._trained}:
             self._unproved.say(now, f"another `fit` the script trains {layers} by {by}")
         self._trained.add(now)
@@ -99,7 +103,21 @@ class Record(Ending):
         for concrete in [] if function is None or self._steps else function._list_all_concrete_functions():
             graph = concrete.graph.as_graph_def()
             nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
-            self._chance.update(node.op for node in nodes if any(part in node.op for part in CHANCE))
+            self._chance.update(node.op for node in nodes if _draws(node.op))
+
+    def _note_operations(self, function: Any, iterator: Any) -> Any:
+        """Return what a function returns that is no graph, which would tell of its operations."""
+        from tensorflow.python.framework import op_callbacks
+
+        def note(name: Any, *_: Any) -> None:
+            if _draws(text := name.decode() if isinstance(name, bytes) else str(name)):
+                self._chance.add(text)
+
+        op_callbacks.add_op_callback(note)
+        try:
+            return function(iterator)
+        finally:
+            op_callbacks.remove_op_callback(note)
 
     def end_keras_three(self, keras: Any) -> None:
         """End a script that trains with Keras 3 on TensorFlow, which nobody can distribute."""
@@ -138,6 +156,10 @@ class Record(Ending):
             "error": error,
         }
         write_json(self._path("facts", "json"), facts)
+
+
+def _draws(operation: str) -> bool:
+    return any(part in operation for part in CHANCE)
 
 
 def _of_plan(settings: Settings) -> list[str] | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 OPEN, RENAME, EXIT = open, os.replace, os._exit
+_SCAN, _UNLINK, RMDIR = os.scandir, os.unlink, os.rmdir
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -16,3 +18,15 @@ def write_json(path: Path, content: Any) -> None:
     with OPEN(part, "w", encoding="utf-8") as file:
         json.dump(content, file)
     RENAME(part, path)
+
+
+def remove_folder(path: str) -> None:
+    """Remove a folder as far as that is possible."""
+    with suppress(OSError):
+        with _SCAN(path) as entries:
+            for entry in list(entries):
+                if entry.is_dir(follow_symlinks=False):
+                    remove_folder(entry.path)
+                else:
+                    _UNLINK(entry.path)
+        RMDIR(path)

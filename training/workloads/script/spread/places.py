@@ -57,4 +57,9 @@ def _starts_script(frame: FrameType) -> bool:
 def _is_users(name: str) -> bool:
     if name.startswith((OURS, "<")):
         return False
-    return not any(name.startswith(library) or library in name for library in LIBRARIES)
+    return not is_library(name)
+
+
+def is_library(path: str) -> bool:
+    """Return whether a file is one of a package, or of Python."""
+    return any(library in path for library in LIBRARIES)

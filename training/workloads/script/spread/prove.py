@@ -14,9 +14,8 @@ import json
 import shutil
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,7 +23,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from . import forks, keras_judge, trees_judge
+from . import folders, forks, keras_judge, reads, trees_judge
 from .judge import Judge
 from .records import INFINITE, Run
 from .settings import Settings, addresses
@@ -74,15 +73,18 @@ class Runs:
         return self._began + self._seconds - time.monotonic()
 
     def lacks_room(self, plan: Run) -> str:
-        """Return why the tensors of all runs may fill the disk, by those of the plan; "" where they don't."""
-        bytes_of_one = sum(path.stat().st_size for path in plan.folder.glob("*.pt"))
-        needed = bytes_of_one * (9 + 7 * self.world)  # of the most runs, most of them in 64 bits
+        """Return why the tensors of all runs, or files of the script, may fill the disk, by those of the plan; "" where
+        they don't."""
+        tensors, files = (_size(plan.folder.glob(each)) for each in ("*.pt", "*/**/*"))
+        needed = tensors * (9 + 7 * self.world)  # of the most runs, most of them in 64 bits
+        needed += files * (6 + 5 * self.world)
         free = shutil.disk_usage(self.folder).free
         return f"{needed / 2**30:.1f} GiB of {free / 2**30:.1f} in {self.folder.parent}" if needed > free / 2 else ""
 
     def timed(self, outcome: dict[str, Any]) -> dict[str, Any]:
-        """Return an outcome with the number of ranks, and with the seconds that it took."""
-        return {**outcome, "workers": self.world, "seconds": round(time.monotonic() - self._began, 2)}
+        """Return an outcome with the number of ranks, the seconds that it took, and what the script read."""
+        read = [*outcome.get("reads", ()), *reads.of_runs(self.folder, self.command[1:])]
+        return {**outcome, "workers": self.world, "seconds": round(time.monotonic() - self._began, 2), "reads": read}
 
     def end(self) -> None:
         """End what still runs."""
@@ -95,16 +97,20 @@ class Runs:
         return run
 
 
+def _size(paths: Iterable[Path]) -> int:
+    """Return the bytes of files."""
+    return sum(path.stat().st_size for path in paths if path.is_file() and not path.is_symlink())
+
+
 @contextmanager
 def running(torch: Any, command: Sequence[str], world: int, seconds: float) -> Iterator[Runs]:
     """Have runs in a folder that is thrown away, and none that is left."""
-    folder = Path(tempfile.mkdtemp(prefix="spread-"))
-    runs = Runs(torch, command, world, folder, seconds)
-    try:
-        yield runs
-    finally:
-        runs.end()
-        shutil.rmtree(folder, ignore_errors=True)
+    with folders.temporary() as folder:
+        runs = Runs(torch, command, world, Path(folder), seconds)
+        try:
+            yield runs
+        finally:
+            runs.end()
 
 
 def prove(torch: Any, command: Sequence[str], world: int, seconds: float = SECONDS) -> dict[str, Any]:

@@ -39,12 +39,14 @@ class Run:
 
     @property
     def error(self) -> str:
-        """Return the last lines of the first process that failed."""
+        """Return what the first process that failed ended with: its traceback, or the last lines that it printed."""
         if not self.ended:
             return "it did not end in time"
-        for fork in self.forks:
+        for fork, facts in zip(self.forks, self.facts):
             if fork.code:
-                return "\n".join(fork.printed.read_text(errors="replace").strip().splitlines()[-12:])
+                return facts.get("error") or "\n".join(
+                    fork.printed.read_text(errors="replace").strip().splitlines()[-12:]
+                )
         return ""
 
     def _json(self, name: str) -> dict[str, Any]:

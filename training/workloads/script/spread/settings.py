@@ -51,7 +51,8 @@ class Settings:
     statistics: bool = True
     """Whether batch normalisation uses the batch's own statistics, and trees' bins are those of a rank's rows."""
     mean: bool = False
-    """Whether ranks of tf-keras exchange the mean of their gradients instead of the sum."""
+    """Whether ranks of tf-keras exchange the mean of their gradients instead of the sum; and trees of LightGBM begin at
+    no mean."""
     code: str = ""
     """Path of the text that is run as the script; "" for the script's own."""
     fitted_to: str = ""

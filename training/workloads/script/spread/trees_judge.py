@@ -10,6 +10,13 @@ MOST_LEAVES = 1e-4
 """What sums of another order may change of leaves, in parts of the largest."""
 
 
+CAUSES: dict[str, dict[str, bool]] = {
+    "quantile sketch of the parts": {"statistics": False},
+    "mean of the parts' means": {"statistics": False, "mean": True},
+}
+"""Kinds of trees that differ, and settings of runs with which they do not; the last is LightGBM's."""
+
+
 class Judge:
     """Comes to an outcome."""
 
@@ -45,12 +52,15 @@ class Judge:
         number = self.evidence["trees"]
         if facts["chance"]:
             return self._say("named", kind="chance", number=number, elseAgrees=False, chance=facts["chance"])
-        alone, ranks = self._both("-binned", statistics=False)
-        if error := alone.error or ranks.error:
-            self.evidence["withBinsOfTheWhole"] = error
-        agrees = not error and self._equal("withBinsOfTheWhole", alone, ranks)
-        kind = "quantile sketch of the parts" if agrees else "other trees"
-        return self._say("named", kind=kind, number=number, elseAgrees=agrees)
+        for kind, settings in CAUSES.items():
+            alone, ranks = self._both(f"-{len(settings)}", **settings)
+            if error := alone.error or ranks.error:
+                self.evidence[kind] = error
+            elif self._equal(kind, alone, ranks):
+                return self._say("named", kind=kind, number=number, elseAgrees=True)
+            if facts["framework"] != "lightgbm":
+                break
+        return self._say("named", kind="other trees", number=number, elseAgrees=False)
 
     def _both(self, name: str, **settings: Any) -> tuple[Run, Run]:
         alone, ranks = self._start(f"alone{name}", 1, **settings), self._start(f"ranks{name}", self._world, **settings)

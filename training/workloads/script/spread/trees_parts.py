@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from .settings import Settings
+
+OF_ROWS = ("label", "weight", "base_margin", "label_lower_bound", "label_upper_bound")
+"""Numbers of XGBoost's matrices, for each row; weights of a ranking are for each group."""
 
 
 class MatrixParts:
@@ -32,25 +36,28 @@ class MatrixParts:
 
         if self._settings.statistics or isinstance(whole, xgboost.QuantileDMatrix):
             return part
-        like = None if self._settings.world == 1 else _binned(whole, self._bins)
-        return _binned(part, self._bins, like, _groups(part))
+        return _binned(part, self._bins, None if part is whole else _binned(whole, self._bins))
 
     def _part(self, matrix: Any) -> Any:
-        if self._settings.world == 1 and not self._settings.reverse:
+        if self._settings.world == 1:
             return matrix
-        rows, sizes = _rows(matrix.num_row(), _groups(matrix), self._settings)
+        sizes = _groups(matrix)
+        rows, groups = _rows(matrix.num_row(), sizes, self._settings)
         made_of = getattr(matrix, "made_of", None)
         part = matrix.slice(rows, allow_groups=True) if made_of is None else self._rebuilt(matrix, made_of, rows)
-        if sizes is not None:
-            part.set_group(sizes)
+        if groups is not None:
+            part.set_group(sizes[groups])
+            if matrix.get_weight().size:
+                part.set_weight(matrix.get_weight()[groups])
         return part
 
     def _rebuilt(self, whole: Any, made_of: dict[str, Any], rows: Any) -> Any:
         import xgboost
 
         more = {name: value for name, value in made_of.items() if name not in ("self", "group", "qid")}
-        by_row = ("data", "label", "weight", "base_margin", "label_lower_bound", "label_upper_bound")
-        for name in by_row:
+        if _groups(whole) is not None:
+            more.pop("weight", None)
+        for name in ("data", *OF_ROWS):
             more[name] = _taken(more.get(name), rows)
         if more.get("ref") is not None:
             more["ref"] = self.of(more["ref"])
@@ -59,54 +66,73 @@ class MatrixParts:
         return xgboost.QuantileDMatrix(**more)
 
 
-def _binned(matrix: Any, bins: int, like: Any = None, sizes: Any = None) -> Any:
+def _binned(matrix: Any, bins: int, like: Any = None) -> Any:
     import xgboost
 
-    binned = xgboost.QuantileDMatrix(
-        matrix.get_data(), label=matrix.get_label(), weight=matrix.get_weight() if matrix.get_weight().size else None,
-        max_bin=bins, ref=like, group=sizes,
+    numbers = {name: matrix.get_float_info(name) for name in OF_ROWS}
+    for name in ("label", "base_margin"):  # several of each row
+        if numbers[name].size > matrix.num_row():
+            numbers[name] = numbers[name].reshape(matrix.num_row(), -1)
+    return xgboost.QuantileDMatrix(
+        matrix.get_data(), max_bin=bins, ref=like, group=_groups(matrix), feature_names=matrix.feature_names,
+        feature_types=matrix.feature_types, enable_categorical=True,
+        **{name: each for name, each in numbers.items() if each.size},
     )  # fmt: skip
-    binned.feature_names, binned.feature_types = matrix.feature_names, matrix.feature_types
-    return binned
 
 
 class SetParts:
     """This rank's parts of LightGBM's sets."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Have none."""
-        self._settings = settings
+    def __init__(self, settings: Settings, params: dict[str, Any]) -> None:
+        """Have none. `params`: those of the training, by which bins are made."""
+        self._settings, self._params = settings, params
         self.rows = 0
 
     def of(self, whole: Any) -> Any:
         """Return a rank's part of the training set."""
-        if self._settings.world == 1 and not self._settings.reverse:
-            whole.construct()
-            self.rows = whole.num_data()
+        data = rows_of(whole)
+        if self._settings.world == 1:
+            self.rows = data.shape[0]
             return whole
-        number = len(whole.data) if hasattr(whole.data, "__len__") else whole.data.shape[0]
-        rows, sizes = _rows(number, whole.group, self._settings)
+        rows, groups = _rows(data.shape[0], whole.group, self._settings)
         self.rows = len(rows)
-        if not self._settings.statistics:
-            return whole.construct().subset(sorted(rows))
-        return _set_of(whole, rows, sizes, None)
+        like = None if self._settings.statistics else whole
+        if like is not None:
+            whole.params = {**(whole.params or {}), **self._params}
+        return _set_of(whole, _taken(data, rows), like, rows, groups)
 
     def evaluated(self, whole: Any, like: Any) -> Any:
         """Return an evaluation set, whole, with the bins of a rank's part."""
-        return (
-            whole
-            if self._settings.world == 1 and not self._settings.reverse
-            else _set_of(whole, None, whole.group, like)
-        )
+        return whole if self._settings.world == 1 else _set_of(whole, rows_of(whole), like)
 
 
-def _set_of(whole: Any, rows: Any, sizes: Any, like: Any) -> Any:
+def rows_of(whole: Any) -> Any:
+    """Return the rows that a set of LightGBM was made of, which it lets go of when it has its bins; None for rows of a
+    file, or of another set."""
+    import numpy
+
+    data = getattr(whole, "made_of", {}).get("data")
+    if data is None or isinstance(data, (str, Path)) or hasattr(data, "shape"):
+        return None if isinstance(data, (str, Path)) else data
+    parts = data if isinstance(data, (list, tuple)) else [data]
+    return numpy.concatenate([part[0 : len(part)] for part in parts])  # arrays, or what LightGBM calls a Sequence
+
+
+def _set_of(whole: Any, data: Any, like: Any, rows: Any = None, groups: Any = None) -> Any:
     import lightgbm
+    import numpy
 
+    scores, number = whole.init_score, rows_of(whole).shape[0]
+    if rows is not None and numpy.ndim(scores) == 1 and len(scores) > number:  # of one class after another
+        scores = numpy.reshape(scores, (-1, number))[:, rows].ravel()
+    else:
+        scores = _taken(scores, rows)
+    more = {"position": _taken(whole.position, rows)} if getattr(whole, "position", None) is not None else {}
     return lightgbm.Dataset(
-        _taken(whole.data, rows), label=_taken(whole.label, rows), reference=like, weight=_taken(whole.weight, rows),
-        group=sizes, init_score=_taken(whole.init_score, rows), feature_name=whole.feature_name,
-        categorical_feature=whole.categorical_feature, params=whole.params, free_raw_data=whole.free_raw_data,
+        data, label=_taken(whole.label, rows), reference=like, weight=_taken(whole.weight, rows),
+        group=whole.group if groups is None else numpy.asarray(whole.group)[groups], init_score=scores,
+        feature_name=whole.feature_name, categorical_feature=whole.categorical_feature, params=whole.params,
+        free_raw_data=whole.free_raw_data, **more,
     )  # fmt: skip
 
 
@@ -117,17 +143,16 @@ def _groups(matrix: Any) -> Any:
 
 
 def _rows(number: int, sizes: Any, settings: Settings) -> tuple[Any, Any]:
-    """Return the rows of a rank, and how many each of its groups has."""
+    """Return the rows of a rank, and which of the groups are its own; None for these where there are none."""
     import numpy
 
     if sizes is None:
-        rows = numpy.arange(settings.rank, number, settings.world)
-        return rows[::-1] if settings.reverse else rows, None
+        return numpy.arange(settings.rank, number, settings.world), None
     sizes = numpy.asarray(sizes, numpy.int64)
     ends = numpy.cumsum(sizes)
-    own = range(settings.rank, len(ends), settings.world)
+    own = numpy.arange(settings.rank, len(ends), settings.world)
     groups = [numpy.arange(ends[each] - sizes[each], ends[each]) for each in own]
-    return numpy.concatenate(groups), sizes[list(own)]
+    return numpy.concatenate(groups), own
 
 
 def _taken(values: Any, rows: Any) -> Any:
@@ -138,4 +163,4 @@ def _taken(values: Any, rows: Any) -> Any:
         return values.iloc[rows]
     if isinstance(values, (list, tuple)):
         return [values[row] for row in rows]
-    return values.take(rows) if hasattr(values, "to_pandas") else values[rows]
+    return values.take(rows) if hasattr(values, "take") and hasattr(values, "to_pandas") else values[rows]

@@ -14,18 +14,26 @@ import socket
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from . import chance, files, later
+from . import chance, files, later, trees_files
 from .ends import Enough
 from .imports import when_imported
 from .originals import write_json
-from .settings import Settings
+from .settings import Settings, addresses
 from .trees_record import trees_of
 
 GOODBYE_SECONDS = 60
 OF_THREADS = ("nthread", "nthreads", "n_jobs", "num_thread", "num_threads")
+OF_ROUNDS = (
+    "num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round", "num_rounds", "nrounds",
+    "num_boost_round", "n_estimators", "max_iter",
+)  # fmt: skip
+"""Parameters of LightGBM that go before the argument `num_boost_round`."""
+ELSE = {"xgboost": ("update", "boost"), "lightgbm": ("update",)}
+"""Methods of a Booster by which a script trains without `train`."""
 
 
 class TreesProcess:
@@ -38,45 +46,44 @@ class TreesProcess:
         self._communicator: Any = None
         self._calls, self._unproved = 0, later.Unproved()
         self._tracking: threading.Thread | None = None
-        self._has_network = False
+        self._has_network = self._trains = False
         chance.seed(settings.seed)
         self._layer = files.redirect(settings.private, files.observers()) if settings.private else None
         when_imported("xgboost", self._install_xgboost)
         when_imported("lightgbm", self._install_lightgbm)
 
     def _install_xgboost(self, xgboost: Any) -> None:
-        self._redirect(xgboost.Booster, ("save_model",), ("load_model",))
-        _remember(xgboost.QuantileDMatrix)
+        for each in (xgboost.DMatrix, xgboost.QuantileDMatrix, getattr(xgboost, "ExtMemQuantileDMatrix", None)):
+            if each is not None:
+                _remember(each, by_iterator=each is xgboost.DMatrix)
         self._wrap("xgboost", ("xgboost", "xgboost.training", "xgboost.sklearn"), self._xgboost)
 
     def _install_lightgbm(self, lightgbm: Any) -> None:
-        self._redirect(lightgbm.Booster, ("save_model",), ())
+        _remember(lightgbm.Dataset)
         self._wrap("lightgbm", ("lightgbm", "lightgbm.engine", "lightgbm.sklearn"), self._lightgbm)
 
-    def _redirect(self, booster: Any, writing: tuple[str, ...], reading: tuple[str, ...]) -> None:
-        if self._layer is None:
-            return
-        for names, place in ((writing, self._layer.to_write), (reading, self._layer.to_read)):
-            for name in names:
-                setattr(booster, name, _at(getattr(booster, name), place))
-
     def _wrap(self, library: str, modules: tuple[str, ...], change: Any) -> None:
-        train = sys.modules[modules[0]].train
+        module = sys.modules[modules[0]]
+        train = module.train
         signature = inspect.signature(train)
+        if self._layer is not None:
+            trees_files.redirect(self._layer, library, module)
+        if self._settings.world > 1:
+            self._compute_whole(module, "cv", f"`{library}.cv`")
+            for name in ELSE[library]:
+                self._compute_whole(module.Booster, name, f"`{library}.Booster.{name}`")
 
         @functools.wraps(train)
         def wrapped(*args: Any, **more: Any) -> Any:
             bound = signature.bind(*args, **more)
             arguments = bound.arguments
-            if self._settings.steps:
-                arguments["num_boost_round"] = min(arguments.get("num_boost_round", 10), self._settings.steps)
-            arguments["params"] = self._with_threads(arguments["params"])
-            self._facts["framework"] = library
-            self._calls += 1
-            if self._calls == 2 and self._settings.world > 1 and not self._settings.rank:
-                self._unproved.say(library, f"another call the script trains by `{library}.train`")
+            self._begin(library, arguments)
             change(arguments)
-            result = train(*bound.args, **bound.kwargs)
+            self._trains = True
+            try:
+                result = train(*bound.args, **bound.kwargs)
+            finally:
+                self._trains = False
             if library == "lightgbm":
                 result._network = False  # which it would end with itself: its ports are free again too late for another
                 self._has_network = True
@@ -88,6 +95,45 @@ class TreesProcess:
         for name in modules:
             if hasattr(sys.modules.get(name), "train"):
                 sys.modules[name].train = wrapped  # type: ignore[attr-defined]
+
+    def _begin(self, library: str, arguments: dict[str, Any]) -> None:
+        """Note a call of `train`, and have it compute with the threads and the rounds that this process is to have."""
+        arguments["params"] = self._with_threads(arguments["params"])
+        if self._settings.steps:
+            self._shorten(arguments)
+        self._facts["framework"] = library
+        self._calls += 1
+        if self._calls == 2 and self._settings.world > 1 and not self._settings.rank:
+            self._unproved.say(library, f"another call the script trains by `{library}.train`")
+
+    def _shorten(self, arguments: dict[str, Any]) -> None:
+        """Have a run of the proof make no more rounds than it needs, whoever says how many there are."""
+        wanted, steps = arguments.get("num_boost_round", 10), self._settings.steps
+        arguments["num_boost_round"] = min(wanted, steps)
+        if isinstance(arguments["params"], dict):
+            arguments["params"] |= {
+                name: min(arguments["params"][name], steps) for name in OF_ROUNDS if name in arguments["params"]
+            }
+
+    def _compute_whole(self, owner: Any, name: str, what: str) -> None:
+        """Have what trains without `train` be computed by each rank as if it were alone, and say so: by another thread,
+        which is in nobody's collective."""
+        call = getattr(owner, name)
+
+        @functools.wraps(call)
+        def whole(*args: Any, **more: Any) -> Any:
+            if self._trains:
+                return call(*args, **more)
+            if not self._settings.rank:
+                self._unproved.say(what, f"{what} each rank trains on all rows")
+            self._trains = True
+            try:
+                with ThreadPoolExecutor(1) as thread:
+                    return thread.submit(call, *args, **more).result()
+            finally:
+                self._trains = False
+
+        setattr(owner, name, whole)
 
     def _with_threads(self, params: Any) -> Any:
         """Return parameters with the threads of this process: in a run of the proof one, as several run at once. A rank
@@ -109,6 +155,8 @@ class TreesProcess:
 
         if hasattr(getattr(arguments["dtrain"], "made_of", {}).get("data"), "next"):
             self._refuse("rows by an iterator")
+        if dict(arguments["params"]).get("booster") == "gblinear":
+            self._refuse("no trees")
         parts = MatrixParts(self._settings, dict(arguments["params"]).get("max_bin", 256))
         if self._settings.world > 1 and self._communicator is None:
             self._communicator = self._joined()
@@ -131,7 +179,9 @@ class TreesProcess:
             self._tracking = threading.Thread(target=tracker.wait_for, daemon=True)
             self._tracking.start()
             own = tracker.worker_args()
-            arguments = (socket.create_server((where[0], int(where[2]))), json.dumps(own).encode(), settings.world - 1)
+            family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
+            listener = socket.create_server((where[0], int(where[2])), family=family)
+            arguments = (listener, json.dumps(own).encode(), settings.world - 1)
             threading.Thread(target=_tell, args=arguments, daemon=True).start()
         else:
             own = _tracker_of(where[0], int(where[2]))
@@ -141,23 +191,36 @@ class TreesProcess:
 
     def _lightgbm(self, arguments: dict[str, Any]) -> None:
         """Name the other ranks, and have this one's part of the training set."""
-        from .trees_parts import SetParts
+        from .trees_parts import SetParts, rows_of
 
-        settings = self._settings
-        parts = SetParts(settings)
+        params = arguments["params"] = dict(arguments["params"])
+        if self._settings.mean:
+            params["boost_from_average"] = False
+        parts = SetParts(self._settings, params)
         whole, names = arguments["train_set"], arguments.get("valid_sets") or []
-        if whole.data is None or isinstance(whole.data, (str, Path)):
+        names = names if isinstance(names, (list, tuple)) else [names]
+        if any(rows_of(each) is None for each in (whole, *names)):
             self._refuse("rows in a file")
         arguments["train_set"] = train_set = parts.of(whole)
         if names:
-            names = names if isinstance(names, (list, tuple)) else [names]
             arguments["valid_sets"] = [
                 train_set if each is whole else parts.evaluated(each, train_set) for each in names
             ]
         self._facts["rows"] = parts.rows
-        if settings.world > 1:
-            network = {"num_machines": settings.world} if self._has_network else _network(settings)
-            arguments["params"] = {"tree_learner": "data", **arguments["params"], "pre_partition": True, **network}
+        if self._settings.world > 1:
+            network = {"num_machines": self._settings.world} if self._has_network else self._network()
+            arguments["params"] = {"tree_learner": "data", **params, "pre_partition": True, **network}
+
+    def _network(self) -> dict[str, Any]:
+        """Return LightGBM's parameters of the ranks; by XGBoost's collective where Ray has told them of that alone."""
+        settings = self._settings
+        if not settings.store:
+            from xgboost import collective
+
+            own = f"{socket.gethostbyname(socket.gethostname())}:{addresses(1).rpartition(':')[2]}"
+            settings.store = ",".join(collective.broadcast(own, rank) for rank in range(settings.world))
+        port = settings.store.split(",")[settings.rank].rpartition(":")[2]
+        return {"machines": settings.store, "num_machines": settings.world, "local_listen_port": int(port)}
 
     def _refuse(self, reason: str) -> None:
         """Note why the rows can't be divided: the proof ends here."""
@@ -178,12 +241,13 @@ class TreesProcess:
 
 
 def _tell(listener: socket.socket, where: bytes, ranks: int) -> None:
-    """Tell the other ranks where the tracker is."""
+    """Tell the other ranks where the tracker is. They leave first: who leaves first keeps its port for a minute."""
     with listener:
         for _ in range(ranks):
             connection = listener.accept()[0]
             with connection:
-                connection.sendall(where)
+                connection.sendall(where + b"\n")
+                connection.recv(1)
 
 
 def _tracker_of(host: str, port: int) -> Any:
@@ -191,27 +255,21 @@ def _tracker_of(host: str, port: int) -> Any:
     while True:
         try:
             with socket.create_connection((host, port)) as connection, connection.makefile() as answer:
-                return json.load(answer)
+                return json.loads(answer.readline())
         except (OSError, ValueError):
             time.sleep(0.02)
 
 
-def _remember(matrix_class: Any) -> None:
-    """Have matrices that can't be divided keep what they were made of."""
+def _remember(matrix_class: Any, *, by_iterator: bool = False) -> None:
+    """Have data that the library can't divide keep what they were made of. `by_iterator`: only an iterator."""
     make = matrix_class.__init__
+    signature = inspect.signature(make)
 
+    @functools.wraps(make)
     def __init__(matrix: Any, *args: Any, **more: Any) -> None:
         make(matrix, *args, **more)
-        matrix.__dict__["made_of"] = inspect.signature(make).bind(matrix, *args, **more).arguments
+        made_of = dict(signature.bind(None, *args, **more).arguments)
+        if not by_iterator or hasattr(made_of.get("data"), "next"):
+            matrix.__dict__["made_of"] = made_of
 
     matrix_class.__init__ = __init__
-
-
-def _at(call: Any, place: Any) -> Any:
-    return lambda booster, path, *more, **others: call(booster, place(path), *more, **others)
-
-
-def _network(settings: Settings) -> dict[str, Any]:
-    """Return LightGBM's parameters of the ranks."""
-    port = settings.store.split(",")[settings.rank].rpartition(":")[2]
-    return {"machines": settings.store, "num_machines": settings.world, "local_listen_port": int(port)}

@@ -5,20 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-CHANCE: dict[str, dict[str, Any]] = {
-    "xgboost": {"subsample": 1.0},
-    "lightgbm": {
-        "bagging_fraction": 1.0, "subsample": 1.0, "sub_row": 1.0, "bagging": 1.0, "boosting": "gbdt",
-        "data_sample_strategy": "bagging", "extra_trees": False,
-    },
-}  # fmt: skip
-"""Parameters with which rows are drawn by chance, and their values without."""
+BOOSTING = ("boosting", "boosting_type", "boost")
+"""Names of LightGBM for how it boosts."""
 
 
 def trees_of(library: str, booster: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return splits and leaves, each tree's, with the metrics of the last round and what is drawn by chance."""
-    params = dict(arguments["params"])
-    chance = [name for name, none in CHANCE[library].items() if name in params and params[name] != none]
+    chance = _drawn(library, dict(arguments["params"]))
     splits: list[Any] = []
     leaves: list[float] = []
     if library == "xgboost":
@@ -35,9 +28,34 @@ def trees_of(library: str, booster: Any, arguments: dict[str, Any]) -> dict[str,
     return {"rounds": rounds, "splits": splits, "leaves": leaves, "metrics": numbers, "chance": chance}
 
 
+def _drawn(library: str, params: dict[str, Any]) -> list[str]:
+    """Return the parameters by which rows, or where they are divided, are drawn by chance."""
+
+    def value_of(*names: str) -> Any:
+        return next((params[name] for name in names if params.get(name) is not None), None)
+
+    if library == "xgboost":
+        return ["subsample"] if (value_of("subsample") or 1.0) < 1.0 else []
+    parts = (
+        ("bagging_fraction", "subsample", "sub_row", "bagging"),
+        ("pos_bagging_fraction",),
+        ("neg_bagging_fraction",),
+    )
+    bagging = int(value_of("bagging_freq", "subsample_freq") or 0) > 0 and any(
+        float(value_of(*each) or 1.0) < 1.0 for each in parts
+    )
+    is_drawn_by = {
+        "bagging_fraction": bagging,
+        "boosting": value_of(*BOOSTING) in ("goss", "rf", "random_forest"),
+        "data_sample_strategy": value_of("data_sample_strategy") == "goss",
+        "extra_trees": bool(value_of("extra_trees", "extra_tree")),
+    }
+    return [name for name, is_drawn in is_drawn_by.items() if is_drawn]
+
+
 def _walk_xgboost(node: dict[str, Any], splits: list[Any], leaves: list[float]) -> None:
     if "leaf" in node:
-        leaves.append(node["leaf"])
+        leaves += node["leaf"] if isinstance(node["leaf"], list) else [node["leaf"]]
         return
     splits.append([node["split"], node.get("split_condition")])
     for child in node["children"]:

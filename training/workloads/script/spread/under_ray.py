@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import importlib
 import json
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
+
+from . import folders
 
 FOLDER = Path(__file__).resolve().parent
 OF_RANKS = (
@@ -32,6 +32,7 @@ def run_script(config: dict[str, Any]) -> None:
     import os
     import sys
     import tempfile
+    from contextlib import suppress
     from pathlib import Path
 
     import ray.train
@@ -40,7 +41,7 @@ def run_script(config: dict[str, Any]) -> None:
         os.environ.pop(name, None)
     os.environ.update(config["environment"])
     context = ray.train.get_context()
-    Path(config["files"]).mkdir(exist_ok=True)
+    Path(config["files"]).mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=config["files"]))
     package = folder / config["name"]
     package.mkdir()
@@ -51,6 +52,7 @@ def run_script(config: dict[str, Any]) -> None:
     sys.path.insert(0, str(folder))
     process = importlib.import_module(f"{config['name']}.process")
     settings = importlib.import_module(f"{config['name']}.settings")
+    originals = importlib.import_module(f"{config['name']}.originals")
     sys.path.remove(str(folder))
     os.chdir(config["folder"])
     rank = context.get_world_rank()
@@ -73,6 +75,9 @@ def run_script(config: dict[str, Any]) -> None:
     if rank:
         _print_nothing()
     code = process.main(own, config["command"])
+    originals.remove_folder(str(folder))
+    with suppress(OSError):  # another rank is in it, or the driver, whose folder it is if this is its machine
+        originals.RMDIR(config["files"])
     if code:
         raise RuntimeError(f"the script ended with exit code {code} in rank {rank}")
 
@@ -103,26 +108,24 @@ def main() -> int:
     framework = planned.get("framework", "torch")
     module, name = TRAINERS[framework]
     trainer = getattr(importlib.import_module(f"ray.train.{module}"), name)
-    config = {
-        "framework": framework,
-        "environment": planned.get("environment", {}),
-        "command": command[use_gpu:],
-        "folder": str(Path.cwd()),
-        "plan": Path(plan).read_text(encoding="utf-8"),
-        "name": __name__.partition(".")[0],
-        "package": {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py")},
-        "variables": OF_RANKS,
-        "files": tempfile.mkdtemp(prefix="spread-"),
-    }
-    try:
+    with folders.temporary() as files:
+        config = {
+            "framework": framework,
+            "environment": planned.get("environment", {}),
+            "command": command[use_gpu:],
+            "folder": str(Path.cwd()),
+            "plan": Path(plan).read_text(encoding="utf-8"),
+            "name": __name__.partition(".")[0],
+            "package": {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py")},
+            "variables": OF_RANKS,
+            "files": files,
+        }
         trainer(
             run_script,
             train_loop_config=config,
             scaling_config=ray.train.ScalingConfig(
                 num_workers=int(workers), use_gpu=use_gpu, resources_per_worker={"CPU": int(cpus)}
             ),
-            run_config=ray.train.RunConfig(storage_path=str(Path(config["files"], "train"))),
+            run_config=ray.train.RunConfig(storage_path=str(Path(files, "train"))),
         ).fit()
-    finally:
-        shutil.rmtree(config["files"], ignore_errors=True)
     return 0

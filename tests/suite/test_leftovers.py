@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.unit.test_groups import run_pytest
+from tests.suite.test_groups import run_pytest
 
 TEST = """
 import os, pathlib, subprocess, sys

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cli import second_run
-from tests.unit.test_groups import copy_rules
+from tests.suite.test_groups import copy_rules
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 CASE = '<testcase classname="tests.unit.test_a" name="{}">{}</testcase>'
 
 FAILS_ITSELF = """

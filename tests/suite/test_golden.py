@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import read, write
-from tests.unit.test_groups import copy_rules
+from tests.suite.test_groups import copy_rules
 
 ROOT = Path(__file__).resolve().parents[2]
 TEST = """

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.suite.test_groups import copy_rules
 from tests.surroundings import SIX
-from tests.unit.test_groups import copy_rules
 
 TEST = """
 import os, signal, subprocess, sys, tempfile
