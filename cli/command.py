@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
 from cli.setup.project import ROOT, run_main
+from training.machine import command_line
 
 END, REST = "--", "arguments"
 """What a program's own arguments follow, and the parameter that has them."""
@@ -45,6 +47,7 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> NoReturn:
         """Run it; it never returns. What was typed is parsed by now, so relative paths keep their meaning."""
+        os.environ[command_line.FROM] = str(Path.cwd())
         os.chdir(ROOT)
         os.environ[NAME] = ctx.command_path.removeprefix(f"{ctx.find_root().command_path} ")
         run_main(lambda: int(super(Command, self).invoke(ctx) or 0), self.interrupted)

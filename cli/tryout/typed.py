@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from training.machine.command_line import quoted, rwi
+from training.machine.command_line import from_there, quoted, rwi
 from training.workloads.script import recipe
 
 KEYS = ("script", "scriptArguments", "scriptKind", "python", "environment", "workers")
@@ -38,8 +38,8 @@ class Typed:
 
     def line(self, command: str, options: Sequence[str] = ()) -> str:
         """Return the same again, as one types it."""
-        words = [command, *([quoted(self.script)] if self.script else [])]
-        words += ["--python", quoted(self.python)] if self.python else []
+        words = [command, *([quoted(from_there(self.script))] if self.script else [])]
+        words += ["--python", quoted(from_there(self.python))] if self.python else []
         words += ["--workers", str(self.workers)] if self.workers else []
         words += ["--kind", self.kind] if self.kind else []
         for name, value in self.variables.items():

@@ -10,6 +10,8 @@ from typing import Optional
 
 CALLED = "RWI"
 """The environment's variable that says how `rwi` was called: `./rwi`, `../x/rwi`."""
+FROM = "RWI_FROM"
+"""The variable with the folder that a command was typed in; it goes on in the project's."""
 DEFAULT_STACK = "local"
 """The stack of a command without `--stack`."""
 
@@ -39,6 +41,14 @@ def rwi(command: str, stack: str = DEFAULT_STACK, settings: Optional[Mapping[str
 def assignment(key: str, value: str) -> str:
     """Return `key=value` as a shell takes it, with quotes around the value alone."""
     return f"{key}={quoted(value) if value else ''}"
+
+
+def from_there(path: str) -> str:
+    """Return a path from the project's folder, where this process is, as seen from where the command was typed."""
+    there = os.environ.get(FROM)
+    if there in (None, os.getcwd()) or "/" not in path or os.path.isabs(path):  # noqa: PTH109, PTH117
+        return path
+    return os.path.relpath(path, there)
 
 
 def called_as(program: str) -> str:

@@ -1,12 +1,13 @@
 """Lines that messages tell a user to type: as that user calls the program, and as a shell takes them."""
 
 import shlex
+from pathlib import Path
 
 import pytest
 
 from tests.typed import parse
 from training.machine import command_line
-from training.machine.command_line import CALLED, rwi
+from training.machine.command_line import CALLED, FROM, from_there, rwi
 
 
 def test_a_line_reaches_the_command_as_it_was_meant() -> None:
@@ -17,6 +18,20 @@ def test_a_line_reaches_the_command_as_it_was_meant() -> None:
     given = parse(shlex.split(line)[1:]).params
     assert ("mine", settings) == (given["stack"], given["settings"])
     assert "./rwi up" == rwi("up")
+
+
+def test_paths_are_as_they_are_seen_from_where_the_command_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on in the project's folder; what is no path, or absolute, stays."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(FROM, str(tmp_path / "mine"))
+
+    assert ["train.py", "python3", "/x/python"] == [
+        from_there(path) for path in ("mine/train.py", "python3", "/x/python")
+    ]
+    monkeypatch.setenv(FROM, str(tmp_path))
+    assert "mine/train.py" == from_there("mine/train.py")
 
 
 @pytest.mark.parametrize(
