@@ -18,6 +18,8 @@ from training.contract.workload import named
 WIDTH = 80
 OF_INPUT = ("firstBatchSeconds", "dataWaitSeconds")
 """Measures that are said where an arm reads through Ray Data."""
+OF_VERDICT = ("longer", "bound", "distribution")
+"""Parts of the comparison of which the verdict says why there are none."""
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 SHADES = dict(zip(clocks.PARTS, "▒█░▓·", strict=True))
 """How a bar shows the parts of a whole clock."""
@@ -186,12 +188,7 @@ def _is_news(name: str, comparison: Comparison) -> bool:
         return name in ARMS and ARMS[name].role(comparison.workload) != "variant"
     if why in {NO_RAY_PODS, ONE_RAY_RUN, NOT_ASKED, *measures.NOT_ASKED, measures.NO_RAY_DATA}:
         return False
-    if name in (
-        *OF_CURVE,
-        "longer",
-        "bound",
-        "distribution",
-    ):  # of the curve its table says it, of the others the verdict
+    if name in (*OF_CURVE, *OF_VERDICT):  # of the curve its table says it
         return False
     if why in comparison.absent.values() or group == RAYSTART.name:
         return False

@@ -56,7 +56,7 @@ def prove(script: Script, command: ArmCommand, request: Request, folder: Path) -
     limited = replace(request, limit_seconds=plain.PROOF_SECONDS + plain.START_SECONDS)
     ran = run_arm.run(command, limited, folder, commands.folder(script), NOT_OBSERVED)
     without = plain.NO_OUTCOME if ran.hung else plain.without_outcome(ran.code, ran.printed)
-    outcome = proving.taken(folder / plain.OUTCOME, _secrets(request)) or without
+    outcome = proving.taken(folder / plain.OUTCOME, _secrets(request), without)
     proving.keep(_key(request), outcome)
     return proving.with_plan(outcome, script, folder)
 
@@ -115,7 +115,7 @@ def _port(script: Script, command: ArmCommand, request: Request, folder: Path) -
     ported = replace(command, arm="port", command=of_port)
     run_arm.run(ported, limited, folder, commands.folder(script), NOT_OBSERVED)
     nothing = {"outcome": "none", "reason": f"none within {plain.PROOF_SECONDS} s"}
-    return proving.taken(folder / "port.json", _secrets(request)) or nothing
+    return proving.taken(folder / "port.json", _secrets(request), nothing)
 
 
 def after(proof: Proof, arms: Sequence[ArmCommand]) -> list[ArmCommand]:

@@ -96,7 +96,11 @@ def test_a_living_stack_changes_to_the_autoscaler_and_back(project: Project, clu
     path, uids = cluster.path(RAY, ray_cluster.NAME), set()
     give_result(cluster, 2)
     for ray_workers in ("kept", "autoscaled", "per-run", "autoscaled", "kept"):
-        project.configure(workers="2", rayWorkers=ray_workers)
+        if ray_workers == "autoscaled":
+            project.configure(workers="2", **AUTOSCALED)
+        else:
+            project.configure(workers="2", rayWorkers=ray_workers)
+            project.pulumi("config", "rm", "idleSeconds")  # it is refused where it has no effect
         project.up()
         made = kube.get(cluster.api, path)
         uids.add(made["metadata"]["uid"])

@@ -211,10 +211,12 @@ def test_no_secret_is_in_an_outcome(tmp_path: Path) -> None:
         "plan": [{"sites": ["key-of-mine"]}],
     }
     file.write_text(json.dumps(outcome), encoding="utf-8")
-    taken = proving.taken(file, ["key-of-mine"])
+    without = plain.without_outcome(1, "Traceback\nno access for key-of-mine")
+    taken = proving.taken(file, ["key-of-mine"], plain.NO_OUTCOME)
+    of_none = proving.taken(file, ["key-of-mine"], without)
 
-    assert taken is not None
-    assert "key-of-mine" not in json.dumps(taken)
+    assert "key-of-mine" not in json.dumps([taken, of_none])
+    assert "[secret]" in str(of_none["reason"])
     assert "[secret]" in proof(dict(taken)).words
     assert len(proof(dict(taken)).words) < 2 * plain.LONGEST
     assert not file.exists()

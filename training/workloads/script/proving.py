@@ -52,7 +52,7 @@ def proved(
         outcome = kept(key, place.proofs) if place.proofs else None
         if outcome is None:
             short_of_memory, without = _run(place, resolved, needed, folder)
-            outcome = taken(folder / plain.OUTCOME, secrets) or _hidden(Secrets(secrets), without)
+            outcome = taken(folder / plain.OUTCOME, secrets, without)
             if short_of_memory and plain.is_of_a_moment(outcome):
                 outcome = {**plain.NO_OUTCOME, "reason": short_of_memory}
             if place.proofs:
@@ -113,14 +113,12 @@ def _short_of_memory(place: Machine) -> str:
     return f"it needs more memory than its pod has: {more}"
 
 
-def taken(file: Path, secrets: Iterable[str]) -> Mapping[str, Any] | None:
-    """Return the outcome in a file, which is removed, without these texts: the last lines of a script are in it. What
-    the script read in its folder is of this run alone."""
-    outcome = read(file)
+def taken(file: Path, secrets: Iterable[str], without: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the outcome in a file, which is removed, or what stands for it where there is none, without these texts:
+    the last lines of a script are in it. What the script read in its folder is of this run alone."""
+    outcome = read(file) or without
     with suppress(OSError):
         file.unlink()
-    if outcome is None:
-        return None
     if "reads" in outcome:
         own = tuple(f"{each}{os.sep}" for each in (file.parent, file.parent.resolve()))
         outcome = {**outcome, "reads": [each for each in outcome["reads"] if not each[0].startswith(own)]}
