@@ -46,7 +46,7 @@ def made_ranks(
 def to_write(proof: Proof, script: Script, workers: int) -> tuple[str, str]:
     """Return what one writes to have such ranks without this project, and the smallest port as a diff; "" where there
     is none."""
-    framework, port = plain.framework(script), proof.port
+    framework, port = proof.plan.get("framework", plain.framework(script)), proof.port
     general = ray_start.PORTS[framework]
     if framework != "torch":
         return general, ""

@@ -71,6 +71,8 @@ class Loaders:
         self.since_backward: list[Batch] = []
         self.at_start: list[Callable[[str], None]] = []
         self.at_delivery: list[Callable[[Batch, Any], Any]] = []
+        self.part_of = ""
+        """What of a library begins passes now that do not train, as a part of their place; "" for all others."""
         self._torch, self._counter = torch, itertools.count()
         self._starting: Iteration | None = None
         self._replace(torch.utils.data.dataloader)
@@ -104,7 +106,7 @@ class Loaders:
 
     def _begin(self, loader: Any, module: Any) -> Iteration:
         number, creation = loader.__dict__.get(LOADER, (-1, ""))
-        site = places.stack()
+        site = places.stack() + self.part_of
         for start in self.at_start:
             start(site)
         earlier = sum(1 for each in self.iterations if each.loader == number)
@@ -146,7 +148,7 @@ class Loaders:
         batch = Batch(iteration, iteration.delivered, own or (0,), whole, weight)
         iteration.delivered += 1
         self.latest_of_all = iteration
-        if iteration.splits or self.plan is None:
+        if not self.part_of and (iteration.splits or self.plan is None):
             self.latest = batch
             if self._torch.is_grad_enabled():
                 self.since_backward.append(batch)

@@ -1,16 +1,22 @@
-"""Buffers of the script's modules, which no optimizer has: averages that a model keeps, as for its evaluation."""
+"""Buffers of the script's modules, which no optimizer has: averages that a model keeps, as for its evaluation.
+
+Those of Keras' layers are weights that are not trained.
+"""
 
 from __future__ import annotations
 
 import weakref
 from typing import Any
 
+from .exchange import Optimizers
+
 
 class Buffers:
     """The buffers of all modules, in the order in which they were made."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: Any, optimizers: Optimizers) -> None:
         """Note what modules register."""
+        self._variables = optimizers.variables
         self._modules: list[tuple[weakref.ref[Any], str]] = []
         register = torch.nn.Module.register_buffer
 
@@ -26,4 +32,5 @@ class Buffers:
         for module, name in self._modules:
             buffer: Any = getattr(module(), name, None)
             values.append(buffer if hasattr(buffer, "is_floating_point") and buffer.is_floating_point() else None)
-        return values
+        kept = [each for each in (reference() for reference in self._variables) if not getattr(each, "trainable", True)]
+        return [*values, *(each._value for each in kept if each._value.is_floating_point())]

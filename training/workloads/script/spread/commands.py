@@ -42,6 +42,8 @@ def plan() -> int:
         return facts
 
     facts = keras_judge.planned(run) if framework == "tensorflow" else run(framework, {})
+    if facts.get("kerasThree") == "torch":
+        facts = run("torch", {})
     if facts:
         write_json(Path(file), facts)
     return codes[0]

@@ -7,8 +7,11 @@ by the rows of this rank, so that the reducer's mean over ranks is the mean over
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+
+from torch.optim import optimizer as optimizer_hooks
 
 from . import places
 from .batches import Batch, Loaders
@@ -137,6 +140,9 @@ class Optimizers:
         self._group_of: dict[int, Group] = {}
         self._of_optimizer: weakref.WeakKeyDictionary[Any, Group] = weakref.WeakKeyDictionary()
         self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self.variables: list[weakref.ref[Any]] = []
+        """Weights of Keras' layers."""
+        self._looks: list[tuple[Callable[..., None], Callable[..., None]]] = []
         for name in ("add_param_group", "__setstate__"):  # the latter of one that is copied
             self._note_after(torch.optim.Optimizer, name)
 
@@ -149,23 +155,45 @@ class Optimizers:
 
         setattr(kind, name, noting)
 
-    def look(self) -> None:
-        """Note what optimizers were given past their methods."""
+    def at_steps(self, before: Callable[..., None], after: Callable[..., None]) -> None:
+        """Have these called around each step."""
+        optimizer_hooks.register_optimizer_step_pre_hook(before)
+        optimizer_hooks.register_optimizer_step_post_hook(after)
+        self._looks.append((before, after))
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Have a step looked at that is none of `torch.optim`."""
+        for before, _ in self._looks:
+            before()
+        yield
+        for _, after in self._looks:
+            after()
+
+    def look(self, in_graph: dict[int, Any]) -> None:
+        """Note what optimizers were given past their methods; and trained weights of Keras among the leaves of a graph,
+        whose optimizer gets them with its first step."""
         for optimizer, count in list(self._counts.items()):
             if count != _count(optimizer):
                 self._note(optimizer)
+        values = [getattr(each(), "_value", None) for each in self.variables]
+        if unknown := [each for each in values if id(each) in in_graph and not self.has(each)]:
+            self.add(self, unknown)
 
     def _note(self, optimizer: Any) -> None:
+        self._counts[optimizer] = _count(optimizer)
+        self.add(optimizer, [each for settings in optimizer.param_groups for each in settings["params"]])
+
+    def add(self, optimizer: Any, parameters: Iterable[Any]) -> None:
+        """Note parameters of an optimizer."""
         group = self._of_optimizer.get(optimizer)
         if group is None:
             group = self._of_optimizer[optimizer] = Group()
             self.groups.append(group)
-        self._counts[optimizer] = _count(optimizer)
-        for settings in optimizer.param_groups:
-            for parameter in settings["params"]:
-                if id(parameter) not in self._group_of:
-                    self._group_of[id(parameter)] = group
-                    group.parameters.append(parameter)
+        for parameter in parameters:
+            if id(parameter) not in self._group_of:
+                self._group_of[id(parameter)] = group
+                group.parameters.append(parameter)
 
     def parameters(self) -> list[Any]:
         """Return all of them."""
@@ -225,9 +253,9 @@ class Exchange:
         if self._inside or not all(isinstance(root, torch.Tensor) for root in roots):
             self._call(tensors, grad_tensors, inputs=inputs, **{k: v for k, v in more.items() if k != "inputs"})
             return
-        self._optimizers.look()
         names: set[str] = set()
         in_graph, complete = leaves(roots, names)
+        self._optimizers.look(in_graph)
         if inputs is not None:
             in_graph = {id(each): each for each in more["inputs"] if id(each) in in_graph}
         groups = self._optimizers.of(in_graph)

@@ -21,12 +21,12 @@ LEGACY, OTHER = {"TF_USE_LEGACY_KERAS": "1"}, {"KERAS_BACKEND": "torch"}
 
 
 def planned(run: Callable[[str, dict[str, str]], dict[str, Any]]) -> dict[str, Any]:
-    """Return the facts of the script alone: of Keras 3 as tf-keras, or else with PyTorch, where it runs so.
+    """Return the facts of the script alone: of Keras 3 on TensorFlow as tf-keras, or else on PyTorch, where it runs so.
 
     `run`: gives the facts of a run with this mechanism and these variables, none if it fails.
     """
     first = run("tensorflow", {})
-    if not first.get("kerasThree"):
+    if first.get("kerasThree") != "tensorflow":
         return first
     for framework, variables in (("tensorflow", LEGACY), ("torch", OTHER)):
         facts = run(framework, variables)

@@ -120,13 +120,14 @@ class Record(Ending):
             op_callbacks.remove_op_callback(note)
 
     def end_keras_three(self, keras: Any) -> None:
-        """End a script that trains with Keras 3 on TensorFlow, which nobody can distribute."""
+        """End a script that trains with Keras 3: on TensorFlow nobody can distribute it, and on PyTorch others do."""
+        backend = keras.backend.backend()
 
         def end(*_: Any, **__: Any) -> None:
-            self._keras_three = str(keras.version())
+            self._keras_three = backend
             self.end()
 
-        if keras.backend.backend() == "tensorflow":
+        if backend in ("tensorflow", "torch"):
             keras.Model.fit = keras.Model.train_on_batch = keras.optimizers.Optimizer.apply = end
 
     def _keep(self, name: str, arrays: Any) -> None:

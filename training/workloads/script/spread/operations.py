@@ -27,6 +27,8 @@ IN_PLACE = {"uniform_", "normal_", "bernoulli_", "random_", "exponential_", "log
 FACTORIES = {"rand", "randn", "randint"}
 OF_TENSORS = {"bernoulli", "poisson", "normal"}
 LIKE = {"rand_like", "randn_like", "randint_like"} | OF_TENSORS
+ARRAYS = "keras.src.trainers.data_adapters"
+"""Where data sets of Keras are, which give the rows of a batch as one, and draw nothing."""
 PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "mv": 0, "addmv": 1, "dot": 0}
 """Products of matrices, with the place of the first factor."""
 
@@ -185,7 +187,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         if name in IN_PLACE:
             whole = args[0].new_empty((whole_rows, *args[0].shape[1:]))
             return args[0].copy_(func(whole, *args[1:], **kwargs)[rows])
-        if name in FACTORIES:
+        if _is_given_sizes(name, args):
             sizes = next(place for place, each in enumerate(args) if isinstance(each, (list, tuple)))
             size = [whole_rows, *args[sizes][1:]]
             return func(*args[:sizes], size, *args[sizes + 1 :], **kwargs)[rows]
@@ -206,11 +208,14 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         """Have each row of a data set drawn with generators of its own."""
         torch, operations = self._torch, self
         fetcher = torch.utils.data._utils.fetch._MapDatasetFetcher
+        of_whole = fetcher.fetch
         marker = os.path.join(self._settings.out, MARKER)
 
         def fetch(self: Any, index: Any) -> Any:
             if not self.auto_collation:
                 return self.collate_fn(self.dataset[index])
+            if type(self.dataset).__module__.startswith(ARRAYS):
+                return of_whole(self, index)
             before = chance.states(torch)
             count = self.__dict__["_spread_count"] = self.__dict__.get("_spread_count", 0) + 1
             rows = []
@@ -249,8 +254,12 @@ def _differ(torch: Any, first: Any, other: Any) -> bool:
     return first[2] is not None and (first[2][2] != other[2][2] or (first[2][1] != other[2][1]).any())
 
 
+def _is_given_sizes(name: str, args: Any) -> bool:
+    return name in FACTORIES or (name == "normal" and isinstance(args[-1], (list, tuple)))
+
+
 def _leading(torch: Any, name: str, args: Any) -> int:
-    if name in FACTORIES:
+    if _is_given_sizes(name, args):
         sizes = [each for each in args if isinstance(each, (list, tuple))]
         return int(sizes[0][0]) if sizes and sizes[0] else -1
     first = args[0] if args else None

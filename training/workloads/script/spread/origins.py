@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch.optim import optimizer as optimizer_hooks
 from torch.utils._python_dispatch import _disable_current_modes
 
 from . import places
@@ -39,7 +38,7 @@ class Origins:
         if exchange is None:
             self._replace_backward()
         self._replace_grad()
-        optimizer_hooks.register_optimizer_step_post_hook(self._after_step)
+        optimizers.at_steps(lambda *_: None, self._after_step)
 
     def _replace_backward(self) -> None:
         autograd, origins = self._torch.autograd, self
@@ -47,7 +46,8 @@ class Origins:
 
         def backward(tensors: Any, *args: Any, **more: Any) -> None:
             roots = [tensors] if isinstance(tensors, origins._torch.Tensor) else list(tensors)
-            leaves(roots, origins._named.setdefault(places.innermost(), set()))
+            in_graph, _ = leaves(roots, origins._named.setdefault(places.innermost(), set()))
+            origins._optimizers.look(in_graph)
             if origins._depth == 0:
                 origins._note(roots)
             origins._depth += 1

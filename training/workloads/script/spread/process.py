@@ -30,11 +30,14 @@ class Process:
 
         self._settings = settings
         self._record: Any = None
+        self._known: Any = None
+        """Loaders, optimizers and operations, once PyTorch is there."""
         self._watch: Any = None
         chance.seed(settings.seed)
         if settings.private:
             files.redirect(settings.private, files.observers())
         when_imported("torch", self.install)
+        when_imported("keras", self._tell_of_keras)
 
     def install(self, torch: Any) -> None:
         """Distribute what the script will do, or look at it."""
@@ -53,8 +56,18 @@ class Process:
             self._record = Record(torch, optimizers, settings.out, settings.rank, settings.steps)
             self._record.to_know.append(lambda: {"uneven": loaders.uneven})
         exchange = None if store is None else self._distribute(torch, store, loaders, optimizers)
-        if settings.watches:
-            self._look(torch, loaders, optimizers, exchange)
+        operations = self._look(torch, loaders, optimizers, exchange) if settings.watches else None
+        self._known = loaders, optimizers, operations
+
+    def _tell_of_keras(self, keras: Any) -> None:
+        if keras.backend.backend() != "torch":
+            return
+        from . import keras_torch
+
+        loaders, optimizers, operations = self._known
+        keras_torch.tell(keras, loaders, optimizers)
+        if operations is not None:
+            keras_torch.look(keras, operations, statistics=self._settings.statistics)
 
     def _distribute(self, torch: Any, store: Any, loaders: Any, optimizers: Any) -> Any:
         from . import chance
@@ -80,7 +93,7 @@ class Process:
             self._record.to_know.append(exchange.facts)
         return exchange
 
-    def _look(self, torch: Any, loaders: Any, optimizers: Any, exchange: Any) -> None:
+    def _look(self, torch: Any, loaders: Any, optimizers: Any, exchange: Any) -> Any:
         from .fits import Kept
         from .operations import Operations
         from .origins import Origins
@@ -92,6 +105,7 @@ class Process:
         origins = Origins(torch, loaders, optimizers, operations, exchange)
         self._record.to_know += [origins.facts, operations.facts]
         operations.__enter__()
+        return operations
 
     def end(self, error: str) -> None:
         """Write what is known, and tell the other ranks."""

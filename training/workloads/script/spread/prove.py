@@ -138,8 +138,9 @@ def prove_keras(command: Sequence[str], world: int, seconds: float = SECONDS) ->
         facts = keras_judge.planned(run)
         named = facts.get("environment")
         with keras_judge.around({**facts.get("variables", {}), **(named or {})}):
-            if facts.get("framework") == "torch":
+            if "torch" in (facts.get("framework"), facts.get("kerasThree")):
                 outcome = prove(load(), command, world, runs.left())
+                outcome["plan"] = {**outcome.get("plan", {}), "framework": "torch"}
             else:
                 import tensorflow  # noqa: F401 (once for all forks)
 
@@ -172,7 +173,7 @@ def load() -> Any:
     import torch.distributed
     import torch.utils.data
 
-    from . import batches, chance, exchange, files, fits, operations, origins, record, watch, weights  # noqa: F401 (once for all)
+    from . import batches, chance, exchange, files, fits, keras_torch, operations, origins, record, watch, weights  # noqa: F401 (once for all)
 
     return torch
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from torch.optim import optimizer as optimizer_hooks
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .buffers import Buffers
@@ -26,12 +25,11 @@ class Record(Ending):
         self.to_know: list[Callable[[], dict[str, Any]]] = []
         self._torch, self._optimizers, self._out, self._rank, self._most = torch, optimizers, Path(out), rank, most
         self._kept_last = -1
-        self._buffers = Buffers(torch)
-        optimizer_hooks.register_optimizer_step_pre_hook(self._before)
-        optimizer_hooks.register_optimizer_step_post_hook(self._after)
+        self._buffers = Buffers(torch, optimizers)
+        optimizers.at_steps(self._before, self._after)
 
     def _before(self, *_: Any) -> None:
-        self._optimizers.look()
+        self._optimizers.look({})
         if self.steps == 0:
             self._keep("weights-0", [each.detach() for each in self._optimizers.parameters()])
         if self.steps + 1 in LOOKED_AT:

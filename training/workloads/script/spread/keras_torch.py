@@ -1,0 +1,79 @@
+"""Keras 3 on PyTorch: its optimizers are none of `torch.optim`, and what its layers keep are no buffers.
+
+What PyTorch's own tell by themselves is told of these here. `fit` reads arrays by a DataLoader, as other scripts do.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from . import places
+from .batches import Loaders
+from .exchange import Optimizers
+from .operations import Operations
+
+APART = ("evaluate", "predict", "_symbolic_build")
+"""Methods of a model whose passes begin, within `fit`, in the line of the script in which those that train do; what
+they draw by chance, as the first weights, belongs to no row."""
+
+
+def tell(keras: Any, loaders: Loaders, optimizers: Optimizers) -> None:
+    """Tell of weights, optimizers and passes of Keras."""
+    _weights(keras.Layer, optimizers)
+    _steps(keras.optimizers.Optimizer, optimizers)
+    for name in APART:
+        _passes(keras.Model, name, loaders)
+
+
+def _weights(kind: Any, optimizers: Optimizers) -> None:
+    add = kind.add_weight
+
+    def add_weight(layer: Any, *args: Any, **more: Any) -> Any:
+        variable = add(layer, *args, **more)
+        optimizers.variables.append(weakref.ref(variable))
+        return variable
+
+    kind.add_weight = add_weight
+
+
+def _steps(kind: Any, optimizers: Optimizers) -> None:
+    build, apply = kind.build, kind.apply
+
+    def build_(optimizer: Any, variables: Any) -> None:
+        build(optimizer, variables)
+        optimizers.add(optimizer, [each.value for each in variables])
+
+    def apply_(optimizer: Any, grads: Any, trainable_variables: Any = None) -> None:
+        with optimizers.step():
+            apply(optimizer, grads, trainable_variables)
+
+    kind.build, kind.apply = build_, apply_
+
+
+def _passes(kind: Any, name: str, loaders: Loaders) -> None:
+    call = getattr(kind, name)
+
+    def apart(*args: Any, **more: Any) -> Any:
+        before = loaders.part_of, loaders.latest
+        loaders.part_of, loaders.latest = f" {name}", None
+        try:
+            return call(*args, **more)
+        finally:
+            loaders.part_of, loaders.latest = before
+
+    setattr(kind, name, apart)
+
+
+def look(keras: Any, operations: Operations, *, statistics: bool) -> None:
+    """Note that batches are normalised by their own statistics, or have them normalised by those kept."""
+    kind = keras.layers.BatchNormalization
+    call: Callable[..., Any] = kind.call
+
+    def normalise(layer: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        if training and layer.trainable and inputs.shape[0] != 1:
+            operations.batch_statistics = operations.batch_statistics or places.line() or "?"
+        return call(layer, inputs, training=training and statistics, mask=mask)
+
+    kind.call = normalise
