@@ -42,7 +42,10 @@ TRAIN = {"tests/training/": "trains", "tests/script/": "trains", "tests/search/"
 BESIDE = (
     *(f"tests/training/test_{name}.py" for name in ("command_line", "dataset", "fairness", "registry", "warm_up")),
     *(f"tests/script/test_{name}.py" for name in ("adversaries", "guard", "kinds", "memory", "pods")),
-    *(f"tests/script/test_{name}.py" for name in ("plain", "plain_keras", "plain_trees", "unpacked_modules")),
+    *(
+        f"tests/script/test_{name}.py"
+        for name in ("plain", "plain_keras", "plain_keras_torch", "plain_trees", "unpacked_modules")
+    ),
     "tests/search/test_plain.py",
 )
 """Of these, files that hold no machine for themselves: what they look at is no time."""

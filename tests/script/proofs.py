@@ -1,4 +1,5 @@
-"""What is proved of tables of scripts that train in one process: by the `run.py` next to them, in a user's Python."""
+"""What is proved of tables of scripts that train in one process: by the `run.py` next to them, or that of PyTorch's, in
+a user's Python."""
 
 import json
 import os
@@ -26,7 +27,8 @@ def proving(
     answers: dict[Case, Future[dict[str, Any]]] = {case: Future() for case in cases}
     around = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     around |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **variables}
-    command = [python, str(scripts / "run.py"), *([mutant] if mutant else [])]
+    run = next(each for each in (scripts / "run.py", scripts.parent / "plain/run.py") if each.exists())
+    command = [python, str(run), *([mutant] if mutant else [])]
     pipe = subprocess.PIPE
     with (
         leftovers.ahead("plain scripts"),

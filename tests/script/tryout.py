@@ -26,6 +26,7 @@ EXAMPLES = PROJECT / "examples"
 NO_ENVIRONMENT = f"there is no {OWN_PYTHON} (its line is in stacks/Pulumi.torch.yaml), and %s names no other with %s"
 NO_TREES = NO_ENVIRONMENT % ("TRY_TREES_PYTHON", "XGBoost, LightGBM and Ray")
 NO_RLLIB = NO_ENVIRONMENT % ("TRY_RLLIB_PYTHON", "RLlib and PyTorch")
+NO_KERAS = "the environment with PyTorch that TRY_PYTHON names has no Keras 3"
 OURS = ("r-", "ray-", "run-", "spread-", "try-", "why-")
 """Beginnings of the names of temporary folders that this project makes."""
 NO_TORCH = NO_ENVIRONMENT % ("TRY_PYTHON", "PyTorch and Ray")

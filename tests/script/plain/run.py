@@ -15,6 +15,7 @@ from training.workloads.script.spread import (
     exchange,
     files,
     judge,
+    keras_torch,
     port,
     ported,
     process,
@@ -88,6 +89,21 @@ def shared_files():
     files.redirect = lambda *_: None
 
 
+def keras_steps_unknown():
+    """Take an optimizer of Keras for none."""
+    keras_torch._steps = lambda *_: None
+
+
+def keras_weights_unknown():
+    """Know what an optimizer of Keras has from its first step on."""
+    keras_torch._weights = lambda *_: None
+
+
+def keras_passes_alike():
+    """Take passes that build or evaluate a model of Keras for those that train."""
+    keras_torch._passes = lambda *_: None
+
+
 def full_disk():
     """Have no room for the tensors of a proof."""
     usage = prove.shutil.disk_usage
@@ -108,7 +124,8 @@ MUTANTS = {
     each.__name__: each
     for each in (
         without_weights, without_a_rank, split_twice, all_split, own_chance, in_32_bits, unkeyed, unused_left_out,
-        repeated_work, shared_files, full_disk, port_without_shares, port_without_exchange,
+        keras_passes_alike, keras_steps_unknown, keras_weights_unknown, repeated_work, shared_files, full_disk,
+        port_without_shares, port_without_exchange,
     )
 }  # fmt: skip
 

@@ -32,5 +32,6 @@ class Buffers:
         for module, name in self._modules:
             buffer: Any = getattr(module(), name, None)
             values.append(buffer if hasattr(buffer, "is_floating_point") and buffer.is_floating_point() else None)
-        kept = [each for each in (reference() for reference in self._variables) if not getattr(each, "trainable", True)]
-        return [*values, *(each._value for each in kept if each._value.is_floating_point())]
+        variables: list[Any] = [reference() for reference in self._variables]
+        kept = [each._value for each in variables if each is not None and not each.trainable]
+        return [*values, *(each for each in kept if each is not None and each.is_floating_point())]

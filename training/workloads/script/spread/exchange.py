@@ -176,9 +176,9 @@ class Optimizers:
         for optimizer, count in list(self._counts.items()):
             if count != _count(optimizer):
                 self._note(optimizer)
-        values = [getattr(each(), "_value", None) for each in self.variables]
-        if unknown := [each for each in values if id(each) in in_graph and not self.has(each)]:
-            self.add(self, unknown)
+        if self.variables and (unknown := in_graph.keys() - self._group_of.keys()):
+            values = [getattr(each(), "_value", None) for each in self.variables]
+            self.add(self, [each for each in values if id(each) in unknown])
 
     def _note(self, optimizer: Any) -> None:
         self._counts[optimizer] = _count(optimizer)

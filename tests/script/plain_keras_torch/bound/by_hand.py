@@ -1,0 +1,17 @@
+"""`train_on_batch` of rows that are taken by hand."""
+
+import os
+
+os.environ["KERAS_BACKEND"] = "torch"
+
+import keras
+import numpy as np
+
+keras.utils.set_random_seed(0)
+rows = np.random.default_rng(1).normal(size=(100, 8)).astype("float32")
+labels = rows.sum(1, keepdims=True)
+
+model = keras.Sequential([keras.layers.Dense(16), keras.layers.Dense(1)])
+model.compile("adam", "mse")
+for first in [*range(0, 96, 16)] * 2:
+    model.train_on_batch(rows[first : first + 16], labels[first : first + 16])
