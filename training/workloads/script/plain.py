@@ -72,7 +72,8 @@ UNSPLIT = {
     "Keras 3 on TensorFlow": "nobody can distribute Keras 3 with TensorFlow as its backend, and neither as "
     "tf-keras (TF_USE_LEGACY_KERAS=1) nor on PyTorch (KERAS_BACKEND=torch) was it seen to train",
     "by hand": "it takes its batches by hand, and only those of a DataLoader can be split",
-    "iterable": "its DataLoader reads an IterableDataset, whose rows have no numbers by which to split them",
+    "iterable": "its DataLoader reads an IterableDataset, whose rows have no numbers by which to split them; Keras on "
+    "PyTorch makes one of a generator, a PyDataset or tf.data",
     "no room": "what it writes in its first steps, and their weights and gradients, which the proof keeps, would fill "
     "the disk",
     "no backward": "no loss.backward() was seen in it: it trains otherwise, or went on from files of an earlier run",
@@ -84,7 +85,7 @@ UNSPLIT = {
     "not split": "each rank would compute most of the work of all",
     "other steps": "ranks, or its rows in another order, end after another number of steps than one process",
     "own loop": "it takes steps of its own, and only those of tf-keras' `fit` and `train_on_batch` can be split",
-    "own optimizer": "no step of an optimizer of torch.optim was seen in it",
+    "own optimizer": "no step of an optimizer of torch.optim, or of Keras on PyTorch, was seen in it",
     "ranks fail": "as ranks it fails",
     "rows by an iterator": "its rows come from an iterator, which is read once",
     "rows in a file": "LightGBM alone holds rows of its data sets, as of a file or of a `subset`",

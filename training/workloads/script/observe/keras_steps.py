@@ -18,11 +18,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import guard, state
+from . import guard, state, torch_probe
 from .loaders import Pass
 from .reports import number
 from .work import Optimizer
 
+LOOKS = ("evaluate", "predict", "_symbolic_build")
+"""Methods of a model that read data from which nothing is learned."""
 ON_READ = "ON_READ"
 """End of the name of how variables are kept that ranks add up when they are read."""
 LAST_EXECUTION = "Keras does not tell how many of the steps that it executes together a pass ended with"
@@ -33,6 +35,19 @@ def observe_models(module: Any) -> None:
     """Add the callback in every `fit`. `module`: keras or tf_keras, complete."""
     fit, callback = module.Model.fit, _callback_class(module.callbacks.Callback)
     module.Model.fit = _fit(fit, inspect.signature(fit), callback)
+    for name in LOOKS:
+        if hasattr(module.Model, name):
+            setattr(module.Model, name, _look(getattr(module.Model, name)))
+
+
+@guard.around("data that a model only looks at could not be told", *guard.ROWS)
+def _look(*_: Any, **__: Any) -> Iterator[None]:
+    now = state.current()
+    before, now.only_looks = now.only_looks, True
+    try:
+        yield
+    finally:
+        now.only_looks = before
 
 
 @guard.around("a call of `fit` can't be observed", *guard.STEPS, *guard.ROWS)
@@ -78,10 +93,13 @@ def _rows_per_step(arguments: dict[str, Any]) -> int | None:
 @functools.cache
 def _callback_class(base: Any) -> Any:
     class Steps(base):  # type: ignore[misc]
-        """Counts batches; takes what Keras has, and has it wait for nothing."""
+        """Counts batches; takes what Keras has, and has it wait for nothing.
+
+        On PyTorch a step is over when it is told: ranks end after the same one, with the rows that it had.
+        """
 
         _supports_tf_logs = True
-        async_safe = True
+        async_safe = not _is_on_torch()
 
         def __init__(self, arguments: dict[str, Any]) -> None:
             super().__init__()
@@ -188,7 +206,7 @@ def _end_batch(batches: Batches, model: Any, params: dict[str, Any], last: int, 
             now.threads = _threads(module)
             now.epoch_steps = params.get("steps")
             now.epochs = now.work.rounds = batches.epochs
-            now.rank, _ = state.rank_of_environment()
+            now.rank = _group().get_rank() if _group() else state.rank_of_environment()[0]
         seen = now.work.of(model)
         if now.clock_of is not seen:
             _take_clock(now, seen, model)
@@ -245,7 +263,20 @@ def _digest_of(now: state.State, reference: Callable[[], Any]) -> str | None:
 
 def _replicas(model: Any) -> int:
     """Over all processes, as the model's own strategy has them: what TF_CONFIG says need not be what was joined."""
+    if _group():
+        return int(_group().get_world_size())
     return int(getattr(getattr(model, "distribute_strategy", None), "num_replicas_in_sync", 1))
+
+
+def _group() -> Any:
+    """Return PyTorch's module of the group of processes that Keras on PyTorch is one of; None where there is none."""
+    distributed = sys.modules.get("torch.distributed")
+    return distributed if _is_on_torch() and torch_probe.joined(distributed) else None
+
+
+def _is_on_torch() -> bool:
+    backend = getattr(sys.modules.get("keras"), "backend", None)  # it may be half imported
+    return hasattr(backend, "backend") and backend.backend() == "torch"
 
 
 def _threads(module: str) -> int | None:

@@ -58,6 +58,8 @@ class State:
     ended_early = written = False
     executed_together = 1
     """The most steps that were told at a time, as of Keras' `steps_per_execution`."""
+    only_looks = False
+    """Whether a framework that tells so reads data now from which nothing is learned."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()

@@ -33,6 +33,8 @@ DEPTH = 3
 """Depth to which data sets within data sets are searched."""
 MOST_PARTS = 4
 """Most parts of a batch that are looked at."""
+ARRAYS = "keras.src.trainers.data_adapters"
+"""Where Keras makes data sets of arrays."""
 DRAWN, PASS = "_observed_drawn", "_observed_pass"
 _sets: dict[int, tuple[Any, int]] = {}
 """Weak reference to a data set, None if its type has none, and its number, by its id. An id is reused when a data set
@@ -64,7 +66,7 @@ def _reset(self: Any, *_: Any, **__: Any) -> Iterator[None]:
 
 @guard.around("the start of a pass could not be observed", *guard.ROWS, guard.PARTS, guard.WAITS)
 def _begin(_: Any) -> Iterator[None]:
-    learns = sys.modules["torch"].is_grad_enabled()
+    learns = _learns()
     with state.current().input_wait if learns else NO_PART:
         iterator: Any = yield
     iterator.__dict__.pop(PASS, None)  # persistent workers have one iterator for all passes
@@ -74,7 +76,7 @@ def _begin(_: Any) -> Iterator[None]:
 
 @guard.around("rows could not be counted", *guard.ROWS, guard.PARTS, guard.WAITS)
 def _deliver(self: Any) -> Iterator[None]:
-    now, learns = state.current(), sys.modules["torch"].is_grad_enabled()
+    now, learns = state.current(), _learns()
     parts = now.parts_here()
     with now.part(INPUT if learns else BETWEEN), now.input_wait if learns else NO_PART:
         try:
@@ -87,16 +89,21 @@ def _deliver(self: Any) -> Iterator[None]:
             with now.hook():
                 _end(self)
             return
-    if sys.modules["torch"].is_grad_enabled():
+    if _learns():
         now.parts.deliver()
         now.input_wait.deliver()
     with now.hook():
         _count(self, batch)
 
 
+def _learns() -> bool:
+    """Return whether something can be learned from a batch that is read now."""
+    return bool(sys.modules["torch"].is_grad_enabled()) and not state.current().only_looks
+
+
 def _count(iterator: Any, batch: Any) -> None:
     now, loader = state.current(), _loader_of(iterator)
-    learning = sys.modules["torch"].is_grad_enabled()  # else nothing is learned from the batch
+    learning = _learns()
     steps, entered = len(now.step_ends), now.work.training.numbers
     if PASS not in iterator.__dict__:
         iterator.__dict__[PASS] = loader.begin(steps, learning, entered)
@@ -131,8 +138,10 @@ def _loader_of(iterator: Any) -> Loader:
     loaders, dataset = state.current().loaders, iterator._dataset
     known, number = _sets.get(id(dataset), (None, -1))
     if number not in loaders or (known is not None and known() is not dataset):
-        number = next(_counter)
-        state.current().add(number, _new_loader(iterator))
+        loader = _new_loader(iterator)
+        number = _number_of_arrays(dataset, loader)
+        if number not in loaders:
+            state.current().add(number, loader)
         try:
             _sets[id(dataset)] = weakref.ref(dataset), number
         except TypeError:
@@ -140,11 +149,46 @@ def _loader_of(iterator: Any) -> Loader:
     return loaders[number]
 
 
+def _number_of_arrays(dataset: Any, loader: Loader) -> int:
+    """Return the number of a data set: for arrays, of which Keras makes one for each pass, that of an earlier one."""
+    loaders = state.current().loaders
+    if loader.identity is not None and _is_of_arrays(dataset):
+        for number, each in loaders.items():
+            if (each.identity, each.dataset_rows) == (loader.identity, loader.dataset_rows):
+                if _learns():
+                    each.epoch_rows, each.epoch_batches = loader.epoch_rows, loader.epoch_batches
+                return number
+    return next(_counter)
+
+
+class Arrays:
+    """The arrays of a data set of Keras, whose own length is not that of its rows."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.parts = tuple(_leaves(dataset.array))
+
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
+
+def _leaves(structure: Any) -> Iterator[Any]:
+    if isinstance(structure, (dict, list, tuple)):
+        for each in structure.values() if isinstance(structure, dict) else structure:
+            yield from _leaves(each)
+    elif structure is not None:
+        yield structure.array
+
+
+def _is_of_arrays(dataset: Any) -> bool:
+    return type(dataset).__module__.startswith(ARRAYS) and hasattr(dataset, "array")
+
+
 def _new_loader(iterator: Any) -> Loader:
-    base, levels = _base(iterator._dataset)
+    dataset = Arrays(iterator._dataset) if _is_of_arrays(iterator._dataset) else iterator._dataset
+    base, levels = _base(dataset)
     sampler = iterator._index_sampler
     loader = Loader(length_of(base), _rows_of_pass(iterator, sampler), length_of(sampler))
-    loader.own_rows = length_of(iterator._dataset)
+    loader.own_rows = length_of(dataset)
     if levels:
         loader.is_part = True
         loader.below = functools.partial(_below, weakref.ref(iterator._dataset))
