@@ -14,7 +14,7 @@ OWN_PYTHON = "examples/.venv/bin/python"
 _OWN = str(ROOT / OWN_PYTHON) if (ROOT / OWN_PYTHON).exists() else ""
 TORCH = os.environ.get("TRY_PYTHON") or _OWN
 """The interpreter of an environment with PyTorch and Ray; "" where none is at hand."""
-KERAS = TORCH if TORCH and any(Path(TORCH).parents[1].glob("lib/python*/site-packages/keras")) else ""
+KERAS_TORCH = TORCH if TORCH and any(Path(TORCH).parents[1].glob("lib/python*/site-packages/keras")) else ""
 """The same where it has Keras 3, too."""
 TREES = os.environ.get("TRY_TREES_PYTHON") or _OWN
 """That of one with XGBoost, LightGBM, pandas, pyarrow and Ray."""

@@ -13,9 +13,9 @@ import pytest
 
 from tests.script.proofs import differences, marked, of_table, proving
 from tests.script.tryout import NO_KERAS
-from tests.stacks import KERAS
+from tests.stacks import KERAS_TORCH
 
-pytestmark = pytest.mark.skipif(not KERAS, reason=NO_KERAS)
+pytestmark = pytest.mark.skipif(not KERAS_TORCH, reason=NO_KERAS)
 
 SCRIPTS = Path(__file__).parent / "plain_keras_torch"
 COMMAND = Path(__file__).parents[2] / "training/workloads/script/spread"
@@ -49,7 +49,7 @@ MUTANTS = {
 @pytest.fixture(scope="module")
 def proved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """What is proved of the scripts that are asked for."""
-    with of_table(request, tmp_path_factory.mktemp("plain"), SCRIPTS, KERAS) as answers:
+    with of_table(request, tmp_path_factory.mktemp("plain"), SCRIPTS, KERAS_TORCH) as answers:
         yield answers
 
 
@@ -69,7 +69,7 @@ def test_what_is_proved_is_what_ranks_do(case: tuple[str, int], proved: dict[tup
 def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path) -> None:
     """Each mutant is seen in at least the scripts that stand for it."""
     names = MUTANTS[mutant]
-    with proving([(name, 2) for name in names], tmp_path, SCRIPTS, KERAS, mutant) as answers:
+    with proving([(name, 2) for name in names], tmp_path, SCRIPTS, KERAS_TORCH, mutant) as answers:
         unlike = [name for name in names if problems(name, answers[name, 2].result())]
 
     assert names == unlike
@@ -79,7 +79,7 @@ def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path)
 def test_a_script_for_tensorflow_finds_its_backend(tmp_path: Path) -> None:
     """One that imports Keras alone may be for TensorFlow; on which backend it runs is known when it runs."""
     file = tmp_path / "proof.json"
-    command = [KERAS, str(COMMAND), "prove", "--framework", "tensorflow", "--write", str(file)]
+    command = [KERAS_TORCH, str(COMMAND), "prove", "--framework", "tensorflow", "--write", str(file)]
     subprocess.run([*command, "--", str(SCRIPTS / "equal/fit.py")], cwd=tmp_path, check=True)
     outcome = json.loads(file.read_text(encoding="utf-8"))
 

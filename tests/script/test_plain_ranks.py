@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.script.test_plain_trees import SKETCH
-from tests.script.tryout import NO_TORCH, NO_TREES, PROJECT, measure_one, try_script
-from tests.stacks import TORCH, TREES
+from tests.script.tryout import NO_KERAS, NO_TORCH, NO_TREES, PROJECT, measure_one, try_script
+from tests.stacks import KERAS_TORCH, TORCH, TREES
 from training.contract.result import NOT_MEASURED, PROOF
 from training.workloads.script import plain, port
 
@@ -114,6 +114,26 @@ def test_a_script_of_keras_is_tried_in_every_arm(layer: str, tmp_path: Path) -> 
     assert ["1", "1", "2", "2"] == [tried.row(arm)["ranks"] for arm in ("baseline", "wide", "native", "ray")]
     assert tried.row("native")["weights"] == tried.row("ray")["weights"]
     assert (layer == "BatchNormalization") == (plain.OTHER_WORK["statistics"] in tried.text)
+    assert "A" == tried.claim, tried.text
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not KERAS_TORCH, reason=NO_KERAS)
+def test_a_script_of_keras_on_pytorch_is_tried_in_every_arm(tmp_path: Path) -> None:
+    """By the user's own variable. Ranks end after the same step, and rows are counted by the loaders that Keras makes:
+    that is A. Validation rows are none of those of an epoch."""
+    path = tmp_path / "mine.py"
+    text = KERAS.replace("import tensorflow as tf", "import keras").replace("tf.keras", "keras")
+    path.write_text(text.replace("LAYER", "keras.layers.ReLU()"), encoding="utf-8")
+    tried = try_script(path, PYTHON=KERAS_TORCH, ENV="KERAS_BACKEND=torch")
+
+    assert 0 == tried.code, tried.text
+    assert {} == tried.absent
+    assert ("2", "64 (counted)", "617") == tuple(
+        tried.row("ray")[name] for name in ("ranks", "rows a step", "rows an epoch")
+    )
+    assert tried.row("native")["weights"] == tried.row("ray")["weights"]
+    assert "TorchTrainer" in tried.text
     assert "A" == tried.claim, tried.text
 
 

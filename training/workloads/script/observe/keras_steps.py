@@ -275,8 +275,8 @@ def _group() -> Any:
 
 
 def _is_on_torch() -> bool:
-    backend = getattr(sys.modules.get("keras"), "backend", None)  # it may be half imported
-    return hasattr(backend, "backend") and backend.backend() == "torch"
+    backend: Any = getattr(sys.modules.get("keras"), "backend", None)  # it may be half imported
+    return hasattr(backend, "backend") and bool(backend.backend() == "torch")
 
 
 def _threads(module: str) -> int | None:
