@@ -80,10 +80,10 @@ def test_a_script_for_tensorflow_finds_its_backend(tmp_path: Path) -> None:
     """One that imports Keras alone may be for TensorFlow; on which backend it runs is known when it runs."""
     file = tmp_path / "proof.json"
     command = [KERAS_TORCH, str(COMMAND), "prove", "--framework", "tensorflow", "--write", str(file)]
-    subprocess.run([*command, "--", str(SCRIPTS / "equal/fit.py")], cwd=tmp_path, check=True)
+    subprocess.run([*command, "--", str(SCRIPTS / "equal/fit.py")], cwd=tmp_path, check=False)
     outcome = json.loads(file.read_text(encoding="utf-8"))
 
-    assert ("equal", "torch") == (outcome["outcome"], outcome["plan"]["framework"])
+    assert ("equal", "torch") == (outcome["outcome"], outcome["plan"]["framework"]), outcome
 
 
 def test_every_script_is_in_the_table() -> None:

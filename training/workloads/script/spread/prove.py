@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -142,8 +142,8 @@ def prove_keras(command: Sequence[str], world: int, seconds: float = SECONDS) ->
                 outcome = prove(load(), command, world, runs.left())
                 outcome["plan"] = {**outcome.get("plan", {}), "framework": "torch"}
             else:
-                import tensorflow  # noqa: F401 (once for all forks)
-
+                with suppress(ImportError):  # of a script that failed, which is said
+                    import tensorflow  # noqa: F401 (once for all forks)
                 runs.framework = "tensorflow"
                 outcome = keras_judge.Judge(runs, plans[-1 if named else 0]).outcome()
         if named:
