@@ -45,10 +45,10 @@ def assignment(key: str, value: str) -> str:
 
 def from_there(path: str) -> str:
     """Return a path from the project's folder, where this process is, as seen from where the command was typed."""
-    there = os.environ.get(FROM)
-    if there in (None, os.getcwd()) or "/" not in path or os.path.isabs(path):  # noqa: PTH109, PTH117
+    folder = os.environ.get(FROM)
+    if folder in (None, os.getcwd()) or "/" not in path or os.path.isabs(path):  # noqa: PTH109, PTH117
         return path
-    return os.path.relpath(path, there)
+    return os.path.relpath(path, folder)
 
 
 def called_as(program: str) -> str:
