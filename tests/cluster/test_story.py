@@ -398,6 +398,20 @@ def test_a_script_of_one_s_own_is_measured_in_pods(project: ClusterProject, tmp_
     assert not {"ray-training-cluster", "image-build"} & set(steps)
 
 
+def test_a_script_of_one_process_is_measured_as_ranks_in_pods(project: ClusterProject, tmp_path: Path) -> None:
+    """Unchanged, a pod a rank in `native`, in Ray's workers in `ray`: proved to be the work of one process."""
+    script = tmp_path / "plain.py"
+    script.write_text((ROOT / "tests/script/plain_keras/equal/arrays.py").read_text())
+    project.pulumi("config", "rm", "scriptArguments")
+    project.configure(script=str(script))
+    project.up()
+    comparison, runs = project.comparison(), project.results()
+    assert set(ARMS) == set(comparison["arms"])
+    assert set(ARMS[1:]) == set(comparison["distribution"]["arms"])
+    assert runs["native-1"]["weights"] == runs["ray-1"]["weights"]
+    assert all(2 == len({worker["pod"] for worker in runs[f"{arm}-1"]["workers"]}) for arm in ARMS[1:])
+
+
 def test_a_search_is_measured_in_pods(project: ClusterProject) -> None:
     """Optuna's processes are pods that meet at the first, Tune's trials are in Ray's workers: the same trials, with
     equal weights."""
