@@ -13,27 +13,6 @@ from cli.command import END, REST
 from cli.setup.project import ROOT
 from training.machine import command_line
 
-BEFORE = {
-    "plan": "preview",
-    "smoke": "up --stack smoke",
-    "watch": "status --watch",
-    "dashboard": "jobs dashboard",
-    "diagnose": "doctor --archive",
-    "history": "report history",
-    "tensorboard": "report tensorboard",
-    "fetch": "report fetch",
-    "adopt": "report adopt",
-    "submit": "jobs submit",
-    "logs": "jobs logs",
-    "stop": "jobs stop",
-    "lesson": "bench lesson",
-    "recovery": "bench recovery",
-    "env": "project env",
-    "template": "project template",
-    "clean": "project clean",
-    "help": "--help",
-}
-"""By a word that one might take for a command, as targets of make were called: the command."""
 MISSPELT = 0.8
 """How alike an option and a word are, of which the one is meant by the other."""
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z][\w:.-]*)=(?P<value>.*)", re.DOTALL)
@@ -70,14 +49,17 @@ def _meant(error: click.UsageError, arguments: list[str]) -> list[str]:
 
 
 def _of_command(error: click.NoSuchCommand, arguments: list[str]) -> list[str]:
-    """What a word is called now, or the command that is spelt nearly so, with what else was typed."""
+    """The command of a group that has this name, or the one that is spelt nearly so, with what else was typed."""
     context, name = error.ctx, error.command_name
     if not context or not isinstance(context.command, click.Group):
         return []
-    if name in BEFORE and not context.parent:
-        return [f"it is now:  {command_line.rwi(BEFORE[name])}"]
-    close = difflib.get_close_matches(name, context.command.list_commands(context), n=1)
+    names = context.command.list_commands(context)
     at = arguments.index(name)
+    for each in names:
+        group = context.command.get_command(context, each)
+        if isinstance(group, click.Group) and name in group.list_commands(context):
+            return [f"did you mean:  {_line([*arguments[:at], each, *arguments[at:]])}"]
+    close = difflib.get_close_matches(name, names, n=1)
     return [f"did you mean:  {_line([*arguments[:at], close[0], *arguments[at + 1 :]])}"] if close else []
 
 

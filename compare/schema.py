@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
 from compare.measurement import CompareError
-from training.contract.arms import ARMS, FORMER_ARMS, RAYSTART
+from training.contract.arms import ARMS, RAYSTART
 from training.contract.codec import ResultError, decode, encode
 from training.contract.recipe import canonical
 from training.contract.result import Provenance, RayCluster
@@ -373,7 +373,7 @@ class Comparison:
 
     def shown_arms(self) -> list[str]:
         """The arms that were measured, in the order in which they are shown."""
-        return [name for name in (*ARMS, *FORMER_ARMS) if name in self.arms]
+        return [name for name in ARMS if name in self.arms]
 
     @property
     def has_equal_epochs(self) -> bool:

@@ -25,7 +25,7 @@ from report.svg import (
     drawing,
     numbered,
 )
-from training.contract.arms import ARMS, FORMER_ARMS, NATIVE, RAY
+from training.contract.arms import ARMS, NATIVE, RAY
 from training.contract.result import TrainingResult, Worker
 from training.workloads.cnn.detail import Epoch, detail_of
 
@@ -326,4 +326,4 @@ def shown_names(names: Sequence[str]) -> list[str]:
 
 
 def _arms(runs: Sequence[ShownRun]) -> list[str]:
-    return [arm for arm in (*ARMS, *FORMER_ARMS) if any(run.result.arm == arm for run in runs)]
+    return [arm for arm in ARMS if any(run.result.arm == arm for run in runs)]

@@ -68,7 +68,7 @@ def _find(comparison: Comparison, results: Path) -> Path | None:
     same_name = sorted(results.glob(f"{_name(comparison)}*"), key=_edition)
     if same_name and (same_name[-1] / COMPARISON).is_file():
         text = (same_name[-1] / COMPARISON).read_text(encoding="utf-8")
-        try:  # by what it says: an earlier version wrote fewer keys
+        try:
             return same_name[-1] if Comparison.from_json(text) == comparison else None
         except CompareError:
             return None

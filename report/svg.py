@@ -14,14 +14,13 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from training.contract.arms import ARMS, FORMER_ARMS
+from training.contract.arms import ARMS
 
-_ARMS = (*ARMS, *FORMER_ARMS)
 INK, MUTED, GRID, HEAT, CARD = "#010100", "#010200", "#010300", "#010400", "#010500"
-ARM_COLOURS = {name: f"#02{number:02x}00" for number, name in enumerate(_ARMS, start=1)}
+ARM_COLOURS = {name: f"#02{number:02x}00" for number, name in enumerate(ARMS, start=1)}
 _LINES: tuple[Any, ...] = ((0, (4, 2)), (0, (6, 1.5, 1, 1.5)), (0, (1, 1.2)), "solid", (0, (8, 2)), "dashdot")
-ARM_LINES = dict(zip(_ARMS, cycle(_LINES), strict=False))
-ARM_MARKERS = dict(zip(_ARMS, cycle("oDs^vP"), strict=False))
+ARM_LINES = dict(zip(ARMS, cycle(_LINES), strict=False))
+ARM_MARKERS = dict(zip(ARMS, cycle("oDs^vP"), strict=False))
 SERIES = tuple(f"#03{number:02x}00" for number in range(1, 7))
 """Colours of links and of a sweep's lines; none is an arm's."""
 PARTS = tuple(f"#04{number:02x}00" for number in range(1, 6))

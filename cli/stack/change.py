@@ -12,7 +12,6 @@ from cli.setup.project import ToolError, project_name, say
 from cli.stack import config as stack_config
 from cli.stack import edit
 from cli.stack.lines import for_rwi
-from infra.settings.removed import REMOVED
 from infra.settings.table import every_key
 from training.machine.command_line import rwi
 
@@ -33,8 +32,6 @@ def checked(stack: str, typed_values: Mapping[str, str]) -> dict[str, str | None
     known = every_key()
     present = {key.removeprefix(f"{project_name()}:") for key in stack_config.config_of(stack)}
     for key, text in typed_values.items():
-        if key in REMOVED and (text or key not in present):
-            raise ToolError(REMOVED[key].refusal(key))
         if key not in known and (text or key not in present):
             close = difflib.get_close_matches(key, known, n=1)
             raise ToolError(f"{key} is no setting" + (f"; did you mean {close[0]}?" if close else f": {rwi(EXAMPLE)}"))

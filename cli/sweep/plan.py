@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from cli.setup.project import ToolError
-from infra.settings.removed import REMOVED
 from infra.settings.table import every_key
 from report.sweep import Point
 from training.contract.recipe import canonical
@@ -24,8 +23,6 @@ def parse_axes(typed: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def _key(name: str) -> str:
-    if name in REMOVED:
-        raise ToolError(REMOVED[name].refusal(name))
     if name not in every_key():
         close = get_close_matches(name, every_key(), n=1)
         raise ToolError(f"{name} is no setting" + (f"; is {close[0]} meant?" if close else f": {rwi(_EXAMPLE)}"))

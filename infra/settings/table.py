@@ -6,7 +6,6 @@ The tables of the docs and the declarations in Pulumi.yaml are made from the key
 """
 
 import difflib
-import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, replace
@@ -19,7 +18,6 @@ from infra.settings.draft import Check, Draft, NoSettings, short
 from infra.settings.facts import Facts, stack_file
 from infra.settings.key import CLUSTER, TARGETS, Key, Target, keys_in, section_of, with_unparsed
 from infra.settings.problem import Problem, secret_line, set_line
-from infra.settings.removed import REMOVED, REPLACEMENTS, Replacement, fixing_line, removing_line, to_add
 from infra.settings.sections import (
     ChoiceSettings,
     ComparisonSettings,
@@ -191,7 +189,7 @@ def _refused(draft: Draft, key: Key) -> Problem:
 def _unread(draft: Draft) -> list[Problem]:
     """Refuse what is set and would have no effect: unknown keys, another workload's, another project's, one twice."""
     others = sorted(set(draft.texts) - set(draft.keys))
-    problems = list(_undeclared([key for key in others if key not in draft.facts.declared], draft))
+    problems = [_unknown(key, draft) for key in others if key not in draft.facts.declared]
     problems += [_of_another_workload(key, draft) for key in others if _is_set(key, draft)]
     return [*problems, *_of_other_projects(draft), *(_twice(key, draft.facts) for key in draft.facts.set_twice)]
 
@@ -256,35 +254,6 @@ def _keys_of_namespace(name: str, draft: Draft) -> set[str]:
 def _shown_text(key: str, draft: Draft) -> str:
     """Return `key = value` of a key that has no rule here."""
     return f"{key} = {'[secret]' if key in draft.facts.secret_keys else short(draft.texts[key].strip())}"
-
-
-def _undeclared(keys: list[str], draft: Draft) -> Iterator[Problem]:
-    """Refuse unknown keys, and those of earlier versions with what took their place: one problem for one new key."""
-    yield from (_unknown(key, draft) for key in keys if key not in REMOVED)
-    for replacement in REPLACEMENTS:
-        present = [key for key in replacement.keys if key in keys]
-        if present:
-            yield _removed(replacement, present, draft)
-
-
-def _removed(replacement: Replacement, keys: list[str], draft: Draft) -> Problem:
-    """Refuse keys that one other replaced. What that names already is the user's: it is not written over."""
-    shown = ", ".join(_shown_text(key, draft) for key in keys)
-    usable = {  # a secret, and a text that its rule refuses, reach no command line
-        key: text.strip()
-        for key, text in draft.texts.items()
-        if key not in draft.facts.secret_keys and (key not in draft.keys or key in draft.values)
-    }
-    place = replacement.place_of(draft.facts.stack)
-    is_set = bool(replacement.key) and draft.is_set(replacement.key)
-    if not is_set and not (place and os.path.lexists(draft.facts.folder / place)):
-        line = fixing_line(replacement, keys, usable, draft.facts.stack)
-        return Problem(shown, replacement.instead, (line,), why=replacement.why)
-    parts = to_add(replacement, usable)
-    where = draft.shown(replacement.key) if is_set else f"{place}, which is there"
-    added = f"{replacement.instead}. Add to {where}: {short(parts)}" if parts else replacement.instead
-    line = removing_line(keys, "" if is_set else set_line(replacement.key, place))
-    return Problem(shown, added, (line,), why=replacement.why)
 
 
 def _unknown(key: str, draft: Draft) -> Problem:

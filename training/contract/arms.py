@@ -116,6 +116,3 @@ RAYSTART = Arm(
 
 ARMS = {arm.name: arm for arm in (BASELINE, WIDE, NATIVE, RAY, RAYDATA, RAYSTART)}
 """All arms by name, in display order."""
-
-FORMER_ARMS = ("tuned",)
-"""Names of arms that results of earlier versions have; they are shown after the others."""

@@ -13,11 +13,8 @@ def texts(values: Mapping[str, Any]) -> dict[str, str]:
     return {key: value if _is_plain(value) else canonical(value) for key, value in values.items()}
 
 
-def from_texts(recipe: Mapping[str, str] | str) -> dict[str, Any]:
-    """Return the settings that `texts` made an input of; earlier versions made one JSON text of all."""
-    if isinstance(recipe, str):
-        values: dict[str, Any] = json.loads(recipe)
-        return values
+def from_texts(recipe: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings that `texts` made an input of."""
     return {key: text if _is_plain(text) else json.loads(text) for key, text in recipe.items()}
 
 

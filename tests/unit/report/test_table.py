@@ -95,18 +95,6 @@ def test_a_variant_that_nobody_asked_for_is_no_news(monkeypatch: pytest.MonkeyPa
     assert any(line.startswith("lean ") for line in render(with_lean()).splitlines())
 
 
-def test_an_arm_of_an_earlier_version_has_a_row_and_is_no_news_where_it_is_absent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Results outlive the arms that they were measured in."""
-    with monkeypatch.context() as earlier:
-        earlier.setitem(ARMS, "tuned", replace(LEAN, name="tuned"))
-        measured, absent = with_lean("tuned"), compare(make_runs(), make_context())
-
-    assert any(line.startswith("tuned ") for line in render(measured).splitlines())
-    assert "tuned" not in render(replace(absent, absent={"tuned": "tunedRay is off"}))
-
-
 def test_a_failed_check_is_named() -> None:
     """A comparison that is none shows no ratio, and names the rule and the run."""
     runs = [*make_runs()[:-1], make_run("ray", 3, world_size=1)]
