@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cli.pull_request.comment import measure_comment, preview_comment
-from cli.pull_request.github import from_environment, keep_comment
+from cli.pull_request.github import keep_comment
 from cli.pull_request.preview import Preview, read_preview
 from cli.setup.project import ROOT, ToolError, capture, run_main, say
 from compare.measurement import CompareError
@@ -149,7 +149,7 @@ def _measured(out: Path) -> str:
 def post(what: str, folder: Path) -> int:
     """Keep the comment on what is in `folder`."""
     text = preview_comment(*_previews(folder / "base", folder / "head")) if what == "preview" else _measured(folder)
-    say(f"comment {keep_comment(from_environment(os.environ), text)}")
+    say(f"comment {keep_comment(os.environ, text)}")
     return 0
 
 

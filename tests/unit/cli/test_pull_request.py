@@ -1,18 +1,18 @@
 """Comments on pull requests: what differs, nothing else; short enough for GitHub; one comment kept up to date."""
 
 import json
+import os
 import re
-import threading
+import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from cli.pull_request import __main__ as pull_request
 from cli.pull_request.comment import LIMIT_BYTES, measure_comment, preview_comment
-from cli.pull_request.github import PullRequest, from_environment, keep_comment
+from cli.pull_request.github import keep_comment
 from cli.pull_request.preview import SECRET, UNKNOWN, Difference, PreviewError, difference, read_preview
 from cli.setup.project import ToolError
 from compare.comparison import compare
@@ -318,14 +318,66 @@ def test_nothing_in_a_measurement_is_markup() -> None:
         assert not MARKUP.search(part)
 
 
-@pytest.mark.parametrize("what", ["preview", "measure"])
-def test_what_is_posted_is_made_of_data_by_the_code_that_posts_it(
-    tmp_path: Path, github: PullRequest, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    """A text that the pull request's code left beside the data is no comment."""
-    for name, value in {"GITHUB_API_URL": github.api, "GITHUB_REPOSITORY": "o/r", "GITHUB_TOKEN": "good"}.items():
+GH = """
+import json, os, sys
+assert "api" == sys.argv[1] and "GITHUB_TOKEN" in os.environ
+folder = os.path.dirname(__file__)
+open(folder + "/calls.txt", "a").write(" ".join(sys.argv[2:5]) + chr(10))
+if os.environ["GITHUB_TOKEN"] == "bad":
+    sys.exit("gh: Resource not accessible by integration (HTTP 403)")
+path = folder + "/comments.json"
+comments = json.load(open(path))
+if sys.argv[2] == "--paginate":
+    assert [".[] | {id, login: .user.login, body}"] == sys.argv[5:]
+    for comment in comments:
+        print(json.dumps(comment))
+else:
+    assert "--raw-field" == sys.argv[5] and sys.argv[6].startswith("body=")
+    body = sys.argv[6].partition("=")[2]
+    if sys.argv[3] == "POST":
+        comments.append({"id": len(comments), "login": "github-actions[bot]", "body": body})
+    else:
+        comments[int(sys.argv[4].rpartition("/")[2])]["body"] = body
+    json.dump(comments, open(path, "w"))
+"""
+"""As much of `gh api` as is used: with comments in a file, and a line for each call in another."""
+
+
+class GitHub:
+    """The pull request o/r 5 behind a `gh` of this test's on PATH, and the environment of a workflow run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {"GITHUB_REPOSITORY": "o/r", "GITHUB_TOKEN": "good", "PULL_REQUEST": "5"}
+        (folder / "gh.py").write_text(GH, encoding="utf-8")
+        (folder / "gh").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{folder}/gh.py" "$@"\n', encoding="utf-8")
+        (folder / "gh").chmod(0o755)
+        others = [{"id": n, "login": "someone", "body": "<!-- m -->\nquoted"} for n in range(2)]
+        (folder / "comments.json").write_text(json.dumps(others), encoding="utf-8")
+
+    def bodies(self) -> list[str]:
+        """All comments, those of others first."""
+        return [comment["body"] for comment in json.loads((self.folder / "comments.json").read_text(encoding="utf-8"))]
+
+    def calls(self) -> list[str]:
+        """The first words of each call."""
+        return (self.folder / "calls.txt").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture
+def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GitHub:
+    """A pull request with two comments of others that have our marker."""
+    folder = tmp_path / "gh"
+    folder.mkdir()
+    made = GitHub(folder)
+    for name, value in {"PATH": f"{folder}:{os.environ['PATH']}", **made.environment}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("PULL_REQUEST", "5")
+    return made
+
+
+@pytest.mark.parametrize("what", ["preview", "measure"])
+def test_what_is_posted_is_made_of_data_by_the_code_that_posts_it(tmp_path: Path, github: GitHub, what: str) -> None:
+    """A text that the pull request's code left beside the data is no comment."""
     (tmp_path / "comment.md").write_text("<!-- m -->\nApproved by the maintainers")
     for side in ("base", "head"):
         (tmp_path / side).mkdir()
@@ -334,114 +386,52 @@ def test_what_is_posted_is_made_of_data_by_the_code_that_posts_it(
 
     assert 0 == pull_request.main(["post", what, str(tmp_path)])
 
-    (posted,) = GitHub.comments[120:]
-    assert posted["body"].startswith(f"<!-- ray-worth-it: {what} -->\n")  # not prose: the marker
-    assert "Approved" not in posted["body"]
+    (posted,) = github.bodies()[2:]
+    assert posted.startswith(f"<!-- ray-worth-it: {what} -->\n")  # not prose: the marker
+    assert "Approved" not in posted
 
 
-class GitHub(BaseHTTPRequestHandler):
-    """As much of the API as is used: comments in memory."""
+def test_one_comment_of_each_workflow_is_kept_up_to_date(github: GitHub) -> None:
+    """Made, found again behind others, updated, left alone; what others wrote is never touched."""
+    texts = ["<!-- m -->\none", "<!-- other -->\nthree", "<!-- m -->\n@two", "<!-- m -->\n@two\n"]
+    done = [keep_comment(github.environment, text) for text in texts]
 
-    comments: ClassVar[list[dict[str, Any]]] = []
-    calls: ClassVar[list[str]] = []
-
-    def do_GET(self) -> None:
-        """A page of the comments."""
-        page = int(self.path.rpartition("page=")[2])
-        self._answer(self.comments[100 * (page - 1) : 100 * page])
-
-    def do_POST(self) -> None:
-        """A new comment."""
-        self.comments.append({"id": len(self.comments), "user": {"login": "github-actions[bot]"}, **self._body()})
-        self._answer({})
-
-    def do_PATCH(self) -> None:
-        """A comment's new text."""
-        self.comments[int(self.path.rpartition("/")[2])] |= self._body()
-        self._answer({})
-
-    def _body(self) -> dict[str, Any]:
-        return dict(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-
-    def _answer(self, data: Any) -> None:
-        self.calls.append(f"{self.command} {self.path}")
-        allowed = self.headers["Authorization"] == "Bearer good"
-        self.send_response(200 if allowed else 403)
-        self.end_headers()
-        self.wfile.write(json.dumps(data if allowed else {"message": "not accessible"}).encode())
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's name
-        """Say nothing."""
+    assert ["made", "made", "updated", "unchanged"] == done
+    assert ["<!-- m -->\nquoted"] * 2 == github.bodies()[:2]  # not prose: of this test
+    assert ["<!-- m -->\n@two", "<!-- other -->\nthree"] == github.bodies()[2:]  # not prose: of this test
+    assert "--method PATCH repos/o/r/issues/comments/2" in github.calls()
+    assert "--paginate repos/o/r/issues/5/comments?per_page=100 --jq" in github.calls()
 
 
-@pytest.fixture
-def github() -> Iterator[PullRequest]:
-    """A server with 120 comments of others, one of which has our marker."""
-    GitHub.calls.clear()
-    GitHub.comments[:] = [{"id": n, "user": {"login": "someone"}, "body": "hello"} for n in range(120)]
-    GitHub.comments[7]["body"] = "<!-- m -->\nquoted"
-    server = HTTPServer(("127.0.0.1", 0), GitHub)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield PullRequest(f"http://127.0.0.1:{server.server_port}", "o/r", 5, "good")
-    server.shutdown()
-    server.server_close()
-    thread.join()
+def test_the_longest_comment_fits_into_a_call(github: GitHub) -> None:
+    """As one argument of a program: Linux allows 131,071 bytes of one."""
+    text = "<!-- m -->\n" + "x" * (LIMIT_BYTES - 11)
+    keep_comment(github.environment, text)
+
+    assert text == github.bodies()[-1]
 
 
-def test_one_comment_is_kept_up_to_date(github: PullRequest) -> None:
-    """Made, found again behind 120 others, updated, left alone; what others wrote is never touched."""
-    done = [keep_comment(github, text) for text in ("<!-- m -->\none", "<!-- m -->\ntwo", "<!-- m -->\ntwo\n")]
-    other = keep_comment(github, "<!-- other -->\nthree")
-
-    assert (["made", "updated", "unchanged"], "made") == (done, other)
-    bodies = [item["body"] for item in GitHub.comments[120:]]
-    assert ["<!-- m -->\ntwo", "<!-- other -->\nthree"] == bodies  # not prose: of this test
-    assert "<!-- m -->\nquoted" == GitHub.comments[7]["body"]  # not prose: of this test
-    assert "PATCH /repos/o/r/issues/comments/120" in GitHub.calls
-
-
-def test_a_refusal_is_one_message(github: PullRequest) -> None:
-    """With what GitHub said of it; a text without a marker is not posted."""
-    with pytest.raises(ToolError, match=r"GET .*403.*not accessible"):
-        keep_comment(PullRequest(github.api, "o/r", 5, "bad"), "<!-- m -->")
+def test_a_refusal_is_one_message(github: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what GitHub said of it; a text without a marker is not posted, and a machine may lack gh."""
     with pytest.raises(ToolError, match="no marker"):
-        keep_comment(github, "hello")
+        keep_comment(github.environment, "hello")
+    monkeypatch.setenv("GITHUB_TOKEN", "bad")
+    with pytest.raises(ToolError, match=r"repos/o/r/issues/5/comments.*not accessible.*403"):
+        keep_comment(github.environment, "<!-- m -->")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(ToolError, match="gh"):
+        keep_comment(github.environment, "<!-- m -->")
 
 
-def test_github_s_token_goes_to_no_other_host(github: PullRequest) -> None:
-    """Which an answer may name."""
-    told: list[str | None] = []
-
-    class Sending(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            told.append(self.headers["Authorization"])
-            self.send_response(302)
-            self.send_header("Location", f"{github.api}{self.path}")
-            self.end_headers()
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's name
-            """Say nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Sending) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        with pytest.raises(ToolError, match="302"):
-            keep_comment(PullRequest(f"http://localhost:{server.server_port}", "o/r", 5, "good"), "<!-- m -->")
-        server.shutdown()
-
-    assert ["Bearer good"] == told
-    assert [] == GitHub.calls
-
-
-def test_the_pull_request_is_the_workflows(tmp_path: Path) -> None:
+def test_the_pull_request_is_the_workflows(github: GitHub, tmp_path: Path) -> None:
     """From the event; without one the message names what is missing."""
     event = tmp_path / "event.json"
     event.write_text('{"pull_request": {"number": 12}}')
-    environment = {"GITHUB_REPOSITORY": "o/r", "GITHUB_TOKEN": "t", "GITHUB_EVENT_PATH": str(event)}
+    keep_comment({"GITHUB_REPOSITORY": "o/r", "GITHUB_TOKEN": "t", "GITHUB_EVENT_PATH": str(event)}, "<!-- m -->")
 
-    assert PullRequest("https://api.github.com", "o/r", 12, "t") == from_environment(environment)
+    assert "--method POST repos/o/r/issues/12/comments" == github.calls()[-1]
     with pytest.raises(ToolError, match="set GITHUB_TOKEN, PULL_REQUEST"):
-        from_environment({"GITHUB_REPOSITORY": "o/r"})
+        keep_comment({"GITHUB_REPOSITORY": "o/r"}, "<!-- m -->")
 
 
 @pytest.fixture
