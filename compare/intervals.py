@@ -30,7 +30,7 @@ for all looks: Pocock, Biometrika 64 (1977), 191. Intervals that hold together: 
 confidence intervals for group sequential clinical trials", Controlled Clinical Trials 5 (1984), 33. Their levels are of
 a known variance, and too narrow for Student's t. This one is simulated: 400,000 paths of normal repeats give 0.9872;
 with 0.9875 a look errs in 4.9 % of them. The t statistics of a path do not depend on the variance, so the level is one
-for all machines. `python -m bench.sequential` shows how often it errs with other noise.
+for all machines. `python -m tests.simulations.sequential` shows how often it errs with other noise.
 """
 _POWER = 0.9
 _T_PRECISION = 1e-12

@@ -4,7 +4,7 @@ Each round tries every condition once. Its ratio is taken to the block of the sa
 so that what changes slowly on the machine is in both. The interval is Student's t over the rounds, and Bonferroni's
 over all that may be said of all arms: with 95 % confidence all of it is true, of these runs. A round is no run, so
 what differs between two runs is in no interval: a slow rank is that of a run, and arms are compared by what a
-condition changed within each. `python -m bench.causes` shows how often it errs.
+condition changed within each. `python -m tests.simulations.causes` shows how often it errs.
 """
 
 import math

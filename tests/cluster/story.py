@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.metrics.prometheus import Prometheus
 from tests.cluster import place
 from tests.docs import session
 from tests.limits import LONGEST_SECONDS
+from tests.metrics.prometheus import Prometheus
 from tests.program.engine import Project
 
 STACK = "ci"

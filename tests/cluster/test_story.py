@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from bench.metrics.panels import Query, panels_of
-from bench.metrics.prometheus import Prometheus
 from compare.quiet import ONE_RAY_RUN
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.ray_api import ForwardedJobs
@@ -25,6 +23,8 @@ from tests.cluster.story import NAMESPACE, PROFILE, STACK, TEMPLATE, ClusterProj
 from tests.docs import on_a_cluster, session
 from tests.docs.markdown import Command, Place
 from tests.limits import LONGEST_SECONDS, wait_for
+from tests.metrics.panels import Query, panels_of
+from tests.metrics.prometheus import Prometheus
 from tests.program.engine import ROOT
 from training.launch.ray import submit
 from training.launch.ray.other_jobs import is_unfinished

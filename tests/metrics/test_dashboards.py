@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from bench.metrics.panels import Panel, panels_of
-from bench.metrics.prometheus import Prometheus
 from tests.docs import markdown
 from tests.metrics.conftest import Read
+from tests.metrics.panels import Panel, panels_of
+from tests.metrics.prometheus import Prometheus
 from tests.ray_head import needed
 
 pytestmark = [pytest.mark.slow, needed]

@@ -19,10 +19,10 @@ from typing import Any
 
 import yaml
 
-from bench.metrics import prometheus
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from tests.apiserver import control_plane
+from tests.metrics import prometheus
 from tests.platform import programs
 from tests.platform.cluster import Cluster
 from tests.platform.programs import Object

@@ -11,11 +11,11 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from bench.metrics import prometheus
 from infra.places.cluster.api import kube
 from infra.places.cluster.manifests import jobs, monitoring, ray_cluster
 from infra.places.cluster.manifests.pods import pods_of
 from tests.limits import LONGEST_SECONDS, wait_for
+from tests.metrics import prometheus
 from tests.platform import prometheus_operator as operator
 from tests.platform.cluster import VALUES, Cluster
 from tests.platform.programs import Kueue

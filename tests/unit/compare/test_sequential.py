@@ -6,8 +6,11 @@ from typing import get_args
 
 import pytest
 
-from bench import sequential
-from bench.sequential import (
+from compare.intervals import AUTO_CONFIDENCE, CONFIDENCE
+from compare.schema import Answer
+from infra.plan import in_turn
+from tests.simulations import sequential
+from tests.simulations.sequential import (
     INDEPENDENT,
     Truth,
     answers,
@@ -17,9 +20,6 @@ from bench.sequential import (
     normal,
     wrong_after_a_number,
 )
-from compare.intervals import AUTO_CONFIDENCE, CONFIDENCE
-from compare.schema import Answer
-from infra.plan import in_turn
 
 PATHS = 150
 

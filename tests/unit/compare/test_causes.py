@@ -2,11 +2,11 @@
 
 import pytest
 
-from bench import causes
-from bench.causes import NOISES, OFFSET, Case, named, tally
 from compare import why
 from compare.intervals import CONFIDENCE, WHENEVER
-from tests.unit.bench.test_sequential import at_most
+from tests.simulations import causes
+from tests.simulations.causes import NOISES, OFFSET, Case, named, tally
+from tests.unit.compare.test_sequential import at_most
 
 PATHS = 300
 TRIES = 100

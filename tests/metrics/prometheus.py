@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from socket import create_server
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
@@ -18,6 +17,7 @@ from urllib.request import urlopen
 import yaml
 
 from infra.places.cluster.manifests import monitoring
+from tests.ports import free_ports
 from training.machine import output
 
 VARIABLE = "TRY_PROMETHEUS"
@@ -106,8 +106,8 @@ def running_with(folder: Path, config_text: str, address: str | None = None) -> 
 
 
 def _free_address() -> str:
-    with create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
+    (port,) = free_ports(1)
+    return f"127.0.0.1:{port}"
 
 
 def _wait_until_ready(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -1,22 +1,19 @@
-"""Draws a dashboard's panels of what a Prometheus answers: python -m bench.metrics.draw URL DASHBOARD OUT [--seconds N]
+"""Draws a dashboard's panels of what a Prometheus answers, for the picture of docs/metrics.md.
 
-For a look without Grafana, and for the picture of docs/metrics.md. DASHBOARD is the JSON of a dashboard, as a ConfigMap
-of the stack has it; OUT is a file that ends with .svg or .png. Panels without data are left out.
+The dashboard is its JSON, as a ConfigMap of the stack has it. Panels without data are left out.
 """
 
-import argparse
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.metrics.panels import Panel, Query, panels_of
-from bench.metrics.prometheus import Prometheus
+from tests.metrics.panels import Panel, Query, panels_of
+from tests.metrics.prometheus import Prometheus
 
 COLUMNS, MOST_PANELS, MOST_SERIES = 3, 9, 6
 WIDTH, HEIGHT = 4.2, 2.4
 """Inches of a panel."""
-SECONDS = 600.0
 
 
 def draw(prometheus: Prometheus, dashboard: str, out: Path, seconds: float, titles: Sequence[str] = ()) -> list[str]:
@@ -62,20 +59,3 @@ def _label(query: Query, labels: dict[str, Any]) -> str:
     """Return the text for a series, as Grafana makes it of its labels."""
     text = re.sub(r"{{\s*(\w+)\s*}}", lambda match: str(labels.get(match[1], "")), query.legend) or str(labels)
     return re.sub(r"\S*/", "", text)  # a program by its name alone
-
-
-def main() -> None:
-    """Draw one picture."""
-    parser = argparse.ArgumentParser(prog="python -m bench.metrics.draw", description=__doc__)
-    parser.add_argument("url")
-    parser.add_argument("dashboard", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--seconds", type=float, default=SECONDS)
-    options = parser.parse_args()
-    text = options.dashboard.read_text(encoding="utf-8")
-    for title in draw(Prometheus(options.url.rstrip("/")), text, options.out, options.seconds):
-        print(title)
-
-
-if __name__ == "__main__":
-    main()

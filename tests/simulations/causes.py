@@ -1,4 +1,4 @@
-"""How often `rwi why`, and the slowest rank of a measurement, err, by simulation: `python -m bench.causes`.
+"""How often `rwi why`, and the slowest rank of a measurement, err, by simulation: `python -m tests.simulations.causes`.
 
 Made-up blocks go through the project's own functions: rounds, the end by narrow intervals, causes, ranks, distribution.
 No process is measured, and what is simulated is fixed by the seed.
@@ -11,11 +11,11 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from bench.sequential import seeded
 from compare import why
 from compare.intervals import CONFIDENCE, WHENEVER
 from compare.step_parts import slowest_rank
 from compare.why import AS_IS, CLOCKED, INPUT_READY, NO_EXCHANGE, ArmWhy, Distribution, Round, Tried
+from tests.simulations.sequential import seeded
 from training.contract.repeats import FIRST_REPEATS
 from training.contract.result import StepParts
 from training.workloads.script.observe import experiment
@@ -268,7 +268,7 @@ def stopped_table(tries: int) -> list[str]:
 
 def main() -> None:
     """Print the tables as Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m bench.causes", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.simulations.causes", description=__doc__)
     parser.add_argument("--tries", type=int, default=TRIES, help=f"simulated runs a row (default {TRIES})")
     tries = parser.parse_args().tries
     print(f"`./rwi why`, {tries:,} tries a row:\n\n" + "\n".join(whys_table(tries)))

@@ -1,9 +1,10 @@
-"""Measures what it costs Ray's training to be read: python -m bench.metrics.cost PYTHON [--pairs N] [--epochs N]
+"""Measures what it costs Ray's training to be read: python -m tests.metrics.cost [--pairs N] [--epochs N]
 
 The arm `ray` trains on a Ray head with its ports of metrics, with a Prometheus that reads them as often as a cluster's
 and with one that is stopped, which take turns at being first. Everything shares this machine's CPUs: in a cluster
-Prometheus has its own, so this is the upper bound. Measures; passes no judgement. PYTHON is the interpreter of an
-environment with the uv extra `image`; TRY_PROMETHEUS names Prometheus' program where it is not on PATH.
+Prometheus has its own, so this is the upper bound. Measures; passes no judgement. TRY_DASHBOARD_PYTHON is the
+interpreter of an environment with the uv extra `image`; TRY_PROMETHEUS names Prometheus' program where it is not on
+PATH.
 """
 
 import argparse
@@ -18,11 +19,11 @@ from pathlib import Path
 
 import psutil
 
-from bench.metrics import prometheus, ray_here
-from bench.metrics.prometheus import Prometheus
-from bench.metrics.ray_here import Head
 from compare.intervals import ratio_interval
 from infra.places.cluster.manifests import monitoring
+from tests.metrics import head, prometheus
+from tests.metrics.prometheus import Prometheus
+from tests.ray_head import PYTHON, Head
 from training.contract import provenance, result
 from training.launch import environment
 from training.machine import machine_lock, output
@@ -41,22 +42,22 @@ class Pair:
     not_read: float
 
 
-def measure(head: Head, reader: Prometheus, python: str, number: int, epochs: int) -> Pair:
+def measure(started: Head, reader: Prometheus, number: int, epochs: int) -> Pair:
     """Run both halves of a pair."""
     seconds = {}
     for read in ((True, False), (False, True))[number % 2]:
         os.kill(reader.pid, signal.SIGCONT if read else signal.SIGSTOP)
-        seconds[read] = _run(head, python, epochs)
+        seconds[read] = _run(started, epochs)
     os.kill(reader.pid, signal.SIGCONT)
     return Pair(read=seconds[True], not_read=seconds[False])
 
 
-def _run(head: Head, python: str, epochs: int) -> float:
+def _run(started: Head, epochs: int) -> float:
     """Return the seconds of a run's timed steps."""
     with tempfile.TemporaryDirectory() as folder:
-        variables = {**head.variables, "RAY_ADDRESS": head.address, environment.RESULTS: folder}
+        variables = {**started.environment, "RAY_ADDRESS": started.address, environment.RESULTS: folder}
         command = [
-            *(python, "-m", "training.launch.pod.run", "ray", "--address=auto"),
+            *(PYTHON, "-m", "training.launch.pod.run", "ray", "--address=auto"),
             *("--dataset=synthetic", f"--epochs={epochs}", f"--workers={WORKERS}"),
         ]
         done = output.capture_text(command, seconds=TIMEOUT_SECONDS, cwd=provenance.PROJECT, env=variables)
@@ -78,8 +79,7 @@ def summary(pairs: Sequence[Pair]) -> str:
 
 def main() -> None:
     """Measure, one run after another."""
-    parser = argparse.ArgumentParser(prog="python -m bench.metrics.cost", description=__doc__)
-    parser.add_argument("python")
+    parser = argparse.ArgumentParser(prog="python -m tests.metrics.cost", description=__doc__)
     parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     options = parser.parse_args()
@@ -88,12 +88,12 @@ def main() -> None:
     machine_lock.hold(lambda text: print(text, flush=True))
     with (
         tempfile.TemporaryDirectory() as folder,
-        ray_here.running(options.python, cpus=os.cpu_count() or WORKERS) as head,
-        prometheus.running(Path(folder), head.targets, monitoring.EVERY_SECONDS) as reader,
+        head.running(cpus=os.cpu_count() or WORKERS) as (started, targets),
+        prometheus.running(Path(folder), targets, monitoring.EVERY_SECONDS) as reader,
     ):
         pairs = []
         for number in range(options.pairs):
-            pairs.append(measure(head, reader, options.python, number, options.epochs))
+            pairs.append(measure(started, reader, number, options.epochs))
             print(f"{number + 1}: {pairs[-1].read:.2f} s read, {pairs[-1].not_read:.2f} s not", flush=True)
         print(summary(pairs))
         for value in reader.now("quantile_over_time(0.5, scrape_duration_seconds[1h])"):

@@ -1,4 +1,4 @@
-"""How often `repeats auto` errs, by simulation: `python -m bench.sequential`. No process is measured.
+"""How often `repeats auto` errs, by simulation: `python -m tests.simulations.sequential`. No process is measured.
 
 Made-up runs go through the project's own functions: intervals, answer, the end of a measurement, luck that lasts. The
 logarithm of a run's clock is off by its luck, with a standard deviation of s / √2; that of a ratio of two by s. What is
@@ -307,7 +307,7 @@ def neighbours_table(paths: int) -> list[str]:
 
 def main() -> None:
     """Print the tables as Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m bench.sequential", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.simulations.sequential", description=__doc__)
     parser.add_argument("--paths", type=int, default=PATHS, help=f"simulated measurements a cell (default {PATHS})")
     paths = parser.parse_args().paths
     print(f"seed {SEED}, {paths:,} measurements a cell\n\nequal arms, s {SPREAD:g}:\n")
