@@ -22,17 +22,16 @@ NAME = "RWI_COMMAND"
 class Command(click.Command):
     """A command that ends as `run_main` has it: an error is its message alone, a signal ends it as a shell expects."""
 
-    def __init__(self, *args: Any, interrupted: str = "", needs: str = "", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, interrupted: str = "", **kwargs: Any) -> None:
         """Declare one.
 
         Args:
             args: Of click's.
             interrupted: What a user reads after Ctrl-C; "" where that is how the command ends anyway.
-            needs: A folder of the project without which there is no such command, as in a template.
             kwargs: Of click's.
         """
         super().__init__(*args, **kwargs)
-        self.interrupted, self.needs = interrupted, needs
+        self.interrupted = interrupted
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse what stands before `--`; what follows it is a program's own, and nothing else is."""
@@ -69,8 +68,4 @@ class Group(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Not by the alphabet."""
-        return [name for name, each in self.commands.items() if (ROOT / getattr(each, "needs", "")).exists()]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """One of those that are listed."""
-        return self.commands[cmd_name] if cmd_name in self.list_commands(ctx) else None
+        return list(self.commands)

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from cli import meant
-from cli.setup.project import ROOT, run_main, say
+from cli.setup.project import run_main, say
 from training.machine import command_line
 
 SECTIONS = {
@@ -24,8 +24,6 @@ SECTIONS = {
     "Ray on a cluster": ("jobs",),
     "Develop": ("bench", "check", "test", "project"),
 }
-NEEDS = {"check": "tests", "test": "tests"}
-"""By command: a folder of the project without which there is none, as in a template."""
 FIRST = (
     ("up", "measure the built-in example"),
     ("try ../mine/train.py --python ../mine/.venv", "20 steps of your script, each way"),
@@ -45,7 +43,7 @@ class Door(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order of their groups."""
-        return [name for names in SECTIONS.values() for name in names if (ROOT / NEEDS.get(name, "")).exists()]
+        return [name for names in SECTIONS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of one."""

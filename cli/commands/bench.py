@@ -14,7 +14,7 @@ def run() -> None:
     """Measure what is no answer by itself: this machine's limit, Ray's own costs, the loss of a worker."""
 
 
-@run.command("arms", short_help="Compare the arms with this machine's limit.", needs="bench")
+@run.command("arms", short_help="Compare the arms with this machine's limit.")
 @click.option("--quick", is_flag=True, help="float32 at batch 128, few steps.")
 @click.option("--only", metavar="COLUMNS", default="", help="These alone, as 'bfloat16 bfloat16/512'.")
 @click.option("--repeats", type=click.IntRange(1, 100), default=3, show_default=True)
@@ -26,7 +26,7 @@ def arms(quick: bool, only: str, repeats: int, as_json: bool) -> int:
     return arms.compare(quick=quick, only=only, repeats=repeats, as_json=as_json)
 
 
-@run.command("lesson", short_help="What Ray's tasks, actors and objects cost here: 3 minutes.", needs="bench")
+@run.command("lesson", short_help="What Ray's tasks, actors and objects cost here: 3 minutes.")
 @options.as_json
 def lesson(as_json: bool) -> int:
     """Measure what Ray's tasks, actors and objects cost here, and how long a task must be to gain by them."""

@@ -7,9 +7,9 @@ from cli.command import group
 from cli.setup import bootstrap
 
 
-@group("project", "This clone: env, clean, template.")
+@group("project", "This clone: env, clean.")
 def run() -> None:
-    """Use plain Pulumi here, remove what was installed, or make a project of your own."""
+    """Use plain Pulumi here, or remove what was installed."""
 
 
 @run.command("env", short_help='For plain pulumi commands: eval "$(./rwi project env)".')
@@ -31,12 +31,3 @@ def clean(with_measurements: bool) -> int:
     from cli.stack import clean
 
     return clean.clean(with_measurements=with_measurements)
-
-
-@run.command("template", short_help="Cut a template for `pulumi new`.", needs="cli/template")
-@click.argument("folder", type=options.FromHere())
-def template(folder: str) -> int:
-    """Cut a template for `pulumi new` into FOLDER."""
-    from cli.template import cut
-
-    return cut.write(folder)

@@ -1,8 +1,7 @@
-"""The template that is cut from the project, and what the real `pulumi new` makes of it: the same stacks, renamed."""
+"""What the real `pulumi new` makes of a clone: the same project and the same stacks, with another name."""
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -10,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from cli.setup.project import ToolError
-from cli.template import cut
-from tests.docs import markdown
 from tests.program.engine import ROOT
 from tests.slow import slow_but
 from tests.stacks import OF_BUCKETS, STACKS, environment_of
@@ -23,15 +19,7 @@ BY_ENGINE = ("local", "cnn-double", "keras", "keras-ray")
 """Stacks that need nothing but the program to be previewed."""
 OF_STACK = "pulumi:pulumi:Stack$"
 """Before the type of what has no other parent: the recorder's monitor has it, and the engine leaves it out."""
-SKIPPED = ("__pycache__", ".git", ".venv", ".tools", ".state", "runs", "results")
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The template's folder."""
-    folder = tmp_path_factory.mktemp("cut") / "template"
-    cut.make(folder)
-    return folder
+NOT_CLONED = ("__pycache__", ".*_cache", ".git", ".venv", ".tools", ".state", "runs", "results")
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +38,26 @@ def environment(tmp_path_factory: pytest.TempPathFactory, cli: Path) -> dict[str
 
 
 @pytest.fixture(scope="module")
-def made(template: Path, tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Path:
-    """A project that `pulumi new` made of it, with the environment of these tests, and the tests."""
-    folder = tmp_path_factory.mktemp("made")
-    command = ["pulumi", "new", str(template), "--name", NAME, "--generate-only", "--yes"]
-    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
-    (folder / ".venv").symlink_to(sys.prefix)
-    shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the project, as in a fresh clone."""
+    folder = tmp_path_factory.mktemp("clone") / "ray-worth-it"
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*NOT_CLONED))
     return folder
+
+
+@pytest.fixture(scope="module")
+def made(clone: Path, tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Path:
+    """A project that `pulumi new` made of it, with the environment of these tests."""
+    folder = tmp_path_factory.mktemp("made")
+    new(clone, folder, environment)
+    (folder / ".venv").symlink_to(sys.prefix)
+    return folder
+
+
+def new(clone: Path, folder: Path, environment: dict[str, str]) -> None:
+    """Make a project in an empty folder."""
+    command = ["pulumi", "new", str(clone), "--name", NAME, "--generate-only", "--yes"]
+    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
 
 
 def golden(stack: str) -> list[str]:
@@ -103,46 +103,11 @@ def test_every_stack_declares_the_same_under_another_name(stack: str, made: Path
     assert golden(stack) == short(json.loads(done.stdout)["urns"])
 
 
-def test_its_texts_name_nothing_that_was_cut(template: Path) -> None:
-    """README and AGENTS; and every link of every document leads to something."""
-    here, there = ({path.name for path in folder.iterdir()} for folder in (ROOT, template))
-    cut_away = here - there - set(SKIPPED) - {".github"}
-    folders, commands = "|".join(map(re.escape, sorted(cut_away))), "|".join(cut.COMMANDS)
-    words = rf"(?<![\w./-])(?:{folders})(?:/|\b)|docs/adr|\./rwi (?:{commands})\b"
-    named = {
-        name: re.findall(words, (template / name).read_text(encoding="utf-8")) for name in ("README.md", "AGENTS.md")
-    }
-    dead = [
-        f"{path.relative_to(template)}: {link.text}"
-        for path in template.rglob("*.md")
-        for link in markdown.links(path.name, path.read_text(encoding="utf-8"))
-        if "://" not in link.text and not (path.parent / (link.text.partition("#")[0] or path.name)).exists()
-    ]
+def test_nothing_but_the_name_is_another(clone: Path, tmp_path: Path, environment: dict[str, str]) -> None:
+    """No file is left out, and nothing is replaced in one: in Pulumi.yaml its questions go."""
+    new(clone, tmp_path, environment)
+    files = [path.relative_to(clone) for path in clone.rglob("*") if path.is_file()]
+    others = [str(name) for name in files if (tmp_path / name).read_bytes() != (clone / name).read_bytes()]
 
-    assert {"tests", "bench", "CONTRIBUTING.md", "CHANGELOG.md"} <= cut_away
-    assert {"README.md": [], "AGENTS.md": []} == named
-    assert [] == dead
-
-
-def test_every_command_that_is_left_is_there(template: Path) -> None:
-    """By the help of each group: what works on what was cut is in none."""
-    listed = {
-        group: subprocess.run(
-            [sys.executable, "-c", "import sys; from cli.door import run; run(sys.argv[1:])", *group.split(), "--help"],
-            cwd=template, capture_output=True, text=True, check=True,
-        ).stdout
-        for group in ("", "bench", "project")
-    }  # fmt: skip
-    names = {group: set(re.findall(r"^  ([a-z]+)  ", text, re.MULTILINE)) for group, text in listed.items()}
-
-    assert {"up", "preview", "destroy", "jobs", "bench"} <= names[""]
-    assert not {"check", "test"} & names[""]
-    assert ({"recovery"}, {"env", "clean"}) == (names["bench"], names["project"])
-
-
-def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
-    """Nothing is mixed into it."""
-    with pytest.raises(ToolError, match="rm -r"):
-        cut.make(tmp_path)
-
-    assert [] == list(tmp_path.iterdir())
+    assert ["Pulumi.yaml"] == others
+    assert f"name: {NAME}\n" in (tmp_path / "Pulumi.yaml").read_text(encoding="utf-8")

@@ -1,1 +1,0 @@
-"""Cuts a Pulumi template from the project: what `pulumi new PATH` makes a project of one's own from."""
