@@ -193,6 +193,16 @@ def test_everything_in_a_cluster_is_deleted_before_another_takes_its_place(value
     assert immutable == ({"modules-packed", "script-files", "script-secret"} if values else set())
 
 
+@pytest.mark.parametrize(("stack", "kind"), [("minikube", "NodePort"), ("kubernetes", "ClusterIP")])
+def test_only_a_cluster_of_our_own_has_a_port_at_its_nodes(stack: str, kind: str) -> None:
+    """The dashboard's; in a cluster that others use, too, they would reach it there."""
+    services = {name: one["spec"] for name, one in record(stack)["objects"].items() if one["kind"] == "Service"}
+    opened = {name: spec["type"] for name, spec in services.items() if spec.get("type", "ClusterIP") != "ClusterIP"}
+
+    assert kind == services["Service ray-dashboard"]["type"]
+    assert opened.keys() <= {"Service ray-dashboard"}
+
+
 def test_the_operator_is_uninstalled_before_its_namespace_is_deleted() -> None:
     """Helm finds no release in a namespace that is gone; one that somebody else made is not read from."""
     created, existing = record("minikube"), record("kubernetes", "createNamespace=false", "namespace=shop")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -149,3 +150,16 @@ def test_nothing_goes_while_a_stack_holds_resources(
     wording("clean", str(refused.value))
 
     assert _left(project) == before
+
+
+def test_nothing_goes_while_the_state_in_it_holds_resources(project: Path) -> None:
+    """It is in the folder that would go, and nothing else knows what the stack has."""
+    run = {"urn": "urn:pulumi:mine::p::training:Run::ray-1", "type": "training:Run"}
+    stack = environment.BACKEND / ".pulumi/stacks/p/mine.json"
+    stack.parent.mkdir(parents=True)
+    stack.write_text(json.dumps({"checkpoint": {"latest": {"resources": [run]}}}))
+
+    with pytest.raises(ToolError, match=r"p/mine\b.*\b1\b.*`./rwi destroy --stack mine`"):
+        clean.clean(with_measurements=False)
+
+    assert stack.exists()

@@ -1,8 +1,9 @@
-"""CPUs and threads of the arms' processes."""
+"""CPUs and threads of the arms' processes, and their parts of a batch."""
 
 import pytest
 
 from training.contract.arms import ARMS
+from training.contract.recipe import batch_split
 from training.workloads.cnn.recipe import CnnRecipe
 
 
@@ -12,3 +13,9 @@ def test_the_wide_arm_has_a_thread_for_each_cpu_of_all_workers(workers: int, cpu
     recipe = CnnRecipe(workers=workers, worker_cpus=cpus, global_batch_size=100)
 
     assert threads == ARMS["wide"].compute_threads(recipe)
+
+
+@pytest.mark.parametrize(("images", "shares"), [(128, [64, 64]), (128, [43, 43, 42]), (2, [1, 1, 0])])
+def test_a_batch_that_workers_do_not_divide_loses_no_image(images: int, shares: list[int]) -> None:
+    """Strong scaling: a step has the same images with any number of workers, split as evenly as can be."""
+    assert shares == batch_split(images, len(shares))
