@@ -1,25 +1,25 @@
 """Break the product's promises, one at a time, and say of which the tests notice it.
 
-    python -m tests.mutants                     # all of them: some minutes
-    python -m tests.mutants compare not-quiet   # those of a file, and one by its name
+    python -m tests.mutants                             # all of them: some minutes
+    python -m tests.mutants compare arms-not-in-turn    # those of a file, and one by its name
 
-Nothing here is changed: each is applied to a copy, with what is not committed, too. Its tests have to pass there before.
+Nothing here is changed: each is applied to a copy, which has what is not committed, too. Its tests have to pass there
+before.
 """
 
 import argparse
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from tests.mutants.mutants import PROJECT, Mutant, NotApplied, mutants, sources
+from tests.mutants.mutants import PROJECT, Mutant, NotAppliedError, mutants, sources
 
 KILLED = "killed"
 LONGEST_SECONDS = 300
@@ -65,31 +65,34 @@ class Copies:
 
 def _pytest(copy: Path, tests: tuple[str, ...]) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=line", *tests]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
-    with subprocess.Popen(command, cwd=copy, text=True, start_new_session=True, **streams) as process:
-        try:
-            printed, _ = process.communicate(timeout=LONGEST_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return -1, f"not ended after {LONGEST_SECONDS} s"
-    return process.returncode, printed
+    try:
+        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return -1, f"not ended after {LONGEST_SECONDS} s"
+    return done.returncode, done.stdout + done.stderr
 
 
 def _last_line(printed: str) -> str:
     return next(reversed(printed.strip().splitlines()), "")
 
 
-def _try(mutant: Mutant, copies: Copies, texts: dict[str, str], broken: dict[tuple[str, ...], str]) -> Outcome:
+def _problem(copies: Copies, tests: tuple[str, ...]) -> str:
+    """Return what is wrong with these tests while nothing is; "" if they pass."""
+    code, printed = copies.run(tests)
+    return "" if code == 0 and " passed" in printed else _last_line(printed)
+
+
+def _try(copies: Copies, texts: dict[str, str], broken: dict[tuple[str, ...], str], mutant: Mutant) -> Outcome:
     try:
         changed = mutant.applied(texts)
-    except NotApplied as error:
+    except NotAppliedError as error:
         return Outcome("DOES NOT APPLY", str(error))
     if why := broken[mutant.tests]:
         return Outcome("TESTS FAIL WITHOUT IT", why)
     code, printed = copies.run(mutant.tests, changed)
     if code == 0:
         return Outcome("SURVIVED", f"{mutant.promise} Not held by {' '.join(mutant.tests)}")
-    noticed = re.search(r"^FAILED (\S+)", printed, re.MULTILINE)
+    noticed = re.search(r"^FAILED (.+?)(?: - |$)", printed, re.MULTILINE)
     if code == 1 and noticed:
         return Outcome(KILLED, noticed[1])
     return Outcome("TESTS DID NOT RUN", _last_line(printed))
@@ -101,21 +104,19 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="of a mutant, or of a file of them; none: all")
     parser.add_argument("--at-once", type=int, default=2, metavar="N")
     given = parser.parse_args()
-    chosen, texts = mutants(given.names), sources()
+    chosen, killed = mutants(given.names), 0
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(given.at_once) as pool:
         copies = Copies(Path(folder), given.at_once)
-
-        def problem(tests: tuple[str, ...]) -> str:
-            code, printed = copies.run(tests)
-            return "" if code == 0 and " passed" in printed else _last_line(printed)
-
         sets = list(dict.fromkeys(mutant.tests for mutant in chosen))
-        broken = dict(zip(sets, pool.map(problem, sets), strict=True))
-        outcomes = []
-        for mutant, outcome in zip(chosen, pool.map(lambda each: _try(each, copies, texts, broken), chosen), strict=True):
-            print(f"{outcome.what:8}  {mutant.name}  {outcome.detail}", flush=True)
-            outcomes.append(outcome)
-    killed = sum(outcome.what == KILLED for outcome in outcomes)
+        try:
+            broken = dict(zip(sets, pool.map(partial(_problem, copies), sets), strict=True))
+            outcomes = pool.map(partial(_try, copies, sources(), broken), chosen)
+            for mutant, outcome in zip(chosen, outcomes, strict=True):
+                print(f"{outcome.what:8}  {mutant.name}  {outcome.detail}", flush=True)
+                killed += outcome.what == KILLED
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            return 130
     print(f"{killed} of {len(chosen)} killed")
     return int(killed < len(chosen))
 

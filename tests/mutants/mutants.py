@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 PRODUCT = ("__main__.py", "bench", "cli", "compare", "infra", "policy", "report", "training")
 
 
-class NotApplied(ValueError):
+class NotAppliedError(ValueError):
     """A mutant that no longer says where it belongs."""
 
 
@@ -30,23 +30,23 @@ class Mutant:
     find: str
     """Of it only what is no white space counts."""
     replace: str
-    """One line: what is after the first would have no indent."""
+    """Its second line and those after it have their own indent."""
     tests: tuple[str, ...]
 
     def applied(self, sources: Mapping[str, str]) -> tuple[str, str]:
-        """Return the one file of these that it changes, and the new text of it; NotApplied if there is no such file."""
+        """Return the file that it changes, and its new text. Raises NotAppliedError if there is no such file."""
         wanted = _dense(self.find)
         counts = {path: _dense(text).count(wanted) for path, text in sources.items()}
         paths = [path for path, count in counts.items() for _ in range(count)]
         if len(paths) != 1:
-            raise NotApplied(f"{self.name}: {self.find!r} stands in {', '.join(paths) or 'no file'}, not once")
+            raise NotAppliedError(f"{self.name}: {self.find!r} stands in {', '.join(paths) or 'no file'}, not once")
         text = sources[paths[0]]
         spaced = re.compile(r"\s*".join(map(re.escape, wanted)))
         changed = spaced.sub(lambda _: self.replace, text, count=1)
         try:
             compile(changed, paths[0], "exec")
         except SyntaxError as error:
-            raise NotApplied(f"{self.name}: {paths[0]} would be no Python: {error}") from None
+            raise NotAppliedError(f"{self.name}: {paths[0]} would be no Python: {error}") from None
         return paths[0], changed
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.mutants.mutants import PROJECT, Mutant, NotApplied, mutants, sources
+from tests.mutants.mutants import PROJECT, Mutant, NotAppliedError, mutants, sources
 
 SOURCES = {"a.py": "def f(x):\n    return (\n        x > 1\n    )\n", "b.py": "y = 1\n"}
 
@@ -17,10 +17,12 @@ def test_every_mutant_applies_exactly_once() -> None:
     for mutant in mutants():
         try:
             mutant.applied(texts)
-        except NotApplied as error:
+        except NotAppliedError as error:
             problems.append(str(error))
         problems += [
-            f"{mutant.name}: there is no {test}" for test in mutant.tests if not (PROJECT / test.split("::")[0]).exists()
+            f"{mutant.name}: there is no {test}"
+            for test in mutant.tests
+            if not (PROJECT / test.split("::")[0]).exists()
         ]
 
     assert [] == problems
@@ -36,5 +38,5 @@ def test_a_snippet_is_found_however_it_is_wrapped() -> None:
 @pytest.mark.parametrize(("find", "replace"), [("x > 9", "x"), ("1", "2"), ("x > 1", "x >")])
 def test_what_does_not_apply_is_refused(find: str, replace: str) -> None:
     """A snippet that stands nowhere or twice, and one that leaves no Python."""
-    with pytest.raises(NotApplied):
+    with pytest.raises(NotAppliedError):
         _mutant(find, replace).applied(SOURCES)
