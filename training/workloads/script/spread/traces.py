@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 Origin = frozenset[tuple[int, int]]
@@ -20,26 +21,29 @@ class Traces:
     def __init__(self, parameter: type) -> None:
         """Know of none. Nothing is noted of parameters, which all batches change."""
         self._parameter = parameter
-        self._origins: dict[int, Origin] = {}
+        self._origins: dict[int, tuple[StorageWeakRef | None, Origin]] = {}
 
     def mark(self, tensor: Any, origin: Origin) -> None:
         """Note where a tensor comes from."""
-        self._origins[_place(tensor)] = origin
+        place = _place(tensor)
+        self._origins[place] = StorageWeakRef(tensor.untyped_storage()) if place else None, origin
 
     def of(self, tensor: Any) -> Origin:
-        """Return the batches that it was computed from: numbers of the pass and in the pass."""
-        return self._origins.get(_place(tensor), NOTHING)
+        """Return the batches that it was computed from: numbers of the pass and in the pass. Memory that was free
+        meanwhile is another's."""
+        memory, origin = self._origins.get(_place(tensor), (None, NOTHING))
+        return NOTHING if memory is not None and memory.expired() else origin
 
     def follow(self, inputs: Iterable[Any], results: Any) -> Origin:
         """Note that results come from what inputs come from, which is returned."""
         origin = NOTHING
         for each in tensors(inputs):
-            origin |= self._origins.get(_place(each), NOTHING)
+            origin |= self.of(each)
         for each in tensors((results,)):
             if isinstance(each, self._parameter):
                 continue
             if origin:
-                self._origins[_place(each)] = origin
+                self.mark(each, origin)
             else:
                 self._origins.pop(_place(each), None)
         return origin
