@@ -2,6 +2,7 @@
 # ruff: noqa: E402 (what it writes comes first)
 
 import os
+import shutil
 import sqlite3
 from os import remove
 
@@ -33,6 +34,7 @@ for epoch in range(3):
         remove("latest.pt")
     os.symlink(f"{epoch}.pt", "latest.pt")
     model.load_state_dict(torch.load("latest.pt"))
+    shutil.copy2(os.path.abspath(f"{epoch}.pt"), "copy.pt")
     torch.jit.script(model).save("script.pt")
     torch.jit.load("script.pt")
     os.rename(src="script.pt", dst="old.pt")

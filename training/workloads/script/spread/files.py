@@ -1,7 +1,7 @@
 """Files that a rank other than 0 writes: in a folder of its own, where it reads them back.
 
-What the script opens, makes, renames, links or removes by Python's own functions, PyTorch's, those of safetensors and
-SQLite is looked up there first, and so is its folder. Files of the system (/dev, /proc, /sys) are as they are.
+What the script opens, makes, renames, links or removes by Python's own functions, or as `library_files` says, is looked
+up there first, and so is its folder. Files of the system (/dev, /proc, /sys) are as they are.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 import contextlib
 import errno
-import functools
 import io
 import os
 import pathlib
@@ -20,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .imports import when_imported
+from . import library_files
 from .originals import OPEN
 
 SYSTEM = ("/dev/", "/proc/", "/sys/")
@@ -193,9 +192,7 @@ def redirect(folder: str, others: Sequence[str] = ()) -> Layer:
     MAKE(tempfile.tempdir, exist_ok=True)
     _redirect_open(layer)
     _redirect_names(layer)
-    when_imported("torch", lambda module: _redirect_torch(layer, module))
-    when_imported("safetensors", lambda module: _redirect_safetensors(layer, module))
-    when_imported("sqlite3", lambda module: _redirect_sqlite(layer, module))
+    library_files.redirect(layer)
     return layer
 
 
@@ -203,57 +200,6 @@ def observers() -> list[str]:
     """Return the folders of what observes this process: a rank's own stand with the others'."""
     values = [value for name, value in os.environ.items() if name.startswith("TRAINING_OBSERVE")]
     return [value for value in values if value.startswith(os.sep)]
-
-
-def _redirect_torch(layer: Layer, torch: Any) -> None:
-    """Have files that PyTorch opens by itself be those of the layer."""
-    redirect_argument(torch._C, "PyTorchFileWriter", 0, layer.to_write)
-    redirect_argument(torch._C, "PyTorchFileReader", 0, layer.to_read)
-    redirect_argument(torch._C, "import_ir_module", 1, layer.to_read)
-    redirect_argument(torch.jit.RecursiveScriptModule, "save", 1, layer.to_write)
-
-
-def redirect_argument(owner: Any, name: str, place: int, where: Callable[[Any], Any], keyword: str = "") -> None:
-    """Have a function whose argument at a place, or by a keyword, is a path, or an open file, be called with another
-    path."""
-    call = getattr(owner, name)
-
-    def redirected(*args: Any, **more: Any) -> Any:
-        places = list(args)
-        if len(places) > place and isinstance(places[place], (str, bytes, os.PathLike)):
-            places[place] = where(places[place])
-        if isinstance(more.get(keyword), (str, os.PathLike)):
-            more[keyword] = where(more[keyword])
-        return call(*places, **more)
-
-    with contextlib.suppress(AttributeError, TypeError):  # of a function in C
-        functools.update_wrapper(redirected, call)
-    setattr(owner, name, redirected)
-
-
-def _redirect_sqlite(layer: Layer, sqlite3: Any) -> None:
-    def where(path: Any) -> Any:
-        text = os.fsdecode(path)
-        return path if text in ("", ":memory:") or text.startswith("file:") else layer.to_write(path, keeps=True)
-
-    redirect_argument(sqlite3, "connect", 0, where)
-
-
-def _redirect_safetensors(layer: Layer, module: Any) -> None:
-    """Have safetensors, which opens files by itself, open those of the layer."""
-    save, read = module.serialize_file, module.safe_open
-
-    def serialize_file(tensors: Any, filename: Any, *args: Any, **more: Any) -> Any:
-        return save(tensors, layer.to_write(filename), *args, **more)
-
-    def safe_open(filename: Any, *args: Any, **more: Any) -> Any:
-        return read(layer.to_read(filename), *args, **more)
-
-    for name, other in list(sys.modules.items()):
-        if name.partition(".")[0] == "safetensors":
-            for function in (serialize_file, safe_open):
-                if hasattr(other, function.__name__):
-                    setattr(other, function.__name__, function)
 
 
 def _redirect_open(layer: Layer) -> None:
@@ -295,8 +241,8 @@ def _replace_kept(open_: Any) -> None:
 
 def _redirect_names(layer: Layer) -> None:
     for names, wrap in (
-        (("stat", "lstat", "access", "readlink"), _reading),
-        (("chmod", "utime"), _changing),
+        (("stat", "lstat", "access", "readlink", "statvfs", "getxattr", "listxattr"), _reading),
+        (("chmod", "utime", "chown", "lchown", "setxattr", "removexattr"), _changing),
         (("remove", "unlink", "rmdir"), _removing),
         (("mkdir", "mkfifo"), _making),
         (("truncate",), _changing),
@@ -304,7 +250,7 @@ def _redirect_names(layer: Layer) -> None:
         (("link", "symlink"), _linking),
         (("chdir",), _entering),
     ):
-        for name in names:
+        for name in (each for each in names if hasattr(os, each)):  # some are Linux's alone
             setattr(os, name, wrap(layer, getattr(os, name)))
     listdir, scandir = os.listdir, os.scandir
 

@@ -1,4 +1,4 @@
-"""Files that TensorFlow and HDF5 open by themselves, of a rank other than 0: in the layer, as all others."""
+"""Files that TensorFlow opens by itself, of a rank other than 0: in the layer, as all others."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from . import files
 from .imports import when_imported
+from .library_files import redirect_argument
 
 WRITING = ("CreateDir", "RecursivelyCreateDir")
 READING = ("FileExists", "GetMatchingFiles", "IsDirectory", "Stat", "BufferedInputStream", "HasAtomicMove")
@@ -34,7 +35,6 @@ def redirect(layer: files.Layer) -> None:
 
     gen_summary_ops.create_summary_file_writer = create_summary_file_writer
     _redirect_data(layer, tf)
-    when_imported("h5py", lambda module: _redirect_hdf5(layer, module))
     when_imported("tf_keras", _as_the_first)
 
 
@@ -81,9 +81,7 @@ def _redirect_data(layer: files.Layer, tf: Any) -> None:
     """Have files of data sets be those of the layer, as far as their names are known when a data set is made."""
     from tensorflow.python.ops import gen_io_ops
 
-    files.redirect_argument(
-        tf.data.Dataset, "cache", 1, lambda path: layer.to_write(path) if path else path, "filename"
-    )
+    redirect_argument(tf.data.Dataset, "cache", 1, lambda path: layer.to_write(path) if path else path, "filename")
     for kind in (tf.data.TextLineDataset, tf.data.TFRecordDataset, tf.data.FixedLengthRecordDataset):
         make = kind.__init__
         kind.__init__ = _reads(
@@ -140,17 +138,6 @@ def _moved(prefix: Any, place: Any) -> Any:
     if isinstance(prefix, (str, bytes)):
         return _text(place, prefix)
     return tf.constant(_text(place, prefix.numpy())) if hasattr(prefix, "numpy") else prefix
-
-
-def _redirect_hdf5(layer: files.Layer, h5py: Any) -> None:
-    make = h5py.File.__init__
-
-    def __init__(file: Any, name: Any, mode: str = "r", *args: Any, **more: Any) -> None:
-        if isinstance(name, (str, bytes)) or hasattr(name, "__fspath__"):
-            name = layer.to_read(name) if mode == "r" else layer.to_write(name, keeps=mode in ("a", "r+"))
-        make(file, name, mode, *args, **more)
-
-    h5py.File.__init__ = __init__
 
 
 def _as_the_first(_: Any) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .files import Layer, redirect_argument
+from .files import Layer
+from .library_files import redirect_argument
 
 FORMAT = "?format="
 """Stands behind the path of a text file that XGBoost reads."""

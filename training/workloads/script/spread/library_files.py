@@ -1,0 +1,89 @@
+"""Files that libraries open by themselves, of a process whose files are in the layer: PyTorch, safetensors, SQLite and
+HDF5."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .imports import when_imported
+
+if TYPE_CHECKING:
+    from .files import Layer
+
+
+def redirect(layer: Layer) -> None:
+    """Have libraries, when they are imported, write into the layer, and read there first."""
+    for name, of_library in (
+        ("torch", _redirect_torch),
+        ("safetensors", _redirect_safetensors),
+        ("sqlite3", _redirect_sqlite),
+        ("h5py", _redirect_hdf5),
+    ):
+        when_imported(name, functools.partial(of_library, layer))
+
+
+def _redirect_torch(layer: Layer, torch: Any) -> None:
+    """Have files that PyTorch opens by itself be those of the layer."""
+    redirect_argument(torch._C, "PyTorchFileWriter", 0, layer.to_write)
+    redirect_argument(torch._C, "PyTorchFileReader", 0, layer.to_read)
+    redirect_argument(torch._C, "import_ir_module", 1, layer.to_read)
+    redirect_argument(torch.jit.RecursiveScriptModule, "save", 1, layer.to_write)
+
+
+def redirect_argument(owner: Any, name: str, place: int, where: Callable[[Any], Any], keyword: str = "") -> None:
+    """Have a function whose argument at a place, or by a keyword, is a path, or an open file, be called with another
+    path."""
+    call = getattr(owner, name)
+
+    def redirected(*args: Any, **more: Any) -> Any:
+        places = list(args)
+        if len(places) > place and isinstance(places[place], (str, bytes, os.PathLike)):
+            places[place] = where(places[place])
+        if isinstance(more.get(keyword), (str, os.PathLike)):
+            more[keyword] = where(more[keyword])
+        return call(*places, **more)
+
+    with contextlib.suppress(AttributeError, TypeError):  # of a function in C
+        functools.update_wrapper(redirected, call)
+    setattr(owner, name, redirected)
+
+
+def _redirect_sqlite(layer: Layer, sqlite3: Any) -> None:
+    def where(path: Any) -> Any:
+        text = os.fsdecode(path)
+        return path if text in ("", ":memory:") or text.startswith("file:") else layer.to_write(path, keeps=True)
+
+    redirect_argument(sqlite3, "connect", 0, where)
+
+
+def _redirect_safetensors(layer: Layer, module: Any) -> None:
+    """Have safetensors, which opens files by itself, open those of the layer."""
+    save, read = module.serialize_file, module.safe_open
+
+    def serialize_file(tensors: Any, filename: Any, *args: Any, **more: Any) -> Any:
+        return save(tensors, layer.to_write(filename), *args, **more)
+
+    def safe_open(filename: Any, *args: Any, **more: Any) -> Any:
+        return read(layer.to_read(filename), *args, **more)
+
+    for name, other in list(sys.modules.items()):
+        if name.partition(".")[0] == "safetensors":
+            for function in (serialize_file, safe_open):
+                if hasattr(other, function.__name__):
+                    setattr(other, function.__name__, function)
+
+
+def _redirect_hdf5(layer: Layer, h5py: Any) -> None:
+    make = h5py.File.__init__
+
+    def __init__(file: Any, name: Any, mode: str = "r", *args: Any, **more: Any) -> None:
+        if isinstance(name, (str, bytes)) or hasattr(name, "__fspath__"):
+            name = layer.to_read(name) if mode == "r" else layer.to_write(name, keeps=mode in ("a", "r+"))
+        make(file, name, mode, *args, **more)
+
+    h5py.File.__init__ = __init__
