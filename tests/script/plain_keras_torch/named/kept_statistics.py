@@ -13,8 +13,9 @@ labels = rows.sum(1, keepdims=True)
 
 
 class Mean(keras.layers.Layer):
-    def build(self, shape):
-        self.mean = self.add_weight(shape=shape[1:], initializer="zeros", trainable=False)
+    def __init__(self):
+        super().__init__()
+        self.mean = keras.Variable(np.zeros(8, "float32"), trainable=False)
 
     def call(self, inputs):
         self.mean.assign(0.9 * self.mean + 0.1 * keras.ops.mean(inputs, axis=0))

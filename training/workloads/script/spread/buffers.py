@@ -16,7 +16,7 @@ class Buffers:
 
     def __init__(self, torch: Any, optimizers: Optimizers) -> None:
         """Note what modules register."""
-        self._variables = optimizers.variables
+        self._layers = optimizers.layers
         self._modules: list[tuple[weakref.ref[Any], str]] = []
         register = torch.nn.Module.register_buffer
 
@@ -32,6 +32,7 @@ class Buffers:
         for module, name in self._modules:
             buffer: Any = getattr(module(), name, None)
             values.append(buffer if hasattr(buffer, "is_floating_point") and buffer.is_floating_point() else None)
-        variables: list[Any] = [reference() for reference in self._variables]
-        kept = [each._value for each in variables if each is not None and not each.trainable]
+        layers: list[Any] = [reference() for reference in self._layers]
+        own = [each for layer in layers for each in getattr(layer, "_non_trainable_variables", ())]
+        kept = [each._value for each in {id(each): each for each in own}.values() if not each.trainable]
         return [*values, *(each for each in kept if each is not None and each.is_floating_point())]

@@ -141,7 +141,9 @@ class Optimizers:
         self._of_optimizer: weakref.WeakKeyDictionary[Any, Group] = weakref.WeakKeyDictionary()
         self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.variables: list[weakref.ref[Any]] = []
-        """Weights of Keras' layers."""
+        """Those of Keras, of layers or of none, of optimizers and of metrics."""
+        self.layers: list[weakref.ref[Any]] = []
+        """Those of Keras."""
         self._looks: list[tuple[Callable[..., None], Callable[..., None]]] = []
         for name in ("add_param_group", "__setstate__"):  # the latter of one that is copied
             self._note_after(torch.optim.Optimizer, name)

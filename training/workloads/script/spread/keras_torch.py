@@ -21,21 +21,26 @@ they draw by chance, as the first weights, belongs to no row."""
 
 def tell(keras: Any, loaders: Loaders, optimizers: Optimizers) -> None:
     """Tell of weights, optimizers and passes of Keras."""
-    _weights(keras.Layer, optimizers)
+    _weights(keras, optimizers)
     _steps(keras.optimizers.Optimizer, optimizers)
     for name in APART:
         _passes(keras.Model, name, loaders)
 
 
-def _weights(kind: Any, optimizers: Optimizers) -> None:
-    add = kind.add_weight
+def _weights(keras: Any, optimizers: Optimizers) -> None:
+    """Note variables, whoever makes them, and layers, which have those that are kept."""
+    begin, make = keras.Variable.__init__, keras.Layer.__new__
 
-    def add_weight(layer: Any, *args: Any, **more: Any) -> Any:
-        variable = add(layer, *args, **more)
+    def __init__(variable: Any, *args: Any, **more: Any) -> None:
+        begin(variable, *args, **more)
         optimizers.variables.append(weakref.ref(variable))
-        return variable
 
-    kind.add_weight = add_weight
+    def __new__(kind: Any, *args: Any, **more: Any) -> Any:
+        layer = make(kind, *args, **more)
+        optimizers.layers.append(weakref.ref(layer))
+        return layer
+
+    keras.Variable.__init__, keras.Layer.__new__ = __init__, __new__
 
 
 def _steps(kind: Any, optimizers: Optimizers) -> None:

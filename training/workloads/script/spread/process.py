@@ -46,6 +46,7 @@ class Process:
         from .plan import Plan
         from .record import Record
 
+        when_imported("torch._dynamo", lambda module: module.trace_rules.add(__package__))  # compilers leave it alone
         settings = self._settings
         store = join(torch, settings) if settings.world > 1 else None
         plan = Plan(settings.plan) if settings.plan else None
