@@ -2,6 +2,7 @@
 
 import json
 import os
+import py_compile
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,12 +25,15 @@ private.mkdir(parents=True)
 fork = forks.start(Settings(private=str(private)), sys.argv[2:], run / "printed-0")
 forks.wait([fork], 600)
 assert fork.code == 0, (run / "printed-0").read_text()
-print(json.dumps(reads.of_runs(run.parent, sys.argv[3:])))
+print(json.dumps(reads.of_runs(run.parent, sys.argv[2:])))
 """
 SCRIPT = """
-import ctypes, os
+import ctypes, os, sys
 from pathlib import Path
 import helper
+sys.path.append("../lib")
+import elsewhere
+exec(open("settings.py").read())
 open("data.csv").read()
 Path("config.json").read_bytes()
 os.listdir("images")
@@ -47,17 +51,24 @@ try:
 except FileNotFoundError:
     pass
 """
-READ = {"data.csv", "config.json", "images", "of_worker.csv", "by_c.h5", "absent.txt", "table.parquet", "named.txt"}
+READ = {
+    "data.csv", "config.json", "settings.py", "images", "of_worker.csv", "by_c.h5", "absent.txt", "table.parquet",
+    "named.txt",
+}  # fmt: skip
 
 
 def test_what_a_script_reads(tmp_path: Path) -> None:
-    """By Python's functions, in its workers, by a library that has it still open, or as its arguments name; not its
-    code, and not what it writes itself, as a log."""
+    """By Python's functions, in its workers, by a library that has it still open, or as its arguments name; of its code
+    what is elsewhere, by which no outcome is named; not what it writes itself, as a log."""
     mine = tmp_path / "mine"
     (mine / "images").mkdir(parents=True)
     (mine / "train.py").write_text(SCRIPT, encoding="utf-8")
     for name in (*READ - {"images", "absent.txt"}, "log.txt", "helper.py", "unread.csv"):
         (mine / name).touch()
+    elsewhere = tmp_path / "lib" / "elsewhere.py"
+    elsewhere.parent.mkdir()
+    elsewhere.touch()
+    py_compile.compile(str(elsewhere))
     (tmp_path / "real").mkdir()
     (tmp_path / "proof").symlink_to(tmp_path / "real")
     arguments = ["train.py", "--epochs", "4", "--data=table.parquet", "named.txt"]
@@ -66,7 +77,7 @@ def test_what_a_script_reads(tmp_path: Path) -> None:
     proved = subprocess.run(command, cwd=mine, env=around, stdout=subprocess.PIPE, check=True, text=True)
     states = {Path(path): state for path, *state in json.loads(proved.stdout)}
 
-    assert {mine / name for name in READ} == {path for path in states if tmp_path in path.parents}
+    assert {elsewhere, *(mine / name for name in READ)} == {path for path in states if tmp_path in path.parents}
     assert [-1, 0] == states[mine / "absent.txt"]
     assert [0, (mine / "data.csv").stat().st_mtime_ns] == states[mine / "data.csv"]
 
@@ -79,7 +90,7 @@ def test_of_many_files_their_folders_count(tmp_path: Path, monkeypatch: pytest.M
     names = [tmp_path / "images" / each for each in ("1.png", "2.png", "3.png")]
     (run / f"{reads.NAME}0").write_text("".join(f"r{name}\0" for name in names))
 
-    assert [str(tmp_path / "images")] == [path for path, *_ in reads.of_runs(tmp_path / "proof", [])]
+    assert [str(tmp_path / "images")] == [path for path, *_ in reads.of_runs(tmp_path / "proof", ["train.py"])]
 
 
 def later(path: Path) -> None:

@@ -83,7 +83,7 @@ class Runs:
 
     def timed(self, outcome: dict[str, Any]) -> dict[str, Any]:
         """Return an outcome with the number of ranks, the seconds that it took, and what the script read."""
-        read = [*outcome.get("reads", ()), *reads.of_runs(self.folder, self.command[1:])]
+        read = [*outcome.get("reads", ()), *reads.of_runs(self.folder, self.command)]
         return {**outcome, "workers": self.world, "seconds": round(time.monotonic() - self._began, 2), "reads": read}
 
     def end(self) -> None:

@@ -1,12 +1,14 @@
 """The files that a script reads in a proof: what it says holds as long as they are as they were.
 
 Python tells of each file that it opens, and of each folder that it lists. What another library opens by itself is found
-if it is still open at the end, or if an argument names it. Code is left out, and so is what the script writes, too.
+if it is still open at the end, or if an argument names it. What the script writes, too, is left out, and so is the code
+of libraries, of this package, and that in the script's folder, by which an outcome is named.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import re
 import stat
@@ -17,14 +19,14 @@ from typing import Any
 
 from .files import LISTDIR, SYSTEM
 from .originals import OPEN
-from .places import is_library
+from .places import OURS, is_library
 
 NAME = "reads-"
 MOST_FILES = 20_000
 """Of more files their folders count: a file that is added or removed there is seen, one that is changed is not."""
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 IMPORTS = "importlib._bootstrap_external"
-CODE = re.compile(r"\.py[co]?$|\.so(\.|$)")
+SHARED = re.compile(r"\.so(\.|$)")
 
 
 class Reads:
@@ -34,30 +36,32 @@ class Reads:
         """Note it from now on. `private`: the folder of what this process writes."""
         self._file = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._private = os.path.join(private, "")
-        self._seen: set[tuple[str, bool]] = set()
+        self._seen: set[tuple[str, str]] = set()
         sys.addaudithook(self._look)
 
     def _look(self, event: str, args: tuple[Any, ...]) -> None:
         with contextlib.suppress(Exception):  # whatever it is, the script goes on
             if event == "open":
-                self._note(args[0], writes=bool(args[2] & WRITES))
+                is_code = sys._getframe(1).f_globals["__name__"] == IMPORTS
+                self._note(args[0], "w" if args[2] & WRITES else "c" if is_code else "r")
             elif event in ("os.listdir", "os.scandir") and sys._getframe(1).f_globals["__name__"] != IMPORTS:
                 self._note("." if args[0] is None else args[0])
 
-    def _note(self, name: Any, *, writes: bool = False) -> None:
-        """Note a name; not of a folder in which modules are looked for, as libraries do for their versions."""
+    def _note(self, name: Any, kind: str = "r") -> None:
+        """Note a name, of what is read, written (`w`) or imported (`c`); not of a folder in which modules are looked for,
+        as libraries do for their versions."""
         if isinstance(name, int):
             return
         text = os.fsdecode(name)
-        if (text, writes) in self._seen:
+        if (text, kind) in self._seen:
             return
-        self._seen.add((text, writes))
+        self._seen.add((text, kind))
         full = os.path.abspath(text)
         if full in sys.path:
             return
-        if writes and full.startswith(self._private):
+        if kind == "w" and full.startswith(self._private):
             full = full[len(self._private) - 1 :]
-        os.write(self._file, os.fsencode(f"{'w' if writes else 'r'}{full}\0"))
+        os.write(self._file, os.fsencode(f"{kind}{full}\0"))
 
     def end(self) -> None:
         """Note what is still open, whoever opened it."""
@@ -80,19 +84,29 @@ def _mapped_files() -> Iterator[str]:
             yield line.rstrip("\n").split(maxsplit=5)[5:][0] if "/" in line else ""
 
 
-def of_runs(folder: Path, arguments: Sequence[str]) -> list[tuple[str, int, int]]:
+def of_runs(folder: Path, command: Sequence[str]) -> list[tuple[str, int, int]]:
     """Return what all runs in a folder have read, and what the script's arguments name: paths, with their states."""
-    read: set[str] = set(filter(None, map(_named, arguments)))
-    written: set[str] = set()
+    named: dict[str, set[str]] = {"r": set(filter(None, map(_named, command[1:]))), "w": set(), "c": set()}
     for file in folder.glob(f"*/{NAME}*"):
-        for each in os.fsdecode(file.read_bytes()).split("\0"):
-            (written if each.startswith("w") else read).add(each[1:])
+        for each in filter(None, os.fsdecode(file.read_bytes()).split("\0")):
+            named[each[0]].add(each[1:])
+    script = os.path.abspath(command[0])
+    code = {_source(path) for path in named["c"]} | {script}
+    beside = os.path.join(os.path.dirname(script), "")
+    data = (named["r"] - named["w"] - code) | {path for path in code if not path.startswith(beside)}
     own = [f"{each}{os.sep}" for each in (folder, folder.resolve())]  # an open file has its own name
-    data = {path for path in read - written if path and not path.startswith((*own, "/usr/lib/", *SYSTEM))}
-    paths = {path for path in data if not CODE.search(path) and not is_library(path)}
+    others = (*own, OURS, "/usr/lib/", *SYSTEM)
+    paths = {path for path in data if not path.startswith(others) and not is_library(path) and not SHARED.search(path)}
     if len(paths) > MOST_FILES:
         paths = {os.path.dirname(path) for path in paths}
     return [(path, *state(path)) for path in sorted(paths)]
+
+
+def _source(path: str) -> str:
+    """Return the file of which an imported one was made."""
+    with contextlib.suppress(ValueError):
+        return importlib.util.source_from_cache(path)
+    return path
 
 
 def _named(argument: str) -> str:
