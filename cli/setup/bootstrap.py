@@ -19,18 +19,19 @@ SWITCH = "RWI_SETUP"
 INTERRUPTED = "Stopped while setting up; nothing was measured. The same command goes on from there."
 
 
-def ensure(*parts: str, cli: bool = False) -> None:
+def ensure(*parts: str, cli: bool = False, whole: bool = True) -> None:
     """Install what is missing.
 
     Args:
         parts: Of the Python environment, besides what every command has: `dev`, `tracking`.
         cli: With the Pulumi CLI, and uv, which Pulumi's language host starts.
+        whole: With all that measures; else only what `rwi try` needs.
     """
     if os.environ.get(SWITCH) == "no":
         return
     TOOLS.mkdir(exist_ok=True)
     with _alone():
-        uv.sync(parts)
+        uv.sync(parts, whole=whole)
         if cli:
             uv.find_uv()
             pulumi_cli.ensure()

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from cli.setup import bootstrap
 from cli.setup.project import VENV, ToolError, run_main
 from training.machine import command_line
 
+LIGHT = ("try",)
+"""Commands that need neither TensorFlow nor Ray nor Pulumi here: a script has its own environment."""
+
 
 def main() -> None:
     """Set up, then run what was typed in the project's environment."""
-    os.environ[command_line.CALLED] = command_line.called_as(sys.argv[0])
+    os.environ[command_line.CALLED] = os.environ.get(command_line.DOOR) or command_line.called_as(sys.argv[0])
     if Path(sys.prefix) == VENV:
         from cli import door
 
@@ -21,12 +25,18 @@ def main() -> None:
     run_main(_go_on, bootstrap.INTERRUPTED)
 
 
+def _is_light(arguments: Sequence[str]) -> bool:
+    """Return whether a call needs no environment that measures: its command, or that it only asks for help."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return not options or options[0] in LIGHT or not {"-h", "--help"}.isdisjoint(options)
+
+
 def _go_on() -> int:
     if sys.argv[1:3] == ["project", "clean"] and not VENV.exists():  # it would be installed to be removed
         from cli.stack import clean
 
         return clean.clean(with_measurements="--all" in sys.argv[3:])
-    bootstrap.ensure()
+    bootstrap.ensure(whole=not _is_light(sys.argv[1:]))
     python = str(VENV / "bin" / "python")
     if not Path(python).exists():
         raise ToolError(f"{python} is not there, and {bootstrap.SWITCH} is no: without that variable it is installed")

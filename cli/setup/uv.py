@@ -24,10 +24,15 @@ _STAMP = VENV / ".synced"
 _LOCKED = ("uv.lock", "pyproject.toml", ".python-version")
 _PARTS = {"tracking": ("--extra", "mlflow"), "dev": ("--group", "pytest")}
 """What is installed beside the default groups where it is needed: as what uv has it, and a package to see it by."""
+LEAST = "script"
+"""The group of what `rwi try` runs with: no TensorFlow, Ray and Pulumi."""
+_LEAST_ALONE = f" {LEAST}"
 
 
-def sync(parts: Iterable[str]) -> None:
+def sync(parts: Iterable[str], *, whole: bool = True) -> None:
     """Bring .venv to uv.lock, with the parts that are asked for or already there; nothing when it is so.
+
+    Not `whole` is what `rwi try` needs at least: what else is there stays.
 
     Modules are compiled with it: else each process may do that again, where bytecode is not written, or not allowed to
     be. pyproject.toml does not say so: Pulumi's language host syncs thrice a command, and uv would look at each module.
@@ -35,18 +40,21 @@ def sync(parts: Iterable[str]) -> None:
     digest = _locked_digest()
     stamp = _STAMP.read_text(encoding="utf-8") if _STAMP.is_file() else ""
     installed, wanted = _installed_parts(), set(parts)
-    if stamp == digest and wanted <= installed:
+    if (stamp == digest and wanted <= installed) or (not whole and stamp == digest + _LEAST_ALONE):
         return
     command = [str(find_uv()), "sync", "--frozen", "--compile-bytecode"]
-    for part in sorted(wanted | installed):
+    if not whole:
+        command += ["--only-group", LEAST, "--inexact"]
+    for part in sorted(wanted | installed) if whole else ():
         command += [_PARTS[part][0], part]
-    if stamp == digest:
+    if whole and stamp == digest:
         command += ["--inexact"]
-    say("Python environment: installing what uv.lock names into .venv, and compiling it, once")
+    what = "what uv.lock names" if whole else "what `try` needs"
+    say(f"Python environment: installing {what} into .venv, and compiling it, once")
     _STAMP.unlink(missing_ok=True)
     if subprocess.run(command, cwd=ROOT, env=_environment(), stdout=sys.stderr, check=False).returncode != 0:
         raise ToolError(f"the locked environment could not be installed: see above, then `{' '.join(command)}`")
-    _STAMP.write_text(digest, encoding="utf-8")
+    _STAMP.write_text(digest if whole else digest + _LEAST_ALONE, encoding="utf-8")
 
 
 def find_uv() -> Path:

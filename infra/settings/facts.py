@@ -6,9 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
-import pulumi
 import yaml
-from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 
 from training.contract import provenance
 from training.machine import cpu, topology
@@ -49,6 +47,9 @@ class Facts:
 
 def of_stack() -> Facts:
     """Return the facts of the stack that the engine runs this program for."""
+    import pulumi  # `rwi try` reads settings where it is not installed
+    from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
+
     prefix = f"{pulumi.get_project()}:"
     secret = frozenset(key.removeprefix(prefix) for key in get_config_secret_keys_env())
     return machine_facts(pulumi.get_project(), pulumi.get_stack(), secret, get_config_env())

@@ -10,6 +10,8 @@ from typing import Optional
 
 CALLED = "RWI"
 """The environment's variable that says how `rwi` was called: `./rwi`, `../x/rwi`."""
+DOOR = "RWI_DOOR"
+"""The variable that says what is typed instead, where something else started `rwi`."""
 FROM = "RWI_FROM"
 """The variable with the folder that a command was typed in; it goes on in the project's."""
 DEFAULT_STACK = "local"

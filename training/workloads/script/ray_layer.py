@@ -14,10 +14,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from importlib import metadata
+from functools import cache
+from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +99,7 @@ def over(script: Script, python: str) -> Layer | None:
     """
     if script.kind not in KINDS or script.needs_ray:
         return None
-    ray, installed = metadata.version("ray"), python_environment.packages(python)
+    ray, installed = rays_version(), python_environment.packages(python)
     version = python_environment.versions(python)["python"]
     if conflict := _conflict(version, installed):
         raise _refused(script, python, conflict)
@@ -105,6 +107,18 @@ def over(script: Script, python: str) -> Layer | None:
     decides = {"python": [python, version, PATH_FILE], "ray": ray, "folders": folders, "packages": installed}
     key = hashlib.sha256(canonical(decides).encode()).hexdigest()[:12]
     return Layer(theirs=python, ray=ray, folder=FOLDER / key)
+
+
+def rays_version() -> str:
+    """Return the version of Ray in the project's own environment, or that it would have: what only tries a script needs
+    no Ray here."""
+    return metadata.version("ray") if util.find_spec("ray") else _locked()["ray"]
+
+
+@cache
+def _locked() -> dict[str, str]:
+    packages = tomllib.loads((PROJECT / "uv.lock").read_text(encoding="utf-8"))["package"]
+    return {package["name"]: package["version"] for package in packages}
 
 
 def why_not_theirs(script: Script, python: str) -> str:
@@ -125,7 +139,7 @@ def why_not_theirs(script: Script, python: str) -> str:
 
 def line_that_installs(script: Script, python: str) -> str:
     """Return the command that installs Ray in the script's environment instead."""
-    return python_environment.line_that_gives(script, [f"ray[{EXTRA}]=={metadata.version('ray')}"], python)
+    return python_environment.line_that_gives(script, [f"ray[{EXTRA}]=={rays_version()}"], python)
 
 
 def make(layer: Layer, script: Script, say: Callable[[str], None]) -> None:
@@ -161,7 +175,7 @@ class _FailedError(Exception):
 
 def _refused(script: Script, python: str, why: str) -> PythonError:
     return PythonError(
-        f"its environment has no Ray, and Ray {metadata.version('ray')} can't be a layer over it: {why}",
+        f"its environment has no Ray, and Ray {rays_version()} can't be a layer over it: {why}",
         line_that_installs(script, python),
     )
 
@@ -171,6 +185,8 @@ def _conflict(python: str, installed: Mapping[str, str]) -> str:
     from packaging.requirements import Requirement  # of the project's own environment, and not of every pod's
     from packaging.specifiers import SpecifierSet
 
+    if not util.find_spec("ray"):
+        return ""  # uv finds it as it resolves them
     if (supported := metadata.metadata("ray")["Requires-Python"]) and not SpecifierSet(supported).contains(python):
         return f"Ray needs Python {supported}, and it has {python}"
     environment = {"extra": EXTRA, "python_version": ".".join(python.split(".")[:2]), "python_full_version": python}
@@ -216,7 +232,8 @@ def _wanted(layer: Layer, theirs: Mapping[str, str]) -> list[str]:
     """Return `name==version` of Ray and all that it needs, theirs in their version, the others preferably in that of
     the project's own environment. Raises _FailedError."""
     try:
-        return _resolved(layer, {**python_environment.packages(sys.executable), **theirs}, theirs)
+        ours = _locked() | python_environment.packages(sys.executable)
+        return _resolved(layer, {**ours, **theirs}, theirs)
     except _FailedError:
         fitting = dict(line.split("==") for line in _resolved(layer, theirs, {}))
         theirs_then = dict(line.split("==") for line in _lines(theirs).split())

@@ -1,0 +1,1 @@
+"""The wheel: what builds it, and what it starts. Imports nothing of the project."""

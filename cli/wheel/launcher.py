@@ -1,0 +1,211 @@
+"""`rwi` without a clone: lays the project's tree down, and goes on as its `./rwi`. Knows nothing of its commands.
+
+The tree comes as one archive. It is laid into the user's data folder, a folder for each version, and no run writes there.
+A home (`.rwi`) is a project's folder as a clone is one: a copy of the tree, with the environment, state, runs and results
+of one place. It is a copy and not a link, because Python writes bytecode next to modules, and finds a module's folder
+through links. Runs on Python 3.9 with its standard library alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib import metadata
+from pathlib import Path
+from typing import IO, NoReturn
+from urllib.parse import unquote, urlsplit
+
+NAME = ".rwi"
+PACKAGE = "ray-worth-it"
+OPTION = "--home"
+DOOR = "RWI_DOOR"
+"""The environment's variable that says what a user types instead of `./rwi`."""
+ARCHIVE = Path(__file__).with_name("tree.zip")
+LAID = ".tree.json"
+"""The file that says which tree a home has, and what its files were: it is written last."""
+OWN = "stacks/"
+"""The settings of stacks, which a user changes: what was changed stays when a home gets another version."""
+
+
+def main() -> NoReturn:
+    """Go on as `./rwi` of the home, which is furnished first if it has not this version."""
+    try:
+        home, arguments = place(sys.argv[1:])
+        os.environ[DOOR] = door(home if arguments != sys.argv[1:] else None)
+        ready(home, ARCHIVE, data_folder())
+    except (OSError, ValueError) as error:
+        sys.exit(f"error: {error}")
+    os.execv(sys.executable, [sys.executable, str(home / "rwi"), *arguments])  # noqa: S606 - the same call, in the home
+
+
+def place(arguments: Sequence[str]) -> tuple[Path, list[str]]:
+    """Return the home and the arguments without `--home`, which comes first: the nearest home of this user's, from the
+    current folder upwards, or a new one there. Raises ValueError."""
+    first, equals, text = arguments[0].partition("=") if arguments else ("", "", "")
+    if first == OPTION:
+        value, rest = (text, arguments[1:]) if equals else ("".join(arguments[1:2]), arguments[2:])
+        if not value:
+            raise ValueError(f"{OPTION} needs a folder: rwi {OPTION} ~/measurements try train.py")
+        return Path(os.path.abspath(os.path.expanduser(value))), list(rest)  # noqa: PTH100, PTH111 - as it is typed
+    here = Path.cwd()
+    return next(filter(_is_home, (folder / NAME for folder in (here, *here.parents))), here / NAME), list(arguments)
+
+
+def _is_home(folder: Path) -> bool:
+    """Another user's in a folder above would have its code run as this user."""
+    with suppress(OSError):
+        return (folder / LAID).stat().st_uid == os.geteuid()
+    return False
+
+
+def data_folder() -> Path:
+    """Return the folder of all versions, by the XDG Base Directory Specification."""
+    data = os.environ.get("XDG_DATA_HOME", "")
+    return (Path(data) if os.path.isabs(data) else Path.home() / ".local" / "share") / PACKAGE  # noqa: PTH117
+
+
+def door(home: Path | None) -> str:
+    """Return what a user types to get here again: the program itself is in a cache where `uvx` was used."""
+    name = Path(sys.argv[0]).name
+    words = [sys.executable, "-m", __package__] if name == "__main__.py" else [sys.argv[0]]
+    if any((folder / "CACHEDIR.TAG").exists() for folder in Path(sys.prefix).parents):
+        origin = _origin()
+        words = ["uvx", "--from", origin, "rwi"] if origin else ["uvx", PACKAGE]
+    elif (found := shutil.which(name)) and os.path.samefile(found, sys.argv[0]):
+        words = [name]
+    return shlex.join([*words, *([OPTION, str(home)] if home else [])])
+
+
+def _origin() -> str:
+    """Return where the package was installed from, as PEP 610 keeps it; "" for a package index."""
+    with suppress(metadata.PackageNotFoundError):
+        known = json.loads(metadata.distribution(PACKAGE).read_text("direct_url.json") or "{}")
+        address = str(known.get("url", ""))
+        if address.startswith("file://"):
+            return unquote(urlsplit(address).path)
+        return f"{known['vcs_info']['vcs']}+{address}" if "vcs_info" in known else address
+    return ""
+
+
+def ready(home: Path, archive: Path, data: Path) -> None:
+    """Have the archive's tree in the home. While this process goes on, also as another program, no other version gets
+    there: a command's modules are of one version."""
+    home.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    lock = (home / ".lock").open("w", encoding="utf-8")  # never closed: its file is inherited
+    os.set_inheritable(lock.fileno(), True)
+    while True:
+        _lock(lock, exclusive=False)
+        if laid(home).get("digest") == digest:
+            return
+        _lock(lock, exclusive=True)
+        if laid(home).get("digest") != digest:
+            furnish(home, lay(archive, digest, data), digest)
+
+
+def _lock(lock: IO[str], *, exclusive: bool) -> None:
+    import fcntl  # not on Windows, where WSL2 is needed
+
+    how = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
+    try:
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if exclusive:
+            print("another version of rwi is at work in this home: waiting for its end", file=sys.stderr, flush=True)
+        fcntl.flock(lock, how)
+
+
+def laid(home: Path) -> dict[str, object]:
+    """Return what is known of a home's tree; nothing if it is not complete."""
+    try:
+        known: dict[str, object] = json.loads((home / LAID).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known
+
+
+def lay(archive: Path, digest: str, data: Path) -> Path:
+    """Return the folder with the archive's tree, whole: laid down unless it is there, and laid down again where one of its
+    files is not as in the archive."""
+    from ray_worth_it import built
+
+    if digest != built.DIGEST:
+        raise ValueError(f"{archive} is damaged: install {PACKAGE} again")
+    folder = data / f"{built.VERSION}-{digest[:12]}"
+    data.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(archive) as files, _alone(data):
+        if not all(_is(folder / name, files.read(name)) for name in files.namelist()):
+            partial = Path(tempfile.mkdtemp(dir=data, prefix=".partial-"))
+            files.extractall(partial / "tree")
+            (partial / "tree" / "rwi").chmod(0o755)
+            if folder.exists():
+                folder.rename(partial / "damaged")
+            (partial / "tree").rename(folder)
+            shutil.rmtree(partial)
+    return folder
+
+
+@contextmanager
+def _alone(data: Path) -> Iterator[None]:
+    with (data / ".lock").open("w", encoding="utf-8") as lock:
+        _lock(lock, exclusive=True)
+        yield
+
+
+def _is(path: Path, content: bytes) -> bool:
+    with suppress(OSError):
+        return path.read_bytes() == content
+    return False
+
+
+def furnish(home: Path, tree: Path, digest: str) -> None:
+    """Give a home the files of a tree, and take from it those of the one before. What a user changed in `stacks/` stays,
+    and so does what is in neither tree."""
+    before = _files(laid(home).get("files"))
+    now = {path.relative_to(tree).as_posix(): path for path in sorted(tree.rglob("*")) if path.is_file()}
+    hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in now.items()}
+    (home / ".gitignore").write_text("*\n", encoding="utf-8")
+    _note(home, "", before)  # until it is complete, it is of no version
+    for name in before.keys() - now.keys():
+        if not _is_changed(home, name, before):
+            (home / name).unlink(missing_ok=True)
+    for name, path in now.items():
+        if not _is_changed(home, name, before):
+            _copy(path, home / name)
+    _note(home, digest, {**before, **hashes})
+
+
+def _note(home: Path, digest: str, files: Mapping[str, str]) -> None:
+    partial = home / f"{LAID}.partial"
+    partial.write_text(json.dumps({"digest": digest, "files": files}, indent=0) + "\n", encoding="utf-8")
+    partial.replace(home / LAID)
+
+
+def _files(known: object) -> dict[str, str]:
+    return {str(name): str(value) for name, value in known.items()} if isinstance(known, Mapping) else {}
+
+
+def _is_changed(home: Path, name: str, before: Mapping[str, str]) -> bool:
+    """Return whether a file is a user's: of `stacks/`, and not as it was laid."""
+    path = home / name
+    return name.startswith(OWN) and path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != before.get(name)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Replace a file in one step: a process that reads it has the old or the new one."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f"{target.name}.partial")
+    shutil.copy2(source, partial)
+    partial.replace(target)
+
+
+if __name__ == "__main__":
+    main()
