@@ -26,8 +26,9 @@ ROOT = Path(__file__).resolve().parents[1]
 _OF_OTHERS = ("AWS_", "AZURE_", "GOOGLE_", "MAKE", "MFLAGS", "MLFLOW_", "PULUMI_", "PYTHON", "RAY_", "RWI")
 """How variables begin that steer what is tested, and that no test has set: somebody's credentials among them."""
 _SINGLE = frozenset((
-    "BASH_ENV", "CDPATH", "COLUMNS", "CUDA_VISIBLE_DEVICES", "DOCKER_BUILDKIT", "FORCE_COLOR", "KUBECONFIG",
-    "LINES", "LOCAL_RANK", "NO_COLOR", "RANK", "TF_CONFIG", "TF_USE_LEGACY_KERAS", "WORLD_SIZE",
+    "BASH_ENV", "CDPATH", "COLUMNS", "CONDA_PREFIX", "CUDA_VISIBLE_DEVICES", "DOCKER_BUILDKIT", "FORCE_COLOR",
+    "KUBECONFIG", "LINES", "LOCAL_RANK", "NO_COLOR", "RANK", "TF_CONFIG", "TF_USE_LEGACY_KERAS", "VIRTUAL_ENV",
+    "WORLD_SIZE",
 ))  # fmt: skip
 _KEPT = frozenset({"PULUMI_HOME"})
 """It has the plugins with which tests/cluster makes a real cluster."""

@@ -11,7 +11,7 @@ from cli.tryout import run_arm
 from cli.tryout.request import Request
 from training.contract.provenance import PROJECT
 from training.machine.ports import held_ports
-from training.workloads.script import commands, plain, port, proving, resolve
+from training.workloads.script import commands, plain, port, proving, python_environment, resolve
 from training.workloads.script.commands import ArmCommand, WithRay
 from training.workloads.script.plain import Proof
 from training.workloads.script.recipe import ScriptRecipe
@@ -96,7 +96,7 @@ def before_porting(proof: Proof, script: Script, command: ArmCommand, request: R
     if proof.port and diff:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(diff.encode(proof.port["encoding"]))
-        lines.append(f"  as a diff: {file.relative_to(PROJECT)}")
+        lines.append(f"  as a diff: {python_environment.near(file)}")
     return "\n".join(lines)
 
 

@@ -64,6 +64,7 @@ def read(
     typed: Typed, *, steps: int = STEPS, limit_seconds: int = LIMIT_SECONDS, writes: bool = False, stack: str = ""
 ) -> Request:
     """Return the request. Raises ToolError."""
+    typed = replace(typed, python=typed.python or surrounding(typed.script))
     if writes and write.is_secret(" ".join(map(quoted, typed.arguments))):
         example = Typed(script=typed.script, variables={"API_TOKEN": "…"})
         raise ToolError(
@@ -95,6 +96,16 @@ def read(
         keys=keys,
         own_stack=own_stack,
     )
+
+
+def surrounding(script: str) -> str:
+    """Return the environment that a script outside of this project is in when none is named: `.venv` in its folder, or
+    else the one that is active; "" if there is none."""
+    if _path(script).is_relative_to(ROOT):
+        return ""
+    active = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    folders = [str(Path(script).parent / ".venv"), *(folder for folder in active if folder and Path(folder) != VENV)]
+    return next((folder for folder in folders if (_path(folder) / "bin" / "python").exists()), "")
 
 
 def interpreter(text: str) -> str:

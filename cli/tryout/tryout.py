@@ -18,7 +18,7 @@ from cli.tryout.request import Request
 from cli.tryout.run_arm import Outcome, run
 from report import terminal
 from training.machine import isolation, machine_lock
-from training.machine.command_line import rwi
+from training.machine.command_line import from_there, rwi
 from training.workloads.script import commands, facts, plain, ray_layer, same_work
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import ArmFacts
@@ -172,8 +172,9 @@ def _refused(request: Request) -> int:
 def _write_stack_file(request: Request) -> str:
     back = write.way_back(request.write_to)
     path = write.write(request.write_to, request.keys)
-    written = f"\nwritten into stacks/{path.name}: {', '.join(request.keys)}\nnext: {rwi('up', request.write_to)}"
-    written += f"\nto go back: {back or f'remove these keys from stacks/{path.name}'}"
+    file = from_there(f"stacks/{path.name}")
+    written = f"\nwritten into {file}: {', '.join(request.keys)}\nnext: {rwi('up', request.write_to)}"
+    written += f"\nto go back: {back or f'remove these keys from {file}'}"
     if not request.secrets:
         return written
     line = for_rwi(f"pulumi config set --secret secretEnvironment --stack {request.write_to}", request.write_to, {})

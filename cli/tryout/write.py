@@ -13,7 +13,7 @@ from cli.setup.project import SMOKE, ToolError, capture, checked_stack_name
 from cli.stack import config as stack_config
 from cli.stack import edit
 from report.stored import SWEEP_PREFIX
-from training.machine.command_line import quoted
+from training.machine.command_line import from_there, quoted
 
 if TYPE_CHECKING:
     from cli.tryout.typed import Typed
@@ -98,8 +98,9 @@ def check(stack: str, values: Mapping[str, str], *, is_named: bool) -> None:
     path = _path(stack)
     if is_named or not path.is_file() or stack_config.config_of(stack).get("script") == values["script"]:
         return
+    file = from_there(f"stacks/{path.name}")
     raise ToolError(
-        f"stacks/{path.name} measures something else than {values['script']}, and --write would change it."
+        f"{file} measures something else than {values['script']}, and --write would change it."
         f" Name a new stack, or this one if you want that: --stack {stack}-script"
     )
 
@@ -111,7 +112,7 @@ def _path(stack: str) -> Path:
 def way_back(stack: str) -> str:
     """Return the command that undoes the next write to the stack's file; "" if none can."""
     path = _path(stack)
-    name = shlex.quote(f"stacks/{path.name}")
+    name = shlex.quote(from_there(f"stacks/{path.name}"))
     if not path.is_file():
         return f"rm {name}"
     is_tracked = capture(["git", "ls-files", "--error-unmatch", str(path)]).returncode == 0

@@ -1,8 +1,8 @@
 """Builds the wheel and the source archive: `uv build`. A PEP 517 backend with the standard library alone.
 
-pyproject.toml's `[project]` describes the environment that measures, with TensorFlow and Ray. The wheel needs none of it:
-it holds the launcher, and the project's tree as one archive. So its metadata are its own, which no other backend allows.
-Archives of the same files are equal byte for byte.
+pyproject.toml's `[project]` describes the environment that measures, with TensorFlow and Ray. The wheel needs none of
+it: it holds the launcher, and the project's tree as one archive. So its metadata are its own, which no other backend
+allows. Archives of the same files are equal byte for byte.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ PACKAGE = "ray_worth_it"
 PYTHON = ">=3.9"
 """What starts the launcher, and with it `./rwi`."""
 LEFT_OUT = (".ci/", ".github/", ".gitignore", "AGENTS.md", "tests/")
+START = '"""Starts the launcher: `python -m ray_worth_it`."""\n\nfrom ray_worth_it import launcher\n\nlauncher.main()\n'
 DATE = (1980, 1, 1, 0, 0, 0)
 """The oldest that a zip archive knows: of all files, so that archives of equal files are equal."""
 
@@ -33,15 +34,12 @@ def build_wheel(wheel_directory: str, config_settings: object = None, metadata_d
     version = _project()["version"]
     info = f"{PACKAGE}-{version}.dist-info"
     launcher = (ROOT / "cli" / "wheel" / "launcher.py").read_bytes()
-    built = f'"""Written when the wheel was built."""\n\nVERSION = "{version}"\nDIGEST = "{_sha256(tree).hex()}"\n'
-    start = '"""Starts the launcher: `python -m ray_worth_it`."""\n\nfrom ray_worth_it import launcher\n\nlauncher.main()\n'
     entry_points = f"[console_scripts]\nrwi = {PACKAGE}.launcher:main\nray-worth-it = {PACKAGE}.launcher:main\n"
     files = {
         f"{PACKAGE}/__init__.py": b"",
-        f"{PACKAGE}/__main__.py": start.encode(),
-        f"{PACKAGE}/built.py": built.encode(),
+        f"{PACKAGE}/__main__.py": START.encode(),
         f"{PACKAGE}/launcher.py": launcher,
-        f"{PACKAGE}/tree.zip": tree,
+        f"{PACKAGE}/{version}-{_sha256(tree).hex()}.zip": tree,
         f"{info}/METADATA": _metadata().encode(),
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: ray-worth-it\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{info}/entry_points.txt": entry_points.encode(),
@@ -66,13 +64,15 @@ def build_sdist(sdist_directory: str, config_settings: object = None) -> str:
 
 
 def tree_files() -> dict[str, bytes]:
-    """Return what the wheel carries, by path: what git tracks, less what develops the project; all of a source archive."""
+    """Return what the wheel carries, by path: what git tracks, less what develops the project; of an archive all."""
     if (ROOT / ".git").exists():
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
         names = [name for name in listed.split("\0") if name]
     else:
         names = [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*") if path.is_file()]
-    kept = [name for name in names if not name.startswith(LEFT_OUT) and "__pycache__" not in name and name != "PKG-INFO"]
+    kept = [
+        name for name in names if not name.startswith(LEFT_OUT) and "__pycache__" not in name and name != "PKG-INFO"
+    ]
     return {name: (ROOT / name).read_bytes() for name in sorted(kept)}
 
 

@@ -1,9 +1,9 @@
 """`rwi` without a clone: lays the project's tree down, and goes on as its `./rwi`. Knows nothing of its commands.
 
-The tree comes as one archive. It is laid into the user's data folder, a folder for each version, and no run writes there.
-A home (`.rwi`) is a project's folder as a clone is one: a copy of the tree, with the environment, state, runs and results
-of one place. It is a copy and not a link, because Python writes bytecode next to modules, and finds a module's folder
-through links. Runs on Python 3.9 with its standard library alone.
+The tree comes as one archive. It is laid into the user's data folder, a folder for each version, where no run writes. A
+home (`.rwi`) is a project's folder as a clone is one: a copy of the tree, with the environment, state, runs and
+results of one place. It is a copy and not a link, because Python writes bytecode next to modules, and finds a module's
+folder through links. Runs on Python 3.9 with its standard library alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ PACKAGE = "ray-worth-it"
 OPTION = "--home"
 DOOR = "RWI_DOOR"
 """The environment's variable that says what a user types instead of `./rwi`."""
-ARCHIVE = Path(__file__).with_name("tree.zip")
 LAID = ".tree.json"
 """The file that says which tree a home has, and what its files were: it is written last."""
 OWN = "stacks/"
@@ -40,7 +39,8 @@ def main() -> NoReturn:
     try:
         home, arguments = place(sys.argv[1:])
         os.environ[DOOR] = door(home if arguments != sys.argv[1:] else None)
-        ready(home, ARCHIVE, data_folder())
+        (archive,) = Path(__file__).parent.glob("*.zip")
+        ready(home, archive, data_folder())
     except (OSError, ValueError) as error:
         sys.exit(f"error: {error}")
     os.execv(sys.executable, [sys.executable, str(home / "rwi"), *arguments])  # noqa: S606 - the same call, in the home
@@ -79,7 +79,7 @@ def door(home: Path | None) -> str:
     if any((folder / "CACHEDIR.TAG").exists() for folder in Path(sys.prefix).parents):
         origin = _origin()
         words = ["uvx", "--from", origin, "rwi"] if origin else ["uvx", PACKAGE]
-    elif (found := shutil.which(name)) and os.path.samefile(found, sys.argv[0]):
+    elif (found := shutil.which(name)) and Path(found).samefile(sys.argv[0]):
         words = [name]
     return shlex.join([*words, *([OPTION, str(home)] if home else [])])
 
@@ -99,19 +99,19 @@ def ready(home: Path, archive: Path, data: Path) -> None:
     """Have the archive's tree in the home. While this process goes on, also as another program, no other version gets
     there: a command's modules are of one version."""
     home.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-    lock = (home / ".lock").open("w", encoding="utf-8")  # never closed: its file is inherited
-    os.set_inheritable(lock.fileno(), True)
+    digest = archive.stem.rpartition("-")[2]
+    lock = os.open(home / ".lock", os.O_RDWR | os.O_CREAT, 0o644)  # never closed: the next program has it, too
+    os.set_inheritable(lock, True)
     while True:
         _lock(lock, exclusive=False)
         if laid(home).get("digest") == digest:
             return
         _lock(lock, exclusive=True)
         if laid(home).get("digest") != digest:
-            furnish(home, lay(archive, digest, data), digest)
+            furnish(home, lay(archive, data), digest)
 
 
-def _lock(lock: IO[str], *, exclusive: bool) -> None:
+def _lock(lock: int | IO[str], *, exclusive: bool) -> None:
     import fcntl  # not on Windows, where WSL2 is needed
 
     how = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
@@ -132,14 +132,13 @@ def laid(home: Path) -> dict[str, object]:
     return known
 
 
-def lay(archive: Path, digest: str, data: Path) -> Path:
-    """Return the folder with the archive's tree, whole: laid down unless it is there, and laid down again where one of its
-    files is not as in the archive."""
-    from ray_worth_it import built
-
-    if digest != built.DIGEST:
+def lay(archive: Path, data: Path) -> Path:
+    """Return the folder with the archive's tree, whole: laid down unless it is there, and laid down again where one of
+    its files is not as in the archive. The archive is named after its version and hash. Raises ValueError."""
+    version, _, digest = archive.stem.rpartition("-")
+    if hashlib.sha256(archive.read_bytes()).hexdigest() != digest:
         raise ValueError(f"{archive} is damaged: install {PACKAGE} again")
-    folder = data / f"{built.VERSION}-{digest[:12]}"
+    folder = data / f"{version}-{digest[:12]}"
     data.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(archive) as files, _alone(data):
         if not all(_is(folder / name, files.read(name)) for name in files.namelist()):
@@ -167,8 +166,10 @@ def _is(path: Path, content: bytes) -> bool:
 
 
 def furnish(home: Path, tree: Path, digest: str) -> None:
-    """Give a home the files of a tree, and take from it those of the one before. What a user changed in `stacks/` stays,
-    and so does what is in neither tree."""
+    """Give a home the files of a tree, and take from it those of the one before.
+
+    What a user changed in `stacks/` stays, and so does what is in neither tree.
+    """
     before = _files(laid(home).get("files"))
     now = {path.relative_to(tree).as_posix(): path for path in sorted(tree.rglob("*")) if path.is_file()}
     hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in now.items()}

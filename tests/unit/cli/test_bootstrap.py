@@ -29,7 +29,7 @@ def test_a_stack_gets_what_its_settings_need(
     stack has none, but those of the stack it was made from."""
     asked: list[set[str]] = []
     monkeypatch.setattr(bootstrap, "stack_text", lambda name: {"local": settings}[name])
-    monkeypatch.setattr(uv, "sync", lambda parts: asked.append(set(parts)))
+    monkeypatch.setattr(uv, "sync", lambda parts, whole: asked.append(set(parts)))
     monkeypatch.setattr(uv, "find_uv", lambda: None)
     monkeypatch.setattr(pulumi_cli, "ensure", lambda: None)
 

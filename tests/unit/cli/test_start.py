@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from cli.setup import start, uv
 from cli.setup.project import ROOT
 
 FIRST = ("cli.setup.start", "cli.stack.clean")
@@ -57,6 +61,46 @@ def test_what_runs_before_the_environment_exists_loads_in_the_oldest_python(modu
         [oldest_python, "-c", f"import {module}"], check=False, cwd=ROOT, capture_output=True, text=True
     )
 
+    assert (0, "") == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("typed", "light"),
+    [
+        ("", True), ("--help", True), ("up --help", True), ("jobs list -h", True), ("try a.py -- --epochs 1", True),
+        ("up", False), ("outputs", False), ("jobs submit a.py -- --help", False),
+    ],
+)  # fmt: skip
+def test_help_and_a_try_wait_for_no_environment_that_measures(typed: str, light: bool) -> None:
+    """What follows `--` is a script's, and asks for nothing here."""
+    assert light == start._is_light(typed.split())
+
+
+ALONE = """
+import sys, sysconfig
+from importlib.abc import MetaPathFinder
+
+class OnlyThese(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in {blocked!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, OnlyThese())
+sys.path.insert(0, "")
+import cli.commands.try_script, cli.door, cli.tryout.tryout, infra.places.local.guard, training.launch.foreign_command
+"""
+
+
+def test_a_try_imports_no_more_than_its_group_installs() -> None:
+    """The four packages that are installed for it; all others of this environment are as if they were not."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    installed = {re.split("[>=]", requirement)[0] for requirement in groups[uv.LEAST]}
+    blocked = {module for module, names in metadata.packages_distributions().items() if installed.isdisjoint(names)}
+    blocked -= {module for module, names in metadata.packages_distributions().items() if "PyYAML" in names}
+    code = ALONE.format(blocked=blocked - {"cli", "infra", "training", "report", "compare"})
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, text=True)
+
+    assert {"pulumi", "ray", "tensorflow", "rich"} <= blocked
     assert (0, "") == (done.returncode, done.stderr)
 
 

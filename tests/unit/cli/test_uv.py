@@ -52,6 +52,24 @@ def test_an_environment_in_sync_is_left_alone(commands: Commands) -> None:
     assert commands == [SYNC]
 
 
+def test_a_try_installs_the_least(commands: Commands) -> None:
+    """It takes nothing away, and what measures is installed once something does."""
+    for whole in (False, False, True, False):
+        uv.sync([], whole=whole)
+
+    assert commands == [[*SYNC, "--only-group", "script", "--inexact"], SYNC]
+
+
+def test_a_try_leaves_what_is_there_when_the_lock_changes(commands: Commands, tmp_path: Path) -> None:
+    """An environment that measured is brought to the lock by what measures next."""
+    uv.sync([])
+    (tmp_path / "uv.lock").write_text("changed", encoding="utf-8")
+    uv.sync([], whole=False)
+    uv.sync([])
+
+    assert commands == [SYNC, [*SYNC, "--only-group", "script", "--inexact"], SYNC]
+
+
 def test_what_checks_need_is_added_to_what_is_there(commands: Commands) -> None:
     """And stay for later calls that do not ask for them."""
     uv.sync([])

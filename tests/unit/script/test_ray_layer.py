@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pulumi
 import pytest
@@ -111,6 +112,15 @@ def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Uv:
     monkeypatch.setattr(ray_layer, "FOLDER", tmp_path / "layers")
     monkeypatch.setattr(machine_lock, "take", lambda _: ExitStack())
     return stand_in
+
+
+def test_rays_version_is_known_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only tries a script has no Ray here: the layer has the version that is locked, and uv finds conflicts."""
+    here = ray_layer.rays_version()
+    monkeypatch.setattr(ray_layer, "util", SimpleNamespace(find_spec=lambda _: None))
+
+    assert here == RAY == ray_layer.rays_version()
+    assert "" == ray_layer._conflict("3.11.0", {"click": "0.1"})
 
 
 def plain(folder: Path, text: str = "import argparse\n") -> Script:

@@ -28,6 +28,30 @@ def test_the_variables_are_read() -> None:
     assert (2, 20, 120, "auto") == (asked.workers, asked.steps, asked.limit_seconds, asked.kind)
 
 
+def test_a_script_is_tried_in_the_environment_that_surrounds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`.venv` in its folder, or else the one that is active; what is named counts, and this project's scripts have its
+    own. Lines to type, and keys, name it."""
+    for folder in ("mine", "active", "named"):
+        (tmp_path / folder / ".venv" / "bin").mkdir(parents=True)
+        (tmp_path / folder / ".venv" / "bin" / "python").touch()
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "active" / ".venv"))
+    beside, active = tried(f"{tmp_path}/mine/a.py"), tried(f"{tmp_path}/a.py")
+    named = tried(f"{tmp_path}/mine/a.py", "--python", f"{tmp_path}/named/.venv")
+    monkeypatch.setenv("VIRTUAL_ENV", str(project.VENV))
+    pythons = {"mine": beside, "active": active, "named": named}
+
+    assert {name: f"{tmp_path}/{name}/.venv/bin/python" for name in pythons} == {
+        name: request.python for name, request in pythons.items()
+    }
+    assert f"{tmp_path}/mine/.venv/bin/python" == beside.keys["python"]
+    assert f" --python {tmp_path}/mine/.venv" in beside.line()
+    assert f"{project.VENV}/bin/python" == tried(f"{tmp_path}/a.py").python
+    monkeypatch.setenv("CONDA_PREFIX", str(tmp_path / "active" / ".venv"))
+    assert f"{project.VENV}/bin/python" == tried("examples/a.py").python
+
+
 def test_more_workers_than_cpus_are_refused() -> None:
     """Before anything runs."""
     with pytest.raises(ToolError, match="--workers 1000: "):

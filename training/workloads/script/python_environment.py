@@ -17,7 +17,7 @@ from typing import Any
 
 from training.contract.provenance import PROJECT, package_name
 from training.launch import environment
-from training.machine import output
+from training.machine import command_line, output
 from training.workloads.script.recognise import FRAMEWORKS, Script
 
 PACKAGES = (
@@ -240,7 +240,9 @@ def line_that_installs(names: Iterable[str], python: str, *, upgrade: bool = Fal
 
 
 def near(path: str | Path) -> str:
-    """A path as one would type it in the project's folder."""
+    """A path as one would type it: in the project's folder the shorter one, in any other the whole path."""
+    if os.environ.get(command_line.FROM, str(PROJECT)) != str(PROJECT):
+        return str(path)
     return min(os.path.relpath(path, PROJECT), str(path), key=len)
 
 

@@ -1,0 +1,220 @@
+"""The wheel's launcher, in the oldest Python: where it lays the project down, what a home keeps, what one types."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.setup.project import ROOT
+from cli.wheel import backend, launcher
+
+RWI = """
+import json, os, sys
+folder = os.path.dirname(os.path.abspath(__file__))
+print(json.dumps({"typed": sys.argv[1:], "home": folder, "door": os.environ["RWI_DOOR"], "cwd": os.getcwd(),
+                  "module": open(os.path.join(folder, "cli", "module.py")).read()}), flush=True)
+if "wait" in sys.argv:
+    sys.stdin.read()
+"""
+"""Stands for the project's `rwi`."""
+TREE = {
+    "rwi": RWI,
+    "cli/module.py": "one",
+    "cli/old.py": "",
+    "stacks/Pulumi.local.yaml": "a",
+    "stacks/Pulumi.b.yaml": "b",
+}
+
+Install = Callable[..., Path]
+
+
+@pytest.fixture
+def install(tmp_path: Path) -> Install:
+    """Give a folder of packages, which nobody may write in, with a launcher that carries such a tree."""
+
+    def installed(version: str, files: Mapping[str, str]) -> Path:
+        package = tmp_path / f"site {version}" / "ray_worth_it"
+        package.mkdir(parents=True)
+        archive = backend.zipped({name: text.encode() for name, text in files.items()})
+        (package / f"{version}-{hashlib.sha256(archive).hexdigest()}.zip").write_bytes(archive)
+        (package / "__init__.py").touch()
+        (package / "__main__.py").write_text(backend.START, encoding="utf-8")
+        shutil.copy(ROOT / "cli" / "wheel" / "launcher.py", package)
+        for folder in (package, package.parent):
+            folder.chmod(0o555)
+        return package.parent
+
+    return installed
+
+
+@pytest.fixture
+def start(tmp_path: Path, oldest_python: str) -> Callable[..., subprocess.Popen[str]]:
+    """Start a launcher as a user with an empty home, by default in a folder with a blank in its name."""
+    (tmp_path / "my work").mkdir()
+
+    def started(site: Path, *typed: str, folder: str = "my work") -> subprocess.Popen[str]:
+        data = {"HOME": str(tmp_path / "home"), "XDG_DATA_HOME": str(tmp_path / "data"), "PYTHONPATH": str(site)}
+        return subprocess.Popen(
+            [oldest_python, "-m", "ray_worth_it", *typed], cwd=tmp_path / folder, env={**os.environ, **data},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    return started
+
+
+def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What `rwi` printed, once it has ended well."""
+    out, problem = process.communicate()
+    assert (0, "") == (process.returncode, problem)
+    printed: dict[str, Any] = json.loads(out)
+    return printed
+
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def test_rwi_is_run_in_a_home_in_the_current_folder(install: Install, start: Start, tmp_path: Path) -> None:
+    """With what was typed, where it was typed; git sees nothing of it, and a folder below has the same home."""
+    site, work = install("1.0", TREE), tmp_path / "my work"
+    (work / "below").mkdir()
+    ran = ended(start(site, "try", "a b.py", "--", "--home", "x"))
+    below = ended(start(site, folder="my work/below"))
+
+    assert (["try", "a b.py", "--", "--home", "x"], str(work)) == (ran["typed"], ran["cwd"])
+    assert [str(work / ".rwi")] * 2 == [ran["home"], below["home"]]
+    assert "*\n" == (work / ".rwi" / ".gitignore").read_text(encoding="utf-8")
+    assert {".rwi", "below"} == {path.name for path in work.iterdir()}
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("option", [("--home", "far away"), ("--home=far away",)])
+def test_a_home_is_where_home_says(install: Install, start: Start, tmp_path: Path, option: tuple[str, ...]) -> None:
+    """Relative to the current folder; what is printed to type has it, too."""
+    ran = ended(start(install("1.0", TREE), *option, "up"))
+
+    assert (["up"], str(tmp_path / "my work" / "far away")) == (ran["typed"], ran["home"])
+    assert ran["door"].endswith(f" -m ray_worth_it --home '{ran['home']}'")
+
+
+def test_the_tree_is_laid_down_once_a_version_and_repaired(install: Install, start: Start, tmp_path: Path) -> None:
+    """In the user's data folder; what was changed there gets into no home."""
+    site = install("1.0", TREE)
+    ended(start(site))
+    (tree,) = (tmp_path / "data" / "ray-worth-it").glob("1.0-*")
+    (tree / "cli" / "module.py").write_text("changed", encoding="utf-8")
+    ran = ended(start(site, "--home", "another"))
+
+    assert "one" == ran["module"] == (tree / "cli" / "module.py").read_text(encoding="utf-8")
+    assert [".lock", tree.name] == sorted(path.name for path in tree.parent.iterdir())
+    assert set(TREE) == {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}
+
+
+def test_a_damaged_installation_is_refused(install: Install, start: Start, tmp_path: Path) -> None:
+    """Before anything of it is laid down."""
+    (archive,) = (install("1.0", TREE) / "ray_worth_it").glob("*.zip")
+    archive.write_bytes(archive.read_bytes()[:-1])
+    process = start(archive.parents[1])
+    _, problem = process.communicate()
+
+    assert 1 == process.returncode
+    assert problem == f"error: {archive} is damaged: install ray-worth-it again\n"
+    assert not list((tmp_path / "data" / "ray-worth-it").glob("*"))
+
+
+def test_another_version_keeps_what_is_the_users(install: Install, start: Start, tmp_path: Path) -> None:
+    """Its modules replace those of the other; settings that were changed, runs and environments stay."""
+    home = tmp_path / "my work" / ".rwi"
+    one, two = (
+        install("1.0", TREE),
+        install("2.0", {**_without("cli/old.py"), "cli/module.py": "two"} | _changed_stacks()),
+    )
+    ended(start(one))
+    (home / "stacks" / "Pulumi.b.yaml").write_text("mine", encoding="utf-8")
+    for name in ("stacks/Pulumi.mine.yaml", "runs/result.json", ".venv/python"):
+        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).touch()
+    ran = ended(start(two))
+    texts = {
+        name: (home / "stacks" / f"Pulumi.{name}.yaml").read_text(encoding="utf-8") for name in ("local", "b", "mine")
+    }
+
+    assert "two" == ran["module"]
+    assert {"local": "new a", "b": "mine", "mine": ""} == texts
+    assert [True, True, False] == [
+        (home / name).exists() for name in ("runs/result.json", ".venv/python", "cli/old.py")
+    ]
+    assert 2 == len(list((tmp_path / "data" / "ray-worth-it").glob("[12].0-*")))
+    assert "one" == ended(start(one))["module"]
+
+
+def _without(name: str) -> dict[str, str]:
+    return {other: text for other, text in TREE.items() if other != name}
+
+
+def _changed_stacks() -> dict[str, str]:
+    return {name: f"new {text}" for name, text in TREE.items() if name.startswith("stacks/")}
+
+
+def test_no_version_gets_under_a_command_of_another(install: Install, start: Start) -> None:
+    """It says that it waits, and goes on at that one's end."""
+    one, two = install("1.0", TREE), install("2.0", {**TREE, "cli/module.py": "two"})
+    first = start(one, "wait")
+    assert first.stdout
+    assert "one" == json.loads(first.stdout.readline())["module"]
+    second = start(two)
+    assert second.stderr
+    waits = second.stderr.readline()
+    beside = ended(start(one))
+    first.communicate("")
+
+    assert waits == "another version of rwi is at work in this home: waiting for its end\n"
+    assert "one" == beside["module"]
+    assert "two" == ended(second)["module"]
+
+
+def test_calls_at_once_share_what_the_first_laid_down(install: Install, start: Start) -> None:
+    """None sees a part of a tree."""
+    site = install("1.0", TREE)
+    processes = [start(site) for _ in range(6)]
+
+    assert {"one"} == {ended(process)["module"] for process in processes}
+
+
+def test_anothers_home_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its code would run as this user: as of one in /tmp, above a folder of one's own."""
+    (tmp_path / ".rwi").mkdir()
+    (tmp_path / ".rwi" / launcher.LAID).touch()
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path / "mine")
+    own, _ = launcher.place([])
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    others, _ = launcher.place([])
+
+    assert (tmp_path / ".rwi", tmp_path / "mine" / ".rwi") == (own, others)
+
+
+def test_a_line_to_type_is_as_the_user_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name where that is found, and by uvx where the program is in a cache."""
+    program = tmp_path / "cache" / "env" / "bin" / "rwi"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o700)
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    monkeypatch.setattr(sys, "prefix", str(program.parents[1]))
+    by_path = launcher.door(None)
+    monkeypatch.setenv("PATH", str(program.parent))
+    by_name = launcher.door(None)
+    (tmp_path / "cache" / "CACHEDIR.TAG").touch()
+    by_uvx = launcher.door(None)
+    monkeypatch.setattr(launcher, "_origin", lambda: "/a b/x.whl")
+
+    assert (str(program), "rwi", "uvx ray-worth-it") == (by_path, by_name, by_uvx)
+    assert "uvx --from '/a b/x.whl' rwi --home /h" == launcher.door(Path("/h"))
