@@ -32,7 +32,7 @@ def temporary() -> Iterator[Path]:
 def test_whoever_stops_it_finds_nothing_of_it(number: signal.Signals, temporary: Path) -> None:
     """Neither processes nor files, token included."""
     lesson = subprocess.Popen(
-        [sys.executable, "-m", "bench.lesson"],
+        [sys.executable, "rwi", "bench", "lesson"],
         cwd=PROJECT, env=os.environ | {"TMPDIR": str(temporary)}, start_new_session=True, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:

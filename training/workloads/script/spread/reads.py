@@ -48,8 +48,10 @@ class Reads:
                 self._note("." if args[0] is None else args[0])
 
     def _note(self, name: Any, kind: str = "r") -> None:
-        """Note a name, of what is read, written (`w`) or imported (`c`); not of a folder in which modules are looked for,
-        as libraries do for their versions."""
+        """Note a name that is read, written (`w`) or imported (`c`), but no folder in which modules are looked for.
+
+        Libraries do that for their versions.
+        """
         if isinstance(name, int):
             return
         text = os.fsdecode(name)
