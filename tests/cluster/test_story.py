@@ -402,7 +402,8 @@ def test_a_script_of_one_process_is_measured_as_ranks_in_pods(project: ClusterPr
     """Unchanged, a pod a rank in `native`, in Ray's workers in `ray`: proved to be the work of one process."""
     script = tmp_path / "plain.py"
     script.write_text((ROOT / "tests/script/plain_keras/equal/arrays.py").read_text())
-    project.pulumi("config", "rm", "scriptArguments")
+    for key in ("scriptArguments", "epochs"):
+        project.pulumi("config", "rm", key)
     project.configure(script=str(script))
     project.up()
     comparison, runs = project.comparison(), project.results()
@@ -416,7 +417,7 @@ def test_a_search_is_measured_in_pods(project: ClusterProject) -> None:
     """Optuna's processes are pods that meet at the first, Tune's trials are in Ray's workers: the same trials, with
     equal weights."""
     project.configure(
-        workload="search", script=str(ROOT / "examples" / "keras_spirals.py"), metric="val_accuracy", searchTrials="2",
+        epochs="2", workload="search", script=str(ROOT / "examples" / "keras_spirals.py"), metric="val_accuracy", searchTrials="2",
         scriptArguments="--epochs {epochs} --seed {seed} --lr {lr}", searchSpace='{"lr": {"log": [0.001, 0.1]}}',
     )  # fmt: skip
     project.up()
@@ -433,7 +434,7 @@ def test_a_search_is_measured_in_pods(project: ClusterProject) -> None:
 def test_a_worker_without_a_node_is_said_while_it_is_waited_for(project: ClusterProject) -> None:
     """The scheduler's reason; the update goes on as soon as there is a node."""
     nodes = [node["metadata"]["name"] for node in project.objects("nodes")]
-    project.configure(workers="3")
+    project.configure(workers="3", searchTrials="3")
     for node in nodes:
         project.kubectl("cordon", node)
     with project.running_up() as started:

@@ -127,20 +127,25 @@ def modules_of(modules: Iterable[str], project: Path = PROJECT) -> list[Path]:
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         if file not in files and file.is_file():
             files |= {file, *file.parent.glob("*.csv.gz")}
-            pending += [*_named(file.read_bytes()), *([name.rpartition(".")[0]] if "." in name else [])]
+            package = ".".join(file.parent.relative_to(project).parts)
+            pending += [*_named(file.read_bytes(), package), *([name.rpartition(".")[0]] if "." in name else [])]
     return sorted(files)
 
 
 @cache
-def _named(source: bytes) -> list[str]:
-    """Return the project's modules that a file may load. A plan reads most files several times: for each arm and the
-    image."""
+def _named(source: bytes, package: str) -> list[str]:
+    """Return the project's modules that a file of a package may load.
+
+    A plan reads most files several times: for each arm and the image.
+    """
     names = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.rsplit(".", node.level - 1)[:1] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            names += [module, *(f"{module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             names.append(node.value)  # what is started as `python -m training.…`
     return [name for name in names if _OURS.fullmatch(name)]

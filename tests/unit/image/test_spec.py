@@ -1,9 +1,11 @@
 """The image's tag follows from its content, and from nothing else."""
 
+import ast
 import io
 import re
 import shutil
 import zipfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from infra.places.cluster.manifests import project_modules
 from infra.places.ray import jobs
 from infra.settings.rules import BASE_IMAGE
 from training.contract.provenance import PROJECT
+from training.contract.recipe import WORKLOADS
 
 CONTENT = Content("cnn", "python:3.11-slim", "digits", None)
 
@@ -49,6 +52,33 @@ def test_what_pods_never_import_does_not(project: Path) -> None:
     (project / "training/launch/warm_up.py").write_text("# changed\n")
 
     assert before == CONTENT.tag(project)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_every_module_of_an_image_finds_what_it_imports(workload: str, tmp_path: Path) -> None:
+    """With nothing but the image's files, as a pod has them; relative imports included."""
+    files = {path.relative_to(PROJECT) for path in image_spec.modules(workload) if path.suffix == ".py"}
+    absent = [
+        (str(path), str(imported))
+        for path in files
+        for node in ast.walk(ast.parse((PROJECT / path).read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for imported in imported_files(path, node)
+        if imported not in files
+    ]
+
+    assert len(files) > 50
+    assert [] == absent
+
+
+def imported_files(path: Path, node: ast.ImportFrom) -> Iterator[Path]:
+    """Yield the files of `training` that an import of a file of the project loads."""
+    folder = path.parents[node.level - 1] if node.level else Path()
+    module = folder / (node.module or "").replace(".", "/")
+    for name in (module, *(module / alias.name for alias in node.names)):
+        for file in (name.with_suffix(".py"), name / "__init__.py"):
+            if file.parts[0] == "training" and (PROJECT / file).is_file():
+                yield file
 
 
 @pytest.mark.parametrize("name", ["observe/path/sitecustomize.py", "observe/keras_steps.py", "ranks/under_ray.py"])
