@@ -417,7 +417,8 @@ def test_a_search_is_measured_in_pods(project: ClusterProject) -> None:
     """Optuna's processes are pods that meet at the first, Tune's trials are in Ray's workers: the same trials, with
     equal weights."""
     project.configure(
-        epochs="2", workload="search", script=str(ROOT / "examples" / "keras_spirals.py"), metric="val_accuracy", searchTrials="2",
+        workload="search", script=str(ROOT / "examples" / "keras_spirals.py"), metric="val_accuracy", searchTrials="2",
+        epochs="2",
         scriptArguments="--epochs {epochs} --seed {seed} --lr {lr}", searchSpace='{"lr": {"log": [0.001, 0.1]}}',
     )  # fmt: skip
     project.up()
