@@ -48,18 +48,12 @@ def history(stack: str, results: tuple[str, ...]) -> int:
 @run.command("tensorboard", short_help="Show a result's curves in TensorBoard.")
 @click.argument("arguments", nargs=-1, metavar="[-- FOR_TENSORBOARD...]")
 @options.stack
-@options.settings
 @result
-@click.option("--live", is_flag=True, help="Of runs that go on, from storage.")
 @path_only
-def tensorboard(
-    stack: str, settings: dict[str, str], result: str, live: bool, path_only: bool, arguments: tuple[str, ...]
-) -> int:
+def tensorboard(stack: str, result: str, path_only: bool, arguments: tuple[str, ...]) -> int:
     """Show curves in TensorBoard, which is installed when it is first wanted."""
     from cli.follow import tensorboard
 
-    if live:
-        return tensorboard.live(stack, settings, list(arguments))
     return tensorboard.show(stack, result, list(arguments), path_only=path_only)
 
 

@@ -8,8 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -35,15 +34,6 @@ def show(stack: str, wanted: str, arguments: list[str], *, path_only: bool) -> i
         terminal.write(str(folder))
         return 0
     return start_tensorboard(folder, arguments)
-
-
-def live(stack: str, overrides: Mapping[str, str], arguments: list[str]) -> int:
-    """Show the curves of runs that go on, from storage."""
-    from cli.follow import curves
-
-    with tempfile.TemporaryDirectory(prefix="curves-") as folder:
-        curves.live(stack, overrides, Path(folder))
-        return start_tensorboard(Path(folder), arguments)
 
 
 def tensorboard_folder(project: Path, stack: str, wanted: str) -> Path:

@@ -21,7 +21,6 @@ LATE = {
     ("bench.lesson.block", "bench.lesson.ray_way"): "Ray: its import is timed, and other ways are measured without it",
     ("cli.commands.*", "*"): "the chosen command",
     ("cli.stack.stack", "*"): "infra, pulumi or kubernetes, which the commands about results do without",
-    ("cli.follow.tensorboard", "cli.follow.curves"): "settings and storage, for runs that go on",
     ("cli.recovery.recovery", "cli.recovery.on_cluster"): "kubernetes, of a cluster alone",
     ("cli.sweep.sweep", "report.sweep_page"): "matplotlib, after the measurement",
     ("cli.why.why", "report.why_page"): "matplotlib, after the measurement",
