@@ -10,19 +10,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import yaml
 
 from infra.places.cluster.manifests import monitoring
+from tests.limits import LONGEST_SECONDS, wait_for
 from tests.ports import free_ports
 from training.machine import output
 
 VARIABLE = "TRY_PROMETHEUS"
 """The environment variable with the path of Prometheus' program, where it is not on PATH."""
-START_SECONDS = 30.0
 
 
 class QueryError(ValueError):
@@ -68,7 +68,7 @@ class Prometheus:
 
     def _answer(self, path: str, parameters: Mapping[str, Any]) -> Any:
         try:
-            with urlopen(f"{self.url}{path}?{urlencode(parameters)}", timeout=30) as answer:  # noqa: S310 (our own)
+            with urlopen(f"{self.url}{path}?{urlencode(parameters)}", timeout=LONGEST_SECONDS) as answer:  # noqa: S310 (our own)
                 return json.load(answer)["data"]
         except HTTPError as error:
             raise QueryError(f"{json.load(error).get('error')}: {parameters['query']}") from None
@@ -98,7 +98,7 @@ def running_with(folder: Path, config_text: str, address: str | None = None) -> 
     with (folder / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
     try:
-        _wait_until_ready(f"http://{address}/-/ready", process, folder / "prometheus.log")
+        wait_for(lambda: _is_ready(f"http://{address}/-/ready", process, folder / "prometheus.log"))
         yield Prometheus(f"http://{address}", process.pid)
     finally:
         process.kill()
@@ -110,12 +110,12 @@ def _free_address() -> str:
     return f"127.0.0.1:{port}"
 
 
-def _wait_until_ready(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            with urlopen(url, timeout=5):  # noqa: S310 (our own)
-                return
-        except (URLError, OSError):
-            time.sleep(0.2)
-    raise OSError(f"Prometheus does not answer: {output.end_of_file(log, 1000)}")
+def _is_ready(url: str, process: "subprocess.Popen[bytes]", log: Path) -> bool:
+    """Return whether it answers. Raises OSError where it has ended."""
+    if process.poll() is not None:
+        raise OSError(f"Prometheus does not answer: {output.end_of_file(log, 1000)}")
+    try:
+        with urlopen(url, timeout=LONGEST_SECONDS):  # noqa: S310 (our own)
+            return True
+    except OSError:
+        return False

@@ -355,7 +355,7 @@ def test_doctor_says_the_same(ray: FakeRay, address: str) -> None:
 )  # fmt: skip
 def test_a_run_elsewhere_takes_no_lock_of_this_machine(address: str, here: bool, tmp_path: Any) -> None:
     """One on this machine waits for other measurements here, and they for it."""
-    props = {"address": address, "stack": "theirs", "arm": "ray", "recipe": "{}", "timeoutMinutes": 5}
+    props = {"address": address, "stack": "theirs", "arm": "ray", "recipe": {}, "timeoutMinutes": 5}
     command = RayJobRunProvider().command(props, tmp_path)
 
     assert here == is_here(address) == ("--elsewhere" not in command)
