@@ -5,6 +5,7 @@ import pytest
 from tests.mutants.mutants import PROJECT, Mutant, NotAppliedError, mutants, sources
 
 SOURCES = {"a.py": "def f(x):\n    return (\n        x > 1\n    )\n", "b.py": "y = 1\n"}
+CHANGED = "def f(x):\n    return x > 2\n"
 
 
 def _mutant(find: str, replace: str) -> Mutant:
@@ -32,7 +33,7 @@ def test_a_snippet_is_found_however_it_is_wrapped() -> None:
     """Neither its file nor its line breaks matter."""
     path, changed = _mutant("return (x > 1)", "return x > 2").applied(SOURCES)
 
-    assert ("a.py", "def f(x):\n    return x > 2\n") == (path, changed)
+    assert ("a.py", CHANGED) == (path, changed)
 
 
 @pytest.mark.parametrize(("find", "replace"), [("x > 9", "x"), ("1", "2"), ("x > 1", "x >")])
