@@ -1,6 +1,7 @@
 """Does with files what scripts do; with an argument, as a rank that is not the first."""
 
 import glob
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -41,6 +42,13 @@ shutil.rmtree("old")
 torch.save({"a": torch.ones(1)}, "m.pt")
 print(os.path.exists("old"), os.path.exists("old/sub"), torch.load("m.pt"))
 print(sorted(entry.name for entry in os.scandir(".")), sorted(os.walk(".")), sorted(glob.glob("*")))
+if importlib.util.find_spec("tokenizers"):
+    from tokenizers import Tokenizer, models
+
+    words = Tokenizer(models.WordLevel({"a": 0}))
+    words.save("p/q/words.json")
+    words.model.save("p/q")
+    print(Tokenizer.from_file("p/q/words.json").get_vocab(), sorted(os.listdir("p/q")))
 os.makedirs("cwd/sub")
 os.chdir("cwd")
 with open("sub/x", "w") as file:

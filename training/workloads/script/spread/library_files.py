@@ -1,5 +1,5 @@
-"""Files that libraries open by themselves, of a process whose files are in the layer: PyTorch, safetensors, SQLite and
-HDF5."""
+"""Files that libraries open by themselves, of a process whose files are in the layer: PyTorch, safetensors, tokenizers,
+SQLite and HDF5."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def redirect(layer: Layer) -> None:
     for name, of_library in (
         ("torch", _redirect_torch),
         ("safetensors", _redirect_safetensors),
+        ("tokenizers", _redirect_tokenizers),
         ("sqlite3", _redirect_sqlite),
         ("h5py", _redirect_hdf5),
     ):
@@ -76,6 +77,18 @@ def _redirect_safetensors(layer: Layer, module: Any) -> None:
             for function in (serialize_file, safe_open):
                 if hasattr(other, function.__name__):
                     setattr(other, function.__name__, function)
+
+
+def _redirect_tokenizers(layer: Layer, tokenizers: Any) -> None:
+    def folder(path: Any) -> Any:
+        both = layer.own(path)
+        if both is not None:
+            layer.folders(both[1])
+        return path if both is None else both[1]
+
+    redirect_argument(tokenizers.Tokenizer, "save", 1, layer.to_write, "path")
+    redirect_argument(tokenizers.Tokenizer, "from_file", 0, layer.to_read, "path")
+    redirect_argument(tokenizers.models.Model, "save", 1, folder, "folder")
 
 
 def _redirect_hdf5(layer: Layer, h5py: Any) -> None:

@@ -177,13 +177,14 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         own, whole_rows = ((), 0) if latest is None else (latest.own, latest.whole)
         if self._collates:
             own, whole_rows = self._loaders.last_drawn
-        leading = _leading(self._torch, name, args)
-        if not whole_rows or leading != len(own) or not self._settings.keyed or self._reads:
+        times = self._times(name, args, len(own))
+        if not whole_rows or not times or not self._settings.keyed or self._reads:
             return func(*args, **kwargs)
         self.chance.setdefault("operation", places.line() or "?")
         if self._settings.alike:
             own, whole_rows = (0,) * len(own), 1
-        rows = self._torch.tensor(own)
+        rows = self._torch.tensor([row * times + part for row in own for part in range(times)])
+        whole_rows *= times
         if name in IN_PLACE:
             whole = args[0].new_empty((whole_rows, *args[0].shape[1:]))
             return args[0].copy_(func(whole, *args[1:], **kwargs)[rows])
@@ -195,6 +196,15 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
             return func(*(self._filled(each, rows, whole_rows) for each in args), **kwargs)[rows]
         whole = args[0].new_empty((whole_rows, *args[0].shape[1:]))
         return func(whole, *args[1:], **kwargs)[rows]
+
+    def _times(self, name: str, args: Any, rows: int) -> int:
+        """Return how many numbers are drawn for each row, one after another, as for the heads of an attention; 0 where
+        they are of no rows. More than one are of rows only where they are drawn for what was computed from a batch."""
+        leading = _leading(self._torch, name, args)
+        if not rows or leading <= rows or leading % rows:
+            return int(leading == rows)
+        is_of_rows = isinstance(args[0], self._torch.Tensor) and self.traces.of(args[0])
+        return leading // rows if is_of_rows else 0
 
     def _filled(self, value: Any, rows: Any, whole: int) -> Any:
         """Return a tensor of these rows as one of all; another value as it is."""
