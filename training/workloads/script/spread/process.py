@@ -46,7 +46,7 @@ class Process:
         from .plan import Plan
         from .record import Record
 
-        when_imported("torch._dynamo", lambda module: module.trace_rules.add(__package__))  # compilers leave it alone
+        when_imported("torch._dynamo", _leave_alone)
         settings = self._settings
         store = join(torch, settings) if settings.world > 1 else None
         plan = Plan(settings.plan) if settings.plan else None
@@ -115,6 +115,13 @@ class Process:
                 self._record.write(error)
         if self._watch is not None:
             self._watch.end(waits=not error)
+
+
+def _leave_alone(compiler: Any) -> None:
+    """Have the compiler leave the functions of this package as they are."""
+    rules: Any = getattr(compiler, "trace_rules", None)
+    if hasattr(rules, "add"):  # not before PyTorch 2.2
+        rules.add(__package__)
 
 
 AROUND: dict[str, Any] = {
