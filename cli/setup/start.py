@@ -11,7 +11,7 @@ from cli.setup import bootstrap
 from cli.setup.project import VENV, ToolError, run_main
 from training.machine import command_line
 
-LIGHT = ("try",)
+LIGHT = ("try", "why")
 """Commands that need neither TensorFlow nor Ray nor Pulumi here: a script has its own environment."""
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "ray_worth_it"
-PYTHON = ">=3.9"
-"""What starts the launcher, and with it `./rwi`."""
+PYTHONS = tuple(f"3.{minor}" for minor in range(9, 15))
+"""Versions that are promised: of what starts the launcher, and with it `./rwi`."""
 LEFT_OUT = (".ci/", ".github/", ".gitignore", "AGENTS.md", "tests/")
 START = '"""Starts the launcher: `python -m ray_worth_it`."""\n\nfrom ray_worth_it import launcher\n\nlauncher.main()\n'
 DATE = (1980, 1, 1, 0, 0, 0)
@@ -105,11 +105,13 @@ def _metadata() -> str:
         "Summary": project["description"],
         "License-Expression": project["license"],
         "License-File": "LICENSE",
-        "Requires-Python": PYTHON,
+        "Requires-Python": f">={PYTHONS[0]}",
         "Description-Content-Type": "text/markdown",
     }
     text = (ROOT / project["readme"]).read_text(encoding="utf-8")
-    return "".join(f"{name}: {value}\n" for name, value in fields.items()) + f"\n{text}"
+    lines = [f"{name}: {value}" for name, value in fields.items()]
+    lines += [f"Classifier: Programming Language :: Python :: {version}" for version in PYTHONS]
+    return "\n".join([*lines, "", text])
 
 
 def _record(files: Mapping[str, bytes], own: str) -> bytes:

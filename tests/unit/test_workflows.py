@@ -13,8 +13,10 @@ import yaml
 
 from cli.setup.project import ROOT
 from cli.setup.vendor_download import VERSION as PULUMI
+from cli.wheel.backend import PYTHONS
 
-WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+RELEASE = ROOT / ".github/workflows/release.yml"
+WORKFLOWS = sorted({*(ROOT / ".github/workflows").glob("*.yml")} - {RELEASE})
 BASE = "${{ github.event.pull_request.base.sha }}"
 TRIGGERS = {"pull_request"}
 """Those on which a fork's pull request gets neither secrets nor a token that writes."""
@@ -95,6 +97,65 @@ def test_each_workflow_has_a_job_of_each_kind(path: Path) -> None:
     jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
 
     assert {True, False} == {_runs_the_pull_request(job) for job in jobs}
+
+
+def release_violations(workflow: dict[Any, Any]) -> list[str]:
+    """What in it would release something else than a tag of this repository, or let code have the right to."""
+    jobs, problems = workflow["jobs"], []
+    if workflow.get("on", workflow.get(True)) != {"push": {"tags": ["v*"]}} or workflow.get("permissions") != {}:
+        problems.append("it is started by more than tags, or its jobs have permissions by default")
+    if jobs["try"]["strategy"]["matrix"]["python"] != [PYTHONS[0], PYTHONS[-1]]:
+        problems.append("it tries other Pythons than the oldest and the newest")
+    if not {"build", "try"} <= set(jobs["publish"]["needs"]) or jobs["publish"].get("environment") != "release":
+        problems.append("it publishes what was not tried, or without a reviewer")
+    for name, job in jobs.items():
+        problems += [f"{name} {problem}" for step in job["steps"] for problem in _step_violations(step)]
+        if job.get("permissions") != (MAY.get(name) or READ_ONLY):
+            problems.append(f"{name} may {job.get('permissions')}")
+        runs = [step["run"] for step in job["steps"] if "run" in step]
+        if name in MAY and (any("checkout" in _text(step) for step in job["steps"]) or set(runs) - {NOTES}):
+            problems.append(f"{name} runs code with the right to publish")
+        if "secrets" in _text(job):
+            problems.append(f"{name} has a secret")
+    return problems
+
+
+MAY = {"publish": {"id-token": "write"}, "notes": {"contents": "write"}}
+NOTES = 'gh release create "$GITHUB_REF_NAME" --verify-tag --notes-file built/notes.md built/dist/*'
+TAGS = '    tags: ["v*"]\n'
+UNSAFE = {
+    "a branch releases": (TAGS, "    branches: [main]\n"),
+    "a pull request releases": (TAGS, f"{TAGS}  pull_request:\n"),
+    "what was built may publish": ("      contents: read\n", "      id-token: write\n"),
+    "untried": ("    needs: [build, try]\n", "    needs: [build]\n"),
+    "without a reviewer": ("    environment: release\n", ""),
+    "another Python": ('["3.9", "3.14"]', '["3.12"]'),
+    "an action that can change": (
+        "gh-action-pypi-publish@ed0c53931b1dc9bd32cbe73a98c7f6766f8a527e",
+        "gh-action-pypi-publish@v1",
+    ),
+    "what publishes runs code": ("          attestations: true\n", "      - run: python3 built/x.py\n"),
+    "a password": ("          attestations: true\n", "          password: ${{ secrets.PYPI }}\n"),
+    "the token stays": ("persist-credentials: false", "persist-credentials: true"),
+}
+"""What a change could do to release.yml, each with the text that it replaces once."""
+
+
+def test_a_release_is_of_a_tag_and_what_publishes_runs_no_code_of_ours() -> None:
+    """And it is tried on the oldest and the newest Python that the wheel promises."""
+    text = RELEASE.read_text(encoding="utf-8")
+
+    assert [] == release_violations(yaml.safe_load(text))
+    assert [] == [line for line in text.splitlines() if " uses: " in line and "# v" not in line]
+
+
+@pytest.mark.parametrize(("old", "new"), UNSAFE.values(), ids=list(UNSAFE))
+def test_each_unsafe_release_is_seen(old: str, new: str) -> None:
+    """The rules above are not vacuous."""
+    text = RELEASE.read_text(encoding="utf-8")
+    assert old in text
+
+    assert release_violations(yaml.safe_load(text.replace(old, new, 1)))
 
 
 HEAD = "${{ github.event.pull_request.head.sha }}"

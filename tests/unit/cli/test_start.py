@@ -68,6 +68,7 @@ def test_what_runs_before_the_environment_exists_loads_in_the_oldest_python(modu
     ("typed", "light"),
     [
         ("", True), ("--help", True), ("up --help", True), ("jobs list -h", True), ("try a.py -- --epochs 1", True),
+        ("why a.py", True),
         ("up", False), ("outputs", False), ("jobs submit a.py -- --help", False),
     ],
 )  # fmt: skip

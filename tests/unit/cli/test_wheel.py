@@ -12,9 +12,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cli.setup.project import ROOT
-from cli.wheel import backend
+from cli.wheel import backend, notes
 
 VERSION = str(backend._project()["version"])
 
@@ -37,7 +38,7 @@ def test_the_wheel_carries_the_project_without_tests_and_needs_nothing(tmp_path:
     assert not [each for each in tree.namelist() if each.startswith(backend.LEFT_OUT)]
     assert set(files) == {line.partition(",")[0] for line in record.splitlines()}
     assert "Requires-Dist" not in metadata
-    assert f"Requires-Python: {backend.PYTHON}\n" in metadata
+    assert "Requires-Python: >=3.9\n" in metadata
 
 
 def test_the_source_archive_makes_the_same_wheel(tmp_path: Path) -> None:
@@ -61,7 +62,30 @@ def test_the_launcher_is_read_by_the_oldest_python_that_is_promised() -> None:
     names |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
 
     assert set() == {name.partition(".")[0] for name in names} - sys.stdlib_module_names
-    assert ">=3.9" == backend.PYTHON
+    assert "3.9" == backend.PYTHONS[0]
+
+
+CHANGELOG = "# Changelog\n\n## Unreleased\n\nnew\n\n## 1.2 - 2026-11-28\n\n- good\n\n## 1.1\n\nold\n"
+
+
+def test_the_notes_of_a_release_are_its_part_of_the_changelog() -> None:
+    """Of the version that the tag names."""
+    assert "- good\n" == notes.notes("v1.2", CHANGELOG, 'version = "1.2"\n')
+    assert "old\n" == notes.notes("v1.1", CHANGELOG, 'version = "1.1"\n')
+
+
+@pytest.mark.parametrize(("tag", "version"), [("v1.2", "1.3"), ("v1.3", "1.3"), ("1.2", "1.2"), ("v1x2", "1x2")])
+def test_what_is_not_ready_is_not_released(tag: str, version: str) -> None:
+    """A tag of another version, and a version of which nothing is said."""
+    with pytest.raises(ValueError, match=version):
+        notes.notes(tag, CHANGELOG, f'version = "{version}"\n')
+
+
+def test_the_version_that_is_cited_is_the_one_that_is_built() -> None:
+    """Another place has it, as other tools read it."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+
+    assert (VERSION, "Apache-2.0") == (citation["version"], citation["license"])
 
 
 @pytest.mark.parametrize("name", ["tests/x.py", ".ci/run", "AGENTS.md"])
