@@ -174,6 +174,14 @@ def _rwi(arguments: list[str], _: dict[str, str]) -> list[str]:
     return [*found, *_stack(given.get("stack") or "local"), *_changes(given.get("settings") or {})]
 
 
+def _uvx(arguments: list[str], variables: dict[str, str]) -> list[str]:
+    """The wheel's program, from a file or an index; then the same as in a clone, but for its own option."""
+    words = arguments[2:] if arguments[:1] == ["--from"] else arguments
+    if words[:1] not in (["rwi"], ["ray-worth-it"]):
+        return [f"uvx runs {' '.join(words[:1]) or 'nothing'}, which is not of the wheel"]
+    return _rwi(words[3:] if words[1:2] == ["--home"] else words[1:], variables)
+
+
 def _stack(name: str) -> list[str]:
     stack = name.removeprefix("sweep-")
     if stack in (SMOKE, *OWN_STACKS) or (ROOT / f"stacks/Pulumi.{stack}.yaml").is_file():
@@ -260,4 +268,5 @@ _CHECKS: dict[str, Callable[[list[str], dict[str, str]], list[str]]] = {
     "minikube": lambda words, _: _verbs("minikube", words),
     "ray": lambda words, _: _verbs("ray", words),
     "uv": lambda words, _: _verbs("uv", words),
+    "uvx": _uvx,
 }
