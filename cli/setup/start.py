@@ -11,8 +11,12 @@ from cli.setup import bootstrap
 from cli.setup.project import VENV, ToolError, run_main
 from training.machine import command_line
 
-LIGHT = ("try", "why")
-"""Commands that need neither TensorFlow nor Ray nor Pulumi here: a script has its own environment."""
+MEASURING = (
+    "up", "preview", "set", "sweep", "destroy", "outputs", "report", "status", "doctor", "jobs", "bench", "check",
+    "test", "project",
+)  # fmt: skip
+"""Commands that need TensorFlow, Ray or Pulumi here. `try` and `why` do not: a script has its own environment. Nor
+does what is typed wrong, which is answered at once."""
 
 
 def main() -> None:
@@ -28,7 +32,7 @@ def main() -> None:
 def _is_light(arguments: Sequence[str]) -> bool:
     """Return whether a call needs no environment that measures: its command, or that it only asks for help."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    return not options or options[0] in LIGHT or not {"-h", "--help"}.isdisjoint(options)
+    return not options or options[0] not in MEASURING or not {"-h", "--help"}.isdisjoint(options)
 
 
 def _go_on() -> int:

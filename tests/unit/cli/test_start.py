@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from cli import door
 from cli.setup import start, uv
 from cli.setup.project import ROOT
 
@@ -68,13 +69,21 @@ def test_what_runs_before_the_environment_exists_loads_in_the_oldest_python(modu
     ("typed", "light"),
     [
         ("", True), ("--help", True), ("up --help", True), ("jobs list -h", True), ("try a.py -- --epochs 1", True),
-        ("why a.py", True),
+        ("why a.py", True), ("tryy a.py", True),
         ("up", False), ("outputs", False), ("jobs submit a.py -- --help", False),
     ],
 )  # fmt: skip
 def test_help_and_a_try_wait_for_no_environment_that_measures(typed: str, light: bool) -> None:
     """What follows `--` is a script's, and asks for nothing here."""
     assert light == start._is_light(typed.split())
+
+
+def test_each_command_is_known_to_need_what_measures_or_not() -> None:
+    """A new one stands in the list, or works with the least."""
+    commands = {name for names in door.SECTIONS.values() for name in names}
+
+    assert {"try", "why"} == commands - set(start.MEASURING)
+    assert set(start.MEASURING) <= commands
 
 
 ALONE = """
