@@ -79,7 +79,7 @@ def door(home: Path | None) -> str:
     if any((folder / "CACHEDIR.TAG").exists() for folder in Path(sys.prefix).parents):
         origin = _origin()
         words = ["uvx", "--from", origin, "rwi"] if origin else ["uvx", PACKAGE]
-    elif (found := shutil.which(name)) and Path(found).samefile(sys.argv[0]):
+    elif (on_path := shutil.which(name)) and Path(on_path).samefile(sys.argv[0]):
         words = [name]
     return shlex.join([*words, *([OPTION, str(home)] if home else [])])
 

@@ -56,7 +56,8 @@ def test_a_script_is_tried_from_the_wheel_with_an_empty_home(tmp_path: Path) -> 
 
     assert (0, "") == (built.returncode, built.stderr)
     assert 0 == tried.returncode, tried.stdout + tried.stderr
-    assert f"next: uvx --from {wheel} rwi try train.py --python {sys.executable} --write" in tried.stdout
+    again = f"uvx --from {wheel} rwi try train.py --python {sys.executable}"
+    assert f"next: {again} --write\n" in tried.stdout
     assert {".rwi", "train.py"} == {path.name for path in work.iterdir()}
     assert list((work / ".rwi" / ".state" / "tried").iterdir())
     assert not list(tree.rglob("*.pyc"))

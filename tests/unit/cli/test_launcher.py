@@ -102,7 +102,7 @@ def test_a_home_is_where_home_says(install: Install, start: Start, tmp_path: Pat
     ran = ended(start(install("1.0", TREE), *option, "up"))
 
     assert (["up"], str(tmp_path / "my work" / "far away")) == (ran["typed"], ran["home"])
-    assert ran["door"].endswith(f" -m ray_worth_it --home '{ran['home']}'")
+    assert ran["door"].endswith(f" -m ray_worth_it --home '{ran['home']}'")  # not prose: a command
 
 
 def test_the_tree_is_laid_down_once_a_version_and_repaired(install: Install, start: Start, tmp_path: Path) -> None:
@@ -126,7 +126,8 @@ def test_a_damaged_installation_is_refused(install: Install, start: Start, tmp_p
     _, problem = process.communicate()
 
     assert 1 == process.returncode
-    assert problem == f"error: {archive} is damaged: install ray-worth-it again\n"
+    assert problem.startswith(f"error: {archive} is damaged")
+    assert 1 == len(problem.splitlines())
     assert not list((tmp_path / "data" / "ray-worth-it").glob("*"))
 
 
@@ -176,7 +177,7 @@ def test_no_version_gets_under_a_command_of_another(install: Install, start: Sta
     beside = ended(start(one))
     first.communicate("")
 
-    assert waits == "another version of rwi is at work in this home: waiting for its end\n"
+    assert "another version" in waits
     assert "one" == beside["module"]
     assert "two" == ended(second)["module"]
 
@@ -217,4 +218,4 @@ def test_a_line_to_type_is_as_the_user_came(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(launcher, "_origin", lambda: "/a b/x.whl")
 
     assert (str(program), "rwi", "uvx ray-worth-it") == (by_path, by_name, by_uvx)
-    assert "uvx --from '/a b/x.whl' rwi --home /h" == launcher.door(Path("/h"))
+    assert "uvx --from '/a b/x.whl' rwi --home /h" == launcher.door(Path("/h"))  # not prose: a command
