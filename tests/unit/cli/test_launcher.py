@@ -126,7 +126,8 @@ def test_a_damaged_installation_is_refused(install: Install, start: Start, tmp_p
     _, problem = process.communicate()
 
     assert 1 == process.returncode
-    assert problem.startswith(f"error: {archive} is damaged")
+    assert str(archive) in problem
+    assert "damaged" in problem
     assert 1 == len(problem.splitlines())
     assert not list((tmp_path / "data" / "ray-worth-it").glob("*"))
 
