@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.core import augment_usage_errors
 
 from cli.setup.project import ROOT, run_main
 from training.machine import command_line
@@ -35,13 +36,14 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse what stands before `--`; what follows it is a program's own, and nothing else is."""
-        if not any(each.name == REST for each in self.params) or ctx.resilient_parsing:
-            return super().parse_args(ctx, args)
-        end = args.index(END) if END in args else len(args)
-        left = super().parse_args(ctx, args[:end])
-        if extra := ctx.params[REST]:
-            ctx.fail(f"Got unexpected extra argument ({' '.join(extra)})")
-        ctx.params[REST] = tuple(args[end + 1 :])
+        passes_on = any(each.name == REST for each in self.params) and not ctx.resilient_parsing
+        end = args.index(END) if passes_on and END in args else len(args)
+        with augment_usage_errors(ctx):  # else an option without its value does not say of which command
+            left = super().parse_args(ctx, args[:end])
+        if passes_on:
+            if extra := ctx.params[REST]:
+                ctx.fail(f"Got unexpected extra argument ({' '.join(extra)})")
+            ctx.params[REST] = tuple(args[end + 1 :])
         return left
 
     def invoke(self, ctx: click.Context) -> NoReturn:

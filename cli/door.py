@@ -14,22 +14,21 @@ from typing import Any, NoReturn
 import click
 
 from cli import meant
-from cli.setup.project import run_main, say
+from cli.setup.project import project_version, run_main, say
 from training.machine import command_line
 
 SECTIONS = {
     "Measure": ("up", "preview", "set", "sweep", "destroy"),
     "Your script": ("try", "why"),
     "Look": ("outputs", "report", "status", "doctor"),
-    "Ray on a cluster": ("jobs",),
+    "On a cluster": ("jobs",),
     "Develop": ("bench", "check", "test", "project"),
 }
+WIDEST = max(map(len, SECTIONS))
 FIRST = (
-    ("up", "measure the built-in example"),
-    ("try ../mine/train.py --python ../mine/.venv", "20 steps of your script, each way"),
-    ("report open", "the newest report"),
+    ("try ../mine/train.py --python ../mine/.venv", "your script, each way"),
+    ("up", "the built-in example"),
 )
-MORE = "Each command has its --help. Then README.md, docs/settings.md"
 USAGE_STATUS = 2
 """Exit status of a call that can't be meant so: nothing was done."""
 COMPLETE = "_RWI_COMPLETE"
@@ -53,19 +52,40 @@ class Door(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List them by what they are for."""
-        width = formatter.width - 6 - max(map(len, self.list_commands(ctx)))
-        with formatter.section("Start here"):
-            formatter.write_dl([(command_line.rwi(line), text) for line, text in FIRST])
+        """List them by what they are for, in so few lines that a terminal of 24 shows all."""
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_dl([(command_line.rwi(line), text) for line, text in FIRST], col_max=formatter.width)
+        formatter.write_paragraph()
+        rows = []
         for section, names in SECTIONS.items():
-            commands = [(name, self.get_command(ctx, name)) for name in names]
-            with formatter.section(section):
-                formatter.write_dl([(name, each.get_short_help_str(width)) for name, each in commands if each])
+            heading = section
+            for name in names:
+                if command := self.get_command(ctx, name):
+                    rows.append((f"{heading:<{WIDEST}}  {name}", command.get_short_help_str(formatter.width)))
+                    heading = ""
+        formatter.write_dl(rows)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Leave out what every command has."""
+        self.format_commands(ctx, formatter)
 
 
-@click.command(cls=Door, epilog=MORE, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if is_asked:
+        print(project_version())
+        ctx.exit()
+
+
+@click.command(
+    cls=Door,
+    options_metavar="",
+    subcommand_metavar="COMMAND [OPTIONS]        (each has its own --help)",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version)
 def door() -> None:
-    """Is distributed training with Ray worth it for your training, here? Measured, and answered with numbers."""
+    """Is distributed training with Ray worth it for your training, here?"""
 
 
 def main(arguments: Sequence[str]) -> NoReturn:

@@ -13,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from cli import meant
-from cli.setup.project import DEFAULT_STACK, ROOT, STACKS, ToolError, checked_stack_name
+from cli.setup.project import DEFAULT_STACK, ROOT, ToolError, checked_stack_name, stack_names
 
 KEPT = "Stopped. Runs that have ended are kept; the same command goes on from there."
 """What a user reads who ends a command about runs."""
@@ -36,14 +36,13 @@ class StackName(click.ParamType[str]):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Complete those that have a file."""
-        names = sorted(file.name[len("Pulumi.") : -len(".yaml")] for file in STACKS.glob("Pulumi.*.yaml"))
-        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in stack_names() if name.startswith(incomplete)]
 
 
 class Assignment(click.ParamType[tuple[str, str]]):
     """`key=value`, where the key is a setting."""
 
-    name = "key=value"
+    name = meant.ASSIGNMENT
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         """Return both parts."""

@@ -10,7 +10,7 @@ from cli.setup import bootstrap
 @options.as_json
 def run(stack: str, as_json: bool) -> int:
     """Print the comparison again, as a table or as JSON."""
-    bootstrap.ensure_for(stack)
-    from cli.stack import stack as stacks
+    bootstrap.ensure_for(stack, cli=False)
+    from cli.stack import outputs
 
-    return stacks.of(stack, {}).outputs(as_json=as_json)
+    return outputs.show(stack, as_json=as_json)

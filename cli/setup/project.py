@@ -155,11 +155,22 @@ def project_name() -> str:
     return match.group(1)
 
 
+def project_version() -> str:
+    """The version in pyproject.toml, read without a parser, which Python 3.9 lacks."""
+    match = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    return match[1] if match else "unknown"
+
+
+def stack_names() -> list[str]:
+    """The stacks that have a file."""
+    return sorted(file.name[len("Pulumi.") : -len(".yaml")] for file in STACKS.glob("Pulumi.*.yaml"))
+
+
 def stack_file(stack: str) -> Path:
     """The settings of a stack in git (`smoke` has those of `local`); ToolError that lists the stacks there are."""
     path = STACKS / f"Pulumi.{'local' if stack == SMOKE else checked_stack_name(stack)}.yaml"
     if not path.is_file():
-        known = sorted(file.name[len("Pulumi.") : -len(".yaml")] for file in STACKS.glob("Pulumi.*.yaml"))
+        known = stack_names()
         # `pulumi stack rm` deletes the file of its stack, that of `local` too.
         begin = "cp stacks/Pulumi.local.yaml" if "local" in known else "echo 'config: {}' >"
         raise ToolError(

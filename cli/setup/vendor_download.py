@@ -10,7 +10,6 @@ import platform
 import shutil
 import sys
 import tarfile
-import urllib.request
 from pathlib import Path
 
 from cli.setup.project import ToolError
@@ -49,6 +48,8 @@ def download(folder: Path) -> None:
 
 def _fetch(address: str, archive: Path) -> str:
     """Download an archive and return the SHA-256 of what was written."""
+    import urllib.request  # takes longer than all that most commands do
+
     digest = hashlib.sha256()
     answer = urllib.request.urlopen(address, timeout=STALLED_SECONDS)  # noqa: S310 (the vendor's, a constant)
     with answer, archive.open("wb") as file:

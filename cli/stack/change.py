@@ -32,13 +32,26 @@ def checked(stack: str, typed_values: Mapping[str, str]) -> dict[str, str | None
     known = every_key()
     present = {key.removeprefix(f"{project_name()}:") for key in stack_config.config_of(stack)}
     for key, text in typed_values.items():
-        if key not in known and (text or key not in present):
-            close = difflib.get_close_matches(key, known, n=1)
-            raise ToolError(f"{key} is no setting" + (f"; did you mean {close[0]}?" if close else f": {rwi(EXAMPLE)}"))
+        if text or key not in present:
+            refuse_unknown(key, EXAMPLE)
         if text and known[key].secret:
             raise ToolError(for_rwi(f"{key} is a secret:\n  pulumi config set --secret {key}", stack, {}))
-        try:
-            known[key].rule.parse(text) if text else None
-        except ValueError:
-            raise ToolError(f"{key} = {text}: allowed is {known[key].rule.allowed}") from None
+        if text:
+            refuse_wrong(key, text)
     return {key: text or None for key, text in typed_values.items()}
+
+
+def refuse_unknown(key: str, example: str) -> None:
+    """Raise ToolError for what is no setting, with what was probably meant, else an example."""
+    if key not in every_key():
+        close = difflib.get_close_matches(key, every_key(), n=1)
+        raise ToolError(f"{key} is no setting" + (f"; did you mean {close[0]}?" if close else f": {rwi(example)}"))
+
+
+def refuse_wrong(key: str, text: str, hint: str = "") -> None:
+    """Raise ToolError for a value that the rule of its setting refuses."""
+    rule = every_key()[key].rule
+    try:
+        rule.parse(text)
+    except ValueError:
+        raise ToolError(f"{key} = {text}: allowed is {rule.allowed}{hint}") from None

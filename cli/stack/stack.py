@@ -165,19 +165,12 @@ class Stack:
         self._recovery.clear(config, self.overrides)
         return self._run("destroy", "--yes", config=config)
 
-    def outputs(self, *, as_json: bool) -> int:
-        """Show the comparison: the table, or the JSON alone."""
-        comparison = self._measured()
-        if as_json:
-            print(comparison)
-            return 0
-        return _report_command(["table"], comparison)
-
     def report(self) -> int:
         """Write results/ for a measurement that a plain `pulumi up` made."""
-        return _report_command(["publish", "--stack", self.name], self._measured())
+        return _report_command(["publish", "--stack", self.name], self.measured())
 
-    def _measured(self) -> str:
+    def measured(self) -> str:
+        """The comparison; ToolError where there is none, with what there is instead."""
         comparison = self.comparison() if self._exists() else None
         if comparison is None:
             raise ToolError(self._why_no_measurement())

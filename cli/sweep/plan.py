@@ -6,10 +6,9 @@ import hashlib
 import itertools
 import shlex
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
 from cli.setup.project import ToolError
-from infra.settings.table import every_key
+from cli.stack.change import refuse_unknown, refuse_wrong
 from report.sweep import Point
 from training.contract.recipe import canonical
 from training.machine.command_line import rwi
@@ -19,14 +18,9 @@ _EXAMPLE = 'sweep workers="1 2 3" epochs="2 4"'
 
 def parse_axes(typed: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the keys to vary, and their values, each a text with blanks between. Raises ToolError."""
-    return {_key(name): _values(name, values) for name, values in typed.items()}
-
-
-def _key(name: str) -> str:
-    if name not in every_key():
-        close = get_close_matches(name, every_key(), n=1)
-        raise ToolError(f"{name} is no setting" + (f"; is {close[0]} meant?" if close else f": {rwi(_EXAMPLE)}"))
-    return name
+    for name in typed:
+        refuse_unknown(name, _EXAMPLE)
+    return {name: _values(name, values) for name, values in typed.items()}
 
 
 def _values(name: str, text: str) -> list[str]:
@@ -36,6 +30,8 @@ def _values(name: str, text: str) -> list[str]:
         raise ToolError(f"{name}={text!r}: {error}; as in  {rwi(_EXAMPLE)}") from None
     if not values:
         raise ToolError(f'{name}="{text}" names no value: {rwi(_EXAMPLE)}')
+    for value in values:
+        refuse_wrong(name, value, f"; blanks part the values:  {rwi(_EXAMPLE)}")
     return values
 
 

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,10 +17,12 @@ import pytest
 from cli import door
 from cli.setup.project import ROOT
 from tests.typed import parse
+from training.machine import command_line
 
 MOST = 16
 """Commands at the first level, so that one is found."""
-WIDTH = 80
+WIDTH, HEIGHT = 80, 24
+"""Of a terminal; the last line is its prompt."""
 
 
 def commands(group: click.Group = door.door, *above: str) -> Iterator[tuple[str, ...]]:
@@ -52,11 +55,11 @@ def help_of(words: list[str]) -> str:
 
 @pytest.mark.parametrize("words", [(), *commands()], ids=" ".join)
 def test_help_fits_a_terminal(words: tuple[str, ...]) -> None:
-    """80 columns and 24 lines, but for the list of all commands; and every option says what it is."""
+    """All of it is seen at once, that of the door, too."""
     lines = help_of(list(words)).splitlines()
 
     assert [] == [line for line in lines if len(line) > WIDTH]
-    assert len(lines) <= (24 if words else 48)
+    assert len(lines) < HEIGHT
 
 
 WRONG: list[tuple[str, str]] = [
@@ -68,7 +71,17 @@ WRONG: list[tuple[str, str]] = [
     ("bench leson", "./rwi bench lesson"),
     ("history 1 2", "./rwi report history 1 2"),
     ("submit train.py", "./rwi jobs submit train.py"),
+    ("version", "./rwi --version"),
     ("help", "./rwi --help"),
+    ("UP", "./rwi up"),
+    ("--stack ci up", "./rwi up --stack ci"),
+    ("--set workers=3 up --stack ci", "./rwi up --set workers=3 --stack ci"),
+    ("--stack=ci jobs list", "./rwi jobs list --stack=ci"),
+    ("report --result 3", "./rwi report open --result 3"),
+    ("up -s ci", "./rwi up --stack ci"),
+    ("outputs -j", "./rwi outputs --json"),
+    ("destroy --yes", "./rwi destroy"),
+    ("status --json", "--json is an option of outputs, "),
     ("up --stak ci", "./rwi up --stack ci"),
     ("try train.py --worker 2", "./rwi try train.py --workers 2"),
     ("try train.py --pyhton=x", "./rwi try train.py --python=x"),
@@ -80,6 +93,11 @@ WRONG: list[tuple[str, str]] = [
     ("up STACK=smoke", "./rwi up --stack smoke"),
     ("outputs JSON=1", "./rwi outputs --json"),
     ("up WORKERS=3 EPOCHS=2", "./rwi up --set workers=3 --set epochs=2"),
+    ("up ''", "./rwi up --help"),
+    ("up ci", "./rwi up --stack ci"),
+    ("up workers 3", "./rwi up --set workers=3"),
+    ("up workers = 3", "./rwi up --set workers=3"),
+    ("up --set workers 3", "./rwi up --set workers=3"),
     ("up --set workers", "key=value"),
     ("up --set 'workers 3'", "key=value"),
     ("up --set =3", "key=value"),
@@ -88,7 +106,12 @@ WRONG: list[tuple[str, str]] = [
     ("up --stack a/b", "letters, digits"),
     ("up --stack 'a b'", "letters, digits"),
     ("up --stack -x", "letters, digits"),
+    ("up --stack", "./rwi up --help"),
     ("set", "KEY=VALUE"),
+    ("set workers 3", "./rwi set workers=3"),
+    ("set 'workers = 3'", "./rwi set workers=3"),
+    ("set --workers 3", "./rwi set workers=3"),
+    ("sweep --workers '1 2'", "./rwi sweep 'workers=1 2'"),
     ("set workers", "key=value"),
     ("set workers=3 workers=4", "workers is given twice"),
     ("sweep", "KEY="),
@@ -100,12 +123,22 @@ WRONG: list[tuple[str, str]] = [
     ("try train.py --env PYTHONPATH=/x", "install what it points at"),
     ("try train.py --epochs 3", "./rwi try train.py -- --epochs 3"),
     ("try train.py --python x --lr 0.1", "./rwi try train.py --python x -- --lr 0.1"),
+    ("try train.py -e 3", "./rwi try train.py -- -e 3"),
+    ("try train.py lr=0.1", "./rwi try train.py -- lr=0.1"),
+    ("try -- train.py --epochs 1", "./rwi try train.py -- --epochs 1"),
+    ("try python3.11 train.py --epochs 3", "./rwi try train.py -- --epochs 3"),
+    ("try torchrun --nproc-per-node 2 train.py", "./rwi try train.py"),
+    ("try train.py --set workers=3", "./rwi try train.py --workers 3"),
+    ("try train.py --json", "--json is an option of outputs, "),
+    ("try 'a b.py' --x 'c d'", "./rwi try 'a b.py' -- --x 'c d'"),
+    ("test tests/unit", "./rwi test -- tests/unit"),
     ("why train.py --limit 1", "5<=x<=3600"),
     ("report history 1", "two results"),
     ("doctor --logs", "--archive"),
     ("bench recovery --of driver", "'worker', 'head'"),
     ("bench arms --repeats 0", "1<=x<=100"),
-    ("destroy ci", "unexpected extra argument (ci)"),
+    ("destroy ci", "./rwi destroy --stack ci"),
+    ("destroy 'c i'", "unexpected extra argument (c i)"),
 ]
 """What is typed, and what the answer has."""
 
@@ -142,6 +175,28 @@ def test_a_wrong_call_ends_soon_and_leaves_nothing(tmp_path: Path) -> None:
 
     assert not {"ray", "tensorflow", "pulumi", "numpy", "rich", "yaml", "infra"} & set(done.stdout.split())
     assert [] == list(tmp_path.iterdir())
+
+
+def test_a_wrong_call_is_answered_in_the_way_it_was_called(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From another folder, with a blank in the path."""
+    monkeypatch.setenv(command_line.CALLED, command_line.called_as("../a b/rwi"))
+
+    door.run(["up", "ci"])
+    door.run(["try", "train.py", "--epochs", "3"])
+
+    lines = [line.rpartition(":  ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert ["../a b/rwi", "up", "--stack", "ci"] == shlex.split(lines[1])
+    assert ["../a b/rwi", "try", "train.py", "--", "--epochs", "3"] == shlex.split(lines[4])
+
+
+def test_its_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
+    """As pyproject.toml has it."""
+    assert 0 == door.run(["--version"])
+
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert f"{version}\n" == capsys.readouterr().out
 
 
 def lines_in(text: str) -> Iterator[str]:

@@ -286,6 +286,42 @@ def restored(backend: Path) -> bool:
 WHOLE = json.dumps({"version": 3, "checkpoint": {"latest": {"resources": [ROOT]}}}).encode()
 
 
+@pytest.mark.parametrize(
+    ("outputs", "expected"),
+    [
+        ({"comparison": "{}"}, "{}"),
+        ({}, None),
+        (None, None),
+        ({"comparison": {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "v1:"}},
+         None),
+    ],
+    ids=["a text", "none", "no outputs", "a secret"],
+)  # fmt: skip
+@pytest.mark.parametrize(("ending", "packed"), [(".json", bytes), (".json.gz", gzip.compress)])
+def test_an_output_is_read_from_the_state(
+    tmp_path: Path, ending: str, packed: Callable[[bytes], bytes], outputs: dict[str, object] | None,
+    expected: str | None,
+) -> None:  # fmt: skip
+    """If it stands there as it is: for a secret the engine is asked."""
+    stack = ROOT | ({} if outputs is None else {"outputs": outputs})
+    content = json.dumps({"version": 3, "checkpoint": {"latest": {"resources": [stack]}}}).encode()
+    _state(tmp_path, f"local{ending}", packed(content))
+    _state(tmp_path, f"local{ending}.bak", b"")
+    _state(tmp_path, "other.json", WHOLE)
+
+    assert expected == state.output(tmp_path, "p", "local", "comparison")
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", WHOLE[:40], b'{"version": 3, "checkpoint": {"latest": null}}'])
+def test_of_what_is_no_whole_state_the_engine_is_asked(tmp_path: Path, content: bytes) -> None:
+    """Nothing is read from it, nor from that of a stack that is not there, or is there twice."""
+    _state(tmp_path, "local.json", content)
+    _state(tmp_path, "twice.json", WHOLE)
+    _state(tmp_path, "twice.json.gz", gzip.compress(WHOLE))
+
+    assert [None] * 3 == [state.output(tmp_path, "p", stack, "comparison") for stack in ("local", "twice", "none")]
+
+
 @pytest.mark.parametrize("cut", [b"", WHOLE[:40]])
 @pytest.mark.parametrize(("ending", "packed"), [(".json", bytes), (".json.gz", gzip.compress)])
 def test_a_state_that_was_cut_off_is_the_one_before_it(

@@ -44,8 +44,9 @@ def test_axes_are_what_was_named(words: list[str], expected: dict[str, list[str]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["wrokers=1 2"], "wrokers is no setting; is workers meant?"),
+        (["wrokers=1 2"], "wrokers is no setting; did you mean workers?"),
         (["workers="], 'workers="" names no value'),
+        (["workers=1,2"], 'sweep workers="1 2 3"'),
     ],
 )
 def test_what_cannot_be_swept_is_refused_with_an_example(words: list[str], message: str) -> None:

@@ -298,6 +298,15 @@ def test_a_file_that_is_not_there(wording: Wording, tmp_path: Path) -> None:
     wording("script", str(folder.value), "a folder")
 
 
+def test_a_notebook_is_no_script(wording: Wording, tmp_path: Path) -> None:
+    """Python would run its JSON as an expression, and end well."""
+    notebook = script(tmp_path, '{"cells": []}', "my notes.ipynb")
+
+    with pytest.raises(ScriptError, match=r"jupyter nbconvert") as refused:
+        recognise(notebook, ())
+    wording("script", str(refused.value))
+
+
 def test_a_placeholder_that_nothing_replaces(wording: Wording, tmp_path: Path) -> None:
     """It would reach the script as it is."""
     with pytest.raises(ScriptError, match=r"\{worker\}.*\{workers\}, \{seed\}") as refused:

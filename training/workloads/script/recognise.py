@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
+from training.machine.command_line import quoted
+
 Kind = Literal[
     "ray-torch", "torchrun", "spawn", "ray-tensorflow", "tf-config", "ray-xgboost", "ray-lightgbm", "ray-rllib",
     "plain", "other",
@@ -187,6 +189,8 @@ def _refuse_other_than_file(path: Path) -> None:
     """Raise ScriptError, or OSError, for what is no file, with what lies beside it."""
     if path.is_dir():
         raise ScriptError("script", f"{path} is a folder: name the file in it that trains")
+    if path.suffix == ".ipynb":
+        raise ScriptError("script", f"{path} is a notebook: `jupyter nbconvert --to script {quoted(str(path))}`")
     if not path.is_file():
         beside = sorted(file.name for file in path.parent.glob("*.py"))[:8] if path.parent.is_dir() else []
         neighbours = f"there are {', '.join(beside)}" if beside else "its folder holds no Python file"
