@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 import click
+from click import shell_completion
 
 from cli import meant
 from cli.setup.project import project_version, run_main, say
@@ -35,6 +36,15 @@ COMPLETE = "_RWI_COMPLETE"
 """The environment's variable with which a shell asks for completion."""
 MODULES = {"try": "try_script", "set": "set_keys"}
 """By command: the module whose name is another, as the command's is Python's."""
+
+
+@shell_completion.add_completion_class
+class Zsh(shell_completion.ZshComplete):
+    """Completion of what is called by a path: click looks for that among the commands of PATH, and does nothing."""
+
+    source_template = shell_completion.ZshComplete.source_template.replace(
+        "(( ! $+commands[%(prog_name)s] )) && return 1", ""
+    )
 
 
 class Door(click.Group):

@@ -68,8 +68,10 @@ class FromHere(click.ParamType[str]):
         self.or_program = or_program
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return an absolute path as it is, any other from the project's folder."""
+        """Return an absolute path as it is, any other from the project's folder; "" is none."""
         text = str(value)
+        if not text:
+            return ""
         path = os.path.expanduser(text)  # noqa: PTH111 - Path's raises for an unknown ~user
         if os.path.isabs(path) or (self.or_program and "/" not in text) or Path.cwd() == ROOT:  # noqa: PTH117
             return text

@@ -12,6 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from cli.setup.project import ROOT, ToolError, run_main
+from training.machine.command_line import rwi
 
 # They need a control plane's programs; docker, minikube and the plugins; docker; a Prometheus and Ray's dashboard; a
 # whole cluster's programs. Their tests say what is absent.
@@ -113,7 +114,7 @@ def main() -> int:
     if missing:
         raise ToolError(f"no test passed in {', '.join(missing)}: the reasons for skipping are above")
     if left_out := sum(outcomes["left out"] for outcomes in counts.values()):
-        raise ToolError(f"{left_out} slow tests were left out; type: ./rwi test --slow")
+        raise ToolError(f"{left_out} slow tests were left out; type: {rwi('test --slow')}")
     return 0
 
 

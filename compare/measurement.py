@@ -14,6 +14,7 @@ from training.contract.codec import ResultError
 from training.contract.recipe import Recipe
 from training.contract.result import NOT_MEASURED, Steps, Summary, TrainingResult
 from training.contract.workload import Target, Workload, named
+from training.machine.command_line import again
 
 NO_REPEAT = "no repeat has a run of every arm"
 
@@ -42,7 +43,7 @@ class Run:
         try:
             stored = Summary.from_dict(summary)
         except ResultError as error:
-            raise CompareError(f"{name}: {error}; run `./rwi up` to measure again") from None
+            raise CompareError(f"{name}: {error}; run `{again('up')}` to measure again") from None
         return cls(name, repeat, stored.result, stored.path, stored.sha256)
 
     @property
@@ -305,7 +306,7 @@ def _refuse_different_recipes(runs: Sequence[Run], context: Context) -> None:
             if run_recipe.get(key) != wanted.get(key):
                 raise CompareError(
                     f"recipes differ in `{key}`: {run.name} was trained with {run_recipe.get(key)!r} and the "
-                    f"comparison needs {wanted.get(key)!r}; run `./rwi up` to measure all arms with one recipe"
+                    f"comparison needs {wanted.get(key)!r}; run `{again('up')}` to measure all arms with one recipe"
                 )
 
 

@@ -13,6 +13,7 @@ from training.contract.codec import ResultError, decode, encode
 from training.contract.recipe import canonical
 from training.contract.result import Provenance, RayCluster
 from training.contract.workload import named
+from training.machine.command_line import again
 
 SCHEMA_VERSION = 3
 
@@ -349,12 +350,12 @@ class Comparison:
         if version != SCHEMA_VERSION:
             raise CompareError(
                 f"the comparison's schemaVersion is {version!r} and this program reads {SCHEMA_VERSION}: "
-                "run `./rwi up` to compare again"
+                f"run `{again('up')}` to compare again"
             )
         try:
             return cast("Comparison", decode(cls, data, "the comparison"))
         except ResultError as error:
-            raise CompareError(f"{error}: run `./rwi up` to compare again") from None
+            raise CompareError(f"{error}: run `{again('up')}` to compare again") from None
 
     @property
     def unit(self) -> str:

@@ -19,6 +19,7 @@ from training.contract.arms import counted
 from training.contract.codec import ResultError
 from training.contract.provenance import PROJECT
 from training.contract.timed import Timed
+from training.machine.command_line import rwi
 
 NEWEST = 60
 """The number of a stack's newest runs that are read."""
@@ -40,7 +41,7 @@ def known(settings: Settings, request: Wanted, project: Path = PROJECT) -> Basis
     if not tried or not estimate.missing(request, own):
         return Basis(runs=tuple(own), words=_own_words(own))
     here = "" if settings.target in LOCAL else "; on this machine, whose CPUs are not the cluster's, and without pods"
-    words = f"what `./rwi try` took at {_time(tried)}, one run of each arm{here}"
+    words = f"what `{rwi('try')}` took at {_time(tried)}, one run of each arm{here}"
     if not estimate.missing(request, tried):
         return Basis(runs=tuple(tried), words=words)
     return Basis(runs=(*own, *tried), words=" and ".join(part for part in (_own_words(own), words) if part))

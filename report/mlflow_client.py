@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from report.series import Value
 from training.contract.codec import decode
+from training.machine.command_line import again
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -159,9 +160,8 @@ def explain(error: Exception) -> str:
     if status == 403:
         return f"its user may not write there: {_LET_IN} ({_answer(error)})"
     if (status == 404 and "RESOURCE_DOES_NOT_EXIST" not in str(error)) or "valid JSON" in str(error):
-        return (
-            f"it answers, but not as MLflow does: `pulumi config set trackingUri …`, then `./rwi up` ({_answer(error)})"
-        )
+        set_it = "pulumi config set trackingUri …"
+        return f"it answers, but not as MLflow does: `{set_it}`, then `{again('up')}` ({_answer(error)})"
     return f"it says: {_answer(error)}"
 
 

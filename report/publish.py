@@ -20,6 +20,7 @@ from report.links import run_files
 from report.stored import COMPARISON, LATEST, PAGE, newest_start
 from training.contract.codec import write_whole
 from training.contract.workload import recipe_of
+from training.machine.command_line import rwi
 
 TEXT, RUNS = "report.txt", "runs.json"
 
@@ -42,7 +43,7 @@ def publish(comparison: Comparison, stack: str, project: Path) -> Path:
         raise PublishError(
             f"{error.filename or results} cannot be written: {error.strerror}. Nothing is lost: the runs are in runs/, "
             "the comparison in `pulumi stack output comparison --show-secrets`. Make room or fix the folder, then run "
-            "`./rwi report open`"
+            f"`{rwi('report open', stack)}`"
         ) from None
     if not (folder / PAGE).is_file():
         _write_page(comparison, folder, stack, project)
@@ -98,7 +99,7 @@ def _name(comparison: Comparison) -> str:
     """UTC start of the newest run, and the recipe: not now, so that publishing again gives the same name."""
     measured_at = newest_start(comparison)
     if measured_at is None:
-        raise PublishError("this comparison has no runs: the last `pulumi up` finished none; run `./rwi up`")
+        raise PublishError(f"this comparison has no runs: the last `pulumi up` finished none; run `{rwi('up')}`")
     try:
         digest = recipe_of(comparison.recipe).digest()
     except ValueError as error:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from compare.step_parts import LEAST_TOLD
 from compare.why import INPUT_READY, NO_EXCHANGE, THREADS, ArmWhy, Cause, Distribution, Effect
 from compare.words import enumerated
+from training.machine.command_line import rwi
 
 CONDITIONS = {
     INPUT_READY: "With input that costs nothing",
@@ -24,7 +25,7 @@ NAMES = {
 SAVE_LESS = "save less often"
 OF_RANK_0 = ("between", "save")
 """Causes by the clock of rank 0, which the others may not have."""
-ONE_RUN = "One run does not show whether it does so in others: `./rwi up` with several repeats does"
+ONE_RUN = f"One run does not show whether it does so in others: `{rwi('up')}` with several repeats does"
 """Of a rank, which may be slow for as long as it lives without a cause in the script: by its CPU, for example."""
 CHANGES = {
     NO_EXCHANGE: "fewer exchanges (no_sync() in all but each second backward), fewer bytes (a hook such as "

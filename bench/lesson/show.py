@@ -10,6 +10,7 @@ from bench.lesson.kept import Kept
 from bench.lesson.record import ARGUMENTS, BATCHES, EACH, EXECUTOR, LENGTHS, LOOP, OBJECTS, POOL, RAY, sized
 from compare.intervals import Interval
 from training.contract.arms import counted
+from training.machine.command_line import rwi
 
 WIDTH = 80
 UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
@@ -54,7 +55,7 @@ def text(kept: Kept) -> str:
 
 def _refusal(reasons: Sequence[str]) -> list[str]:
     lines = [line for reason in reasons for line in _wrapped(f"- {reason}", "  ")]
-    return ["Nothing is concluded:", *lines, "To measure again, with nothing else running: ./rwi bench lesson"]
+    return ["Nothing is concluded:", *lines, f"To measure again, with nothing else running: {rwi('bench lesson')}"]
 
 
 def _tables(lesson: Lesson) -> list[str]:

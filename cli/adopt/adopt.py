@@ -69,7 +69,7 @@ def search_of(stored: Stored, stack: str) -> Search:
     if stored.comparison.search is None:
         raise ToolError(
             f"{stored.name} of stack {stack} is no search, but workload {stored.comparison.workload}: it has no "
-            "trials. Name the stack of a search:\n  ./rwi report adopt --stack search"
+            f"trials. Name the stack of a search:\n  {rwi('report adopt', 'search')}"
         )
     return stored.comparison.search
 

@@ -3,6 +3,7 @@
 from cli import options
 from cli.command import command
 from cli.setup import bootstrap
+from cli.setup.project import ToolError
 
 
 @command("outputs", short_help="Print the comparison again.")
@@ -13,4 +14,21 @@ def run(stack: str, as_json: bool) -> int:
     bootstrap.ensure_for(stack, cli=False)
     from cli.stack import outputs
 
-    return outputs.show(stack, as_json=as_json)
+    comparison = outputs.known(stack)
+    if comparison is None:
+        bootstrap.ensure_for(stack)
+        from cli.stack import stack as stacks
+
+        comparison = stacks.of(stack, {}).measured()
+    if as_json:
+        print(comparison)
+        return 0
+    from compare.measurement import CompareError
+    from compare.schema import Comparison
+    from report import table, terminal
+
+    try:
+        terminal.write(table.render(Comparison.from_json(comparison)))
+    except CompareError as error:
+        raise ToolError(str(error)) from None
+    return 0

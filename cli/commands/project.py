@@ -5,6 +5,7 @@ import click
 from cli import options
 from cli.command import group
 from cli.setup import bootstrap
+from training.machine.command_line import rwi
 
 
 @group("project", "This clone: env, clean.")
@@ -12,7 +13,7 @@ def run() -> None:
     """Use plain Pulumi here, or remove what was installed."""
 
 
-@run.command("env", short_help='For plain pulumi commands: eval "$(./rwi project env)".')
+@run.command("env", short_help=f'For plain pulumi commands: eval "$({rwi("project env")})".')
 @options.stack
 def env(stack: str) -> int:
     """Print what plain `pulumi` commands need in a shell, and select the stack for them."""

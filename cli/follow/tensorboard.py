@@ -23,6 +23,7 @@ from report.plots import ShownRun
 from report.series import series
 from report.stored import choose, stored_results
 from training.contract.result import TrainingResult
+from training.machine.command_line import rwi
 
 FOLDER = "tensorboard"
 
@@ -42,7 +43,7 @@ def tensorboard_folder(project: Path, stack: str, wanted: str) -> Path:
     runs = html.shown_runs(run_files(result.comparison, project), project)
     if not runs:
         raise ShowError(
-            f"{result.name}: its runs are gone from runs/, and their histories with them: run `./rwi up` again"
+            f"{result.name}: its runs are gone from runs/, and their histories with them: `{rwi('up', stack)}`"
         )
     folder = result.folder / FOLDER
     write_event_files(runs, folder)

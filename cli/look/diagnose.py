@@ -32,6 +32,7 @@ from cli.setup.project import ROOT, ToolError, capture, say
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_api import RayError
+from training.machine.command_line import rwi
 
 LOGS = "LOGS"
 """Environment variable: whether the archive has the logs."""
@@ -147,7 +148,7 @@ def write(stack_cluster: StackCluster, folder: Path, *, logs: bool) -> Path:
         for name, text in node_logs(stack_cluster) if logs else ():
             add(name, text)
         if api is None:
-            add("cluster.missing.txt", why if logs else "not there: `./rwi doctor --archive` printed the reason\n")
+            add("cluster.missing.txt", why if logs else f"not there: `{rwi('doctor --archive')}` printed the reason\n")
         else:
             collect(stack_cluster, api, add, logs=logs)
     partial.replace(path)

@@ -39,7 +39,7 @@ def clean(*, with_measurements: bool) -> int:
             shutil.rmtree(folder)
     kept = [f"{name}/" for name in _MEASUREMENTS if (ROOT / name).exists()]
     if kept:
-        say(f"kept {' and '.join(kept)}: `./rwi project clean --all` removes the measurements too")
+        say(f"kept {' and '.join(kept)}: `{rwi('project clean --all')}` removes the measurements too")
     for line in stored:
         say(line)
     return 0

@@ -1,29 +1,43 @@
-"""Prints a stack's comparison: from its state, where that can be read without Pulumi, which takes longer to start."""
+"""A stack's comparison, without Pulumi, whose start takes longer: as the state has it, or as it was read before.
+
+The output is a secret for its length alone (docs/adr/0003). As long as its ciphertext in the state is the same, so is
+what it says.
+"""
 
 from __future__ import annotations
 
-from cli.setup import bootstrap
-from cli.setup.project import ToolError, project_name
+import json
+from contextlib import suppress
+
+from cli.setup.project import STATE, project_name
 from cli.stack import environment, state
-from compare.measurement import CompareError
-from compare.schema import Comparison
-from report import table, terminal
+from training.contract.codec import write_whole
+
+_KEPT = STATE / "comparisons"
+"""A file a stack, with a comparison and what the state has of it."""
 
 
-def show(stack: str, *, as_json: bool) -> int:
-    """Print it as a table, or as JSON alone."""
+def known(stack: str) -> str | None:
+    """Return the comparison of a stack; None if Pulumi has to be asked."""
+    stored = in_state(stack)
+    if stored is None or isinstance(stored, str):
+        return stored
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads((_KEPT / f"{stack}.json").read_text(encoding="utf-8"))
+        return str(kept["comparison"]) if kept["stored"] == stored else None
+    return None
+
+
+def in_state(stack: str) -> object:
+    """Return the comparison as the state has it: a text, or what a secret is there; None where it can't be read."""
     backend = environment.file_backend()
-    comparison = state.output(backend, project_name(), stack, "comparison") if backend else None
-    if comparison is None:
-        bootstrap.ensure_for(stack)
-        from cli.stack import stack as stacks
+    return state.output(backend, project_name(), stack, "comparison") if backend else None
 
-        comparison = stacks.of(stack, {}).measured()
-    if as_json:
-        print(comparison)
-        return 0
-    try:
-        terminal.write(table.render(Comparison.from_json(comparison)))
-    except CompareError as error:
-        raise ToolError(str(error)) from None
-    return 0
+
+def keep(stack: str, stored: object, comparison: str | None) -> None:
+    """Keep what Pulumi said, if the state was the same before and after."""
+    if comparison is None or not isinstance(stored, dict) or stored != in_state(stack):
+        return
+    with suppress(OSError):  # it is asked again
+        _KEPT.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(_KEPT / f"{stack}.json", json.dumps({"stored": stored, "comparison": comparison}))

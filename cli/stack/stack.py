@@ -27,7 +27,7 @@ from cli.setup.project import (
     target_of,
 )
 from cli.stack import config as stack_config
-from cli.stack import environment, followed, preview_words, session
+from cli.stack import environment, followed, outputs, preview_words, session
 from cli.stack.further import ONE_AT_A_TIME, Further
 from cli.stack.recovery import Recovery
 from cli.stack.update import Update, ending
@@ -233,9 +233,11 @@ class Stack:
 
     def comparison(self) -> str | None:
         """The output `comparison` as JSON; None before the first complete measurement."""
-        outputs = json.loads(self._pulumi("stack", "output", "--json", "--show-secrets"))
-        comparison = outputs.get("comparison")
-        return comparison if comparison is None or isinstance(comparison, str) else json.dumps(comparison)
+        stored = outputs.in_state(self.name)
+        comparison = json.loads(self._pulumi("stack", "output", "--json", "--show-secrets")).get("comparison")
+        text = comparison if comparison is None or isinstance(comparison, str) else json.dumps(comparison)
+        outputs.keep(self.name, stored, text)
+        return text
 
     def _run(self, *arguments: str, config: Path) -> int:
         """A command that changes the stack: live on the terminal, in a session of its own."""

@@ -250,17 +250,16 @@ def root_urn(deployment: Mapping[str, Any]) -> str | None:
     return next((str(item["urn"]) for item in deployment.get("resources") or [] if item["type"] == _ROOT_TYPE), None)
 
 
-def output(backend: Path, project: str, stack: str, name: str) -> str | None:
-    """Return a text among a stack's outputs; None where the engine has to say what there is: of a secret, another
-    backend's layout, or a state that is not whole."""
+def output(backend: Path, project: str, stack: str, name: str) -> object:
+    """Return one of a stack's outputs as the state has it: a secret with its ciphertext. None where there is none, and
+    where the engine has to say what there is: in another layout, or of a state that is not whole."""
     files = [file for file in _states(backend, project) if _stack(file) == stack]
     try:
         [file] = files
         resources = json.loads(_content(file))["checkpoint"]["latest"]["resources"]
-        value = next(item for item in resources if item["type"] == _ROOT_TYPE)["outputs"][name]
+        return next(item for item in resources if item["type"] == _ROOT_TYPE)["outputs"][name]
     except (OSError, EOFError, ValueError, KeyError, TypeError, StopIteration):
         return None
-    return value if isinstance(value, str) else None
 
 
 def stacks_with_resources(backend: Path) -> dict[str, int]:

@@ -121,7 +121,7 @@ def findings(facts: Mapping[str, ArmFacts], reached: Verdict) -> list[str]:
 def claim(reached: Verdict) -> str:
     """Return the claim that can be reached, and what would raise it."""
     if reached.claim is None:
-        return f"`./rwi up` would answer *Not comparable*: {'; '.join(reached.wrong)}"
+        return f"`{rwi('up')}` would answer *Not comparable*: {'; '.join(reached.wrong)}"
     line = f"claim that can be reached: {LETTERS[reached.claim]}, {reached.claim}"
     if reached.claim == "same work":
         return f"{line}: everything may be said, with efficiency and a verdict"
@@ -132,7 +132,7 @@ def claim(reached: Verdict) -> str:
 
 def no_claim(failed: Sequence[str]) -> str:
     """Return that arms failed, so that `rwi up` would fail."""
-    return f"\nno claim: {enumerated(failed)} failed, as `./rwi up` would. Change what is said above, and try again"
+    return f"\nno claim: {enumerated(failed)} failed, as `{rwi('up')}` would. Change what is said above, and try again"
 
 
 def next_step(request: Request) -> str:
@@ -184,7 +184,7 @@ def estimate(
         fixed += max(0.0, outcomes[name].seconds - arm_facts.steps * step)
         per_epoch += (arm_facts.steps_per_epoch or 0) * step
         unknown = unknown or not arm_facts.steps_per_epoch or not arm_facts.step_seconds
-    head = f"`./rwi up` runs every arm {REPEATS} times. By these runs that will take about"
+    head = f"`{rwi('up')}` runs every arm {REPEATS} times. By these runs that will take about"
     if not facts:
         return f"{head} {duration(REPEATS * tried)}"
     if unknown:

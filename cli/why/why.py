@@ -25,13 +25,14 @@ from report import terminal
 from report import why as words
 from training.contract.codec import write_whole
 from training.machine import isolation, machine_lock
+from training.machine.command_line import rwi
 from training.workloads.script import commands, plain
 from training.workloads.script.observe import experiment
 from training.workloads.script.recognise import Script
 
 WIDTH = 80
 NOT_TRIED = "it ended before conditions were tried"
-DIED_LATER = "\n  Conditions were tried by then: `./rwi try` shows whether it also dies without them."
+DIED_LATER = f"\n  Conditions were tried by then: `{rwi('try')}` shows whether it also dies without them."
 MOST_SECONDS = 3600
 """That --limit may be."""
 START_SECONDS = 120
@@ -43,7 +44,7 @@ def try_conditions(request: WhyRequest) -> int:
     script, versions = known_script(request.of_try)
     if "torch" not in versions:
         raise ToolError(
-            "conditions are tried in scripts of PyTorch alone: `./rwi up` shows what others' steps are clocked at"
+            f"conditions are tried in scripts of PyTorch alone: `{rwi('up')}` shows what others' steps are clocked at"
         )
     has_ray_arm = not set(request.arms).isdisjoint(commands.BY_RAY)
     ray = with_ray(request.of_try, script, versions, terminal.write) if has_ray_arm else commands.IN_ITS_ENVIRONMENT

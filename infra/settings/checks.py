@@ -11,6 +11,7 @@ from infra.settings import storage
 from infra.settings.draft import Check, Draft
 from infra.settings.problem import Problem, set_line
 from training.contract.repeats import FIRST_REPEATS
+from training.machine.command_line import again, rwi
 
 
 def fewer_workers(draft: Draft) -> tuple[int, ...]:
@@ -81,7 +82,7 @@ def _tracking_is_an_address(draft: Draft) -> Iterator[Problem]:
             f"{key.name} holds more than the address of a server", key.rule.allowed,
             (set_line(key.name, address or key.example),),
             why="MLflow's client takes user and password from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, "
-            "a token from MLFLOW_TRACKING_TOKEN: `export` them before `./rwi up`",
+            f"a token from MLFLOW_TRACKING_TOKEN: `export` them before `{again('up')}`",
         )  # fmt: skip
 
 
@@ -100,7 +101,7 @@ def _tracking_is_installed(draft: Draft) -> Iterator[Problem]:
         yield Problem(
             draft.shown("trackingUri"), "not set, unless MLflow's client is installed",
             ("uv sync --frozen --inexact --extra tracking", "pulumi config rm trackingUri"),
-            why="`./rwi up` installs it for a stack that sets this key",
+            why=f"`{rwi('up')}` installs it for a stack that sets this key",
         )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from infra.settings.problem import Problem, set_line
 from infra.settings.script import ScriptDraft, ScriptSettings
 from infra.settings.table import OfWorkload
 from training.contract.workload import Installed, OfOtherImage, OfRayCluster
+from training.machine.command_line import rwi
 from training.workloads.script import plain, python_environment, resolve
 from training.workloads.script.commands import Sizes, commands
 from training.workloads.script.recognise import PLACEHOLDERS, ScriptError
@@ -290,7 +291,7 @@ def optuna_is_installed(draft: SearchDraft) -> Iterator[Problem]:
         yield Problem(
             draft.shown("workload"), "another workload, unless the project's own environment has Optuna",
             (INSTALLS_OPTUNA,),
-            why="Ray is compared with searches by Optuna; `./rwi up` and `pulumi install` install it, too",
+            why=f"Ray is compared with searches by Optuna; `{rwi('up')}` and `pulumi install` install it, too",
         )  # fmt: skip
 
 

@@ -20,7 +20,6 @@ LATE = {
     ("bench.lesson.lesson", "bench.lesson.picture"): "matplotlib, after the measurement",
     ("bench.lesson.block", "bench.lesson.ray_way"): "Ray: its import is timed, and other ways are measured without it",
     ("cli.commands.*", "*"): "the chosen command",
-    ("cli.stack.outputs", "cli.stack.stack"): "what starts Pulumi, which is not needed where a file is read",
     ("cli.stack.stack", "*"): "infra, pulumi or kubernetes, which the commands about results do without",
     ("cli.recovery.recovery", "cli.recovery.on_cluster"): "kubernetes, of a cluster alone",
     ("cli.sweep.sweep", "report.sweep_page"): "matplotlib, after the measurement",

@@ -14,6 +14,7 @@ import yaml
 from cli.setup.project import ROOT
 from cli.setup.vendor_download import VERSION as PULUMI
 from cli.wheel.backend import PYTHONS
+from tests.docs.known import problems
 
 RELEASE = ROOT / ".github/workflows/release.yml"
 WORKFLOWS = sorted({*(ROOT / ".github/workflows").glob("*.yml")} - {RELEASE})
@@ -67,7 +68,7 @@ def _step_violations(step: dict[str, Any]) -> Iterator[str]:
     if action.startswith("actions/checkout@") and inputs.get("persist-credentials") is not False:
         yield "leaves the token in the checkout"
     if action.startswith("pulumi/actions@") and inputs.get("pulumi-version") != PULUMI:
-        yield f"installs another Pulumi than {PULUMI}, which `make` downloads"
+        yield f"installs another Pulumi than {PULUMI}, which `./rwi` downloads"
     if action.startswith("actions/download-artifact@") and not re.fullmatch(r"[\w-]+", str(inputs.get("path", ""))):
         yield "unpacks an artifact over the checkout"
 
@@ -76,6 +77,39 @@ def _runs_the_pull_request(job: dict[str, Any]) -> bool:
     """Whether any of its code can be the pull request's: every checkout but that of the base's commit."""
     checkouts = [step for step in job["steps"] if str(step.get("uses", "")).startswith("actions/checkout@")]
     return any(step.get("with", {}).get("ref") != BASE or "repository" in step["with"] for step in checkouts)
+
+
+def commands(script: str) -> Iterator[str]:
+    """The lines of a shell script that call this project's programs."""
+    for line in script.replace("\\\n", "").splitlines():
+        if match := re.search(r"(?:\./rwi|(?:\.venv/bin/)?python3? -m) [^#|]*", line):
+            yield re.sub(r"\$\(\(.*?\)\)", "1", match[0])
+
+
+def scripts() -> Iterator[tuple[str, str]]:
+    """What CI runs: each with the name of its file."""
+    yield ".ci/run", (ROOT / ".ci/run").read_text(encoding="utf-8")
+    for path in WORKFLOWS:
+        for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values():
+            yield from ((path.name, step["run"]) for step in job["steps"] if "run" in step)
+
+
+def test_commands_of_ci_are_ones_that_there_are() -> None:
+    """As the documents' are: options, keys, stacks and modules, by the same parser."""
+    found = [(name, line) for name, script in scripts() for line in commands(script)]
+    assert {".ci/run", "measure.yml", "preview.yml"} == {name for name, _ in found}
+
+    assert [] == [f"{name}: {line}: {problem}" for name, line in found for problem in problems(line)]
+
+
+@pytest.mark.parametrize(
+    "line", ["./rwi tset", "./rwi check --fast", "python3 -m cli.tires report", "./rwi test tests"]
+)
+def test_a_command_that_there_is_not_is_seen(line: str) -> None:
+    """The rule above is not vacuous."""
+    [command] = commands(f"within 3 {line} || exit 1")
+
+    assert problems(command)
 
 
 def _text(part: Any) -> str:

@@ -40,6 +40,14 @@ def rwi(command: str, stack: str = DEFAULT_STACK, settings: Optional[Mapping[str
     return " ".join(words)
 
 
+def again(*commands: str, stack: str = "") -> str:
+    """Return the line that runs `up` and the like once more, in the way the user came: by `rwi` or by plain Pulumi."""
+    if os.environ.get(CALLED):
+        return " && ".join(rwi(each, stack or DEFAULT_STACK) for each in commands)
+    of_stack = f" --stack {quoted(stack)}" if stack else ""
+    return " && ".join(f"pulumi {each}{of_stack}" for each in commands)
+
+
 def assignment(key: str, value: str) -> str:
     """Return `key=value` as a shell takes it, with quotes around the value alone."""
     return f"{key}={quoted(value) if value else ''}"

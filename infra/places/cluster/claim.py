@@ -22,7 +22,7 @@ from infra.provider import Provider, changed
 from infra.settings.problem import Problem, set_line
 from infra.settings.rules import quantity, template_line
 from infra.settings.storage import Claim
-from training.machine.command_line import rwi
+from training.machine.command_line import again
 
 SINGLE_NODE = {
     "ebs.csi.aws.com": "efs.csi.aws.com",
@@ -181,7 +181,7 @@ def _on_its_way(claim: Mapping[str, Any], stack: str) -> list[Problem]:
     if "deletionTimestamp" not in claim["metadata"]:
         return []
     why = f"the claim {CLAIM} is being deleted: it is gone as soon as no pod mounts it; to start with a new one"
-    return [Problem(why, fixes=(f"{rwi('destroy', stack)}",))]
+    return [Problem(why, fixes=(again("destroy", stack=stack),))]
 
 
 def _of_another_class(claim: Mapping[str, Any], wanted: Claim) -> list[Problem]:

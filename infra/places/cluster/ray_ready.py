@@ -15,6 +15,7 @@ from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.waits import Patience
 from infra.programs import UserError
 from infra.provider import Provider, changed, replaced_by
+from training.machine.command_line import rwi
 
 NAME = "ray-ready"
 POLL_SECONDS = 1.0
@@ -54,5 +55,5 @@ class RayReadyProvider(Provider):
             except KubeError as error:  # it answered a moment ago
                 problem = str(error)
             time.sleep(POLL_SECONDS)
-        why = in_vain or problem or "KubeRay's operator has not reported it ready: ./rwi status"
+        why = in_vain or problem or f"KubeRay's operator has not reported it ready: {rwi('status')}"
         raise NotReadyError(f"the Ray cluster of {workers} workers is not ready: {why}")

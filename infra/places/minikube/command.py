@@ -20,6 +20,7 @@ from infra.places.minikube.spec import Cluster, unchangeable
 from infra.programs import ProgramError, run, run_main, say, with_retries
 from training.contract.codec import write_whole
 from training.contract.provenance import PROJECT
+from training.machine.command_line import again
 
 START_SECONDS = 900.0
 API_SECONDS = 120.0
@@ -84,7 +85,7 @@ def lost(profile: str) -> str:
     """Explain what to do about a cluster that was deleted without Pulumi."""
     return (
         f"the Minikube cluster {profile} is gone, though the stack made it: it was deleted by other means.\n"
-        "Everything in it is lost; to recreate it:\n  ./rwi destroy && ./rwi up    (or: pulumi destroy && pulumi up)"
+        f"Everything in it is lost; to recreate it:\n  {again('destroy', 'up')}"
     )
 
 
@@ -112,7 +113,7 @@ def trouble(profile: str) -> str:
         )
     if _runs(profile):
         return ""
-    return f"the Minikube cluster {profile} is stopped (`./rwi up` starts it):\n  {_line(cluster, 'start')}"
+    return f"the Minikube cluster {profile} is stopped (`{again('up')}` starts it):\n  {_line(cluster, 'start')}"
 
 
 def _wanted() -> Cluster:
@@ -136,7 +137,7 @@ def _start_again(cluster: Cluster) -> None:
         raise ProgramError(
             f"{failure}\n{cluster.profile} was complete and does not start. It is not deleted, because runs may have"
             " kept files in it.\n"
-            "`./rwi up` retries; or, if nobody needs what is in it:  "
+            f"`{again('up')}` retries; or, if nobody needs what is in it:  "
             f"{_line(cluster, 'delete')}"
         ) from failure
 
@@ -193,7 +194,7 @@ def _refuse_change(recorded: Cluster, wanted: Cluster) -> None:
     if changes:
         raise ProgramError(
             f"Minikube can't change this of a cluster that exists: {'; '.join(changes)}.\n"
-            "To recreate it:  ./rwi destroy && ./rwi up    (or: pulumi destroy && pulumi up); or set the value back"
+            f"To recreate it:  {again('destroy', 'up')}; or set the value back"
         )
 
 

@@ -1,5 +1,9 @@
 """What the bootstrap installs by the settings of a stack, which it reads before anything here can read YAML."""
 
+import fcntl
+import os
+from pathlib import Path
+
 import pytest
 
 from cli.setup import bootstrap, pulumi_cli, uv
@@ -8,6 +12,18 @@ from cli.setup.project import ROOT
 LOCAL = (ROOT / "stacks/Pulumi.local.yaml").read_text(encoding="utf-8")
 MINIKUBE = (ROOT / "stacks/Pulumi.minikube.yaml").read_text(encoding="utf-8")
 SERVER = "http://mlflow.example.com:5000"
+
+
+def test_who_may_only_read_here_waits_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another user of a clone that is set up: the lock is opened for reading, which is enough to wait for it."""
+    modes: list[int] = []
+    monkeypatch.setattr(bootstrap, "TOOLS", tmp_path)
+    monkeypatch.setattr(bootstrap, "lock_or_wait", lambda lock, _: modes.append(fcntl.fcntl(lock, fcntl.F_GETFL)))
+    monkeypatch.setattr(uv, "sync", lambda *_, **__: None)
+
+    bootstrap.ensure()
+
+    assert [os.O_RDONLY] == [mode & os.O_ACCMODE for mode in modes]
 
 
 @pytest.mark.parametrize(

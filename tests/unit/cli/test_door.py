@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -191,12 +192,55 @@ def test_a_wrong_call_is_answered_in_the_way_it_was_called(
     assert ["../a b/rwi", "try", "train.py", "--", "--epochs", "3"] == shlex.split(lines[4])
 
 
+def test_what_is_not_typed_is_nothing_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path that has no default is not one that starts in the folder where a command is typed."""
+    monkeypatch.chdir(tmp_path)
+    submit, why = parse(["jobs", "submit", "x.py"]).params, parse(["why"]).params
+
+    assert ("", "", "") == (submit["folder"], why["script"], why["python"])
+    assert tmp_path / "x.py" == (ROOT / submit["script"]).resolve()
+
+
 def test_its_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
     """As pyproject.toml has it."""
     assert 0 == door.run(["--version"])
 
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert f"{version}\n" == capsys.readouterr().out
+
+
+def completed(shell: str, **variables: str) -> str:
+    """What a shell gets that asks for completion of `./rwi`."""
+    return subprocess.run(
+        [sys.executable, "-c", "from cli import door; door.run([])"], cwd=ROOT,
+        env={"PATH": "", "RWI": "./rwi", "_RWI_COMPLETE": shell, **variables},
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+
+
+def test_zsh_completes_what_is_called_by_a_path() -> None:
+    """Zsh lists the commands of PATH alone in `$commands`, and `./rwi` is none of them."""
+    source = completed("zsh_source")
+
+    assert "compdef _rwi_completion ./rwi" in source
+    assert "$+commands" not in source
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("./rwi prev", "preview"),
+        ("./rwi jobs sub", "submit"),
+        ("./rwi up --stack kub", "kubernetes"),
+        ("./rwi set workersC", "workersCurve="),
+        ("./rwi try train.py --li", "--limit"),
+    ],
+)
+def test_a_shell_completes_commands_options_stacks_and_settings(typed: str, expected: str) -> None:
+    """As bash asks for it; the others use the same."""
+    words = typed.split()
+
+    assert f"plain,{expected}\n" == completed("bash_complete", COMP_WORDS=typed, COMP_CWORD=str(len(words) - 1))
 
 
 def lines_in(text: str) -> Iterator[str]:
@@ -212,15 +256,88 @@ def in_golden() -> list[tuple[str, str]]:
     return [(file.name, line) for file in files for line in lines_in(file.read_text(encoding="utf-8"))]
 
 
+NOT_TYPED = {
+    "bench/causes.py": "a table of the docs",
+    "cli/docs/outputs_table.py": "a table of the docs",
+    "cli/pull_request/__main__.py": "CI calls it so, in a checkout",
+    "cli/template/cut.py": "what documents have",
+    "cli/tryout/write.py": "a comment in a file for git",
+    "compare/fairness.py": "kept in results, which must not differ by who calls",
+    "infra/settings/cluster.py": "the meaning of a key, for the docs",
+    "infra/settings/removed.py": "the meaning of a key, for the docs",
+    "training/contract/recipe.py": "the meaning of a key, for the docs",
+    "training/workloads/script/port.py": "kept in results, which must not differ by who calls",
+}
+"""Files that may have a line of `./rwi` as it stands, and why nobody reads it as one to type."""
+
+
+@cache
+def product() -> list[tuple[str, ast.Module]]:
+    """The modules that a user's messages come from, without those that have no line to type."""
+    tops = ("bench", "cli", "compare", "infra", "report", "training")
+    paths = [path for top in tops for path in sorted((ROOT / top).rglob("*.py"))]
+    texts = [(path, path.read_text(encoding="utf-8")) for path in paths]
+    has_line = re.compile(r"\./rwi |\b(?:rwi|again)\(")
+    return [(str(path.relative_to(ROOT)), ast.parse(text)) for path, text in texts if has_line.search(text)]
+
+
+def texts_in(tree: ast.Module) -> Iterator[str]:
+    """The string literals that are no docstring."""
+    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare:
+            yield node.value
+
+
+def test_messages_ask_how_a_command_is_called() -> None:
+    """`./rwi` works in the project's folder alone: `command_line.rwi` has the line as its user calls it."""
+    fixed = [where for where, tree in product() if any("./rwi " in text for text in texts_in(tree))]
+
+    assert [] == sorted(set(fixed) - NOT_TYPED.keys())
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("say('type ./rwi up')", 1),
+        ("say(f'{name}: ./rwi up')", 1),
+        ("A = 'x'\n'./rwi up is read by nobody who types it'", 0),
+        ("say(rwi('up'))", 0),
+    ],
+)
+def test_literals_are_found(source: str, count: int) -> None:
+    """Those of messages, and no docstring."""
+    assert count == sum("./rwi " in text for text in texts_in(ast.parse(source)))
+
+
+def test_a_line_is_as_its_user_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By plain Pulumi, which no variable names, or by `rwi` from another folder."""
+    monkeypatch.delenv(command_line.CALLED, raising=False)
+    plain = command_line.again("destroy", "up", stack="my stack")
+    monkeypatch.setenv(command_line.CALLED, "../x/rwi")
+
+    assert "pulumi destroy --stack 'my stack' && pulumi up --stack 'my stack'" == plain
+    assert "../x/rwi destroy --stack ci && ../x/rwi up --stack ci" == command_line.again("destroy", "up", stack="ci")
+    assert "../x/rwi up" == command_line.again("up")
+
+
+def called_in(tree: ast.Module) -> Iterator[str]:
+    """The first arguments of calls that make a line to type."""
+    for node in ast.walk(tree):
+        name = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
+        if isinstance(node, ast.Call) and name in ("rwi", "again"):
+            commands = node.args[:1] if name == "rwi" else node.args
+            values = [part.value for part in commands if isinstance(part, ast.Constant)]
+            yield from (line for value in values for line in lines_in(f"./rwi {value}"))
+
+
 def in_code() -> list[tuple[str, str]]:
-    """The lines in string literals of the code, without values that are filled in."""
+    """The lines in string literals of the code, docstrings too, and those that it has made."""
     found = []
-    for top in ("bench", "cli", "compare", "infra", "report", "training"):
-        for path in sorted((ROOT / top).rglob("*.py")):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-            found += [(str(path.relative_to(ROOT)), line) for text in texts if isinstance(text, str)
-                      for line in lines_in(text)]  # fmt: skip
+    for where, tree in product():
+        texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+        lines = [line for text in texts if isinstance(text, str) for line in lines_in(text)]
+        found += [(where, line) for line in [*lines, *called_in(tree)]]
     return found
 
 

@@ -299,7 +299,7 @@ def test_results_of_another_version_are_refused(wording: Wording) -> None:
     """The state of an older program is not guessed at."""
     summary = make_result().summary("p", "s") | {"schemaVersion": 0}
 
-    with pytest.raises(CompareError, match=r"^ray-1: schemaVersion .*./rwi up") as caught:
+    with pytest.raises(CompareError, match=r"^ray-1: schemaVersion .*pulumi up") as caught:
         Run.from_summary("ray-1", 1, summary)
     wording("comparison", str(caught.value))
 

@@ -177,7 +177,7 @@ def test_one_that_is_being_deleted_is_refused(cluster: Cluster, wording: Wording
     ((said, ways),) = cluster.refusals(wanted())
 
     wording("cluster", said)
-    assert ("./rwi destroy --stack mine",) == ways
+    assert ("pulumi destroy --stack mine",) == ways
 
 
 def test_size_is_changed_in_place_and_a_namespace_has_a_claim_of_its_own(cluster: Cluster) -> None:

@@ -209,7 +209,7 @@ def test_what_minikube_can_t_change_is_refused(
     before = list(machine.commands)
     want(replace(CLUSTER, **change), monkeypatch)  # type: ignore[arg-type]
 
-    with pytest.raises(ProgramError, match=f"(?s){key}.*./rwi destroy && ./rwi up"):
+    with pytest.raises(ProgramError, match=f"(?s){key}.*pulumi destroy && pulumi up"):
         minikube.update()
 
     assert before == machine.commands
@@ -221,8 +221,8 @@ def test_a_cluster_deleted_by_other_means_is_named(machine: Machine) -> None:
     assert "" == minikube.trouble(CLUSTER.profile)
     machine.profiles.clear()
 
-    assert "./rwi destroy && ./rwi up" in minikube.trouble(CLUSTER.profile)
-    with pytest.raises(ProgramError, match=r"\./rwi destroy && \./rwi up"):
+    assert "pulumi destroy && pulumi up" in minikube.trouble(CLUSTER.profile)
+    with pytest.raises(ProgramError, match=r"pulumi destroy && pulumi up"):
         minikube.update()
 
 

@@ -86,7 +86,7 @@ def end_line(job: Mapping[str, Any], stack: str) -> str:
     quoted = shlex.quote(name)
     if is_of_measurement(job):
         return (
-            f"{name} is a run of another measurement, or of `./rwi bench recovery`: wait until that has ended."
+            f"{name} is a run of another measurement, or of `{rwi('bench recovery')}`: wait until that has ended."
             f" If it is yours, from another checkout or interrupted:  {rwi(f'jobs stop {quoted}', stack)}"
         )
     if job.get("submission_id"):

@@ -22,6 +22,7 @@ from training.launch.environment import secrets_of, short_folder
 from training.launch.foreign_command import MOST_PRINTED, End
 from training.launch.usage import Usage
 from training.machine import cgroup
+from training.machine.command_line import rwi
 from training.workloads.script import commands, left_files, plain, proving, ray_start, summary
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.detail import Artifact
@@ -122,7 +123,7 @@ def _remove(*folders: Path) -> None:
 def _missing(request: Request, recipe: ScriptRecipe, resolved: ResolvedScript, arm: str) -> str:
     """Return what an arm lacks here; "" if nothing."""
     if resolved.layer and arm in commands.BY_RAY and not resolved.layer.is_made:
-        return f"{resolved.layer.words} is not there: `./rwi try` and `./rwi up` make it, a run does not"
+        return f"{resolved.layer.words} is not there: `{rwi('try')}` and `{rwi('up')}` make it, a run does not"
     if recipe.artifacts and not request.storage:
         return "artifacts need --storage: a folder or an address, of this run alone"
     return ""
@@ -184,6 +185,6 @@ def _refuse_failure(end: foreign_command.End, printed: Printed, arm: str, resolv
         helps = (
             resolved.where_to_install(printed.missing_module)
             if printed.missing_module
-            else ("`./rwi try` with the same script runs some steps of every arm and says what usually helps")
+            else (f"`{rwi('try')}` with the same script runs some steps of every arm and says what usually helps")
         )
         raise ArmError(f"the script ended with {how} in the arm {arm}; its last lines are above. {helps}")
