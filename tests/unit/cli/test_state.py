@@ -288,7 +288,7 @@ WHOLE = json.dumps({"version": 3, "checkpoint": {"latest": {"resources": [ROOT]}
 
 @pytest.mark.parametrize(
     ("outputs", "expected"),
-    [({"comparison": "{}"}, "{}"), ({}, None), (None, None), ({"comparison": {"ciphertext": "v"}}, {"ciphertext": "v"})],
+    [({"comparison": "{}"}, "{}"), ({}, None), (None, None), ({"comparison": {"ciphertext": ""}}, {"ciphertext": ""})],
     ids=["a text", "none", "no outputs", "a secret"],
 )  # fmt: skip
 @pytest.mark.parametrize(("ending", "packed"), [(".json", bytes), (".json.gz", gzip.compress)])
