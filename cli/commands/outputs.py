@@ -3,7 +3,6 @@
 from cli import options
 from cli.command import command
 from cli.setup import bootstrap
-from cli.setup.project import ToolError
 
 
 @command("outputs", short_help="Print the comparison again.")
@@ -20,15 +19,4 @@ def run(stack: str, as_json: bool) -> int:
         from cli.stack import stack as stacks
 
         comparison = stacks.of(stack, {}).measured()
-    if as_json:
-        print(comparison)
-        return 0
-    from compare.measurement import CompareError
-    from compare.schema import Comparison
-    from report import table, terminal
-
-    try:
-        terminal.write(table.render(Comparison.from_json(comparison)))
-    except CompareError as error:
-        raise ToolError(str(error)) from None
-    return 0
+    return outputs.show(comparison, as_json=as_json)

@@ -9,12 +9,27 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 
-from cli.setup.project import STATE, project_name
+from cli.setup.project import STATE, ToolError, project_name
 from cli.stack import environment, state
+from compare.measurement import CompareError
+from compare.schema import Comparison
+from report import table, terminal
 from training.contract.codec import write_whole
 
 _KEPT = STATE / "comparisons"
 """A file a stack, with a comparison and what the state has of it."""
+
+
+def show(comparison: str, *, as_json: bool) -> int:
+    """Print it as a table, or as JSON alone."""
+    if as_json:
+        print(comparison)
+        return 0
+    try:
+        terminal.write(table.render(Comparison.from_json(comparison)))
+    except CompareError as error:
+        raise ToolError(str(error)) from None
+    return 0
 
 
 def known(stack: str) -> str | None:
