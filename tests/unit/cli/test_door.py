@@ -325,7 +325,7 @@ def called_in(tree: ast.Module) -> Iterator[str]:
         name = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
         if isinstance(node, ast.Call) and name in ("rwi", "again"):
             commands = node.args[:1] if name == "rwi" else node.args
-            values = [part.value for part in commands if isinstance(part, ast.Constant)]
+            values = [part.value for part in commands if isinstance(part, ast.Constant) and isinstance(part.value, str)]
             yield from (line for value in values for line in lines_in(f"./rwi {value}"))
 
 
