@@ -16,5 +16,5 @@ def test_results_that_cannot_be_compared_end_the_update_with_a_sentence(change: 
     plan = RunPlan(name="ray-1", arm="ray", repeat=1, recipe=recipe, own_key="", measurement="")
     summary = canonical(make_result(recipe=recipe).summary("p", "s") | change)
 
-    with pytest.raises(pulumi.RunError, match=r"run `\./rwi up`"):
+    with pytest.raises(pulumi.RunError, match="run `pulumi up`"):
         outputs.compare_results(make_context(recipe), [plan], {"ray-1": summary})
