@@ -20,7 +20,7 @@ from tests.script.tryout import EXAMPLES, NO_TORCH, NO_TREES, PROJECT
 from tests.stacks import TORCH, TREES
 from training.contract import result
 from training.contract.result import NOT_MEASURED, PROOF, TrainingResult
-from training.launch import entry
+from training.launch import entry, environment
 from training.launch.environment import FILES, SECRET_NAMES
 from training.launch.rendezvous import Rendezvous
 from training.workloads.script import execution_site, package
@@ -307,7 +307,7 @@ def test_the_driver_of_a_ray_job_has_what_its_workers_did(
             "RAY_ADDRESS": address,
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": TOKEN,
-            execution_site.JOB_CONFIG: json.dumps({"runtime_env": {"env_vars": {"A": "b"}}, "metadata": {"x": "y"}}),
+            environment.JOB_CONFIG: json.dumps({"runtime_env": {"env_vars": {"A": "b"}}, "metadata": {"x": "y"}}),
             SECRET_NAMES: "PASSWORD",
             "PASSWORD": PASSWORD,
             "TMPDIR": short,

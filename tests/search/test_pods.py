@@ -22,10 +22,10 @@ from tests.search.test_arms import RECIPE, SCRIPT
 from training.contract import progress
 from training.contract.provenance import PROJECT
 from training.contract.result import NAME, TrainingResult, read
-from training.launch import entry
+from training.launch import entry, environment
 from training.launch.environment import FILES, SECRET_NAMES
 from training.launch.rendezvous import Rendezvous
-from training.workloads.script import execution_site, package
+from training.workloads.script import package
 from training.workloads.script.recognise import Takes, recognise
 from training.workloads.search.detail import SearchDetail
 from training.workloads.search.plan import TRIALS
@@ -182,7 +182,7 @@ def on_ray(
     with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as short, ray_head(Path(short)) as address:
         variables = {
             "RAY_ADDRESS": address, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN,
-            execution_site.JOB_CONFIG: json.dumps({"runtime_env": {"working_dir": str(job)}}),
+            environment.JOB_CONFIG: json.dumps({"runtime_env": {"working_dir": str(job)}}),
             SECRET_NAMES: "PASSWORD", "PASSWORD": PASSWORD,
         }  # fmt: skip
         if left:

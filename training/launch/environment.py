@@ -4,8 +4,10 @@ The same in every arm. Only listed variables of the caller's environment reach a
 """
 
 import gc
+import json
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Mapping
 
@@ -33,6 +35,12 @@ credentials, and no result has them."""
 
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 """Credentials among them that belong together; all but the first are secret by themselves."""
+
+JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""Variable by which Ray tells the driver of a job what its workers run in."""
+
+OVERRIDE = "RAY_OVERRIDE_JOB_RUNTIME_ENV"
+"""Variable by which a script's own `ray.init(runtime_env=…)` goes before its job's, and is no error."""
 
 OWN = re.compile("TRAINING_[A-Z_]+")
 """Variables by which this project's processes pass data to each other."""
@@ -169,6 +177,16 @@ def resume_garbage_collection() -> None:
 def bound_cpus() -> list[int] | None:
     """The CPUs this process may use; None where the system has no affinity."""
     return allowed_cpus() if hasattr(os, "sched_getaffinity") else None
+
+
+def for_workers_of_ray(python: str) -> dict[str, str]:
+    """Return the variables by which workers of a Ray that this interpreter starts find it, where a shell must quote it.
+
+    Ray 2.60 puts its path into a line of bash as it is (`ray/_private/runtime_env/context.py`).
+    """
+    if shlex.quote(python) == python:
+        return {}
+    return {JOB_CONFIG: json.dumps({"runtime_env": {"py_executable": shlex.quote(python)}}), OVERRIDE: "1"}
 
 
 def short_folder() -> str | None:

@@ -17,7 +17,7 @@ from tests.limits import LONGEST_SECONDS
 from tests.ports import free_ports
 from training.contract.clock import Phases, Stamp, process_start
 from training.contract.provenance import PROJECT
-from training.launch import entry
+from training.launch import entry, environment
 from training.launch.entry import Request
 from training.launch.environment import FILES, RAY_JOB, SECRET_FILE, SECRET_NAMES
 from training.launch.foreign_command import End
@@ -182,12 +182,12 @@ def test_the_driver_of_a_job_tells_ray_what_its_workers_get(
     """Observer, threads and variables, beside what the job had; no secret goes through Ray, which shows it."""
     monkeypatch.delenv(FILES)
     given = {"runtime_env": {"working_dir": "gcs://x.zip", "env_vars": {"B": "c"}}, "metadata": {"who": "we"}}
-    monkeypatch.setenv(execution_site.JOB_CONFIG, json.dumps(given))
+    monkeypatch.setenv(environment.JOB_CONFIG, json.dumps(given))
     pod.address, found = "auto", pod.asked()
     place = execution_site.here(pod.request())
 
     variables = place.variables(given_to(found, "ray", tmp_path, **SECRET, A="b"))
-    config = json.loads(variables[execution_site.JOB_CONFIG])
+    config = json.loads(variables[environment.JOB_CONFIG])
     workers = config["runtime_env"]["env_vars"]
 
     assert "gcs://x.zip" == config["runtime_env"]["working_dir"]
@@ -203,9 +203,9 @@ def test_the_driver_of_a_job_tells_ray_what_its_workers_get(
     assert workers[STORE] == variables[STORE]
     assert workers["HOME"] == variables["HOME"] != os.environ["HOME"]
     assert workers["HOME"] != place.variables(given_to(found, "ray", tmp_path))["HOME"]
-    assert "xyzzy" not in variables[execution_site.JOB_CONFIG]
+    assert "xyzzy" not in variables[environment.JOB_CONFIG]
     assert ("xyzzy", "of the cluster", "1") == (
-        variables["TOKEN"], variables["RAY_AUTH_TOKEN"], variables[execution_site.OVERRIDE]
+        variables["TOKEN"], variables["RAY_AUTH_TOKEN"], variables[environment.OVERRIDE]
     )  # fmt: skip
 
 
@@ -296,7 +296,7 @@ def job(pod: Somewhere, monkeypatch: pytest.MonkeyPatch) -> Somewhere:
     given = {
         RAY_JOB: "1",
         SECRET_FILE: "/job/secret.json",
-        execution_site.JOB_CONFIG: "{}",
+        environment.JOB_CONFIG: "{}",
         "RAY_ADDRESS": "10.0.0.1:6379",
     }
     for name, value in given.items():
@@ -322,7 +322,7 @@ def test_nothing_leads_another_arm_s_job_to_the_cluster(job: Somewhere, tmp_path
     place = execution_site.here(job.request())
     given = place.variables(given_to(job.asked(), "baseline", tmp_path / "ray", A="b"))
 
-    assert not {"RAY_ADDRESS", execution_site.JOB_CONFIG} & given.keys()
+    assert not {"RAY_ADDRESS", environment.JOB_CONFIG} & given.keys()
     assert "of the cluster" != given["RAY_AUTH_TOKEN"]
     assert {"A": "b", "TOKEN": "xyzzy", RAY_JOB: "1"}.items() <= given.items()
     assert SECRET_FILE not in given
@@ -332,7 +332,7 @@ def test_ray_s_workers_read_secrets_from_a_file(job: Somewhere, tmp_path: Path) 
     """What they are told otherwise Ray logs; HOME is the node's own, which is not ours to change."""
     place = execution_site.here(replace(job.request(), address="auto"))
     given = place.variables(given_to(job.asked(), "ray", tmp_path / "ray", A="b", **SECRET))
-    told = json.loads(given[execution_site.JOB_CONFIG])["runtime_env"]["env_vars"]
+    told = json.loads(given[environment.JOB_CONFIG])["runtime_env"]["env_vars"]
 
     assert {"A": "b", RAY_JOB: "1", SECRET_FILE: "/job/secret.json"}.items() <= told.items()
     assert not {"TOKEN", "HOME"} & told.keys()

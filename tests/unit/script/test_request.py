@@ -187,7 +187,7 @@ def test_a_run_has_the_environment_of_a_list(tmp_path: Path, monkeypatch: pytest
     for name in ("AWS_SECRET_ACCESS_KEY", "RAY_ADDRESS", "TF_CONFIG", "PYTHONPATH", "HTTPS_PROXY", "TRAINING_POD"):
         monkeypatch.setenv(name, "of the caller")
     asked = tried("a.py", "--env", "DATA=/d", "--env", "OMP_NUM_THREADS=7", "--env", "RAY_AUTH_MODE=disabled")
-    arm = ArmCommand(arm="baseline", variables={"OMP_NUM_THREADS": "1"})
+    arm = ArmCommand(arm="baseline", command=("python",), variables={"OMP_NUM_THREADS": "1"})
     given = variables_of(arm, asked.variables, tmp_path / "ray") | observed_by(tmp_path, asked.steps)
 
     assert "of the caller" not in given.values()

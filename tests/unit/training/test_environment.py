@@ -118,7 +118,7 @@ def test_proxies_end_with_the_fetching_of_data(monkeypatch: pytest.MonkeyPatch) 
 
 def test_who_trusts_storage_s_server_does_so_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its certificate may be of a company's authority. What `up` asks with is what runs and scripts have."""
-    address, arm = "s3://bucket/prefix", ArmCommand(arm="baseline")
+    address, arm = "s3://bucket/prefix", ArmCommand(arm="baseline", command=("python",))
     trusting = {"SSL_CERT_FILE": "/ca.pem"}
     monkeypatch.setattr(os, "environ", dict(SYSTEM | DOWNLOADING))
     asking = storage_of._variables(Storage(address=address), 60)
@@ -208,3 +208,11 @@ def test_a_process_has_what_its_workload_asks_for() -> None:
     given = environment.variables(WORKLOAD, 3)
 
     assert {"OMP_NUM_THREADS": "3", "CUDA_VISIBLE_DEVICES": "-1", "TF_USE_LEGACY_KERAS": "1"}.items() <= given.items()
+
+
+@pytest.mark.parametrize(("python", "told"), [("/a/bin/python", None), ("/my own/bin/python", "'/my own/bin/python'")])
+def test_workers_of_ray_find_an_interpreter_on_a_path_with_a_blank(python: str, told: str | None) -> None:
+    """Ray puts what it is told into a line of bash; what bash takes as it is, it is not told."""
+    given = environment.for_workers_of_ray(python).get(environment.JOB_CONFIG, "{}")
+
+    assert told == json.loads(given).get("runtime_env", {}).get("py_executable")

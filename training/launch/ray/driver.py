@@ -135,6 +135,7 @@ def start_ray(request: entry.Request, arm: str, more_cpus: int = 0) -> OwnRay | 
 def start_own_ray(folder: Path, cpus: int, *, dashboard: bool = False) -> OwnRay:
     """Start Ray in this process's session, with so many CPUs; its token is in `folder`."""
     own = OwnRay.prepare(folder)
+    os.environ.update(environment.for_workers_of_ray(sys.executable))
     try:
         ray.init(
             address="local",  # whatever RAY_ADDRESS says

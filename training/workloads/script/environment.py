@@ -23,6 +23,7 @@ def variables_of(arm: ArmCommand, needed: Mapping[str, str], ray_folder: Path, s
         **needed,
         **arm.variables,
         **own_ray(ray_folder),
+        **environment.for_workers_of_ray(arm.command[0]),
         "GLOO_SOCKET_IFNAME": "lo" if sys.platform.startswith("linux") else "lo0",
     }
 

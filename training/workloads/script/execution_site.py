@@ -25,7 +25,7 @@ from training.contract.result import RayHead
 from training.contract.workload import Installed, OfRayCluster
 from training.launch import entry, environment, rendezvous
 from training.launch.entry import Request
-from training.launch.environment import FILES, RAY_JOB, SECRET, SECRET_FILE, SECRET_NAMES
+from training.launch.environment import FILES, JOB_CONFIG, OVERRIDE, RAY_JOB, SECRET, SECRET_FILE, SECRET_NAMES
 from training.launch.foreign_command import End
 from training.launch.pod.unpacked_modules import RAYS_PACKAGES
 from training.launch.rendezvous import Rendezvous
@@ -41,10 +41,6 @@ from training.workloads.script.ranks import variables
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.resolve import ResolvedScript
 
-JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""Environment variable by which Ray tells the driver of a job what its workers run in."""
-OVERRIDE = "RAY_OVERRIDE_JOB_RUNTIME_ENV"
-"""Environment variable by which a script's own `ray.init(runtime_env=…)` goes before its job's, and is no error."""
 RAYS_OWN = "RAY_"
 """Prefix of Ray's variables, by which a script would join the cluster that runs it as a job."""
 UNHELD = "Ray counts the CPUs that it reserves, and holds no process to them"

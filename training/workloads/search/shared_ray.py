@@ -6,10 +6,11 @@ trial wait for that one, for ever and without a word. So a Ray that is started h
 """
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from training.workloads.script.execution_site import JOB_CONFIG, OVERRIDE
+from training.launch.environment import JOB_CONFIG, OVERRIDE
 
 DRIVER_CPUS = 1
 """Logical CPUs of a driver, Ray's own default for it: it waits for its workers, and computes nothing."""
@@ -27,7 +28,7 @@ class SharedRay:
     def variables(self, python: str, public: Mapping[str, str]) -> dict[str, str]:
         """Return what a driver needs to join it. Its workers get the variables `public`, and the interpreter `python`:
         Ray was started by another one."""
-        runtime = {"env_vars": dict(public), "py_executable": python}
+        runtime = {"env_vars": dict(public), "py_executable": shlex.quote(python)}
         return {
             "RAY_ADDRESS": self.address,
             "RAY_AUTH_MODE": "token",

@@ -20,12 +20,13 @@ from training.contract.result import RayHead
 from training.contract.workload import Installed
 from training.launch import entry, rendezvous
 from training.launch.entry import Request
+from training.launch.environment import JOB_CONFIG
 from training.launch.foreign_command import End
 from training.launch.rendezvous import Rendezvous
 from training.workloads.script import package, rank_exchange
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import own_ray, variables_of
-from training.workloads.script.execution_site import JOB_CONFIG, HeadPod, Machine, Pod, RankPod
+from training.workloads.script.execution_site import HeadPod, Machine, Pod, RankPod
 from training.workloads.search import brought, trial_environment
 from training.workloads.search.brought import Brought
 from training.workloads.search.plan import STORES, Plan
