@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.limits import LONGEST_SECONDS
 from tests.script.tryout import EXAMPLES, NO_TORCH, NO_TREES
 from tests.search.plans import log_of, plan_of, processes_of
 from tests.stacks import TORCH, TREES
@@ -46,6 +47,12 @@ data = xgboost.DMatrix(rows, rows.sum(1))
 model = xgboost.train({"nthread": 1}, data, 9, evals=[(data, "train")], verbose_eval=False)
 print("rounds", model.num_boosted_rounds())
 """
+
+
+@pytest.fixture(autouse=True)
+def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a trial that is told to stop end by itself, however long its launcher takes for that."""
+    monkeypatch.setattr(trial, "GRACE_SECONDS", LONGEST_SECONDS)
 
 
 def at_last(folder: Path, *command: str, **more: Any) -> Plan:
