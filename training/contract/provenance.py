@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import resolve_name
 from pathlib import Path
 
 from training.contract.result import Software
@@ -143,8 +144,7 @@ def _named(source: bytes, package: str) -> list[str]:
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            above = package.rsplit(".", node.level - 1)[:1] if node.level else []
-            module = ".".join([*above, *([node.module] if node.module else [])])
+            module = resolve_name("." * node.level + (node.module or ""), package)
             names += [module, *(f"{module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             names.append(node.value)  # what is started as `python -m training.…`

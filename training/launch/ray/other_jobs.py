@@ -90,7 +90,7 @@ def end_line(job: Mapping[str, Any], stack: str) -> str:
             f" If it is yours, from another checkout or interrupted:  {rwi(f'jobs stop {quoted}', stack)}"
         )
     if job.get("submission_id"):
-        return f"{rwi(f'jobs stop {quoted}', stack)}"
+        return rwi(f"jobs stop {quoted}", stack)
     driver = job.get("driver_info") or {}
     process, node = driver.get("pid", "?"), driver.get("node_ip_address", "an unknown address")
     return (

@@ -185,6 +185,6 @@ def _refuse_failure(end: foreign_command.End, printed: Printed, arm: str, resolv
         helps = (
             resolved.where_to_install(printed.missing_module)
             if printed.missing_module
-            else (f"`{rwi('try')}` with the same script runs some steps of every arm and says what usually helps")
+            else f"`{rwi('try')}` with the same script runs some steps of every arm and says what usually helps"
         )
         raise ArmError(f"the script ended with {how} in the arm {arm}; its last lines are above. {helps}")
