@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-from report.stored import COMPARISON, SWEEP_PREFIX
+from cli.setup.project import SWEEP_PREFIX
+from report.stored import COMPARISON
 from training.machine.command_line import rwi
 
 

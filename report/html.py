@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from cli.setup.project import SWEEP_PREFIX
 from compare import measures
 from compare.entries import Measure
 from compare.in_short import ALTERNATIVES, RATIOS, in_short, machine_in_short
@@ -22,7 +23,7 @@ from report.figures import figure, is_shown
 from report.links import RunFile, run_files
 from report.pictures import first, pictures
 from report.plots import ShownRun
-from report.stored import SWEEP_PREFIX, newest_start
+from report.stored import newest_start
 from training.contract.arms import ARMS
 from training.contract.codec import ResultError
 from training.contract.result import read

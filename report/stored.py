@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cli.setup import project
 from compare.measurement import CompareError
 from compare.schema import Comparison
 from report import source
@@ -13,8 +12,6 @@ from report.errors import HistoryError
 
 COMPARISON, PAGE = "comparison.json", "report.html"
 LATEST = "latest"
-SWEEP_PREFIX = project.SWEEP_PREFIX
-"""A sweep of stack `local` is measured in stack `sweep-local`."""
 
 _FOLDER = re.compile(r"(?P<time>\d{8}T\d{6}Z)-(?P<recipe>[0-9a-f]{8})(?:\.(?P<edition>\d+))?")
 

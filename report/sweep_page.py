@@ -4,13 +4,13 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cli.setup.project import SWEEP_PREFIX
 from compare import measures
 from compare.entries import Ratio
 from report import curve
 from report.figures import figure
 from report.html import templates
 from report.pictures import Panel, drawn
-from report.stored import SWEEP_PREFIX
 from report.svg import ARM_COLOURS, ARM_MARKERS, MUTED, Picture, drawing, numbered
 from report.sweep import MEASURES, TO_ACCURACY, Numbers, Row, Sweep, arms_of
 from training.contract.arms import RAY

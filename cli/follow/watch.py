@@ -12,11 +12,10 @@ from rich.live import Live
 
 from cli.follow.source import LocalSource, News, Source
 from cli.follow.view import Board
-from cli.setup.project import CLUSTER_TARGETS, ROOT, project_name, stack_text, target_of
+from cli.setup.project import CLUSTER_TARGETS, ROOT, SWEEP_PREFIX, project_name, stack_text, target_of
 from cli.stack import environment, state
 from report import terminal
 from report.errors import ShowError
-from report.stored import SWEEP_PREFIX
 from training.machine.command_line import rwi
 
 POLL_SECONDS = 1.0

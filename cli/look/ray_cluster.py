@@ -12,13 +12,12 @@ from functools import cached_property
 from typing import Any
 
 from cli.look.status_view import ray_lines
-from cli.setup.project import ToolError, capture, last_line, say, stack_file
+from cli.setup.project import SWEEP_PREFIX, ToolError, capture, last_line, say, stack_file
 from cli.stack import config as stack_config
 from cli.stack import environment
 from cli.stack import settings as stack_settings
 from infra.places.ray.place import readable
 from infra.settings.settings import Settings
-from report.stored import SWEEP_PREFIX
 from training.launch.ray.jobs_api import TOKEN, JobsApi, SubmitError, is_readable_on_the_way, patiently
 
 KEY = "rayToken"

@@ -10,14 +10,13 @@ import socket
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from cli.setup.project import ToolError, project_name
+from cli.setup.project import SWEEP_PREFIX, ToolError, project_name
 from cli.stack import config as stack_config
 from cli.stack.lines import for_rwi
 from infra.places.place import settings_of
 from infra.settings.facts import machine_facts
 from infra.settings.problem import InvalidSettingsError
 from infra.settings.settings import Settings
-from report.stored import SWEEP_PREFIX
 from training.machine.command_line import assignment
 
 

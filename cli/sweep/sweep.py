@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cli.look.update import alone
-from cli.setup.project import ROOT, ToolError, say, stack_text, target_of
+from cli.setup.project import ROOT, SWEEP_PREFIX, ToolError, say, stack_text, target_of
 from cli.stack import config as stack_config
 from cli.stack import settings as stack_settings
 from cli.sweep.engine import SweepStack, UpdateFailedError, UpdateInterruptedError
@@ -25,7 +25,7 @@ from report import sweep as reports
 from report import terminal
 from report.errors import PageError, PublishError
 from report.publish import publish
-from report.stored import PAGE, SWEEP_PREFIX
+from report.stored import PAGE
 from report.sweep import Sweep
 from report.tracking import track
 from training.contract import provenance

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.setup import project
-from cli.setup.project import SMOKE, ToolError, capture, checked_stack_name
+from cli.setup.project import SMOKE, SWEEP_PREFIX, ToolError, capture, checked_stack_name
 from cli.stack import config as stack_config
 from cli.stack import edit
-from report.stored import SWEEP_PREFIX
 from training.machine.command_line import from_there, quoted
 
 if TYPE_CHECKING:
