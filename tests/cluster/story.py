@@ -63,7 +63,7 @@ class ClusterProject(Project):
     def create(self) -> None:
         """Make the stack, and set what this place needs."""
         self.pulumi("stack", "init", STACK)
-        self.configure(minikubeProfile=PROFILE, podTemplate="pods.yaml", **self.site)
+        self.configure(minikubeProfile=PROFILE, podTemplate="pods.yaml", minikubeMemory="9Gi", **self.site)
 
     def steps(self) -> dict[str, str]:
         """What the next `up` would do, by resource; what stays is left out."""

@@ -404,7 +404,7 @@ def test_a_script_of_one_process_is_measured_as_ranks_in_pods(project: ClusterPr
     script.write_text((ROOT / "tests/script/plain_keras/equal/arrays.py").read_text())
     for key in ("scriptArguments", "epochs"):
         project.pulumi("config", "rm", key)
-    memory = {"workerMemory": "2048Mi", "headMemory": "4096Mi"}  # a proof holds TensorFlow several times
+    memory = {"workerMemory": "2Gi", "headMemory": "3Gi"}  # a proof holds TensorFlow several times
     project.configure(script=str(script), **memory)
     project.up()
     comparison, runs = project.comparison(), project.results()

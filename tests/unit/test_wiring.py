@@ -55,6 +55,9 @@ def recorders(project: Path) -> "subprocess.Popen[str]":
 def run_recorder(*arguments: str, project: Path = ROOT) -> "subprocess.CompletedProcess[str]":
     """The recorder's end; each stack's program is run once."""
     process = recorders(project)
+    if process.poll() is not None:  # since the last record: by a kernel without memory, say, as it has begun nothing
+        recorders.cache_clear()
+        process = recorders(project)
     assert process.stdin
     assert process.stdout
     print(json.dumps([arguments, dict(os.environ)]), file=process.stdin, flush=True)

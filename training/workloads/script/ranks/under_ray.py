@@ -27,9 +27,21 @@ VARIABLES = {"torchrun": variables.torchrun, "tf-config": variables.tf_config}
 
 
 def _address() -> str:
-    from ray.train._internal.utils import get_address_and_port
+    """Return a free address of a worker, which stays bound until it ends: the script listens seconds later, and gRPC
+    and PyTorch's store do so where a socket is bound that does not listen."""
+    import socket
 
-    host, port = get_address_and_port()
+    import ray.util
+
+    host = ray.util.get_node_ip_address()
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("", 0))
+    port = listener.getsockname()[1]
+    if sys.platform.startswith("linux"):
+        listener.detach()
+    else:
+        listener.close()
     return f"{host}:{port}"
 
 

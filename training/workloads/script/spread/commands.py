@@ -66,7 +66,7 @@ def ranks() -> int:
     count, plan_file, command = int(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]
     planned = json.loads(Path(plan_file).read_text())
     framework = planned.get("framework", "torch")
-    store = addresses(1 if framework == "torch" else count)
+    store = addresses(framework, 1 if framework == "torch" else count)
     started = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with folders.temporary() as folder:

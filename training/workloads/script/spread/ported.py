@@ -103,7 +103,7 @@ def _ranks(runs: prove.Runs, of_all: Mapping[str, Any], world: int, folder: Path
     code.write_bytes(text)
     # Each is a single process for what is around it: the script itself is distributed
     settings = Settings(out=str(folder), steps=prove.STEPS, watches=True, code=str(code), private=str(folder / "files"))
-    host, _, number = addresses(1).rpartition(":")
+    host, _, number = addresses("torch").rpartition(":")
     place = {"MASTER_ADDR": host, "MASTER_PORT": number, "WORLD_SIZE": str(world)}
     started = []
     for rank in range(world):

@@ -47,7 +47,7 @@ class Runs:
         """Start one process, or ranks."""
         folder = self.folder / name
         folder.mkdir()
-        store = str(folder / "store") if self.framework == "torch" else addresses(world)
+        store = str(folder / "store") if self.framework == "torch" else addresses(self.framework, world)
         common = Settings(self.framework, world=world, out=str(folder), steps=STEPS, watches=True, store=store)
         common = replace(common, **settings)
         started = []

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import socket
-from contextlib import ExitStack
+import sys
 from dataclasses import asdict, dataclass
 
 VARIABLE = "TRAINING_SPREAD"
 SEED = 20260119
 """Seed of the processes, which the script's own replaces."""
+SHARES = ("torch", "tensorflow")
+"""Frameworks that listen with SO_REUSEADDR, so also where a socket is bound that does not listen; on Linux alone."""
 LOOKED_AT = (1, 2, 4, 8)
 """Steps whose weights are kept."""
 
@@ -68,10 +70,20 @@ def taken() -> Settings:
     return Settings(**json.loads(os.environ.pop(VARIABLE)))
 
 
-def addresses(count: int) -> str:
-    """Return free addresses of this machine, divided by commas."""
-    with ExitStack() as stack:
-        listeners = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for listener in listeners:
-            listener.bind(("127.0.0.1", 0))
-        return ",".join(f"127.0.0.1:{listener.getsockname()[1]}" for listener in listeners)
+def addresses(framework: str, count: int = 1) -> str:
+    """Return free addresses of this machine, divided by commas.
+
+    Those of a framework in SHARES stay bound until this process ends: a script listens seconds later, and a port that
+    nobody has bound may by then be that of another program's connection.
+    """
+    listeners = [socket.socket() for _ in range(count)]
+    for listener in listeners:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", 0))
+    ports = [listener.getsockname()[1] for listener in listeners]
+    for listener in listeners:
+        if framework in SHARES and sys.platform.startswith("linux"):
+            listener.detach()
+        else:
+            listener.close()
+    return ",".join(f"127.0.0.1:{port}" for port in ports)

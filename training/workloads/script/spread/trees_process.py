@@ -217,7 +217,7 @@ class TreesProcess:
         if not settings.store:
             from xgboost import collective
 
-            own = f"{socket.gethostbyname(socket.gethostname())}:{addresses(1).rpartition(':')[2]}"
+            own = f"{socket.gethostbyname(socket.gethostname())}:{addresses('lightgbm').rpartition(':')[2]}"
             settings.store = ",".join(collective.broadcast(own, rank) for rank in range(settings.world))
         port = settings.store.split(",")[settings.rank].rpartition(":")[2]
         return {"machines": settings.store, "num_machines": settings.world, "local_listen_port": int(port)}
