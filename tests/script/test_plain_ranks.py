@@ -125,7 +125,7 @@ def test_a_script_of_keras_on_pytorch_is_tried_in_every_arm(tmp_path: Path) -> N
     path = tmp_path / "mine.py"
     text = KERAS.replace("import tensorflow as tf", "import keras").replace("tf.keras", "keras")
     path.write_text(text.replace("LAYER", "keras.layers.ReLU()"), encoding="utf-8")
-    tried = try_script(path, PYTHON=KERAS_TORCH, ENV="KERAS_BACKEND=torch")
+    tried = try_script(path, python=KERAS_TORCH, env="KERAS_BACKEND=torch")
 
     assert 0 == tried.code, tried.text
     assert {} == tried.absent

@@ -86,10 +86,18 @@ class Tried:
 
 
 def try_script(
-    path: Path, arguments: str = "", *, python: str = "", steps: str = "20", limit: str = "300", **variables: str
+    path: Path,
+    arguments: str = "",
+    *,
+    python: str = "",
+    env: str = "",
+    steps: str = "20",
+    limit: str = "300",
+    **variables: str,
 ) -> Tried:
-    """All of it; the variables are the environment's. None of its temporary folders is left."""
-    options = ["--steps", steps, "--limit", limit, *(["--python", python] if python else [])]
+    """All of it; `env` is the option, the variables are the environment's. None of its temporary folders is left."""
+    options = ["--steps", steps, "--limit", limit]
+    options += [part for option, given in (("--python", python), ("--env", env)) if given for part in (option, given)]
     with tempfile.TemporaryDirectory(prefix="t-") as temporary:
         done = subprocess.run(
             [sys.executable, "rwi", "try", str(path), *options, "--", *shlex.split(arguments)],
