@@ -402,10 +402,10 @@ def test_a_script_of_one_process_is_measured_as_ranks_in_pods(project: ClusterPr
     """Unchanged, a pod a rank in `native`, in Ray's workers in `ray`: proved to be the work of one process."""
     script = tmp_path / "plain.py"
     script.write_text((ROOT / "tests/script/plain_keras/equal/arrays.py").read_text())
-    for key in ("scriptArguments", "epochs"):
+    for key in ("scriptArguments", "epochs", "model", "dataset", "trainImages"):
         project.pulumi("config", "rm", key)
     memory = {"workerMemory": "2Gi", "headMemory": "3Gi"}  # a proof holds TensorFlow several times
-    project.configure(script=str(script), **memory)
+    project.configure(workload="script", script=str(script), workers="2", wideArm="false", **memory)
     project.up()
     comparison, runs = project.comparison(), project.results()
     assert set(ARMS) <= set(comparison["arms"])
