@@ -1,28 +1,29 @@
 """Repeats of the lesson with made-up numbers."""
 
-from bench.lesson import record
-from bench.lesson.record import BATCHES, EACH, EXECUTOR, LENGTHS, LOOP, POOL, RAY, Block, Repeat, sized
+from bench.lesson import ways
+from bench.lesson.table import Repeat
+from bench.lesson.ways import BATCHES, EACH, EXECUTOR, LENGTHS, LOOP, POOL, RAY, Block, sized
 from training.contract.cpu_use import MachineUse
 
 CPUS = 2
 EACH_COSTS = {RAY: 0.0007, EXECUTOR: 0.0002, POOL: 0.0001}
 """Seconds that a task costs beside its work."""
 BATCH_COST = 2e-6
-COMMON = {record.ONE_BY_ONE: 0.0015, record.TOGETHER: 0.0003} | {
-    sized(record.BY_VALUE, size): seconds for size, seconds in (("1 MiB", 0.005), ("100 MiB", 0.4))
+COMMON = {ways.ONE_BY_ONE: 0.0015, ways.TOGETHER: 0.0003} | {
+    sized(ways.BY_VALUE, size): seconds for size, seconds in (("1 MiB", 0.005), ("100 MiB", 0.4))
 }
 OF_RAY = {
-    record.IMPORT: 0.8,
-    record.INIT: 2.1,
-    record.ACTOR: 0.7,
-    record.ACTOR_ONE_BY_ONE: 0.0007,
-    record.ACTOR_TOGETHER: 0.0003,
-    sized(record.BY_REFERENCE, "1 MiB"): 0.004,
-    sized(record.BY_REFERENCE, "100 MiB"): 0.007,
+    ways.IMPORT: 0.8,
+    ways.INIT: 2.1,
+    ways.ACTOR: 0.7,
+    ways.ACTOR_ONE_BY_ONE: 0.0007,
+    ways.ACTOR_TOGETHER: 0.0003,
+    sized(ways.BY_REFERENCE, "1 MiB"): 0.004,
+    sized(ways.BY_REFERENCE, "100 MiB"): 0.007,
     **{
         sized(cost, size): size_bytes / pace
-        for size, size_bytes in record.OBJECTS.items()
-        for cost, pace in ((record.PUT, 8e9), (record.GET, 2e11), (record.COPY, 1e10))
+        for size, size_bytes in ways.OBJECTS.items()
+        for cost, pace in ((ways.PUT, 8e9), (ways.GET, 2e11), (ways.COPY, 1e10))
     },
 }
 
@@ -43,8 +44,8 @@ def use(*, others: float = 0.0, stolen: float = 0.0) -> MachineUse:
 def block(way: str, cost: float, *, speed: float = 1.96, slower: float = 1.0, waited: float = 0.0) -> Block:
     """A way whose tasks cost so many seconds beside their work, which both CPUs do `speed` times as fast as one."""
     pace = 1.0 if way == LOOP else speed
-    start = {} if way == LOOP else {record.START: 3.2 if way == RAY else 0.2}
-    costs = start | COMMON | {RAY: OF_RAY, LOOP: {record.ONE_BY_ONE: 4e-8}}.get(way, {})
+    start = {} if way == LOOP else {ways.START: 3.2 if way == RAY else 0.2}
+    costs = start | COMMON | {RAY: OF_RAY, LOOP: {ways.ONE_BY_ONE: 4e-8}}.get(way, {})
     tasks = {
         shape: {length.name: length.seconds / pace + (beside if way != LOOP else 0.0) for length in LENGTHS}
         for shape, beside in ((EACH, cost * slower), (BATCHES, BATCH_COST))

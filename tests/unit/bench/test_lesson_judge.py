@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from bench.lesson import judge
-from bench.lesson.judge import BreakEven
-from bench.lesson.record import BATCHES, EACH, EXECUTOR, LENGTHS, LOOP, POOL, RAY, START
+from bench.lesson import table
+from bench.lesson.table import BreakEven
+from bench.lesson.ways import BATCHES, EACH, EXECUTOR, LENGTHS, LOOP, POOL, RAY, START
 from tests.golden import Wording
 from tests.unit.bench.lessons import CPUS, EACH_COSTS, repeat, repeats, use
 from training.contract.cpu_use import MachineUse
@@ -24,7 +24,7 @@ def takes(cost: float, speed: float = 2.0) -> dict[str, float]:
 @pytest.mark.parametrize("cost", [0.0002, 0.0007, 0.004, 0.3])
 def test_the_break_even_is_where_both_take_as_long(cost: float) -> None:
     """Half of a task's length on two CPUs, and the cost: the loop takes as long for tasks of twice the cost."""
-    assert 2 * cost == pytest.approx(judge.break_even(LOOPS, takes(cost)))
+    assert 2 * cost == pytest.approx(table.break_even(LOOPS, takes(cost)))
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,12 @@ def test_the_break_even_is_where_both_take_as_long(cost: float) -> None:
 )
 def test_where_it_lies_beyond_the_lengths_there_is_no_number(way: dict[str, float], seconds: float) -> None:
     """And a length at which it is slower again comes before it."""
-    assert seconds == pytest.approx(judge.break_even(LOOPS, way))
+    assert seconds == pytest.approx(table.break_even(LOOPS, way))
 
 
 def test_a_break_even_has_an_interval_over_the_repeats() -> None:
     """The truth of these numbers is within; what they differ by is its width."""
-    even = judge.judge(repeats()).break_evens[RAY][EACH]
+    even = table.judge(repeats()).break_evens[RAY][EACH]
     truth = EACH_COSTS[RAY] / (1 - 1 / 1.96)
 
     assert "at" == even.where
@@ -58,9 +58,9 @@ def test_a_break_even_beyond_the_lengths_is_a_side() -> None:
     dear, free = dict.fromkeys(EACH_COSTS, 1.0), dict.fromkeys(EACH_COSTS, 0.0)
     mixed = [*repeats(costs=free)[:4], repeat(costs=dear)]
 
-    assert "below" == judge.judge(repeats()).break_evens[RAY][BATCHES].where
-    assert "above" == judge.judge(repeats(costs=dear)).break_evens[RAY][EACH].where
-    assert BreakEven(where="not decided") == judge.judge(mixed).break_evens[RAY][EACH]
+    assert "below" == table.judge(repeats()).break_evens[RAY][BATCHES].where
+    assert "above" == table.judge(repeats(costs=dear)).break_evens[RAY][EACH].where
+    assert BreakEven(where="not decided") == table.judge(mixed).break_evens[RAY][EACH]
 
 
 @pytest.mark.parametrize(("beyond", "where", "of_all"), [(0.0, "at most", max), (1.0, "at least", min)])
@@ -69,8 +69,8 @@ def test_a_break_even_beyond_the_lengths_in_some_repeats_is_a_bound(
 ) -> None:
     """The longest or the shortest of the others: half of all repeats are expected beyond it."""
     others = repeats()[:4]
-    evens = [judge.break_even(one.blocks[LOOP].tasks[EACH], one.blocks[RAY].tasks[EACH]) for one in others]
-    even = judge.judge([*others, repeat(costs=dict.fromkeys(EACH_COSTS, beyond))]).break_evens[RAY][EACH]
+    evens = [table.break_even(one.blocks[LOOP].tasks[EACH], one.blocks[RAY].tasks[EACH]) for one in others]
+    even = table.judge([*others, repeat(costs=dict.fromkeys(EACH_COSTS, beyond))]).break_evens[RAY][EACH]
 
     assert BreakEven(where=where, bound=of_all(evens)) == even  # type: ignore[arg-type]
 
@@ -86,14 +86,14 @@ def test_ratios_are_taken_within_a_repeat() -> None:
         for way, block in slow.blocks.items()
     }
     drifted = [repeat(), repeat(), replace(slow, blocks=blocks)]
-    speedup = judge.judge(drifted).speedups[RAY][EACH]["1 s"]
+    speedup = table.judge(drifted).speedups[RAY][EACH]["1 s"]
 
     assert [1 / (1 / 1.96 + 0.0007)] * 3 == pytest.approx([speedup.lower, speedup.centre, speedup.upper])
 
 
 def test_costs_have_intervals_too() -> None:
     """In seconds, of what a way has: a loop has no start."""
-    costs = judge.judge(repeats()).costs
+    costs = table.judge(repeats()).costs
 
     assert costs[RAY][START].lower < 3.2 < costs[RAY][START].upper
     assert START not in costs[LOOP]
@@ -116,7 +116,7 @@ def test_of_a_machine_that_was_not_quiet_nothing_is_concluded(
     machine: MachineUse | None, waited: float, is_quiet: bool, wording: Wording
 ) -> None:
     """One disturbed repeat is enough; a system that says nothing of others still says what the loop waited."""
-    reasons = judge.refusals([*repeats()[:4], repeat(machine=machine, waited=waited)], CPUS)
+    reasons = table.refusals([*repeats()[:4], repeat(machine=machine, waited=waited)], CPUS)
 
     assert [] == reasons if is_quiet else len(reasons) == 1
     assert is_quiet or " 5 " in reasons[0]
@@ -129,10 +129,10 @@ def test_of_a_machine_that_was_not_quiet_nothing_is_concluded(
 def test_a_speedup_above_the_cpus_is_not_believed(speed: float, is_possible: bool, wording: Wording) -> None:
     """Two CPUs do no more than twice as much: the loop was slowed. An interval that holds 2 may be chance."""
     measured = [repeat(speed=speed * wobble) for wobble in (0.99, 1.0, 1.01, 0.995, 1.005)]
-    reasons = judge.refusals(measured, CPUS)
+    reasons = table.refusals(measured, CPUS)
 
     assert [] == reasons if is_possible else len(reasons) == 1
-    assert [] == judge.refusals(measured, 4)
+    assert [] == table.refusals(measured, 4)
     if reasons:
         wording("lesson", reasons[0], str(speed))
 
@@ -141,12 +141,12 @@ def test_a_mean_far_above_the_cpus_is_not_believed_however_wide_its_interval() -
     """Repeats that differ a lot are no reason to believe them."""
     measured = [repeat(speed=speed) for speed in (1.6, 3.4, 1.9)]
 
-    assert 1 == len(judge.refusals(measured, CPUS))
+    assert 1 == len(table.refusals(measured, CPUS))
 
 
 def test_two_repeats_are_too_few(wording: Wording) -> None:
     """Their interval would be wider than anything that it could say."""
-    (reason,) = judge.refusals(repeats()[:2], CPUS)
+    (reason,) = table.refusals(repeats()[:2], CPUS)
 
-    assert [] == judge.refusals(repeats()[:3], CPUS)
+    assert [] == table.refusals(repeats()[:3], CPUS)
     wording("lesson", reason)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from bench.lesson import block, measure, record, work
 from bench.lesson import lesson as command
-from bench.lesson.record import BATCHES, EACH, WAYS, Block, Repeat
-from bench.lesson.ways import Way
+from bench.lesson import ways
+from bench.lesson.table import Repeat
+from bench.lesson.ways import BATCHES, EACH, WAYS, Block, Way
 from tests.typed import typed
 from tests.unit.bench.lessons import repeat, repeats, use
 from training.machine import isolation, machine_lock
@@ -31,11 +31,12 @@ class Noted(Way):
         """At once, or never."""
         if self._fails:
             raise OSError("no more processes")
-        return {record.START: 1.0}
+        return {}
 
-    def spin(self, tasks: Any, size: int) -> None:
-        """Noted: tasks, iterations of each, and the size of a batch."""
-        self.spins.append((len(tasks), tasks[0], size))
+    def together(self, function: Any, arguments: Any, size: int = 1) -> None:
+        """Noted of `spin`: tasks, iterations of each, and the size of a batch."""
+        if function == ways.spin:
+            self.spins.append((len(arguments), arguments[0], size))
 
     def stop(self) -> None:
         """Noted."""
@@ -45,7 +46,7 @@ class Noted(Way):
 def test_each_length_is_handed_out_one_by_one_and_in_a_batch_for_each_cpu() -> None:
     """As many iterations as fit into its length; where a CPU has one task, that is its batch, and is timed once."""
     way = Noted()
-    measured = block.measure(way, 2, 1e6)
+    measured = ways.measure(way, 2, 1e6)
 
     assert [
         (1000, 100, 1), (1000, 100, 500),
@@ -64,25 +65,25 @@ def test_a_way_that_fails_is_ended() -> None:
     way = Noted(fails=True)
 
     with pytest.raises(OSError, match="processes"):
-        block.measure(way, 2, 1e6)
+        ways.measure(way, 2, 1e6)
     assert way.is_stopped
 
 
 def test_only_a_loop_says_what_it_waited() -> None:
     """Others wait for their processes. A loop has no batches: that is not timed again."""
-    measured = block.measure(Way(), 1, 1000.0)
+    measured = ways.measure(Way(), 1, 1000.0)
 
     assert measured.waited is not None
     assert measured.tasks[EACH] == measured.tasks[BATCHES]
-    assert block.measure(Noted(), 1, 1000.0).waited is None
+    assert ways.measure(Noted(), 1, 1000.0).waited is None
 
 
 def test_the_pace_is_that_of_the_fastest_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
     """What disturbs one makes it slower, never faster."""
-    taken = iter([0.02, 0.01, *[0.03] * work.CALIBRATIONS])
-    monkeypatch.setattr(work, "seconds", lambda _: next(taken))
+    taken = iter([0.02, 0.01, *[0.03] * ways.CALIBRATIONS])
+    monkeypatch.setattr(ways, "timed", lambda _: next(taken))
 
-    assert work.CALIBRATION_ITERATIONS / 0.01 == work.iterations_per_second()
+    assert ways.CALIBRATION_ITERATIONS / 0.01 == ways.iterations_per_second()
 
 
 @pytest.fixture
@@ -116,12 +117,12 @@ def measuring(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., 
             clock.now += block_seconds
             return repeat().blocks[way]
 
-        monkeypatch.setattr(measure, "Others", Counted)
-        monkeypatch.setattr(measure, "_block", made)
-        monkeypatch.setattr(measure, "time", SimpleNamespace(monotonic=lambda: clock.now))
+        monkeypatch.setattr(command, "Others", Counted)
+        monkeypatch.setattr(command, "_block", made)
+        monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=lambda: clock.now))
         monkeypatch.setattr("sys.argv", ["measure", "--cpus=2", f"--folder={tmp_path}"])
-        measure.main()
-        return measure.read(tmp_path)
+        command.main()
+        return command.read(tmp_path)
 
     return run
 
@@ -152,7 +153,7 @@ def test_it_ends_in_time(measuring: Callable[..., list[Repeat]]) -> None:
 
 def test_without_a_whole_repeat_there_is_none(tmp_path: Path) -> None:
     """Where the first was ended."""
-    assert [] == measure.read(tmp_path)
+    assert [] == command.read(tmp_path)
 
 
 @pytest.fixture
@@ -234,4 +235,4 @@ def test_one_cpu_is_refused(lesson: Callable[..., int], monkeypatch: pytest.Monk
 
 def test_all_of_it_ends_within_three_minutes() -> None:
     """The guard ends what a slow machine has begun."""
-    assert measure.LIMIT_SECONDS + command.MORE_SECONDS <= 180
+    assert command.LIMIT_SECONDS + command.MORE_SECONDS <= 180

@@ -6,10 +6,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from bench.lesson import picture, show
-from bench.lesson.judge import BreakEven, Where, judge, refusals
-from bench.lesson.kept import Kept
-from bench.lesson.record import LENGTHS, Repeat
+from bench.lesson import table
+from bench.lesson.table import BreakEven, Kept, Repeat, Where, judge, refusals
+from bench.lesson.ways import LENGTHS
 from compare.intervals import Interval
 from tests.golden import Wording
 from tests.unit.bench.lessons import CPUS, repeat, repeats, use
@@ -36,7 +35,7 @@ def kept(of: list[Repeat]) -> Kept:
 
 def test_it_prints_costs_speedups_and_break_evens(wording: Wording) -> None:
     """In 80 columns, with intervals."""
-    text = show.text(kept(repeats()))
+    text = table.text(kept(repeats()))
 
     assert max(map(len, text.splitlines())) <= 80
     assert not [line for line in text.splitlines() if line != line.rstrip()]
@@ -45,7 +44,7 @@ def test_it_prints_costs_speedups_and_break_evens(wording: Wording) -> None:
 
 def test_where_nothing_is_concluded_no_number_of_it_is_printed(wording: Wording) -> None:
     """The reasons alone: a ratio of a busy machine would be believed."""
-    text = show.text(kept([repeat(machine=use(others=1.0))]))
+    text = table.text(kept([repeat(machine=use(others=1.0))]))
 
     assert not re.search(r"±|\d ms|µs", text)
     assert max(map(len, text.splitlines())) <= 80
@@ -54,7 +53,7 @@ def test_where_nothing_is_concluded_no_number_of_it_is_printed(wording: Wording)
 
 def test_a_system_that_does_not_say_what_others_took_is_named(wording: Wording) -> None:
     """It is not known then whether the machine was quiet."""
-    known, unknown = (show.text(kept(repeats(machine=machine))).splitlines() for machine in (use(), None))
+    known, unknown = (table.text(kept(repeats(machine=machine))).splitlines() for machine in (use(), None))
 
     (line,) = set(unknown) - set(known)
     wording("lesson", line)
@@ -65,7 +64,7 @@ def test_a_break_even_beyond_the_lengths_has_no_interval(where: Where, wording: 
     """A bound where some repeats have one, else the side."""
     bound = 0.00123 if where in ("at most", "at least") else None
 
-    wording("lesson", show.length(BreakEven(where=where, bound=bound)))
+    wording("lesson", table.length(BreakEven(where=where, bound=bound)))
 
 
 @pytest.mark.parametrize(
@@ -74,16 +73,16 @@ def test_a_break_even_beyond_the_lengths_has_no_interval(where: Where, wording: 
 )
 def test_seconds_have_three_digits_and_the_largest_unit(seconds: float, words: str) -> None:
     """As one says them."""
-    assert words == show.seconds(seconds)
+    assert words == table.seconds(seconds)
 
 
 def test_the_picture_has_every_way_and_length() -> None:
     """Lines named, the lengths on the axis, and the number of CPUs as the bound."""
     lesson = judge(repeats())
-    root = ET.fromstring(picture.picture(lesson, CPUS))  # noqa: S314 - the text is our own
+    root = ET.fromstring(table.picture(lesson, CPUS))  # noqa: S314 - the text is our own
     words = {"".join(element.itertext()).strip() for element in root.iter(f"{SVG}text")}
 
-    assert {*show.LABELS.values(), *(length.name for length in LENGTHS), f"{CPUS} CPUs"} <= words
+    assert {*table.LABELS.values(), *(length.name for length in LENGTHS), f"{CPUS} CPUs"} <= words
 
 
 def test_a_picture_that_fails_says_why() -> None:
@@ -92,9 +91,9 @@ def test_a_picture_that_fails_says_why() -> None:
     broken = replace(lesson, speedups={way: {} for way in lesson.speedups})
 
     with pytest.raises(ValueError, match="KeyError"):
-        picture.picture(broken, CPUS)
+        table.picture(broken, CPUS)
 
 
 def test_an_interval_is_shown_by_half_of_its_width() -> None:
     """Of logarithms: a factor up and down."""
-    assert "±10%" in show._times(Interval(1 / 1.1, 1.0, 1.1))
+    assert "±10%" in table._times(Interval(1 / 1.1, 1.0, 1.1))
