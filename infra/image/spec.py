@@ -7,7 +7,6 @@ tests, the program) keeps the tag: pods and measurements stay as they are.
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -96,9 +95,7 @@ def modules(workload: str, project: Path = PROJECT) -> list[Path]:
 @cache
 def packages(lock: Path = PROJECT / "uv.lock") -> frozenset[str]:
     """Return `name==version` of every package that the image's part of uv.lock names."""
-    python = lock.with_name(".python-version").read_text(encoding="utf-8").strip()
-    entries = tomllib.loads(lock.read_text(encoding="utf-8"))["package"]
-    locked: dict[str, dict[str, Any]] = {p["name"]: p for p in entries if _is_for(python, p)}
+    locked = _locked(lock)
     root = next(p for p in locked.values() if "virtual" in p.get("source", {}))
     todo = [d["name"] for d in (*root["dependencies"], *root["optional-dependencies"][EXTRA])]
     seen: set[str] = set()
@@ -116,9 +113,7 @@ def locked_lines(workload: str, lock: Path = PROJECT / "uv.lock") -> Mapping[str
 
     Optuna, of a search, with what it requires. A line has the hashes of uv.lock, and the marker of who requires it.
     """
-    python, in_image = lock.with_name(".python-version").read_text(encoding="utf-8").strip(), names_of(packages(lock))
-    entries = tomllib.loads(lock.read_text(encoding="utf-8"))["package"]
-    locked: dict[str, dict[str, Any]] = {p["name"]: p for p in entries if _is_for(python, p)}
+    locked, in_image = _locked(lock), names_of(packages(lock))
     markers: dict[str, set[str]] = {}
     todo = [{"name": name} for name in named(workload).packages]
     while todo:
@@ -142,6 +137,12 @@ def _line(package: Mapping[str, Any], markers: set[str]) -> str:
     return f"{package['name']}=={package['version']}{marker}{hashes}\n"
 
 
+def _locked(lock: Path) -> dict[str, Mapping[str, Any]]:
+    """Return the packages of uv.lock by name, each in the version for the image's Python."""
+    python = lock.with_name(".python-version").read_text(encoding="utf-8").strip()
+    return {p["name"]: p for p in provenance.locked_packages(lock) if _is_for(python, p)}
+
+
 def _is_for(python: str, package: Mapping[str, Any]) -> bool:
     """Return whether the image has this one of several versions of a package: by its Python, on Linux."""
     version = {"python_version": ".".join(python.split(".")[:2]), "python_full_version": f"{python}.0"}
@@ -150,7 +151,7 @@ def _is_for(python: str, package: Mapping[str, Any]) -> bool:
     return not markers or any(Marker(marker).evaluate({**version, **linux}) for marker in markers)
 
 
-def _required(package: dict[str, Any]) -> Iterator[str]:
+def _required(package: Mapping[str, Any]) -> Iterator[str]:
     extras = package.get("optional-dependencies", {}).values()
     for dependency in [*package.get("dependencies", []), *(requirement for extra in extras for requirement in extra)]:
         yield dependency["name"]

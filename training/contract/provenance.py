@@ -9,12 +9,13 @@ import os
 import platform
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import resolve_name
 from pathlib import Path
+from typing import Any
 
 from training.contract.result import Software
 from training.contract.workload import Workload
@@ -151,10 +152,16 @@ def _named(source: bytes, package: str) -> list[str]:
     return [name for name in names if _OURS.fullmatch(name)]
 
 
+def locked_packages(lock: Path = PROJECT / "uv.lock") -> Sequence[Mapping[str, Any]]:
+    """Return all packages of uv.lock, as it has them; one may be there in several versions."""
+    packages: list[dict[str, Any]] = tomllib.loads(lock.read_text(encoding="utf-8"))["package"]
+    return packages
+
+
 @cache
 def dependencies_hash(packages_of_workload: tuple[str, ...], lock: Path = PROJECT / "uv.lock") -> str:
     """SHA-256 over name and version of a workload's packages, of `LAUNCHING` and all they require, as in uv.lock."""
-    packages = {p["name"]: p for p in tomllib.loads(lock.read_text(encoding="utf-8"))["package"]}
+    packages = {p["name"]: p for p in locked_packages(lock)}
     seen: set[str] = set()
     todo = [name for name in (*LAUNCHING, *packages_of_workload) if name in packages]
     while todo:

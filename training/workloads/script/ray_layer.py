@@ -14,17 +14,15 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import cache
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
 from training.contract.codec import write_whole
-from training.contract.provenance import PROJECT, package_name
+from training.contract.provenance import PROJECT, locked_packages, package_name
 from training.contract.recipe import canonical
 from training.machine import machine_lock, output
 from training.workloads.script import python_environment, ray_start
@@ -115,10 +113,8 @@ def rays_version() -> str:
     return metadata.version("ray") if util.find_spec("ray") else _locked()["ray"]
 
 
-@cache
 def _locked() -> dict[str, str]:
-    packages = tomllib.loads((PROJECT / "uv.lock").read_text(encoding="utf-8"))["package"]
-    return {package["name"]: package["version"] for package in packages}
+    return {package["name"]: package["version"] for package in locked_packages()}
 
 
 def why_not_theirs(script: Script, python: str) -> str:
