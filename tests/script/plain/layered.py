@@ -13,9 +13,9 @@ import torch
 
 if sys.argv[1:]:
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-    from training.workloads.script.spread import files
+    from training.workloads.script.spread import library_files
 
-    files.redirect(tempfile.mkdtemp())
+    library_files.redirect(tempfile.mkdtemp())
 os.makedirs("out/first", exist_ok=True)
 print(os.listdir("out/first"), os.path.isdir("out"))
 with open("out/first/x", "w") as file:

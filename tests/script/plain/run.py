@@ -13,9 +13,9 @@ from training.workloads.script.spread import (
     batches,
     chance,
     exchange,
-    files,
     judge,
     keras_torch,
+    library_files,
     port,
     ported,
     process,
@@ -86,7 +86,7 @@ def repeated_work():
 
 def shared_files():
     """Have all ranks write the same files."""
-    files.redirect = lambda *_: None
+    library_files.redirect = lambda *_: None
 
 
 def keras_steps_unknown():

@@ -1,7 +1,7 @@
 """Files that a rank other than 0 writes: in a folder of its own, where it reads them back.
 
-What the script opens, makes, renames, links or removes by Python's own functions, or as `library_files` says, is looked
-up there first, and so is its folder. Files of the system (/dev, /proc, /sys) are as they are.
+What the script opens, makes, renames, links or removes by Python's own functions is looked up there first, and so is
+its folder. Files of the system (/dev, /proc, /sys) are as they are. `library_files` adds what libraries open.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from . import library_files
 from .originals import OPEN
 
 SYSTEM = ("/dev/", "/proc/", "/sys/")
@@ -186,20 +185,13 @@ LISTDIR = os.listdir
 
 
 def redirect(folder: str, others: Sequence[str] = ()) -> Layer:
-    """Have this process write its files in a folder, but those in `others`; return what finds them."""
+    """Have Python write this process's files in a folder, but those in `others`; return what finds them."""
     layer = Layer(folder, others)
     tempfile.tempdir = os.path.join(layer.folder, "t")  # sockets are made there, too, which nothing redirects
     MAKE(tempfile.tempdir, exist_ok=True)
     _redirect_open(layer)
     _redirect_names(layer)
-    library_files.redirect(layer)
     return layer
-
-
-def observers() -> list[str]:
-    """Return the folders of what observes this process: a rank's own stand with the others'."""
-    values = [value for name, value in os.environ.items() if name.startswith("TRAINING_OBSERVE")]
-    return [value for value in values if value.startswith(os.sep)]
 
 
 def _redirect_open(layer: Layer) -> None:

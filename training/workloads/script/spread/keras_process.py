@@ -10,7 +10,7 @@ import json
 import os
 from typing import Any
 
-from . import chance, files, keras_double, keras_files
+from . import chance, keras_double, keras_files, library_files
 from .imports import when_imported
 from .keras_record import Record
 from .settings import Settings
@@ -32,7 +32,7 @@ class KerasProcess:
         self._config = os.environ.pop("TF_CONFIG", "") if settings.world > 1 else ""
         self._in_step = self._joined = False
         if settings.private:
-            self._layer = files.redirect(settings.private, files.observers())
+            self._layer = library_files.redirect(settings.private)
         chance.seed(settings.seed)
         when_imported("tensorflow", self._install)
         when_imported("tf_keras", self._install_keras)

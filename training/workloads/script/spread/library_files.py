@@ -1,5 +1,5 @@
-"""Files that libraries open by themselves, of a process whose files are in the layer: PyTorch, safetensors, tokenizers,
-SQLite and HDF5."""
+"""All files of a process in a folder of its own: Python's, and those that libraries open by themselves, which are
+PyTorch, safetensors, tokenizers, SQLite and HDF5."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from . import files
+from .files import Layer
 from .imports import when_imported
 
-if TYPE_CHECKING:
-    from .files import Layer
 
+def redirect(folder: str) -> Layer:
+    """Have this process write its files in a folder, and read there first; libraries, when they are imported, too.
 
-def redirect(layer: Layer) -> None:
-    """Have libraries, when they are imported, write into the layer, and read there first."""
+    Returns what finds them. The folders of what observes this process are as they are: a rank's own stand with the
+    others'.
+    """
+    observers = [value for name, value in os.environ.items() if name.startswith("TRAINING_OBSERVE")]
+    layer = files.redirect(folder, [value for value in observers if value.startswith(os.sep)])
     for name, of_library in (
         ("torch", _redirect_torch),
         ("safetensors", _redirect_safetensors),
@@ -26,6 +31,7 @@ def redirect(layer: Layer) -> None:
         ("h5py", _redirect_hdf5),
     ):
         when_imported(name, functools.partial(of_library, layer))
+    return layer
 
 
 def _redirect_torch(layer: Layer, torch: Any) -> None:

@@ -26,7 +26,7 @@ class Process:
 
     def __init__(self, settings: Settings) -> None:
         """Wait for PyTorch; files go where they belong from the first line on."""
-        from . import chance, files
+        from . import chance, library_files
 
         self._settings = settings
         self._record: Any = None
@@ -35,7 +35,7 @@ class Process:
         self._watch: Any = None
         chance.seed(settings.seed)
         if settings.private:
-            files.redirect(settings.private, files.observers())
+            library_files.redirect(settings.private)
         when_imported("torch", self.install)
         when_imported("keras", self._tell_of_keras)
 

@@ -173,7 +173,19 @@ def load() -> Any:
     import torch.distributed
     import torch.utils.data
 
-    from . import batches, chance, exchange, files, fits, keras_torch, operations, origins, record, watch, weights  # noqa: F401 (once for all)
+    from . import (  # noqa: F401 (once for all)
+        batches,
+        chance,
+        exchange,
+        fits,
+        keras_torch,
+        library_files,
+        operations,
+        origins,
+        record,
+        watch,
+        weights,
+    )
 
     return torch
 

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from . import chance, files, later, trees_files
+from . import chance, later, library_files, trees_files
 from .ends import Enough
 from .imports import when_imported
 from .originals import write_json
@@ -48,7 +48,7 @@ class TreesProcess:
         self._tracking: threading.Thread | None = None
         self._has_network = self._trains = False
         chance.seed(settings.seed)
-        self._layer = files.redirect(settings.private, files.observers()) if settings.private else None
+        self._layer = library_files.redirect(settings.private) if settings.private else None
         when_imported("xgboost", self._install_xgboost)
         when_imported("lightgbm", self._install_lightgbm)
 
