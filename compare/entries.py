@@ -8,7 +8,7 @@ from compare.measurement import Context, Measurement, Run
 from compare.run_numbers import Number
 from compare.schema import Claim
 from compare.value import Missing, Value
-from compare.words import enumerated
+from compare.words import enumerated, names_by_reason
 from training.contract.workload import Workload
 
 NOT_MEASURED = "no repeat measured it"
@@ -115,12 +115,9 @@ class Ratio:
     def _lacking(self, runs: Sequence[Run]) -> Missing:
         if not runs and self.kind == "quotient":
             return Missing(ZERO)
-        names_by_reason: dict[str, list[str]] = {}
-        for run in runs:
-            if why := run.result.reasons.get(self.because):
-                names_by_reason.setdefault(why, []).append(run.name)
-        reasons = [
+        reasons = [(run.name, why) for run in runs if (why := run.result.reasons.get(self.because))]
+        texts = [
             f"{enumerated(names)} {'have' if len(names) > 1 else 'has'} no {self.because}: {why}"
-            for why, names in names_by_reason.items()
+            for why, names in names_by_reason(reasons).items()
         ]
-        return Missing("; ".join(reasons) or self.otherwise)
+        return Missing("; ".join(texts) or self.otherwise)

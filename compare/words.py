@@ -1,7 +1,7 @@
 """Words for numbers and lists: durations, and how many times as long or as fast something is. Pure."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from compare.schema import Estimate
@@ -112,6 +112,14 @@ def time_unit(seconds: float) -> tuple[float, str]:
     """Return the unit that so many seconds are shown in: its seconds, and `s`, `min` or `h`."""
     units: Sequence[tuple[float, float, str]] = ((180, 1, "s"), (7200, 60, "min"))
     return next(((unit, name) for least, unit, name in units if seconds < least), (3600.0, "h"))
+
+
+def names_by_reason(reasons: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return the names that each reason is of, from pairs of a name and its reason, in their order."""
+    names: dict[str, list[str]] = {}
+    for name, why in reasons:
+        names.setdefault(why, []).append(name)
+    return names
 
 
 def enumerated(texts: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from compare.schema import Comparison
+from compare.words import names_by_reason
 from report.plots import ShownRun
 from training.contract.arms import counted
 from training.contract.gpu_use import GpuUse
@@ -152,17 +153,17 @@ def _value(measure: _Measure, rank: _Rank) -> float | str | None:
 
 def _notes(measures: Sequence[_Measure], ranks: Mapping[str, Sequence[_Rank]]) -> list[str]:
     """Return a sentence for each reason: what is not known of which arms for it."""
-    unknown: dict[str, list[str]] = {}
+    unknown: list[tuple[str, str]] = []
     for arm, of_arm in ranks.items():
         if not of_arm:
-            unknown.setdefault(NO_FILE, []).append(arm)
+            unknown.append((arm, NO_FILE))
         lacking = [
             [(each.title, _why(each, rank)) for each in measures if _value(each, rank) is None] for rank in of_arm
         ]
         for why in dict.fromkeys(why for of_rank in lacking for _, why in of_rank):
             titles = [[title for title, because in of_rank if because == why] for of_rank in lacking]
-            unknown.setdefault(why, []).append(_what(arm, titles, len(measures)))
-    return [f"Not known of {'; '.join(whats)} – {why}." for why, whats in unknown.items()]
+            unknown.append((_what(arm, titles, len(measures)), why))
+    return [f"Not known of {'; '.join(whats)} – {why}." for why, whats in names_by_reason(unknown).items()]
 
 
 def _what(arm: str, titles: Sequence[Sequence[str]], every: int) -> str:

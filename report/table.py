@@ -10,6 +10,7 @@ from compare.curve import NOT_ASKED
 from compare.entries import Measure
 from compare.quiet import NO_RAY_PODS, ONE_RAY_RUN
 from compare.schema import ArmSummary, Comparison
+from compare.words import names_by_reason
 from report import clocks, curve, ratios, step_parts, words
 from report.figures import MISSING, figure, is_shown, unit
 from training.contract.arms import ARMS, RAYDATA, RAYSTART, counted
@@ -174,11 +175,8 @@ def _projection(comparison: Comparison) -> str:
 
 def _remarks(comparison: Comparison) -> str:
     """Return why values are missing; qualifiers of the verdict are in the verdict."""
-    names_by_reason: dict[str, list[str]] = {}
-    for name, why in comparison.reasons.items():
-        if _is_news(name, comparison):
-            names_by_reason.setdefault(why, []).append(name)
-    return "\n".join(wrap(f"{', '.join(names)}: {why}", indent="  ") for why, names in names_by_reason.items())
+    news = names_by_reason((name, why) for name, why in comparison.reasons.items() if _is_news(name, comparison))
+    return "\n".join(wrap(f"{', '.join(names)}: {why}", indent="  ") for why, names in news.items())
 
 
 def _is_news(name: str, comparison: Comparison) -> bool:
