@@ -198,7 +198,7 @@ def _would_decide(findings: Findings) -> str:
     if not repeats:
         return "even 100 repeats would probably not decide"
     or_auto = ", or with `repeats auto`" if _auto_would_decide(findings) else ""
-    return f"{repeats} repeats would probably decide: measure anew{or_auto}"
+    return f"{repeats} repeats would probably decide: measure again from the start{or_auto}"
 
 
 def _auto_would_decide(findings: Findings) -> bool:

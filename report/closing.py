@@ -108,8 +108,8 @@ def _to_decide(comparison: Comparison, stack: str, settings: Mapping[str, str]) 
     by_auto = all(auto_would_decide(each.values) for each in still_open)
     if by_auto and repeats <= MOST_AUTO_REPEATS and _may_be_auto(comparison):
         return f"{rwi('up', stack, {**settings, 'repeats': AUTO})}    # until it is decided; earlier runs are kept"
-    anew = f"{rwi('destroy', stack)} && {rwi('up', stack, {**settings, 'repeats': str(repeats)})}"
-    return f"{anew}    # anew: repeats that are added until it is decided err more often"
+    restarted = f"{rwi('destroy', stack)} && {rwi('up', stack, {**settings, 'repeats': str(repeats)})}"
+    return f"{restarted}    # from the start: repeats that are added until it is decided err more often"
 
 
 def _of_bound(comparison: Comparison, bound: Bound, stack: str, settings: Mapping[str, str]) -> str:

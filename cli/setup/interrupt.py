@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 
-TEXT = "Stopped before it had begun; nothing was changed.\n"
+TEXT = "Stopped before it started; nothing was changed.\n"
 
 
 def answer_until_main() -> None:

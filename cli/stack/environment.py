@@ -93,7 +93,7 @@ def _logged_in_to(base: Mapping[str, str]) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, ValueError, AttributeError) as error:
-        raise ToolError(f"{credentials} can't be read ({error}): `pulumi login` writes it anew") from error
+        raise ToolError(f"{credentials} can't be read ({error}): `pulumi login` rewrites it") from error
 
 
 def _passphrase_file() -> Path:

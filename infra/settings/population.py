@@ -21,7 +21,7 @@ def checkpoint_is_handed_over(draft: ScriptDraft) -> Iterator[Problem]:
             f"arguments with {PLACEHOLDER}: a folder from which the script goes on, if it is not empty, and which it "
             "leaves",
             (set_line("scriptArguments", taking), set_line("searchScheduler", "asha")),
-            why="else a trial that goes on from a better one would begin anew",
+            why="else a trial that goes on from a better one would start from the beginning",
         )  # fmt: skip
     if not recipe.is_population and PLACEHOLDER in arguments:
         own = arguments.replace(PLACEHOLDER, "{storage}")
