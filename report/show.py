@@ -1,20 +1,24 @@
-"""Shows results that are kept: a list of them, two side by side, the page of one. Measures nothing."""
+"""Shows results that are kept: a list that marks changes, any two side by side, the page of one. It writes nothing."""
 
 import webbrowser
 from collections.abc import Sequence
+from pathlib import Path
 
-from report import terminal
+from compare import measures
+from report import figures, terminal
+from report.change import Change, changes, how_decided, made_differently, show_difference, speedup_change
 from report.commands import publish_again
-from report.errors import ShowError
-from report.stored import PAGE, choose, stored_results
+from report.errors import HistoryError, ShowError
+from report.figures import MISSING
+from report.stored import PAGE, Stored, choose, stored_results
+from report.table import aligned, wrap
 from training.contract.provenance import PROJECT
+from training.machine.command_line import rwi
 
 
 def history(stack: str, wanted: Sequence[str]) -> int:
     """Print the results of a stack, or two of them side by side."""
-    from report import history as lists
-
-    terminal.write(lists.compare(PROJECT, stack, *wanted) if wanted else lists.history(PROJECT, stack))
+    terminal.write(side_by_side(PROJECT, stack, *wanted) if wanted else listed(PROJECT, stack))
     return 0
 
 
@@ -28,3 +32,77 @@ def open_page(stack: str, wanted: str, *, path_only: bool) -> int:
     if path_only or not webbrowser.open(path.resolve().as_uri()):
         terminal.write(str(path))
     return 0
+
+
+def listed(project: Path, stack: str) -> str:
+    """All results of a stack, oldest first, numbered."""
+    results, problems = _results(project, stack)
+    rows = [["#", "measured (UTC)", "commit", "recipe", "speedup", "against the one before"]]
+    notes = []
+    for number, result in enumerate(results, start=1):
+        before = results[number - 2] if number > 1 else None
+        rows.append([str(number), *_cells(result), _against(before, result)])
+        notes.append(_made_differently(before, result))
+    heading, *lines = aligned(rows, text_columns=range(1, 6)).splitlines()
+    noted = [line + (f"\n{note}" if note else "") for line, note in zip(lines, notes, strict=True)]
+    return "\n".join([heading, *noted, *(wrap(problem, indent="  ") for problem in problems)])
+
+
+def side_by_side(project: Path, stack: str, first: str, second: str) -> str:
+    """Two results side by side, in the order in which they were asked for."""
+    results, _ = _results(project, stack)
+    before, after = (choose(results, wanted, stack) for wanted in (first, second))
+    both = before.comparison, after.comparison
+    rows = [["", "", "A", "B", "change", ""]]
+    rows += [_row(change) for change in changes(*both)]
+    differences = made_differently(*both)
+    return "\n".join(
+        [
+            f"A  {_title(before)}",
+            f"B  {_title(after)}",
+            wrap("made with other: " + "; ".join(differences) if differences else "made with the same", indent="  "),
+            "",
+            aligned(rows, text_columns=(0, 1, 5)),
+            "",
+            wrap(how_decided(*both)),
+            wrap(f"A: {both[0].verdict}", indent="   "),
+            wrap(f"B: {both[1].verdict}", indent="   "),
+        ]
+    )
+
+
+def _results(project: Path, stack: str) -> tuple[list[Stored], list[str]]:
+    results, problems = stored_results(project, stack)
+    if not results:
+        raise HistoryError(
+            "\n".join([f"stack {stack} has no results in results/{stack}/ yet: `{rwi('up', stack)}`", *problems])
+        )
+    return results, problems
+
+
+def _cells(result: Stored) -> list[str]:
+    edition = f".{result.edition}" if result.edition > 1 else ""
+    speedup = figures.text(result.comparison.ratios.get("speedup"), measures.ratio("speedup"))
+    return [f"{result.measured_at:%Y-%m-%d %H:%M:%S}", result.commit or MISSING, result.recipe + edition, speedup]
+
+
+def _against(before: Stored | None, result: Stored) -> str:
+    return _loud(speedup_change(before.comparison, result.comparison)) if before else ""
+
+
+def _loud(change: Change) -> str:
+    return change.decision.upper() if change.is_decided else change.decision
+
+
+def _made_differently(before: Stored | None, result: Stored) -> str:
+    differences = made_differently(before.comparison, result.comparison) if before else []
+    return wrap("     " + "; ".join(differences), indent="     ") if differences else ""
+
+
+def _title(result: Stored) -> str:
+    return f"{result.name}, {result.measured_at:%Y-%m-%d %H:%M:%S} UTC, commit {result.commit or 'not recorded'}"
+
+
+def _row(change: Change) -> list[str]:
+    sides = [figures.text(side, change.entry, single="") for side in (change.before, change.after)]
+    return [change.title, change.arm, *sides, show_difference(change), _loud(change)]

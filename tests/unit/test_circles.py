@@ -24,7 +24,6 @@ LATE = {
     ("cli.recovery.recovery", "cli.recovery.on_cluster"): "kubernetes, of a cluster alone",
     ("cli.sweep.sweep", "report.sweep_page"): "matplotlib, after the measurement",
     ("cli.why.why", "report.why_page"): "matplotlib, after the measurement",
-    ("report.show", "report.history"): "the chosen command",
     ("cli.options", "*"): "what a script's options are read by, where a command has them",
     ("cli.setup.start", "*"): "the door, in the project's environment",
     ("cli.follow.watch", "cli.*"): "runs of the chosen target: pulumi and kubernetes for those of a cluster",

@@ -27,9 +27,8 @@ from report.change import (
     speedup_change,
 )
 from report.errors import HistoryError, ReportError
-from report.history import compare as side_by_side
-from report.history import history
 from report.publish import publish
+from report.show import listed, side_by_side
 from report.stored import choose, stored_results
 from tests.typed import typed
 from tests.unit.results import make_context, make_provenance, make_recipe, make_run, make_runs
@@ -154,7 +153,7 @@ def test_the_list_is_in_order_and_marks_changes(tmp_path: Path) -> None:
     for comparison in (measured(0.07, hour=14), measured(hour=12), measured(hour=13), measured(hour=15, epochs=4)):
         publish(comparison, "local", tmp_path)
 
-    lines = history(tmp_path, "local").splitlines()
+    lines = listed(tmp_path, "local").splitlines()
 
     assert ["2025-03-01 12:04:00", "2025-03-01 13:04:00", "2025-03-01 14:04:00", "2025-03-01 15:04:00"] == [
         line[3:22] for line in lines if line[0].isdigit()
@@ -173,7 +172,7 @@ def test_a_damaged_result_is_left_out_and_said(tmp_path: Path) -> None:
     (broken / "comparison.json").write_text("{")
     (tmp_path / "results/local/sweeps").mkdir()
 
-    shown = history(tmp_path, "local")
+    shown = listed(tmp_path, "local")
 
     assert broken.name in shown
     assert 1 == sum(line[0].isdigit() and line[1] == " " for line in shown.splitlines())
@@ -243,7 +242,7 @@ def test_the_commit_is_recorded_with_the_result(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("2")
 
     assert {"commit": commit, "modified": False} == json.loads((clean / "source.json").read_text())
-    assert f"  {commit[:7]}  " in history(tmp_path, "local")
+    assert f"  {commit[:7]}  " in listed(tmp_path, "local")
     assert json.loads(source.describe(with_code_of(tmp_path), tmp_path) or "")["modified"] is True
 
 

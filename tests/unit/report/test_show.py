@@ -169,7 +169,7 @@ def test_tensorboard_is_started_on_the_folder(project: Path, tmp_path: Path, mon
 def test_history_and_watch_need_neither_matplotlib_nor_tensorflow() -> None:
     """What is looked at often starts at once."""
     code = (
-        "import sys, report.__main__, report.history, cli.follow.watch, cli.follow.tensorboard\n"
+        "import sys, report.__main__, report.show, cli.follow.watch, cli.follow.tensorboard\n"
         "print([name for name in ('tensorflow', 'ray', 'pulumi') if name in sys.modules])\n"
         "print('matplotlib' in sys.modules)"
     )
