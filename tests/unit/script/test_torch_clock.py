@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from training.workloads.script.observe import state, torch_clock, torch_inputs, torch_steps, torch_weights
+from training.workloads.script.observe import state, torch_inputs, torch_steps, torch_weights
 from training.workloads.script.observe.loaders import Loader, Pass
 from training.workloads.script.observe.work import MOST_KINDS, MOST_OPTIMIZERS
 
@@ -210,13 +210,13 @@ def test_two_losses_of_the_same_weights_make_one_step(training: Training) -> Non
 def test_an_optimizer_that_goes_its_own_way_takes_the_clock_late(training: Training) -> None:
     """Nothing says that it goes on where the other one was: what it did so far is not known, and that is."""
     one, two = optimizer(), optimizer()
-    for each, steps in ((one, 3), (two, 2 * torch_clock.LATE)):
+    for each, steps in ((one, 3), (two, 2 * torch_steps.LATE)):
         for _ in range(steps):
             training.read("a")
             step(each)
 
-    assert 3 + torch_clock.LATE + 1 == counted()
-    assert torch_clock.LATE == max(each.most_between for each in state.current().work.optimizers)
+    assert 3 + torch_steps.LATE + 1 == counted()
+    assert torch_steps.LATE == max(each.most_between for each in state.current().work.optimizers)
 
 
 def test_no_optimizer_of_another_framework_counts(training: Training) -> None:

@@ -1,7 +1,12 @@
 """Steps of PyTorch's optimizers.
 
-They are seen by `register_optimizer_step_post_hook` (torch 2.1 and newer); `torch_clock` says whose count. One that
-steps inside another's step (of what shards its state, or wraps it) is that other's own affair.
+They are seen by `register_optimizer_step_post_hook` (torch 2.1 and newer). One that steps inside another's step (of
+what shards its state, or wraps it) is that other's own affair.
+
+The first optimizer that steps has the clock: its steps are those that count. An epoch, a fold or a phase may have one
+of its own, which takes the clock with its first step. Of optimizers that step in turns, as a generator's and a
+discriminator's, one has it: the others step with batches of which a step was counted already. All ranks decide alike:
+nothing here depends on when an object is freed.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from . import guard, state, torch_clock, torch_inputs, torch_probe, torch_schedules, torch_weights
+from . import guard, state, torch_inputs, torch_probe, torch_schedules, torch_weights
 from .gpu_use import GpuUse
 from .step_parts import OPTIMIZER
 from .work import Groups, Optimizer, is_looked_at
@@ -24,6 +29,9 @@ NUMBERS = {bool, int, float}
 NOTHING: Mapping[str, Any] = {}
 NOT_COMPARED = {*RATES, "params", "param_names", "foreach", "fused", "capturable", "differentiable"}
 """Keys that are compared by themselves, or say how and not what is computed; names have a prefix in a wrapped model."""
+LATE = 32
+"""Steps between two that count, after which an optimizer takes the clock, whatever it is: the other one is left. What
+it did so long is not known."""
 _inside = threading.local()
 _before: dict[int, tuple[Groups, bool]] = {}
 """Settings of an optimizer before a step in progress, and whether it alone may change them in it, by its id."""
@@ -118,7 +126,7 @@ def _after_step(optimizer: Any, *_: Any) -> None:
     now = state.current()
     with now.hook():
         seen = _see(now, optimizer)
-        counts = torch_clock.takes(now, seen)
+        counts = _takes(now, seen)
     if not now.step_ends and not now.device.is_used:
         _begin_device(now, optimizer)
     if counts and now.device.is_used:
@@ -197,7 +205,7 @@ def _take_clock(now: state.State, seen: Optimizer) -> None:
     before, seen.had_clock = now.clock_of, True
     if before is None:
         return
-    if not torch_clock.shares(seen, before):
+    if not _shares(seen, before):
         now.end_model()
         torch_inputs.begin_again()
     now.work.succeed(seen)
@@ -235,3 +243,24 @@ def _is_setting(key: str, value: Any) -> bool:
         return False
     several = value if type(value) in (tuple, list) else (value,)
     return NUMBERS.issuperset(map(type, several)) or all(isinstance(each, Real) for each in several)
+
+
+def _takes(now: state.State, optimizer: Optimizer) -> bool:
+    """Return whether the step that an optimizer has just made counts, and those after it."""
+    clock = now.clock_of
+    if clock is None or clock is optimizer:
+        return True
+    if not isinstance(clock, Optimizer):  # of another framework
+        return False
+    if clock.is_over:
+        return True
+    if optimizer.steps > 1 and not optimizer.had_clock:
+        return optimizer.between >= LATE
+    has_batch = not (now.loaders and now.read_for_next)
+    return (has_batch and (_shares(optimizer, clock) or now.begins_pass())) or optimizer.between >= LATE
+
+
+def _shares(optimizer: Optimizer, other: Optimizer) -> bool:
+    """Return whether one trains a parameter of the other."""
+    theirs = {id(weight) for weight in (reference() for reference in other.weights) if weight is not None}
+    return any(id(reference()) in theirs for reference in optimizer.weights)

@@ -1,5 +1,5 @@
 """All files of a process in a folder of its own: Python's, and those that libraries open by themselves, which are
-PyTorch, safetensors, tokenizers, SQLite and HDF5."""
+PyTorch, safetensors, tokenizers, SQLite, HDF5, XGBoost and LightGBM. TensorFlow's are in `keras_files`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from typing import Any
 from . import files
 from .files import Layer
 from .imports import when_imported
+
+TEXT_FORMAT = "?format="
+"""Stands behind the path of a text file that XGBoost reads."""
 
 
 def redirect(folder: str) -> Layer:
@@ -32,6 +35,26 @@ def redirect(folder: str) -> Layer:
     ):
         when_imported(name, functools.partial(of_library, layer))
     return layer
+
+
+def redirect_trees(layer: Layer, library: str, module: Any) -> None:
+    """Have XGBoost or LightGBM write into the layer, and read there first."""
+
+    def text_to_read(name: Any) -> Any:
+        path, mark, kind = str(name).partition(TEXT_FORMAT)
+        return f"{layer.to_read(path)}{mark}{kind}"
+
+    if library == "xgboost":
+        redirect_argument(module.Booster, "save_model", 1, layer.to_write, "fname")
+        redirect_argument(module.Booster, "load_model", 1, layer.to_read, "fname")
+        redirect_argument(module.DMatrix, "save_binary", 1, layer.to_write, "fname")
+        redirect_argument(module.DMatrix, "__init__", 1, text_to_read, "data")
+    else:
+        redirect_argument(module.Booster, "save_model", 1, layer.to_write, "filename")
+        redirect_argument(module.Booster, "__init__", 3, layer.to_read, "model_file")
+        redirect_argument(module.basic._InnerPredictor, "from_model_file", 0, layer.to_read, "model_file")
+        redirect_argument(module.Dataset, "save_binary", 1, layer.to_write, "filename")
+        redirect_argument(module.Dataset, "__init__", 1, layer.to_read, "data")
 
 
 def _redirect_torch(layer: Layer, torch: Any) -> None:

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from . import chance, later, library_files, trees_files
+from . import chance, later, library_files
 from .ends import Enough
 from .imports import when_imported
 from .originals import write_json
@@ -67,7 +67,7 @@ class TreesProcess:
         train = module.train
         signature = inspect.signature(train)
         if self._layer is not None:
-            trees_files.redirect(self._layer, library, module)
+            library_files.redirect_trees(self._layer, library, module)
         if self._settings.world > 1:
             self._compute_whole(module, "cv", f"`{library}.cv`")
             for name in ELSE[library]:
