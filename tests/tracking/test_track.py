@@ -13,7 +13,7 @@ from compare.comparison import compare
 from compare.schema import Comparison
 from report import tracking
 from report.__main__ import main
-from report.tracked import describe
+from report.tracking import describe
 from tests.slow import slow_but
 from tests.tracking import servers
 from tests.tracking.servers import Server, metrics, params, tags

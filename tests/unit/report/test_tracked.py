@@ -16,7 +16,7 @@ from infra.settings.settings import Settings
 from report.mlflow_client import Tracked
 from report.publish import publish
 from report.series import Value
-from report.tracked import describe
+from report.tracking import describe
 from tests.unit.results import RUN, make_context, make_recipe, make_result
 from tests.unit.settings_machine import machine, parse
 from training.contract.codec import decode, encode
