@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -55,22 +56,41 @@ def _read(process: "subprocess.Popen[str]", answers: dict[Case, "Future[dict[str
             answer.set_exception(RuntimeError(error))
 
 
-@contextmanager
-def of_table(
-    request: pytest.FixtureRequest, folder: Path, scripts: Path, python: str
-) -> Iterator[dict[Case, "Future[dict[str, Any]]"]]:
-    """What is proved of the cases that this session's tests ask for."""
-    called = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
-    cases = [each.params["case"] for each in called if each and "case" in each.params]
-    with proving(cases, folder, scripts, python) as answers:
-        yield answers
+@dataclass(frozen=True)
+class Table:
+    """What is to be proved of scripts, which are in a folder for each outcome, and which mutants must be seen."""
 
+    scripts: Path
+    python: str
+    expected: Mapping[str, Mapping[str, Any]]
+    """What is proved of each script, besides its outcome."""
+    mutants: Mapping[str, Sequence[str]]
+    """Scripts of which each mutant says another thing."""
 
-def differences(name: str, answer: Mapping[str, Any], more: Mapping[str, Any]) -> list[str]:
-    """How an answer is not the one that the table has for a script: the outcome is its folder's name."""
-    expected = {"outcome": name.partition("/")[0], **more}
-    got = {key: answer.get(key) for key in expected}
-    return [] if got == expected else [f"{got}, not {expected}: {answer}"]
+    def problems(self, name: str, answer: Mapping[str, Any]) -> list[str]:
+        """How an answer is not the one that is expected, or the script has left something in its folder."""
+        expected = {"outcome": name.partition("/")[0], **self.expected[name], "left": []}
+        got = {key: answer.get(key) for key in expected}
+        return [] if got == expected else [f"{got}, not {expected}: {answer}"]
+
+    @contextmanager
+    def proved(self, request: pytest.FixtureRequest, folder: Path) -> Iterator[dict[Case, "Future[dict[str, Any]]"]]:
+        """What is proved of the cases that this session's tests ask for."""
+        called = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
+        cases = [each.params["case"] for each in called if each and "case" in each.params]
+        with proving(cases, folder, self.scripts, self.python) as answers:
+            yield answers
+
+    def unseen(self, mutant: str, folder: Path) -> list[str]:
+        """Scripts of which a mutant ought to say another thing, and does not."""
+        names = self.mutants[mutant]
+        with proving([(name, 2) for name in names], folder, self.scripts, self.python, mutant) as answers:
+            return [name for name in names if not self.problems(name, answers[name, 2].result())]
+
+    def unlisted(self) -> set[str]:
+        """Scripts that are in the folders or in the table, and not in both."""
+        there = {f"{path.parent.name}/{path.stem}" for path in self.scripts.glob("*/*.py")}
+        return set(self.expected) ^ {name for name in there if not name.startswith("other/")}
 
 
 def marked(cases: Sequence[Case], quick: Collection[Case]) -> list[Any]:

@@ -14,7 +14,7 @@ import pytest
 
 from tests import leftovers
 from tests.limits import LONGEST_SECONDS
-from tests.script.proofs import differences, marked, of_table, proving
+from tests.script.proofs import Table, marked, proving
 from tests.script.tryout import NO_TORCH
 from tests.stacks import TORCH
 
@@ -81,20 +81,26 @@ FEW = {
     ("named/sum_adam", 2),
 }  # fmt: skip
 """Those that are no slow tests."""
-MUTANTS = {
-    "all_split": ["equal/validation_with_gradients"],
-    "full_disk": ["equal/plain"],
-    "in_32_bits": ["equal/plain", "named/sum_adam"],
-    "own_chance": ["equal/no_seed"],
-    "repeated_work": ["bound/by_hand_validated"],
-    "shared_files": ["equal/own_files"],
-    "split_twice": ["equal/plain"],
-    "unkeyed": ["named/dropout"],
-    "unused_left_out": ["equal/random_depth"],
-    "without_a_rank": ["equal/plain"],
-    "without_weights": ["equal/plain", "equal/infinite", "equal/frozen"],
-}
-"""Scripts of which each mutant says another thing."""
+TABLE = Table(
+    SCRIPTS,
+    TORCH,
+    expected={name: {} for name, _ in CASES}
+    | {f"named/{name}": {"kind": kind, "elseAgrees": name in AGREE} for name, kind in NAMED.items()}
+    | {f"bound/{name}": {"reason": reason} for name, reason in BOUND.items()},
+    mutants={
+        "all_split": ["equal/validation_with_gradients"],
+        "full_disk": ["equal/plain"],
+        "in_32_bits": ["equal/plain", "named/sum_adam"],
+        "own_chance": ["equal/no_seed"],
+        "repeated_work": ["bound/by_hand_validated"],
+        "shared_files": ["equal/own_files"],
+        "split_twice": ["equal/plain"],
+        "unkeyed": ["named/dropout"],
+        "unused_left_out": ["equal/random_depth"],
+        "without_a_rank": ["equal/plain"],
+        "without_weights": ["equal/plain", "equal/infinite", "equal/frozen"],
+    },
+)
 
 PORTS = {
     "equal/plain": "",
@@ -126,28 +132,14 @@ PORTS_OF_MUTANTS = {
 @pytest.fixture(scope="module")
 def proved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """What is proved of the scripts that are asked for."""
-    with of_table(request, tmp_path_factory.mktemp("plain"), SCRIPTS, TORCH) as answers:
+    with TABLE.proved(request, tmp_path_factory.mktemp("plain")) as answers:
         yield answers
-
-
-def problems(name: str, answer: dict[str, Any]) -> list[str]:
-    """How an answer is not the one that the table has for a script."""
-    outcome, _, script = name.partition("/")
-    expected: dict[str, Any] = {}
-    if outcome == "named":
-        expected = {"kind": NAMED[script], "elseAgrees": script in AGREE}
-    if outcome == "bound":
-        expected = {"reason": BOUND[script]}
-    return differences(name, answer, expected)
 
 
 @pytest.mark.parametrize("case", marked(CASES, FEW))
 def test_what_is_proved_is_what_ranks_do(case: tuple[str, int], proved: dict[tuple[str, int], Future[Any]]) -> None:
     """Ranks that do the work of the single process are said to, others are named, and nothing is left in the folder."""
-    answer = proved[case].result()
-
-    assert [] == problems(case[0], answer)
-    assert [] == answer["left"]
+    assert [] == TABLE.problems(case[0], proved[case].result())
 
 
 @pytest.mark.parametrize("name", ["named/sum", "named/batch_norm"])
@@ -163,14 +155,10 @@ def test_the_line_is_that_of_the_backward_pass(name: str, proved: dict[tuple[str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", list(MUTANTS))
+@pytest.mark.parametrize("mutant", list(TABLE.mutants))
 def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path) -> None:
     """Each mutant is seen in at least the scripts that stand for it."""
-    names = MUTANTS[mutant]
-    with proving([(name, 2) for name in names], tmp_path, SCRIPTS, TORCH, mutant) as answers:
-        unlike = [name for name in names if problems(name, answers[name, 2].result())]
-
-    assert names == unlike
+    assert [] == TABLE.unseen(mutant, tmp_path)
 
 
 @pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.script.proofs import differences, marked, of_table, proving
+from tests.script.proofs import Table, marked
 
 SCRIPTS = Path(__file__).parent / "plain_keras"
 COMMAND = Path(__file__).parents[2] / "training/workloads/script/spread"
@@ -38,45 +38,39 @@ EXPECTED: dict[str, dict[str, Any]] = {
 CASES = [(name, 2) for name in EXPECTED] + [("equal/arrays", 3), ("named/sum", 3)]
 FEW = {("equal/arrays", 2)}
 """Those that are no slow tests."""
-MUTANTS = {
-    "in_32_bits": ["equal/arrays"],
-    "shared_files": ["equal/callbacks"],
-    "unsplit": ["equal/arrays"],
-    "unsplit_and_uncounted": ["equal/arrays"],
-    "without_exchange": ["equal/arrays"],
-    "without_weights": ["equal/arrays"],
-}
-"""Scripts of which each mutant says another thing."""
+TABLE = Table(
+    SCRIPTS,
+    sys.executable,
+    EXPECTED,
+    mutants={
+        "in_32_bits": ["equal/arrays"],
+        "shared_files": ["equal/callbacks"],
+        "unsplit": ["equal/arrays"],
+        "unsplit_and_uncounted": ["equal/arrays"],
+        "without_exchange": ["equal/arrays"],
+        "without_weights": ["equal/arrays"],
+    },
+)
 
 
 @pytest.fixture(scope="module")
 def proved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """What is proved of the scripts that are asked for."""
-    with of_table(request, tmp_path_factory.mktemp("plain"), SCRIPTS, sys.executable) as answers:
+    with TABLE.proved(request, tmp_path_factory.mktemp("plain")) as answers:
         yield answers
-
-
-def problems(name: str, answer: dict[str, Any]) -> list[str]:
-    """How an answer is not the one that the table has for a script."""
-    return differences(name, answer, {**EXPECTED[name], "left": []})
 
 
 @pytest.mark.parametrize("case", marked(CASES, FEW))
 def test_what_is_proved_is_what_ranks_do(case: tuple[str, int], proved: dict[tuple[str, int], Any]) -> None:
     """Ranks that do the work of the single process are said to, others are named, and nothing is left in the folder."""
-    assert [] == problems(case[0], proved[case].result())
+    assert [] == TABLE.problems(case[0], proved[case].result())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", list(MUTANTS))
+@pytest.mark.parametrize("mutant", list(TABLE.mutants))
 def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path) -> None:
     """Each mutant is seen in at least the scripts that stand for it."""
-    names = MUTANTS[mutant]
-    cases = [(name, 2) for name in names]
-    with proving(cases, tmp_path, SCRIPTS, sys.executable, mutant) as answers:
-        unlike = [name for name in names if problems(name, answers[name, 2].result())]
-
-    assert names == unlike
+    assert [] == TABLE.unseen(mutant, tmp_path)
 
 
 @pytest.mark.slow
@@ -105,9 +99,7 @@ def test_keras_three_is_tried_as_another(name: str, expected: dict[str, Any], tm
 
 def test_every_script_is_in_the_table() -> None:
     """Each has an outcome."""
-    there = {f"{path.parent.name}/{path.stem}" for path in SCRIPTS.glob("*/*.py")}
-
-    assert set(EXPECTED) == {name for name in there if not name.startswith("other/")}
+    assert set() == TABLE.unlisted()
 
 
 @pytest.mark.slow

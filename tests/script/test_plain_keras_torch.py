@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.script.proofs import differences, marked, of_table, proving
+from tests.script.proofs import Table, marked
 from tests.script.tryout import NO_KERAS
 from tests.stacks import KERAS_TORCH
 
@@ -37,43 +37,38 @@ EXPECTED: dict[str, dict[str, Any]] = {
 CASES = [(name, 2) for name in EXPECTED] + [("equal/fit", 3)]
 FEW = {("equal/fit", 2)}
 """Those that are no slow tests."""
-MUTANTS = {
-    "keras_steps_unknown": ["equal/fit"],
-    "keras_weights_unknown": ["equal/own_loop"],
-    "keras_passes_alike": ["equal/fit"],
-    "in_32_bits": ["equal/fit"],
-    "without_weights": ["equal/fit"],
-}
-"""Scripts of which each mutant says another thing."""
+TABLE = Table(
+    SCRIPTS,
+    KERAS_TORCH,
+    EXPECTED,
+    mutants={
+        "keras_steps_unknown": ["equal/fit"],
+        "keras_weights_unknown": ["equal/own_loop"],
+        "keras_passes_alike": ["equal/fit"],
+        "in_32_bits": ["equal/fit"],
+        "without_weights": ["equal/fit"],
+    },
+)
 
 
 @pytest.fixture(scope="module")
 def proved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """What is proved of the scripts that are asked for."""
-    with of_table(request, tmp_path_factory.mktemp("plain"), SCRIPTS, KERAS_TORCH) as answers:
+    with TABLE.proved(request, tmp_path_factory.mktemp("plain")) as answers:
         yield answers
-
-
-def problems(name: str, answer: dict[str, Any]) -> list[str]:
-    """How an answer is not the one that the table has for a script."""
-    return differences(name, answer, {**EXPECTED[name], "left": []})
 
 
 @pytest.mark.parametrize("case", marked(CASES, FEW))
 def test_what_is_proved_is_what_ranks_do(case: tuple[str, int], proved: dict[tuple[str, int], Any]) -> None:
     """Ranks that do the work of the single process are said to, others are named, and nothing is left in the folder."""
-    assert [] == problems(case[0], proved[case].result())
+    assert [] == TABLE.problems(case[0], proved[case].result())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", list(MUTANTS))
+@pytest.mark.parametrize("mutant", list(TABLE.mutants))
 def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path) -> None:
     """Each mutant is seen in at least the scripts that stand for it."""
-    names = MUTANTS[mutant]
-    with proving([(name, 2) for name in names], tmp_path, SCRIPTS, KERAS_TORCH, mutant) as answers:
-        unlike = [name for name in names if problems(name, answers[name, 2].result())]
-
-    assert names == unlike
+    assert [] == TABLE.unseen(mutant, tmp_path)
 
 
 @pytest.mark.slow
@@ -94,4 +89,4 @@ def test_a_script_for_tensorflow_finds_its_backend(tmp_path: Path) -> None:
 
 def test_every_script_is_in_the_table() -> None:
     """Each has an outcome."""
-    assert set(EXPECTED) == {f"{path.parent.name}/{path.stem}" for path in SCRIPTS.glob("*/*.py")}
+    assert set() == TABLE.unlisted()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.limits import LONGEST_SECONDS
-from tests.script.proofs import differences, marked, of_table, proving
+from tests.script.proofs import Table, marked
 from tests.script.tryout import NO_TREES
 from tests.stacks import TREES
 
@@ -38,43 +38,37 @@ EXPECTED: dict[str, dict[str, Any]] = {
 CASES = [(name, 2) for name in EXPECTED] + [("equal/xgboost_integers", 3)]
 FEW = {("equal/xgboost_integers", 2), ("named/lightgbm_continuous", 2)}
 """Those that are no slow tests."""
-MUTANTS = {
-    "any_trees": ["named/xgboost_subsample"],
-    "groups_apart": ["equal/xgboost_ranking"],
-    "unsplit": ["equal/xgboost_integers"],
-    "without_exchange": ["equal/xgboost_integers"],
-}
-"""Scripts of which each mutant says another thing."""
+TABLE = Table(
+    SCRIPTS,
+    TREES,
+    EXPECTED,
+    mutants={
+        "any_trees": ["named/xgboost_subsample"],
+        "groups_apart": ["equal/xgboost_ranking"],
+        "unsplit": ["equal/xgboost_integers"],
+        "without_exchange": ["equal/xgboost_integers"],
+    },
+)
 
 
 @pytest.fixture(scope="module")
 def proved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """What is proved of the scripts that are asked for."""
-    with of_table(request, tmp_path_factory.mktemp("plain"), SCRIPTS, TREES) as answers:
+    with TABLE.proved(request, tmp_path_factory.mktemp("plain")) as answers:
         yield answers
-
-
-def problems(name: str, answer: dict[str, Any]) -> list[str]:
-    """How an answer is not the one that the table has for a script."""
-    return differences(name, answer, {**EXPECTED[name], "left": []})
 
 
 @pytest.mark.parametrize("case", marked(CASES, FEW))
 def test_what_is_proved_is_what_ranks_do(case: tuple[str, int], proved: dict[tuple[str, int], Any]) -> None:
     """Trees that are those of one process are said to be, others are named, and nothing is left in the folder."""
-    assert [] == problems(case[0], proved[case].result())
+    assert [] == TABLE.problems(case[0], proved[case].result())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", list(MUTANTS))
+@pytest.mark.parametrize("mutant", list(TABLE.mutants))
 def test_a_mechanism_that_is_broken_fails_the_table(mutant: str, tmp_path: Path) -> None:
     """Each mutant is seen in at least the scripts that stand for it."""
-    names = MUTANTS[mutant]
-    cases = [(name, 2) for name in names]
-    with proving(cases, tmp_path, SCRIPTS, TREES, mutant) as answers:
-        unlike = [name for name in names if problems(name, answers[name, 2].result())]
-
-    assert names == unlike
+    assert [] == TABLE.unseen(mutant, tmp_path)
 
 
 @pytest.mark.slow
@@ -97,4 +91,4 @@ def test_ranks_print_what_the_script_prints(tmp_path: Path) -> None:
 
 def test_every_script_is_in_the_table() -> None:
     """Each has an outcome."""
-    assert set(EXPECTED) == {f"{path.parent.name}/{path.stem}" for path in SCRIPTS.glob("*/*.py")}
+    assert set() == TABLE.unlisted()
