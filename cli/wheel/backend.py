@@ -23,6 +23,8 @@ PACKAGE = "ray_worth_it"
 PYTHONS = tuple(f"3.{minor}" for minor in range(9, 15))
 """Versions that are promised: of what starts the launcher, and with it `./rwi`."""
 LEFT_OUT = (".ci/", ".github/", ".gitignore", "AGENTS.md", "tests/")
+LIST = "FILES"
+"""The file of a source archive that names its files: a folder has more, as soon as something was built or run in it."""
 START = '"""Starts the launcher: `python -m ray_worth_it`."""\n\nfrom ray_worth_it import launcher\n\nlauncher.main()\n'
 DATE = (1980, 1, 1, 0, 0, 0)
 """The oldest that a zip archive knows: of all files, so that archives of equal files are equal."""
@@ -56,7 +58,8 @@ def build_sdist(sdist_directory: str, config_settings: object = None) -> str:
     folder = f"{PACKAGE}-{_project()['version']}"
     path = Path(sdist_directory, f"{folder}.tar.gz")
     with gzip.GzipFile(path, "wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as archive:
-        for name, content in {**tree_files(), "PKG-INFO": _metadata().encode()}.items():
+        tree = tree_files()
+        for name, content in {**tree, "PKG-INFO": _metadata().encode(), LIST: "\n".join(tree).encode()}.items():
             about = tarfile.TarInfo(f"{folder}/{name}")
             about.size, about.mode = len(content), _mode(name)
             archive.addfile(about, io.BytesIO(content))
@@ -64,15 +67,16 @@ def build_sdist(sdist_directory: str, config_settings: object = None) -> str:
 
 
 def tree_files() -> dict[str, bytes]:
-    """Return what the wheel carries, by path: what git tracks, less what develops the project; of an archive all."""
-    if (ROOT / ".git").exists():
+    """Return what the wheel carries, by path: what git tracks, less what develops the project; of a source archive
+    what it lists, whatever a build or a user put beside it. Raises FileNotFoundError for neither."""
+    if (ROOT / LIST).exists():
+        names = (ROOT / LIST).read_text(encoding="utf-8").splitlines()
+    elif (ROOT / ".git").exists():
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
         names = [name for name in listed.split("\0") if name]
     else:
-        names = [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*") if path.is_file()]
-    kept = [
-        name for name in names if not name.startswith(LEFT_OUT) and "__pycache__" not in name and name != "PKG-INFO"
-    ]
+        raise FileNotFoundError(f"{ROOT} is no clone and no source archive, so nothing says which files the wheel has")
+    kept = [name for name in names if not name.startswith(LEFT_OUT)]
     return {name: (ROOT / name).read_bytes() for name in sorted(kept)}
 
 

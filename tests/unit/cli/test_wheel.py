@@ -42,11 +42,15 @@ def test_the_wheel_carries_the_project_without_tests_and_needs_nothing(tmp_path:
 
 
 def test_the_source_archive_makes_the_same_wheel(tmp_path: Path) -> None:
-    """Byte for byte: `uv build` makes the wheel from it, where git does not say what is the project's."""
+    """Byte for byte: `uv build` makes the wheel from it, where git does not say what is the project's, and where by
+    then there is more: `dist`, or what a run left."""
     packed = tmp_path / backend.build_sdist(str(tmp_path))
     with tarfile.open(packed) as archive:
         archive.extractall(tmp_path / "unpacked", filter="data")
     folder = tmp_path / "unpacked" / f"ray_worth_it-{VERSION}"
+    for other in ("dist/ray_worth_it.tar.gz", ".state/secret", "Pulumi.mine.yaml"):
+        (folder / other).parent.mkdir(exist_ok=True)
+        (folder / other).touch()
     build = "import sys; sys.path.insert(0, 'cli/wheel'); import backend; backend.build_wheel(sys.argv[1])"
     subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=folder, check=True)
     of_archive = (tmp_path / f"ray_worth_it-{VERSION}-py3-none-any.whl").read_bytes()
