@@ -36,13 +36,23 @@ OWN = "stacks/"
 
 def main() -> NoReturn:
     """Go on as `./rwi` of the home, which is furnished first if it has not this version."""
+    if os.name != "posix":
+        sys.exit("error: Linux, macOS, or Windows with WSL2 is needed: install it there")
     try:
         home, arguments = place(sys.argv[1:])
         os.environ[DOOR] = door(home if arguments != sys.argv[1:] else None)
         (archive,) = Path(__file__).parent.glob("*.zip")
         ready(home, archive, data_folder())
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        sys.exit(
+            f"error: {error.filename or 'the project files'}: {error.strerror}. Fix that, or choose other folders:"
+            f" rwi {OPTION} FOLDER for what belongs to this place, the variable XDG_DATA_HOME for what all places share"
+        )
+    except ValueError as error:
         sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        print("Stopped before it had begun; the same command goes on from there.", file=sys.stderr)
+        sys.exit(130)
     os.execv(sys.executable, [sys.executable, str(home / "rwi"), *arguments])  # noqa: S606 - the same call, in the home
 
 
@@ -52,24 +62,41 @@ def place(arguments: Sequence[str]) -> tuple[Path, list[str]]:
     first, equals, text = arguments[0].partition("=") if arguments else ("", "", "")
     if first == OPTION:
         value, rest = (text, arguments[1:]) if equals else ("".join(arguments[1:2]), arguments[2:])
-        if not value:
+        if not value or value.startswith("-"):
             raise ValueError(f"{OPTION} needs a folder: rwi {OPTION} ~/measurements try train.py")
         return Path(os.path.abspath(os.path.expanduser(value))), list(rest)  # noqa: PTH100, PTH111 - as it is typed
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if late := next((word for word in own if word.partition("=")[0] == OPTION), ""):
+        raise ValueError(f"{late} comes before the command: rwi {OPTION} FOLDER {first}")
     here = Path.cwd()
-    return next(filter(_is_home, (folder / NAME for folder in (here, *here.parents))), here / NAME), list(arguments)
+    home = next(filter(_is_home, (folder / NAME for folder in (here, *here.parents))), here / NAME)
+    if home.is_symlink() or home.exists():
+        _check_owner(home)
+    return home, list(arguments)
 
 
 def _is_home(folder: Path) -> bool:
-    """Another user's in a folder above would have its code run as this user."""
+    """Another user's in a folder above would have its code run as this user: so would a link of theirs to a file of
+    this user's."""
     with suppress(OSError):
-        return (folder / LAID).stat().st_uid == os.geteuid()
+        return {os.geteuid()} == {path.lstat().st_uid for path in (folder, folder / LAID)}
     return False
+
+
+def _check_owner(home: Path) -> None:
+    if home.lstat().st_uid != os.geteuid():
+        raise ValueError(
+            f"{home} is another user's, whose code would run as you: rwi {OPTION} FOLDER, with one of your own"
+        )
 
 
 def data_folder() -> Path:
     """Return the folder of all versions, by the XDG Base Directory Specification."""
     data = os.environ.get("XDG_DATA_HOME", "")
-    return (Path(data) if os.path.isabs(data) else Path.home() / ".local" / "share") / PACKAGE  # noqa: PTH117
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home raises where there is none
+    if not os.path.isabs(data) and not os.path.isabs(home):  # noqa: PTH117
+        raise ValueError("this user has no home: set the variable HOME or XDG_DATA_HOME to a folder of yours")
+    return (Path(data) if os.path.isabs(data) else Path(home) / ".local" / "share") / PACKAGE  # noqa: PTH117
 
 
 def door(home: Path | None) -> str:
@@ -98,29 +125,44 @@ def _origin() -> str:
 def ready(home: Path, archive: Path, data: Path) -> None:
     """Have the archive's tree in the home. While this process goes on, also as another program, no other version gets
     there: a command's modules are of one version."""
-    home.mkdir(parents=True, exist_ok=True)
+    if home.exists() and not home.is_dir():
+        raise ValueError(f"{home} is not a folder: rwi {OPTION} FOLDER, with another one")
+    known = laid(home)
     digest = archive.stem.rpartition("-")[2]
+    hashes = {} if known.get("digest") == digest else _hashes(archive)
+    if not known:
+        _refuse_project(home, {}, hashes)
+    home.mkdir(parents=True, exist_ok=True)
     lock = os.open(home / ".lock", os.O_RDWR | os.O_CREAT, 0o644)  # never closed: the next program has it, too
     os.set_inheritable(lock, True)
     while True:
         _lock(lock, exclusive=False)
-        if laid(home).get("digest") == digest:
+        there = laid(home).get("digest")
+        if there == digest:
             return
-        _lock(lock, exclusive=True)
+        _lock(lock, exclusive=True, waiting=f"another version of rwi is at work in {home}: waiting" if there else "")
         if laid(home).get("digest") != digest:
-            furnish(home, lay(archive, data), digest)
+            furnish(home, lay(archive, data), digest, hashes or _hashes(archive))
 
 
-def _lock(lock: int | IO[str], *, exclusive: bool) -> None:
+def _lock(lock: int | IO[str], *, exclusive: bool, waiting: str = "") -> None:
     import fcntl  # not on Windows, where WSL2 is needed
 
     how = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:
         fcntl.flock(lock, how | fcntl.LOCK_NB)
     except BlockingIOError:
-        if exclusive:
-            print("another version of rwi is at work in this home: waiting for its end", file=sys.stderr, flush=True)
+        if waiting:
+            print(waiting, file=sys.stderr, flush=True)
         fcntl.flock(lock, how)
+
+
+def _hashes(archive: Path) -> dict[str, str]:
+    """Return the files' hashes. The archive is named after its version and its own: ValueError for another content."""
+    if _hash(archive) != archive.stem.rpartition("-")[2]:
+        raise ValueError(f"{archive} is damaged: install {PACKAGE} again")
+    with zipfile.ZipFile(archive) as files:
+        return {name: hashlib.sha256(files.read(name)).hexdigest() for name in files.namelist()}
 
 
 def laid(home: Path) -> dict[str, object]:
@@ -134,21 +176,21 @@ def laid(home: Path) -> dict[str, object]:
 
 def lay(archive: Path, data: Path) -> Path:
     """Return the folder with the archive's tree, whole: laid down unless it is there, and laid down again where one of
-    its files is not as in the archive. The archive is named after its version and hash. Raises ValueError."""
+    its files is not as in the archive."""
     version, _, digest = archive.stem.rpartition("-")
-    if hashlib.sha256(archive.read_bytes()).hexdigest() != digest:
-        raise ValueError(f"{archive} is damaged: install {PACKAGE} again")
     folder = data / f"{version}-{digest[:12]}"
     data.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(archive) as files, _alone(data):
         if not all(_is(folder / name, files.read(name)) for name in files.namelist()):
-            partial = Path(tempfile.mkdtemp(dir=data, prefix=".partial-"))
-            files.extractall(partial / "tree")
-            (partial / "tree" / "rwi").chmod(0o755)
-            if folder.exists():
-                folder.rename(partial / "damaged")
-            (partial / "tree").rename(folder)
-            shutil.rmtree(partial)
+            for left in data.glob(".partial-*"):  # of a launcher that was killed
+                shutil.rmtree(left, ignore_errors=True)
+            with tempfile.TemporaryDirectory(dir=data, prefix=".partial-") as name:
+                partial = Path(name)
+                files.extractall(partial / "tree")
+                (partial / "tree" / "rwi").chmod(0o755)
+                if folder.exists():
+                    folder.rename(partial / "damaged")
+                (partial / "tree").rename(folder)
     return folder
 
 
@@ -165,23 +207,45 @@ def _is(path: Path, content: bytes) -> bool:
     return False
 
 
-def furnish(home: Path, tree: Path, digest: str) -> None:
+def furnish(home: Path, tree: Path, digest: str, hashes: Mapping[str, str]) -> None:
     """Give a home the files of a tree, and take from it those of the one before.
 
-    What a user changed in `stacks/` stays, and so does what is in neither tree.
+    What a user changed in `stacks/` stays, and so does what is in neither tree. Raises ValueError as `_refuse_project`.
     """
     before = _files(laid(home).get("files"))
-    now = {path.relative_to(tree).as_posix(): path for path in sorted(tree.rglob("*")) if path.is_file()}
-    hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in now.items()}
-    (home / ".gitignore").write_text("*\n", encoding="utf-8")
-    _note(home, "", before)  # until it is complete, it is of no version
-    for name in before.keys() - now.keys():
+    _refuse_project(home, before, hashes)
+    _note(home, "", {**hashes, **before})  # until it is complete, it is of no version
+    ignored = home / ".gitignore"
+    if not ignored.exists():
+        ignored.write_text("*\n", encoding="utf-8")
+    for name in before.keys() - hashes.keys():
         if not _is_changed(home, name, before):
             (home / name).unlink(missing_ok=True)
-    for name, path in now.items():
+    for name in hashes:
         if not _is_changed(home, name, before):
-            _copy(path, home / name)
-    _note(home, digest, {**before, **hashes})
+            _copy(tree / name, home / name)
+    _note(home, digest, hashes)
+
+
+def _refuse_project(home: Path, before: Mapping[str, str], hashes: Mapping[str, str]) -> None:
+    """Raise ValueError for a folder that has other files of these names, or a repository: it is somebody's project."""
+    mine = [name for name in hashes if name not in before and not name.startswith(OWN) and _differs(home, name, hashes)]
+    if not before and (home / ".git").exists():
+        mine = [".git", *mine]
+    if mine:
+        raise ValueError(
+            f"{home} is a project of its own: it has {', '.join(mine[:3])}. Nothing was changed there. Choose a folder"
+            f" that is empty or not there yet: rwi {OPTION} FOLDER"
+        )
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _differs(home: Path, name: str, hashes: Mapping[str, str]) -> bool:
+    path = home / name
+    return os.path.lexists(path) and not (path.is_file() and _hash(path) == hashes[name])
 
 
 def _note(home: Path, digest: str, files: Mapping[str, str]) -> None:
@@ -197,7 +261,7 @@ def _files(known: object) -> dict[str, str]:
 def _is_changed(home: Path, name: str, before: Mapping[str, str]) -> bool:
     """Return whether a file is a user's: of `stacks/`, and not as it was laid."""
     path = home / name
-    return name.startswith(OWN) and path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != before.get(name)
+    return name.startswith(OWN) and path.is_file() and _hash(path) != before.get(name)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -202,6 +204,125 @@ def test_anothers_home_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     others, _ = launcher.place([])
 
     assert (tmp_path / ".rwi", tmp_path / "mine" / ".rwi") == (own, others)
+
+
+def test_anothers_home_in_the_current_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no other place for one here: whoever types it names a folder."""
+    (tmp_path / ".rwi").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+
+    with pytest.raises(ValueError, match=launcher.OPTION):
+        launcher.place([])
+
+
+def test_a_link_to_a_file_of_ones_own_makes_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody can make one, in a folder of theirs, to a file of this user's."""
+    (tmp_path / ".rwi").mkdir()
+    (tmp_path / ".rwi" / launcher.LAID).symlink_to(__file__)
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path / "mine")
+    others = os.getuid() + 1
+    real = Path.lstat
+
+    def lstat(path: Path) -> os.stat_result:
+        """As if all in `.rwi` were another user's."""
+        known = list(real(path))
+        known[4] = others if ".rwi" in path.parts else known[4]
+        return os.stat_result(known)
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+
+    assert tmp_path / "mine" / ".rwi" == launcher.place([])[0]
+
+
+def failed(process: subprocess.Popen[str]) -> str:
+    """The one line with which a launcher refuses."""
+    out, problem = process.communicate()
+    assert (1, "", 1) == (process.returncode, out, len(problem.splitlines())), problem
+    assert problem.startswith("error: ")
+    return problem
+
+
+@pytest.mark.parametrize("name", ["rwi", "cli/module.py", ".git/HEAD"])
+def test_a_project_of_somebodys_is_no_home(install: Install, start: Start, tmp_path: Path, name: str) -> None:
+    """`--home .` in one's own project would replace its README.md; nothing of it is touched."""
+    path = tmp_path / "my work" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine", encoding="utf-8")
+    problem = failed(start(install("1.0", TREE), "--home", "."))
+    left = {each for each in (tmp_path / "my work").rglob("*") if each.is_file()}
+
+    assert "--home FOLDER" in problem
+    assert "mine" == path.read_text(encoding="utf-8")
+    assert {path} == left
+
+
+def test_a_file_of_the_users_outlives_an_update(install: Install, start: Start, tmp_path: Path) -> None:
+    """One that has the name of a file that an earlier version had; and a `.gitignore` of one's own."""
+    home = tmp_path / "my work" / ".rwi"
+    ended(start(install("1.0", TREE)))
+    (home / ".gitignore").write_text("mine", encoding="utf-8")
+    ended(start(install("2.0", _without("cli/old.py"))))
+    (home / "cli" / "old.py").write_text("mine", encoding="utf-8")
+    ended(start(install("3.0", {**_without("cli/old.py"), "cli/new.py": ""})))
+
+    assert "mine" == (home / "cli" / "old.py").read_text(encoding="utf-8")
+    assert "mine" == (home / ".gitignore").read_text(encoding="utf-8")
+
+
+def test_what_was_put_into_the_data_folder_gets_into_no_home(install: Install, start: Start, tmp_path: Path) -> None:
+    """A file that is not of the archive; and what a killed launcher left there is removed."""
+    site = install("1.0", TREE)
+    ended(start(site))
+    (tree,) = (tmp_path / "data" / "ray-worth-it").glob("1.0-*")
+    (tree / "cli" / "more.py").touch()
+    (tree.parent / ".partial-x").mkdir()
+    (tree / "rwi").unlink()
+    (tree / "cli" / "more.py").touch()
+    ended(start(site, "--home", "another"))
+    (tree / "cli" / "more.py").touch()
+    ended(start(site, "--home", "third"))
+
+    assert not (tree.parent / ".partial-x").exists()
+    assert not (tmp_path / "my work" / "third" / "cli" / "more.py").exists()
+
+
+@pytest.mark.parametrize("typed", [("--home",), ("--home", "--help"), ("up", "--home", "x"), ("try", "--home=x")])
+def test_a_home_is_named_first_and_is_no_option(
+    install: Install, start: Start, tmp_path: Path, typed: tuple[str, ...]
+) -> None:
+    """Nothing is laid down or installed for a call that can't be meant so."""
+    problem = failed(start(install("1.0", TREE), *typed))
+
+    assert "rwi --home" in problem
+    assert not list((tmp_path / "my work").iterdir())
+
+
+def test_a_data_folder_that_cannot_be_written_is_named_with_its_variable(
+    install: Install, start: Start, tmp_path: Path
+) -> None:
+    """As under a read-only home; a home that is a file says so, too."""
+    site = install("1.0", TREE)
+    (tmp_path / "data").touch()
+
+    assert "XDG_DATA_HOME" in failed(start(site))
+    assert "--home FOLDER" in failed(start(site, "--home", "../data"))
+
+
+def test_calls_at_once_do_not_speak_of_another_version(install: Install, start: Start, tmp_path: Path) -> None:
+    """A launcher in another home has the data folder's lock; a launcher of this version, the home's."""
+    site, data = install("1.0", TREE), tmp_path / "data" / "ray-worth-it"
+    data.mkdir(parents=True)
+    with (data / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        first, second = start(site), start(site)
+        while not (tmp_path / "my work" / ".rwi" / ".lock").exists():
+            assert first.poll() is None
+            time.sleep(0.01)
+        time.sleep(0.5)  # both would have spoken by then
+
+    assert {"one"} == {ended(process)["module"] for process in (first, second)}
 
 
 def test_a_line_to_type_is_as_the_user_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
