@@ -44,8 +44,9 @@ def main() -> NoReturn:
         (archive,) = Path(__file__).parent.glob("*.zip")
         ready(home, archive, data_folder())
     except OSError as error:
+        path = error.filename2 or error.filename or "the project files"
         sys.exit(
-            f"error: {error.filename or 'the project files'}: {error.strerror}. Fix that, or choose other folders:"
+            f"error: {path}: {error.strerror}. Fix that, or choose other folders:"
             f" rwi {OPTION} FOLDER for what belongs to this place, the variable XDG_DATA_HOME for what all places share"
         )
     except ValueError as error:

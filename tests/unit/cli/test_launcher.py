@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -308,6 +309,48 @@ def test_a_data_folder_that_cannot_be_written_is_named_with_its_variable(
 
     assert "XDG_DATA_HOME" in failed(start(site))
     assert "--home FOLDER" in failed(start(site, "--home", "../data"))
+
+
+def test_a_full_disk_is_named_by_what_could_not_be_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Not by the file that was to be copied there, which is on another disk."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/source", None, "/target")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(launcher, "ready", full)
+    monkeypatch.setattr(Path, "glob", lambda *_: iter([tmp_path]))
+    with pytest.raises(SystemExit, match="error: /target: "):
+        launcher.main()
+
+
+def test_ctrl_c_ends_with_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """And with the status that a shell expects."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(launcher, "ready", interrupted)
+    monkeypatch.setattr(Path, "glob", lambda *_: iter([tmp_path]))
+    with pytest.raises(SystemExit) as ended_with:
+        launcher.main()
+
+    assert 130 == ended_with.value.code
+    assert 1 == len(capsys.readouterr().err.splitlines())
+
+
+def test_a_user_without_a_home_is_told_which_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container under a number that has no entry: there is no default data folder then."""
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", str)
+
+    with pytest.raises(ValueError, match="XDG_DATA_HOME"):
+        launcher.data_folder()
 
 
 def test_calls_at_once_do_not_speak_of_another_version(install: Install, start: Start, tmp_path: Path) -> None:
