@@ -17,6 +17,7 @@ from compare.value import Check
 from training.contract.arms import counted
 from training.contract.result import FAILED, WORKERS, Software, Worker
 from training.contract.workload import Workload
+from training.machine.command_line import again
 
 THREADS = "OMP_NUM_THREADS"
 _TRUE = Check(True, "")
@@ -97,7 +98,7 @@ def _retried(run: Run) -> str:
     times = counted(run.result.retries, "time")
     return (
         f"{run.name} was retried {times} after a failure, so it does not count;"
-        " `./rwi destroy` and `./rwi up` measure again"
+        f" `{again('destroy', 'up')}` measures again"
     )
 
 

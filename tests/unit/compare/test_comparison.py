@@ -27,6 +27,7 @@ from tests.unit.results import (
     replaced,
 )
 from training.contract.result import TrainingResult
+from training.machine import command_line
 from training.workloads.cnn.recipe import CnnRecipe
 
 ALL = COMPARED
@@ -347,6 +348,17 @@ def test_a_broken_fairness_rule_leaves_no_ratio(check: str, name: str, broken: d
     assert (comparison.break_even, comparison.break_even_epochs) == ({}, None)
     assert comparison.answer == "Not comparable"
     assert comparison.verdict.startswith("Not comparable: ")
+
+
+def test_what_measures_again_is_as_the_user_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the name of the wheel's program, or by plain Pulumi."""
+    runs = with_one(make_runs(arms=ALL), "ray-2", retries=1)
+    monkeypatch.setenv(command_line.CALLED, "uvx ray-worth-it")
+    by_wheel = compared(runs, arms=ALL).reasons["checks.neverRetried"]
+    monkeypatch.delenv(command_line.CALLED)
+
+    assert "uvx ray-worth-it destroy && uvx ray-worth-it up" in by_wheel  # not prose: a command
+    assert "pulumi destroy && pulumi up" in compared(runs, arms=ALL).reasons["checks.neverRetried"]
 
 
 def test_a_run_that_might_have_been_retried_and_was_not_counts() -> None:

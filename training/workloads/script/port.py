@@ -3,6 +3,7 @@ Pure: a try, a result and a report have these words."""
 
 from training.contract.arms import counted
 from training.contract.result import MadeRanks
+from training.machine.command_line import rwi
 from training.workloads.script import plain, ray_start
 from training.workloads.script.plain import Proof
 from training.workloads.script.recognise import Script
@@ -22,7 +23,6 @@ TRAINERS = {
     "xgboost": "XGBoostTrainer",
     "lightgbm": "LightGBMTrainer",
 }
-LOOK_FOR_IT = "`./rwi try` with the same script looks for the smallest port of it, and gives it as a diff"
 
 
 def ranks(arm: str, proof: Proof, workers: int, *, in_pods: bool = False) -> str:
@@ -51,7 +51,8 @@ def to_write(proof: Proof, script: Script, workers: int) -> tuple[str, str]:
     if framework != "torch":
         return general, ""
     if port is None:
-        return f"{general}. {LOOK_FOR_IT}", ""
+        look = f"`{rwi('try')}` with the same script looks for the smallest port of it, and gives it as a diff"
+        return f"{general}. {look}", ""
     if port["outcome"] != "port":
         return f"{general}. No port of the script is given here: {port['reason']}", ""
     count = sum(line.startswith("+") for line in port["diff"].splitlines()) - 1
