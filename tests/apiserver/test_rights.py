@@ -167,11 +167,11 @@ def test_of_secrets_the_token_alone_can_be_read(administrator: Any, users: str) 
         assert 403 == refused.value.status
 
 
-def test_all_that_is_declared_can_be_made(users: str) -> None:
+def test_all_that_is_declared_can_be_made(users: str, tmp_path: Path) -> None:
     """And nothing in another namespace."""
     from kubernetes.dynamic import DynamicClient
 
-    own = DynamicClient(kube.client(users))
+    own = DynamicClient(kube.client(users), cache_file=str(tmp_path / "discovery.json"))
     made = declared()
 
     assert {"Job", "NetworkPolicy", "RayCluster", "Service"} <= {name.partition(" ")[0] for name in made}

@@ -208,7 +208,7 @@ def with_cluster_start(run_result: result.TrainingResult, kubeconfig: str, names
         return run_result
     try:
         path = f"/apis/{ray_cluster.API_VERSION}/namespaces/{namespace}/rayclusters/{ray_cluster.NAME}"
-        seconds = start_seconds(json.loads(kube.read(kube.connect(kubeconfig), path)))
+        seconds = start_seconds(kube.get(kube.connect(kubeconfig), path))
     except (KubeError, ValueError) as error:
         return replace(run_result, reasons=run_result.reasons | {REASON: f"the RayCluster could not be read: {error}"})
     return replace(run_result, ray_head=replace(run_result.ray_head, cluster_start_seconds=seconds))

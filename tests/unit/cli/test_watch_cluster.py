@@ -233,7 +233,7 @@ def test_a_cluster_that_does_not_answer_is_said_so(
     api, watched = source
     put(api, "ray-1", 1, "")
     before, trouble = watched.poll(), watched.trouble
-    monkeypatch.setattr(watched._api, "call_api", refuse)
+    monkeypatch.setattr(watched._api, "request", refuse)
     during = watched.poll()
 
     assert ("", [its.key for its in before]) == (trouble, [its.key for its in during])

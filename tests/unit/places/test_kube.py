@@ -1,5 +1,6 @@
-"""Asking a cluster that does not answer: said in seconds, with what to type."""
+"""Asking a cluster: by the request that is needed and no other; one that does not answer is said in seconds."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,19 @@ from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from tests import unreachable
 from tests.golden import Wording
-from tests.unit.kube_api import write_kubeconfig
+from tests.unit.kube_api import serving, write_kubeconfig
+
+
+def test_one_question_is_one_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the API server offers is not asked, and no answer is kept where another user or cluster would find it."""
+    (shared := tmp_path / "shared").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(shared))
+    with serving(tmp_path) as (server, path):
+        api = kube.connect(path)
+        kube.items(api, "/api/v1/nodes")
+
+    assert ["GET /api/v1/nodes"] == server.asked
+    assert [] == list(shared.iterdir())
 
 
 @pytest.mark.parametrize("way", unreachable.WAYS)

@@ -100,47 +100,36 @@ def client(kubeconfig: str | Mapping[str, Any], *, retries: int | None = None) -
 def connect(kubeconfig: str | Mapping[str, Any]) -> Any:
     """Return a client that fails fast without a cluster. Raises KubeError for a kubeconfig that cannot be used."""
     from kubernetes.config import ConfigException
+    from kubernetes.dynamic import DynamicClient
 
     try:
-        return client(kubeconfig, retries=0)
+        # Without discovery: that asks three more times at each connection, waits for ever for a server that accepts it
+        # and says nothing, and keeps the answers in a file of the temporary folder that has the server's address alone.
+        return DynamicClient(client(kubeconfig, retries=0), discoverer=lambda *_: None)
     except (ConfigException, OSError, ValueError, TypeError, KeyError) as error:
         raise KubeError(f"the kubeconfig can't be used ({error})") from None
 
 
-def read(api: Any, path: str, query: Mapping[str, str | int] | None = None, accept: str = "*/*") -> bytes:
-    """Return the API server's answer for `path`. Raises KubeError."""
-    chosen = list((query or {}).items())
-    headers = {"Accept": accept}
-    return _send(api, path, api.param_serialize("GET", path, query_params=chosen, header_params=headers, **_AUTH))
-
-
 def patch(api: Any, path: str, change: Mapping[str, Any]) -> None:
     """Merge a change into one object (RFC 7396). Raises KubeError."""
-    headers, query = {"Accept": "*/*", "Content-Type": "application/merge-patch+json"}, [("fieldManager", MANAGER)]
-    line = api.param_serialize("PATCH", path, query_params=query, header_params=headers, body=dict(change), **_AUTH)
-    _send(api, path, line)
+    _ask(api, "PATCH", path, body=change, content_type="application/merge-patch+json", field_manager=MANAGER)
 
 
 def apply(api: Any, path: str, wanted: Mapping[str, Any]) -> None:
     """Create or change one object by a server-side apply. Raises KubeError."""
-    headers = {"Accept": "*/*", "Content-Type": "application/apply-patch+yaml"}
-    query = [("fieldManager", MANAGER), ("force", "true")]
-    line = api.param_serialize("PATCH", path, query_params=query, header_params=headers, body=dict(wanted), **_AUTH)
-    _send(api, path, line)
+    content_type = "application/apply-patch+yaml"
+    _ask(api, "PATCH", path, body=wanted, content_type=content_type, field_manager=MANAGER, force_conflicts=True)
 
 
 def create(api: Any, path: str, item: Mapping[str, Any]) -> None:
     """Create an object in the collection at `path`. Raises KubeError."""
-    headers = {"Accept": "*/*", "Content-Type": "application/json"}
-    _send(api, path, api.param_serialize("POST", path, header_params=headers, body=item, **_AUTH))
+    _ask(api, "POST", path, body=item)
 
 
 def dry_run(api: Any, path: str, item: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the API server, and all that it asks, would make of an object; nothing is created. Raises
     KubeError."""
-    headers, query = {"Accept": "*/*", "Content-Type": "application/json"}, [("dryRun", "All")]
-    line = api.param_serialize("POST", path, query_params=query, header_params=headers, body=item, **_AUTH)
-    return dict(json.loads(_send(api, path, line)))
+    return dict(json.loads(_ask(api, "POST", path, body=item, dry_run="All")))
 
 
 def delete(api: Any, path: str, *, at_once: bool = False) -> None:
@@ -148,29 +137,24 @@ def delete(api: Any, path: str, *, at_once: bool = False) -> None:
 
     `at_once`: for a pod, which gets no time to end.
     """
-    query, headers = [("propagationPolicy", "Background")], {"Accept": "*/*"}
-    query += [("gracePeriodSeconds", "0")] if at_once else []
     try:
-        _send(api, path, api.param_serialize("DELETE", path, query_params=query, header_params=headers, **_AUTH))
+        _ask(api, "DELETE", path, propagation_policy="Background", grace_period_seconds=0 if at_once else None)
     except KubeError as error:
         if error.status != 404:
             raise
 
 
-_AUTH: dict[str, Any] = {"auth_settings": ["BearerToken"]}
-
-
-def _send(api: Any, path: str, line: tuple[Any, ...]) -> bytes:
+def _ask(api: Any, method: str, path: str, **request: Any) -> bytes:
+    from kubernetes.client.exceptions import ApiException
     from urllib3.exceptions import HTTPError
 
     try:
-        answer = api.call_api(*line, _request_timeout=(CONNECT_SECONDS, SECONDS))
-        content = bytes(answer.read())
+        answer = api.request(method, path, serialize=False, _request_timeout=(CONNECT_SECONDS, SECONDS), **request)
+        return bytes(answer.data)
+    except ApiException as error:
+        raise KubeError(f"{path}: {_reason(error.body) or error.reason} (HTTP {error.status})", error.status) from None
     except (HTTPError, OSError) as error:
         raise no_answer(api, error) from None
-    if answer.status >= 400:
-        raise KubeError(f"{path}: {_reason(content) or answer.reason} (HTTP {answer.status})", answer.status)
-    return content
 
 
 def no_answer(api: Any, error: Exception) -> KubeError:
@@ -184,7 +168,7 @@ def no_answer(api: Any, error: Exception) -> KubeError:
 
 def get(api: Any, path: str, **query: str | int) -> Any:
     """Return the API server's answer for `path`, parsed. Raises KubeError."""
-    return json.loads(read(api, path, query))
+    return json.loads(_ask(api, "GET", path, query_params=list(query.items())))
 
 
 def find(api: Any, path: str) -> dict[str, Any] | None:
@@ -212,20 +196,20 @@ def items(api: Any, path: str, **query: str | int) -> list[dict[str, Any]]:
 def metadata(api: Any, path: str) -> dict[str, Any]:
     """Return the metadata of one object without the rest: a CRD is megabytes. Raises KubeError."""
     accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-    return dict(json.loads(read(api, path, accept=accept))["metadata"])
+    return dict(json.loads(_ask(api, "GET", path, header_params={"Accept": accept}))["metadata"])
 
 
 def log(api: Any, namespace: str, pod: str, **query: str | int) -> str:
     """Return the log of a pod's container, at most its first MOST_LOG bytes. Raises KubeError."""
-    query = {"limitBytes": MOST_LOG, **query}
-    return read(api, f"/api/v1/namespaces/{namespace}/pods/{pod}/log", query).decode(errors="replace")
+    path, limited = f"/api/v1/namespaces/{namespace}/pods/{pod}/log", {"limitBytes": MOST_LOG, **query}
+    return _ask(api, "GET", path, query_params=list(limited.items())).decode(errors="replace")
 
 
-def _reason(content: bytes) -> str:
+def _reason(content: str | None) -> str:
     try:
-        return str(json.loads(content)["message"])
+        return str(json.loads(content or "")["message"])
     except (ValueError, KeyError, TypeError):
-        return content.decode(errors="replace").strip()[:200]
+        return (content or "").strip()[:200]
 
 
 def _shortly(error: Exception) -> str:
