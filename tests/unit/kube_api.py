@@ -157,7 +157,7 @@ def serving(folder: Path, certificate: Path | None = None) -> Iterator[tuple[Api
 
 def trust_without_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a user's kubeconfig name this server, which is refused otherwise: it has no certificate."""
-    monkeypatch.setattr("infra.places.kubernetes.kubeconfig._pinned", lambda _name, cluster, _merged: cluster)
+    monkeypatch.setattr("infra.places.kubernetes.kubeconfig._pinned", lambda _name, cluster, _source: cluster)
 
 
 def write_kubeconfig(path: Path, url: str, authority: Path | None = None) -> Path:

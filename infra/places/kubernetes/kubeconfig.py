@@ -1,6 +1,10 @@
 """A user's kubeconfig reduced to the one context that a stack uses.
 
 Reads files; contacts no cluster. Merges as kubectl does: the first file with a name defines it.
+
+Not by kubectl itself, which not everybody has whose cluster is used here, such as MicroK8s's. `kubectl config view`
+prints paths as they stand in whichever file they come from, and with `--flatten` copies certificates that their owner
+renews. Nor by the Python client's merger, by which the last file's current context wins, and which refuses nothing.
 """
 
 import base64
@@ -8,7 +12,6 @@ import hashlib
 import os
 import shlex
 import shutil
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +26,7 @@ from training.contract.provenance import PROJECT
 LONGEST_BYTES = 10 * 2**20
 _ANOTHER_FILE = "To use another file:\n  pulumi config set kubeconfig PATH"
 _IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
-_CREDENTIAL_FILES = ("client-certificate", "client-key", "tokenFile")
+_FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
 
 Entry = dict[str, Any]
@@ -84,16 +87,15 @@ def select(setting: str | None, context: str) -> Selected:
     """Return the context from the setting's file, else from KUBECONFIG or ~/.kube/config. Raises KubeconfigError."""
     merged = _Merged(setting)
     links = merged.entry("contexts", context)
-    names = {kind: links.get(kind) for kind in ("cluster", "user")}
-    for kind, name in names.items():
-        if not name:
+    for kind in ("cluster", "user"):
+        if not links.get(kind):
             raise KubeconfigError(
                 f"context {context} of {merged.source} names no {kind}:\n"
                 f"  kubectl config set-context {context} --{kind}=NAME"
             )
-    cluster_name, user_name = str(names["cluster"]), str(names["user"])
-    cluster = _pinned(cluster_name, merged.entry("clusters", cluster_name, context), merged)
-    user = _with_whole_paths(merged.entry("users", user_name, context), merged.folder("users", user_name))
+    cluster_name, user_name = str(links["cluster"]), str(links["user"])
+    cluster = _pinned(cluster_name, merged.entry("clusters", cluster_name, context), merged.source)
+    user = merged.entry("users", user_name, context)
     _refuse_impersonation(user_name, user, merged.source)
     _refuse_missing_program(user_name, user, merged.source)
     content = {
@@ -108,7 +110,7 @@ def select(setting: str | None, context: str) -> Selected:
 
 
 class _Merged:
-    """All files of a user's kubeconfig together."""
+    """All files of a user's kubeconfig together, by kind and name; paths in their entries are absolute."""
 
     def __init__(self, setting: str | None) -> None:
         files = _files(setting)
@@ -117,18 +119,18 @@ class _Merged:
         if not read:
             raise NotHereError(f"there is no kubeconfig {self.source}. {_ANOTHER_FILE}")
         self.current = ""
-        self.entries: dict[str, dict[str, tuple[Entry, Path]]] = {"contexts": {}, "clusters": {}, "users": {}}
+        self.entries: dict[str, dict[str, Entry]] = {"contexts": {}, "clusters": {}, "users": {}}
         for file, content in read.items():
             self.current = self.current or str(content.get("current-context") or "")
             for kinds, known in self.entries.items():
                 for name, entry in _named(file, kinds, content.get(kinds)).items():
-                    known.setdefault(name, (entry, file.parent))
+                    known.setdefault(name, entry)
 
     def entry(self, kinds: str, name: str, of_context: str = "") -> Entry:
         """Return the entry with this name. Raises KubeconfigError."""
         known = self.entries[kinds]
         if name in known:
-            return dict(known[name][0])
+            return known[name]
         if of_context:
             raise KubeconfigError(
                 f"context {of_context} of {self.source} names the {kinds[:-1]} {name}, which is not there"
@@ -139,10 +141,6 @@ class _Merged:
             f"{self.source} has no context {name}; it has {', '.join(known) or 'none'}:\n  "
             + (set_line("kubeContext", self.current or next(iter(known))) if known else _ANOTHER_FILE)
         )
-
-    def folder(self, kinds: str, name: str) -> Path:
-        """Return the folder of the file that defines the entry: relative paths start there."""
-        return self.entries[kinds][name][1]
 
 
 def _files(setting: str | None) -> list[Path]:
@@ -158,93 +156,82 @@ def _read(path: Path) -> Entry | None:
     if raw is None:
         return None
     try:
-        content = yaml.safe_load(raw.decode("utf-8"))
-    except (UnicodeDecodeError, yaml.YAMLError, RecursionError):
+        content = yaml.safe_load(raw)
+    except (yaml.YAMLError, ValueError, RecursionError):
         raise KubeconfigError(f"the kubeconfig {path} is no YAML text. {_ANOTHER_FILE}") from None
-    if not content:
-        raise KubeconfigError(f"the kubeconfig {path} is empty. {_ANOTHER_FILE}")
     if not isinstance(content, dict):
-        raise KubeconfigError(f"the kubeconfig {path} holds no kubeconfig. {_ANOTHER_FILE}")
+        why = "holds no kubeconfig" if content else "is empty"
+        raise KubeconfigError(f"the kubeconfig {path} {why}. {_ANOTHER_FILE}")
     return content
 
 
 def _bytes(path: Path) -> bytes | None:
-    """Return the bytes of a regular file of a sensible size: a named pipe would block, a device has no end."""
+    """Return a file's bytes; None if nothing is there. Raises KubeconfigError, also for a pipe, which could block, and
+    for a device, which has no end."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise KubeconfigError(f"{path} can't be read ({why}):\n  chmod u+r {path}\n{_ANOTHER_FILE}") from None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LONGEST_BYTES:
-            raise KubeconfigError(f"{path} is not a file that holds a kubeconfig. {_ANOTHER_FILE}")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(LONGEST_BYTES)
-    finally:
-        os.close(descriptor)
+        if not path.exists():
+            return None
+        if path.is_file() and path.stat().st_size <= LONGEST_BYTES:
+            return path.read_bytes()
+    except OSError as error:
+        raise KubeconfigError(
+            f"{path} can't be read ({error.strerror}):\n  chmod u+r {path}\n{_ANOTHER_FILE}"
+        ) from None
+    raise KubeconfigError(f"{path} is not a file that holds a kubeconfig. {_ANOTHER_FILE}")
 
 
 def _named(file: Path, kinds: str, listed: Any) -> dict[str, Entry]:
     """Return a list's entries by name. Raises KubeconfigError if it is malformed."""
     kind = kinds[:-1]
-    whole = isinstance(listed or [], list) and all(
-        isinstance(item, dict) and "name" in item and isinstance(item.get(kind) or {}, dict) for item in listed or []
-    )
-    if not whole:
-        raise KubeconfigError(f"in the kubeconfig {file}, {kinds} is no list of a name and a {kind}. {_ANOTHER_FILE}")
-    return {str(item["name"]): item.get(kind) or {} for item in listed or []}
+    try:
+        return {str(item["name"]): _with_whole_paths(item.get(kind) or {}, file.parent) for item in listed or ()}
+    except (TypeError, KeyError, AttributeError):
+        raise KubeconfigError(
+            f"in the kubeconfig {file}, {kinds} is no list of a name and a {kind}. {_ANOTHER_FILE}"
+        ) from None
 
 
-def _pinned(name: str, cluster: Entry, merged: _Merged) -> Entry:
+def _with_whole_paths(entry: Entry, folder: Path) -> Entry:
+    """Return an entry with absolute paths; they start at its file's folder, and the stack's own file is elsewhere."""
+    whole: Entry = {key: str(folder / str(entry[key])) for key in _FILES if entry.get(key)}
+    program = entry.get("exec")
+    if isinstance(program, Mapping) and os.sep in str(program.get("command") or ""):
+        whole["exec"] = {**program, "command": str(folder / str(program["command"]))}
+    return {**entry, **whole}
+
+
+def _pinned(name: str, cluster: Entry, source: str) -> Entry:
     """Return the cluster with its authority embedded; refuse one that cannot be told from another at its address."""
     fix = f"kubectl config set-cluster {name}"
     if not str(cluster.get("server") or "").startswith("https://"):
         raise KubeconfigError(
-            f"cluster {name} of {merged.source} has the server {cluster.get('server') or '(none)'}, and https:// is"
+            f"cluster {name} of {source} has the server {cluster.get('server') or '(none)'}, and https:// is"
             f" allowed: without a certificate nothing tells one cluster from another:\n  {fix} --server=https://HOST:PORT"
         )
     if cluster.pop("insecure-skip-tls-verify", False):
         raise KubeconfigError(
-            f"cluster {name} of {merged.source} has insecure-skip-tls-verify, and then nothing tells this cluster from"
+            f"cluster {name} of {source} has insecure-skip-tls-verify, and then nothing tells this cluster from"
             f" another at its address. Give it its certificate authority:\n"
             f"  {fix} --insecure-skip-tls-verify=false --certificate-authority=FILE --embed-certs"
         )
     file = cluster.pop("certificate-authority", None)
     data = cluster.get("certificate-authority-data")
     if file and not data:
-        raw = _bytes(merged.folder("clusters", name) / str(file))
+        raw = _bytes(Path(file))
         if raw is None:
             raise KubeconfigError(
-                f"cluster {name} of {merged.source} names the certificate authority {file}, and there is no such"
+                f"cluster {name} of {source} names the certificate authority {file}, and there is no such"
                 f" file:\n  {fix} --certificate-authority=FILE --embed-certs"
             )
         cluster["certificate-authority-data"] = base64.b64encode(raw).decode()
-    elif data and not _is_base64(data):
-        raise KubeconfigError(
-            f"cluster {name} of {merged.source} has a certificate-authority-data that is no base64:\n"
-            f"  {fix} --certificate-authority=FILE --embed-certs"
-        )
-    return cluster
-
-
-def _is_base64(data: Any) -> bool:
     try:
-        base64.b64decode(data, validate=True)
+        base64.b64decode(data or "", validate=True)
     except (ValueError, TypeError):
-        return False
-    return True
-
-
-def _with_whole_paths(user: Entry, folder: Path) -> Entry:
-    """Return credentials with absolute file paths; they stay the user's files, which may be renewed."""
-    whole: Entry = {key: str(folder / str(user[key])) for key in _CREDENTIAL_FILES if user.get(key)}
-    program = user.get("exec")
-    if isinstance(program, Mapping) and os.sep in str(program.get("command") or ""):
-        whole["exec"] = {**program, "command": str(folder / str(program["command"]))}
-    return {**user, **whole}
+        raise KubeconfigError(
+            f"cluster {name} of {source} has a certificate-authority-data that is no base64:\n"
+            f"  {fix} --certificate-authority=FILE --embed-certs"
+        ) from None
+    return cluster
 
 
 def _refuse_impersonation(name: str, user: Entry, source: str) -> None:
