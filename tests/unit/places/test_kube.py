@@ -24,6 +24,14 @@ def test_one_question_is_one_request(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [] == list(shared.iterdir())
 
 
+def test_a_page_that_is_no_api_server_s_is_said_so(tmp_path: Path) -> None:
+    """As of a portal that manages clusters, whose address lacks the cluster."""
+    with serving(tmp_path) as (server, path):
+        server.texts["/api/v1/nodes"] = "<html>Log in</html>"
+        with pytest.raises(KubeError, match=rf"(?s)no JSON.*curl .*{server.url}/api/v1/nodes$"):
+            kube.items(kube.connect(path), "/api/v1/nodes")
+
+
 @pytest.mark.parametrize("way", unreachable.WAYS)
 def test_what_nothing_answers_is_said_in_time(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording

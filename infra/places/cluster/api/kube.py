@@ -129,7 +129,7 @@ def create(api: Any, path: str, item: Mapping[str, Any]) -> None:
 def dry_run(api: Any, path: str, item: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the API server, and all that it asks, would make of an object; nothing is created. Raises
     KubeError."""
-    return dict(json.loads(_ask(api, "POST", path, body=item, dry_run="All")))
+    return dict(_json(api, "POST", path, body=item, dry_run="All"))
 
 
 def delete(api: Any, path: str, *, at_once: bool = False) -> None:
@@ -142,6 +142,20 @@ def delete(api: Any, path: str, *, at_once: bool = False) -> None:
     except KubeError as error:
         if error.status != 404:
             raise
+
+
+def _json(api: Any, method: str, path: str, **request: Any) -> Any:
+    """Return the parsed answer. Raises KubeError, also for the page of a proxy or of another server."""
+    content = _ask(api, method, path, **request)
+    try:
+        return json.loads(content)
+    except ValueError:
+        host = api.configuration.host
+        raise KubeError(
+            f"{host} answers, and not as an API server does ({path} is no JSON): check `server` in the kubeconfig, and"
+            f" the proxy; to see the answer:\n  curl --insecure --max-time 5 {host}{path}",
+            200,
+        ) from None
 
 
 def _ask(api: Any, method: str, path: str, **request: Any) -> bytes:
@@ -168,7 +182,7 @@ def no_answer(api: Any, error: Exception) -> KubeError:
 
 def get(api: Any, path: str, **query: str | int) -> Any:
     """Return the API server's answer for `path`, parsed. Raises KubeError."""
-    return json.loads(_ask(api, "GET", path, query_params=list(query.items())))
+    return _json(api, "GET", path, query_params=list(query.items()))
 
 
 def find(api: Any, path: str) -> dict[str, Any] | None:
@@ -196,7 +210,7 @@ def items(api: Any, path: str, **query: str | int) -> list[dict[str, Any]]:
 def metadata(api: Any, path: str) -> dict[str, Any]:
     """Return the metadata of one object without the rest: a CRD is megabytes. Raises KubeError."""
     accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-    return dict(json.loads(_ask(api, "GET", path, header_params={"Accept": accept}))["metadata"])
+    return dict(_json(api, "GET", path, header_params={"Accept": accept})["metadata"])
 
 
 def log(api: Any, namespace: str, pod: str, **query: str | int) -> str:
