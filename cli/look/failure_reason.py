@@ -62,7 +62,7 @@ def _pods_and_queue(stack: str, overrides: Mapping[str, str]) -> tuple[Sequence[
         api = cluster.client_of_made(stack_cluster)
         chosen = {"labelSelector": f"{PROJECT_LABEL}={PROJECT}"}
         pods = kube.items(api, f"/api/v1/namespaces/{stack_cluster.namespace}/pods", **chosen) if api else []
-        queued = kueue.troubles(api, stack_cluster.namespace) if api and stack_cluster.cluster.queue else {}
+        queued = kueue.evictions(api, stack_cluster.namespace) if api and stack_cluster.cluster.queue else {}
     return pods, queued
 
 

@@ -1,4 +1,4 @@
-"""A Kueue whose configuration leaves out one of our kinds: found by a dry run, and in what ran nevertheless."""
+"""A Kueue whose configuration leaves out one of our kinds: known from what ran nevertheless."""
 
 from typing import Any
 
@@ -10,8 +10,6 @@ from infra.places.cluster.manifests import ray_cluster
 from infra.places.cluster.manifests.jobs import job as job_of
 from infra.places.cluster.manifests.pods import pods_of
 from infra.places.cluster.manifests.queue import QUEUE_LABEL
-from infra.places.kubernetes import integrations
-from tests.golden import Wording
 from tests.limits import wait_for
 from tests.platform.cluster import Cluster
 from tests.platform.programs import FRAMEWORKS, Kueue
@@ -19,8 +17,6 @@ from tests.platform.queues import QUEUE, jobs, stack
 from tests.platform.stacks import give_result, new_stack, of_ray
 from tests.program.conftest import NewProject, cli, new_project  # noqa: F401 (fixtures)
 from tests.unit.settings_machine import plan_runs
-
-RAY = "ray.io/v1/rayclusters"
 
 
 def make_both(cluster: Cluster) -> dict[str, Any]:
@@ -37,42 +33,21 @@ def make_both(cluster: Cluster) -> dict[str, Any]:
 
 
 def test_what_kueue_holds_back_is_known_from_it(cluster: Cluster, team: str) -> None:
-    """Also after it was admitted; a dry run makes nothing."""
+    """Also after it was admitted."""
     assert team
-    assert [] == list(integrations.problems(cluster.api, stack(cluster)))
-    assert [] == kube.items(cluster.api, cluster.path(RAY)) + jobs(cluster)
     assert [] == kueue_api.left_alone(cluster.api, cluster.namespace, make_both(cluster))
 
 
 @pytest.mark.parametrize("taken", FRAMEWORKS)
-def test_a_kind_that_kueue_leaves_alone_is_named(
-    cluster: Cluster, team: str, kueue: Kueue, taken: str, wording: Wording
-) -> None:
-    """Before anything is made, and afterwards."""
+def test_a_kind_that_kueue_leaves_alone_is_named(cluster: Cluster, team: str, kueue: Kueue, taken: str) -> None:
+    """By the name that its configuration has for it."""
     assert team
     (other,) = set(FRAMEWORKS) - {taken}
     with kueue.taking(taken):
-        (problem,) = integrations.problems(cluster.api, stack(cluster))
         ran_alone = kueue_api.left_alone(cluster.api, cluster.namespace, make_both(cluster))
         cluster.remove()
 
-    assert "pulumi config rm queue" in problem.fixes
     assert [other] == ran_alone
-    wording("platform", str(problem))
-
-
-def test_a_dry_run_that_others_refuse_says_nothing(cluster: Cluster, team: str, kueue: Kueue) -> None:
-    """A quota of the namespace, or a namespace that is not there yet."""
-    assert team
-    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"count/jobs.batch": "0", "count/rayclusters.ray.io": "0"}}}
-    path = cluster.path("v1/resourcequotas")
-    kube.create(cluster.api, path, quota)
-    wait_for(lambda: kube.get(cluster.api, f"{path}/none").get("status", {}).get("hard"))
-    with kueue.taking("batch/job"):
-        refused = list(integrations.problems(cluster.api, stack(cluster)))
-        elsewhere = list(integrations.problems(cluster.api, stack(cluster, namespace="not-there")))
-
-    assert [] == refused + elsewhere
 
 
 def test_a_run_outside_of_the_queue_is_none(
@@ -81,7 +56,7 @@ def test_a_run_outside_of_the_queue_is_none(
     team: str,
     kueue: Kueue,
 ) -> None:
-    """Where no dry run found it out."""
+    """The update ends with what Kueue left alone."""
     assert team
     project = of_ray(new_stack(new_project, cluster, queue=QUEUE, workers="1"))
     give_result(cluster, 1)

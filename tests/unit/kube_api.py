@@ -39,8 +39,6 @@ class Api:
         self.asked: list[str] = []
         self.on_patch: Callable[[dict[str, Any]], None] = _controlled
         self.on_create: Callable[[dict[str, Any]], None] = lambda _: None
-        self.on_dry_run: Callable[[dict[str, Any]], None] = lambda _: None
-        """What changes an object that a dry run would make."""
         self.on_delete: Callable[[dict[str, Any]], None] = lambda _: None
         self.url = ""
 
@@ -49,10 +47,7 @@ class Api:
         scope = f"/namespaces/{namespace}" if namespace else ""
         self.objects[f"{group}{scope}/{kind}/{item['metadata']['name']}"] = item
 
-    def _made(self, path: str, item: dict[str, Any], is_dry_run: bool) -> tuple[int, str]:
-        if is_dry_run:
-            self.on_dry_run(item)
-            return 201, json.dumps(item)
+    def _made(self, path: str, item: dict[str, Any]) -> tuple[int, str]:
         self.objects[f"{path}/{item['metadata']['name']}"] = item
         self.on_create(item)
         return 201, json.dumps(item)
@@ -77,7 +72,7 @@ class Api:
                 self.on_patch(self.objects[path])
             return 200, json.dumps(self.objects[path])
         if path in self.texts or method == "POST":
-            return self._text(path, query) if path in self.texts else self._made(path, change, "dryRun" in query)
+            return self._text(path, query) if path in self.texts else self._made(path, change)
         group, _, kind = path.rpartition("/")
         pattern = re.compile(rf"{group}(?:/namespaces/[^/]+)?/{kind}/[^/]+")
         items = [item for name, item in self.objects.items() if pattern.fullmatch(name)]
@@ -88,6 +83,7 @@ class Api:
 
 
 _LISTS = {"limitranges", "pods", "resourcequotas", "jobs", "nodes", "secrets", "events", "services", "deployments"}
+_LISTS |= {"localqueues", "workloads"}
 
 
 def _matches(item: Mapping[str, Any], selector: str) -> bool:

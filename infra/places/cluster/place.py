@@ -122,7 +122,7 @@ class ClusterPlace(ABC):
         from infra.places.cluster.components.measurement import ClusterMeasurement
 
         if not pulumi.runtime.is_dry_run():
-            run_watch.start(settings.stack, settings.of_cluster.namespace)
+            run_watch.start(settings)
         return ClusterMeasurement(settings, site.pods, runs, partial(self.reach, settings))
 
     @abstractmethod

@@ -5,14 +5,16 @@ The state holds the provider pickled by reference: this module and its class kee
 """
 
 import time
+from contextlib import suppress
 from typing import Any
 
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource
 
-from infra.places.cluster.api import kube, ray_scale
+from infra.places.cluster.api import kube, kueue, ray_scale
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.waits import Patience
+from infra.places.cluster.manifests import ray_cluster
 from infra.programs import UserError
 from infra.provider import Provider, changed, replaced_by
 from training.machine.command_line import rwi
@@ -55,5 +57,7 @@ class RayReadyProvider(Provider):
             except KubeError as error:  # it answered a moment ago
                 problem = str(error)
             time.sleep(POLL_SECONDS)
+        with suppress(KubeError):
+            problem = kueue.waiting(api, namespace).get(ray_cluster.NAME, problem)
         why = in_vain or problem or f"KubeRay's operator has not reported it ready: {rwi('status')}"
         raise NotReadyError(f"the Ray cluster of {workers} workers is not ready: {why}")

@@ -1,5 +1,5 @@
 """Watches the Jobs of a stack's runs while an update waits for them: says what their pods wait for, and ends a Job
-whose pods never start.
+whose pods never start. In a queue it says what Kueue says.
 
 Pulumi waits for a Job until its deadline, whatever happens to its pods: one that has ended is what ends the wait.
 """
@@ -13,27 +13,42 @@ from typing import Any
 
 import pulumi
 
-from infra.places.cluster.api import kube, leftover_jobs
+from infra.places.cluster.api import kube, kueue, leftover_jobs
 from infra.places.cluster.api.kube import KubeError
-from infra.places.cluster.api.waits import Patience
+from infra.places.cluster.api.waits import Patience, Reasons
 from infra.places.cluster.job_result import UID_LABEL
 from infra.places.cluster.manifests.pod_parts import RUN_LABEL
+from infra.settings.settings import Settings
 
 POLL_SECONDS = 2.0
 
 
 class RunWatch:
-    """The unfinished Jobs of a stack in a namespace."""
+    """The unfinished Jobs of a stack in a namespace, and with a queue what waits there."""
 
-    def __init__(self, stack: str, namespace: str, say: Callable[[str], object], fail: Callable[[str], object]) -> None:
-        self._stack, self._namespace, self._say, self._fail = stack, namespace, say, fail
+    def __init__(self, settings: Settings, say: Callable[[str], object], fail: Callable[[str], object]) -> None:
+        self._stack, self._namespace = settings.stack, settings.of_cluster.namespace
+        self._queue, self._minutes = settings.of_cluster.queue, settings.run.run_timeout_minutes
+        self._say, self._fail = say, fail
         self._patience: dict[str, Patience] = {}
+        self._queued_since: dict[str, float] = {}
+        self._queue_reasons = Reasons(say)
 
     def look(self, api: Any) -> None:
-        """Look at every Job once. Raises KubeError."""
+        """Look at every Job, and at the queue, once. Raises KubeError."""
         for job in leftover_jobs.unfinished_jobs(api, self._namespace):
             if leftover_jobs.stack_of(job) == self._stack and not job["spec"].get("suspend"):
                 self._look_at(api, job)
+        if self._queue:
+            self._look_at_queue(kueue.waiting(api, self._namespace))
+
+    def _look_at_queue(self, waiting: Mapping[str, str]) -> None:
+        """Say what each waits for; of one that has waited for as long as a run may take that it has, too."""
+        now = time.monotonic()
+        self._queued_since = {name: self._queued_since.get(name, now) for name in waiting}
+        overdue = [name for name, since in self._queued_since.items() if now - since >= 60 * self._minutes]
+        still = f"after {self._minutes} minutes (runTimeoutMinutes) it still "
+        self._queue_reasons.hear(f"{name}: {still if name in overdue else ''}{why}" for name, why in waiting.items())
 
     def _look_at(self, api: Any, job: Mapping[str, Any]) -> None:
         name, uid = job["metadata"]["name"], job["metadata"]["uid"]
@@ -46,9 +61,9 @@ class RunWatch:
             leftover_jobs.end(api, self._namespace, name)
 
 
-def start(stack: str, namespace: str) -> None:
+def start(settings: Settings) -> None:
     """Watch from now on until the program ends; before the cluster can be reached there is nothing to see."""
-    watch = RunWatch(stack, namespace, pulumi.log.warn, pulumi.log.error)
+    watch, stack = RunWatch(settings, pulumi.log.warn, pulumi.log.error), settings.stack
 
     def follow() -> None:
         while True:

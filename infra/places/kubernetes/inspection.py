@@ -1,6 +1,6 @@
 """Inspects an existing cluster, and checks that a measurement can run there, before anything is created in it.
 
-It does not check the settings by themselves, and changes nothing: it reads, and with a queue tries by a dry run.
+It does not check the settings by themselves, and changes nothing: it only reads.
 """
 
 import re
@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from infra.places.cluster import crds, namespace_limits
-from infra.places.cluster.api import kube, leftover_jobs, ray_api
+from infra.places.cluster.api import kube, kueue, leftover_jobs, ray_api
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_api import RayError
 from infra.places.cluster.fit import (
@@ -31,7 +31,7 @@ from infra.places.cluster.manifests.network import API_SERVER_PORTS, Servers
 from infra.places.cluster.manifests.operator import RELEASE
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.place import storage_problems, why_namespace_stays
-from infra.places.kubernetes import gpu_nodes, integrations, quota
+from infra.places.kubernetes import gpu_nodes
 from infra.settings.cluster import AUTOSCALED, PER_RUN
 from infra.settings.monitoring import EXISTING, PROMETHEUS
 from infra.settings.problem import Problem, set_line
@@ -59,8 +59,7 @@ def problems(api: Any, settings: Settings) -> list[Problem]:
         *_priority_class(api, settings),
         *_pod_monitors(api, settings),
         *_readers(api, settings),
-        *integrations.problems(api, settings),
-        *quota.problems(api, settings),
+        *queue(api, settings),
         *namespace_limits.problems(api, settings),
         *_fit(api, settings),
         *storage_problems(api, settings),
@@ -300,6 +299,31 @@ def _readers(api: Any, settings: Settings) -> Iterator[Problem]:
         " policies would open Ray's ports to nobody; it is the namespace of your Prometheus",
         fixes=(f'pulumi config set monitoringNamespace "$({_FIRST_PROMETHEUS})"', set_line("monitoring", PROMETHEUS)),
     )
+
+
+def queue(api: Any, settings: Settings) -> Iterator[Problem]:
+    """Find that there is no Kueue, no such LocalQueue, or one that Kueue says is inactive. Whether its quota holds the
+    measurement is Kueue's to say. Somebody who may not read it is let through. Raises KubeError."""
+    cluster, without = settings.of_cluster, "pulumi config rm queue"
+    name, namespace = cluster.queue, cluster.namespace
+    if not name:
+        return
+    try:
+        served = kueue.version(api)
+        queues = kueue.local_queues(api, served, namespace) if served else {}
+    except KubeError as error:
+        if error.status != 403:
+            raise
+        return
+    if not served:
+        yield Problem(f"queue is {name}, and this cluster has no Kueue", fixes=(without,))
+    elif name not in queues:
+        ways = [set_line("queue", each) for each in sorted(queues)] or ["kubectl get localqueues --all-namespaces"]
+        ways += [set_line("createNamespace", "false")] if cluster.create_namespace and not queues else []
+        there = f"it has {', '.join(sorted(queues))}" if queues else "it has none; both are there before the stack"
+        yield Problem(f"namespace {namespace} has no LocalQueue {name}: {there}", fixes=(*ways, without))
+    elif why := kueue.why_inactive(queues[name]):
+        yield Problem(f"LocalQueue {name} admits nothing: {why}", fixes=(without,))
 
 
 def nodes(api: Any, settings: Settings) -> dict[str, Size]:

@@ -23,7 +23,7 @@ from infra.places.cluster.place import (
     warn_at_preview,
 )
 from infra.places.cluster.traits import Traits
-from infra.places.kubernetes import inspection, integrations, kubeconfig, quota
+from infra.places.kubernetes import inspection, kubeconfig
 from infra.places.kubernetes.kubeconfig import NotHereError, Selected
 from infra.settings.cluster import KEPT
 from infra.settings.draft import Check, Draft
@@ -161,13 +161,12 @@ def _refuse(title: str, obstacles: Sequence[Problem], settings: Settings) -> Non
 
 
 def _refuse_queue(selected: Selected, settings: Settings) -> None:
-    """Refuse at preview, too, what would wait in a queue for ever, or run outside of it: nothing else says so. A
-    cluster that does not answer is no reason. Raises RunError."""
+    """Refuse a queue that there is not at preview, too. A cluster that does not answer is no reason. Raises
+    RunError."""
     if not settings.of_cluster.queue:
         return
     with suppress(KubeError):
-        api = kube.connect(selected.content)
-        obstacles = [*integrations.problems(api, settings), *quota.problems(api, settings)]
+        obstacles = list(inspection.queue(kube.connect(selected.content), settings))
         _refuse("`up` would be refused: this cluster does not meet the requirements below.", obstacles, settings)
 
 

@@ -1,4 +1,7 @@
-"""What a run in a queue has of Kueue: how long it waited, and whether it was evicted. A real Kueue: tests/platform."""
+"""What a stack in a queue has of Kueue: whether there is such a queue, and what waits there or was evicted.
+
+A real Kueue: tests/platform.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,19 +12,17 @@ import pytest
 
 from infra.places.cluster import job_result
 from infra.places.cluster.api import kube, kueue
-from infra.places.cluster.manifests import pod_parts, ray_cluster
+from infra.places.cluster.manifests import pod_parts, queue, ray_cluster
 from infra.places.cluster.manifests.queue import QUEUE_LABEL
 from infra.places.kubernetes import inspection
 from infra.places.kubernetes.place import ExistingCluster
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, Api, node, serving, trust_without_certificate
-from tests.unit.kueue_objects import group
 from tests.unit.results import make_result
 from tests.unit.settings_machine import settings
 
 SERVED = "kueue.x-k8s.io/v1beta2"
-QUEUES, CLUSTER_QUEUES = f"/apis/{SERVED}/namespaces/{NAMESPACE}/localqueues", f"/apis/{SERVED}/clusterqueues"
-COHORTS = f"/apis/{SERVED}/cohorts"
+QUEUES = f"/apis/{SERVED}/namespaces/{NAMESPACE}/localqueues"
 JOB: dict[str, Any] = {
     "metadata": {"name": "ray-1", "uid": "of-job", "creationTimestamp": "2026-01-01T10:00:00Z"},
     "status": {"startTime": "2026-01-01T10:02:30Z", "completionTime": "2026-01-01T10:09:00Z"},
@@ -31,35 +32,21 @@ OF_STACK = {"target": "kubernetes", "image": "registry.example.com/a:1", "kubeCo
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[tuple[Api, Any]]:
-    """A cluster with Kueue, a RayCluster and a queue with room; and a client of it."""
+    """A cluster with Kueue, a RayCluster and a queue; and a client of it."""
     with serving(tmp_path) as (api, kubeconfig):
         api.objects["/apis/kueue.x-k8s.io"] = {"preferredVersion": {"groupVersion": SERVED}, "metadata": {}}
         api.put("/api/v1", "nodes", node("one", "64", "256Gi"))
         group = f"/apis/{ray_cluster.API_VERSION}"
         api.put(group, "rayclusters", {"metadata": {"name": ray_cluster.NAME, "uid": "of-ray"}}, NAMESPACE)
-        api.put(f"/apis/{SERVED}", "localqueues", queue("training", clusterQueue="team"), NAMESPACE)
-        team = queue("team", resourceGroups=[room()], namespaceSelector={})
-        api.put(f"/apis/{SERVED}", "clusterqueues", team)
+        api.put(f"/apis/{SERVED}", "localqueues", local_queue("training", clusterQueue="team"), NAMESPACE)
         labels = {pod_parts.PROJECT_LABEL: pod_parts.PROJECT}
         api.put("/api/v1", "namespaces", {"metadata": {"name": NAMESPACE, "labels": labels}})
-        api.on_dry_run = suspend
         yield api, kube.connect(kubeconfig)
 
 
-def queue(name: str, **spec: Any) -> dict[str, Any]:
-    """A LocalQueue or a ClusterQueue that is active."""
+def local_queue(name: str, **spec: Any) -> dict[str, Any]:
+    """A LocalQueue that is active."""
     return {"metadata": {"name": name}, "spec": spec, "status": {"conditions": [{"type": "Active", "status": "True"}]}}
-
-
-def suspend(item: dict[str, Any], *kinds: str) -> None:
-    """What Kueue's webhook makes of an object in a queue; of these kinds alone, if any is named."""
-    if item["metadata"]["labels"][QUEUE_LABEL] and (not kinds or item["kind"] in kinds):
-        item["spec"]["suspend"] = True
-
-
-def room() -> dict[str, Any]:
-    """Quota for everything."""
-    return group({"default": {"cpu": "64", "memory": "256Gi"}})
 
 
 def workload(uid: str, evicted_at: str = "", *reasons: str) -> dict[str, Any]:
@@ -111,45 +98,68 @@ def test_an_eviction_after_the_run_is_none_of_it(status: str, *, counts: bool) -
     assert counts == bool(found)
 
 
-def test_what_kueue_did_to_the_project_is_told(cluster: tuple[Api, Any]) -> None:
-    """One that waits and one that was evicted; not one that has ended, and nobody else's."""
+def in_queue(uid: str, labels: dict[str, str], *conditions: dict[str, str], **status: Any) -> dict[str, Any]:
+    """The Workload of an object whose pods have these labels, with conditions."""
+    metadata = {"name": uid, "uid": uid, "ownerReferences": [{"name": uid}]}
+    spec = {"queueName": "training", "podSets": [{"template": {"metadata": {"labels": labels}}}]}
+    return {"metadata": metadata, "spec": spec, "status": {"conditions": list(conditions), **status}}
+
+
+OURS = pod_parts.labels("baseline", **{pod_parts.RUN_LABEL: "baseline-1"})
+WAITS = {
+    "type": "QuotaReserved",
+    "status": "False",
+    "reason": "Pending",
+    "message": "1 more",
+    "lastTransitionTime": "10:01",
+}
+RESERVED = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "lastTransitionTime": "10:01"}
+ENDED = {"type": "Finished", "status": "True", "lastTransitionTime": "10:03"}
+
+
+def test_what_waits_is_told_with_kueue_s_own_condition(cluster: tuple[Api, Any]) -> None:
+    """By the run's name, or the RayCluster's; not what was admitted or has ended, and nobody else's."""
     api, client = cluster
-    waits = {"type": "QuotaReserved", "status": "False", "message": "1 more needed", "lastTransitionTime": "10:01"}
-    ended = {"type": "Finished", "status": "True", "lastTransitionTime": "10:02"}
-    ours = pod_parts.labels("baseline", **{pod_parts.RUN_LABEL: "baseline-1"})
-    for number, (labels, conditions) in enumerate([(ours, [waits]), (ours, [waits, ended]), ({}, [waits])]):
-        metadata = {"name": f"w{number}", "uid": f"w{number}", "ownerReferences": [{"name": "a"}]}
-        spec = {"queueName": "training", "podSets": [{"template": {"metadata": {"labels": labels}}}]}
-        found = {"metadata": metadata, "spec": spec, "status": {"conditions": conditions}}
-        api.put(f"/apis/{SERVED}", "workloads", found, NAMESPACE)
+    ray = pod_parts.labels("ray-head")
+    of_all = [in_queue("w0", OURS, WAITS), in_queue("w1", ray, WAITS), in_queue("w2", {}, WAITS)]
+    of_all += [in_queue("w3", ray, RESERVED), in_queue("w4", ray, WAITS, ENDED), in_queue("w5", ray)]
+    for each in of_all:
+        api.put(f"/apis/{SERVED}", "workloads", each, NAMESPACE)
 
-    ((key, said),) = kueue.troubles(client, NAMESPACE).items()
-    assert "w0 10:01" == key
-    assert said.startswith("baseline-1: ")
-    assert said.endswith(waits["message"])
+    said = "waits in queue training (Pending): 1 more"
+    assert {"baseline-1": said, "w1": said} == kueue.waiting(client, NAMESPACE)
 
 
-@pytest.mark.parametrize(("state", "condition"), [("Ready", "Admitted"), ("Pending", "Finished")])
+def test_an_eviction_is_told_of_the_time_that_it_was(cluster: tuple[Api, Any]) -> None:
+    """Once for each: an update tells those that were not there before it."""
+    api, client = cluster
+    gone = {
+        "type": "Evicted",
+        "status": "True",
+        "reason": "Preempted",
+        "message": "by another",
+        "lastTransitionTime": "10:02",
+    }
+    for each in (in_queue("w0", OURS, WAITS, gone), in_queue("w1", OURS, WAITS), in_queue("w2", {}, gone)):
+        api.put(f"/apis/{SERVED}", "workloads", each, NAMESPACE)
+
+    assert {"w0 10:02": "baseline-1: evicted by Kueue (Preempted): by another"} == kueue.evictions(client, NAMESPACE)
+
+
+@pytest.mark.parametrize(("state", "condition"), [("Ready", RESERVED), ("Pending", ENDED)])
 def test_a_check_that_keeps_the_project_waiting_is_told(
-    cluster: tuple[Api, Any], wording: Wording, state: str, condition: str
+    cluster: tuple[Api, Any], wording: Wording, state: str, condition: dict[str, str]
 ) -> None:
     """An administrator may add checks to quota; not one that let it start, or after it ended."""
     api, client = cluster
-    labels = pod_parts.labels("baseline", **{pod_parts.RUN_LABEL: "baseline-1"})
-    spec = {"queueName": "training", "podSets": [{"template": {"metadata": {"labels": labels}}}]}
     check = {"name": "nodes", "state": "Pending", "message": "no capacity", "lastTransitionTime": "10:02"}
-    status = {"conditions": [{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "10:01"}]}
-    metadata = {"name": "w", "uid": "w", "ownerReferences": [{"name": "baseline-1"}]}
-    found = {"metadata": metadata, "spec": spec, "status": {**status, "admissionChecks": [check]}}
+    found = in_queue("w", OURS, RESERVED, admissionChecks=[check])
     api.put(f"/apis/{SERVED}", "workloads", found, NAMESPACE)
-    ((key, said),) = kueue.troubles(client, NAMESPACE).items()
+    wording("cluster", kueue.waiting(client, NAMESPACE)["baseline-1"])
 
-    assert "w 10:02" == key
-    wording("cluster", said)
     check["state"] = state
-    status["conditions"].append({"type": condition, "status": "True", "lastTransitionTime": "10:03"})
-    api.put(f"/apis/{SERVED}", "workloads", found, NAMESPACE)
-    assert {} == kueue.troubles(client, NAMESPACE)
+    found["status"]["conditions"].append(condition)
+    assert {} == kueue.waiting(client, NAMESPACE)
 
 
 def test_without_kueue_nothing_was_evicted(cluster: tuple[Api, Any]) -> None:
@@ -181,139 +191,39 @@ def test_the_start_of_the_ray_cluster_begins_when_it_is_admitted() -> None:
     assert 300.0 == job_result.start_seconds({**ray, "status": seen})
 
 
-def test_a_queue_that_admits_the_stack_is_no_obstacle(cluster: tuple[Api, Any]) -> None:
-    """Nor is one that the user may not look at, or none that is asked for."""
+def test_a_queue_that_exists_is_no_obstacle(cluster: tuple[Api, Any]) -> None:
+    """Whatever its quota; nor is one that the user may not look at, or none that is asked for."""
+    api, _ = cluster
     assert [] == problems(cluster)
-    cluster[0].objects[f"{CLUSTER_QUEUES}/team"]["spec"]["resourceGroups"] = []
+    api.forbidden.add(QUEUES)
+    assert [] == problems(cluster)
+    api.forbidden = {"/apis/kueue.x-k8s.io"}
+    assert [] == problems(cluster)
+    del api.objects["/apis/kueue.x-k8s.io"], api.objects[f"{QUEUES}/training"]
+    api.forbidden.clear()
     assert [] != problems(cluster)
     assert [] == problems(cluster, queue="")
-    cluster[0].forbidden.add(QUEUES)
-    assert [] == problems(cluster)
 
 
-def test_what_is_missing_is_refused(cluster: tuple[Api, Any]) -> None:
-    """A ClusterQueue, a LocalQueue, Kueue itself; each with a line that helps."""
+def test_what_is_missing_is_refused(cluster: tuple[Api, Any], wording: Wording) -> None:
+    """A LocalQueue, all of them, Kueue itself; each with what is there, and a line that helps."""
     api, _ = cluster
-    api.put(f"/apis/{SERVED}", "localqueues", queue("another", clusterQueue="team"), NAMESPACE)
-    lost = [f"{CLUSTER_QUEUES}/team", f"{QUEUES}/training", "/apis/kueue.x-k8s.io"]
+    api.put(f"/apis/{SERVED}", "localqueues", local_queue("another", clusterQueue="team"), NAMESPACE)
     said = []
-    for path in lost:
+    for path in (f"{QUEUES}/training", f"{QUEUES}/another", "/apis/kueue.x-k8s.io"):
         del api.objects[path]
         said += problems(cluster)
 
-    assert len(lost) == len(set(said))
-    assert all("pulumi config rm queue" in each for each in said)
+    for each in said:
+        wording("cluster", each)
 
 
-def test_a_local_queue_that_is_stopped_is_refused_without_the_right_to_see_more(cluster: tuple[Api, Any]) -> None:
-    """Its own status says so; ClusterQueues are often the administrator's to read."""
-    api, _ = cluster
+def test_a_queue_that_kueue_says_is_inactive_is_refused(cluster: tuple[Api, Any], wording: Wording) -> None:
+    """With Kueue's own words: it is stopped, its ClusterQueue is, or there is none."""
     stopped = {"type": "Active", "status": "False", "message": "LocalQueue is stopped"}
-    api.forbidden.add(f"{CLUSTER_QUEUES}/team")
-    assert [] == problems(cluster)
-    api.objects[f"{QUEUES}/training"]["status"]["conditions"] = [stopped]
+    cluster[0].objects[f"{QUEUES}/training"]["status"]["conditions"] = [stopped]
 
-    (said,) = problems(cluster)
-    assert str(stopped["message"]) in said
-
-
-def test_what_is_kept_off_the_nodes_with_gpus_takes_none_of_their_flavor(cluster: tuple[Api, Any]) -> None:
-    """Ray's head is by its affinity: the CPUs of that flavour are for the pods that train."""
-    api, _ = cluster
-    labels, gpu = {"accelerator": "h100"}, "nvidia.com/gpu"
-    with_gpus = node("gpu", "64", "256Gi")
-    with_gpus["metadata"]["labels"] = labels
-    with_gpus["status"]["allocatable"][gpu] = "8"
-    api.put("/api/v1", "nodes", with_gpus)
-    flavors = {"gpus": {"cpu": "4", "memory": "64Gi", gpu: "4"}, "cpus": {"cpu": "4", "memory": "64Gi", gpu: "0"}}
-    team = queue("team", resourceGroups=[group(flavors)], namespaceSelector={})
-    api.put(f"/apis/{SERVED}", "clusterqueues", team)
-    for name, of_flavor in {"gpus": labels, "cpus": {}}.items():
-        flavor = {"metadata": {"name": name}, "spec": {"nodeLabels": of_flavor}}
-        api.put(f"/apis/{SERVED}", "resourceflavors", flavor)
-    of_gpus = {"workload": "script", "script": "examples/torch_ddp.py", "workers": "2", "workerCpus": "1"}
-
-    assert [] == problems(cluster, **of_gpus, workerGpus="1", gpuNodeSelector="accelerator=h100")
-
-
-@pytest.mark.parametrize(
-    ("kinds", "named"),
-    [
-        (["Job"], [kueue.OF_RAY]),
-        (["RayCluster"], [kueue.OF_JOBS]),
-        (["Pod"], [kueue.OF_RAY, kueue.OF_JOBS]),
-        (["Job", "RayCluster"], []),
-    ],
-)
-def test_a_kind_that_kueue_does_not_suspend_is_named(
-    cluster: tuple[Api, Any], kinds: list[str], named: list[str]
-) -> None:
-    """By the name that its configuration has for it; and nothing was made."""
-    api, _ = cluster
-    before = set(api.objects)
-    api.on_dry_run = lambda item: suspend(item, *kinds)
-    said = problems(cluster)
-
-    assert named == [each for each in (kueue.OF_RAY, kueue.OF_JOBS) if any(each in problem for problem in said)]
-    assert bool(named) == any("pulumi config rm queue" in problem for problem in said)
-    assert before == set(api.objects)
-    assert [] == problems(cluster, queue="")
-
-
-@pytest.mark.parametrize("status", [403, 404, 400, 422, 500])
-def test_a_dry_run_that_is_refused_says_nothing(cluster: tuple[Api, Any], status: int) -> None:
-    """For a missing right or kind, a quota of the namespace, somebody's rule, or a webhook that does not answer."""
-    api, _ = cluster
-    api.on_dry_run = lambda item: suspend(item, "Job")
-    assert [] != problems(cluster)
-    api.refused[f"/apis/{ray_cluster.API_VERSION}/namespaces/{NAMESPACE}/rayclusters"] = status
-
-    assert [] == problems(cluster)
-
-
-def test_who_may_not_read_quota_is_told_of_the_integrations(cluster: tuple[Api, Any]) -> None:
-    """ClusterQueues are often the administrator's to read."""
-    api, _ = cluster
-    api.on_dry_run = lambda _: None
-    api.forbidden.add(f"{CLUSTER_QUEUES}/team")
-
-    assert 1 == len(problems(cluster))
-
-
-def test_who_may_not_ask_for_kueue_is_let_through(cluster: tuple[Api, Any]) -> None:
-    """Neither quota nor integrations are known then."""
-    api, _ = cluster
-    api.on_dry_run = lambda _: None
-    api.forbidden.add("/apis/kueue.x-k8s.io")
-
-    assert [] == problems(cluster)
-
-
-@pytest.mark.parametrize(
-    ("limit", "path", "status", "fits"),
-    [
-        ("", "", 0, False),
-        ("", CLUSTER_QUEUES, 403, True),
-        (" borrows 1", CLUSTER_QUEUES, 403, False),
-        (" borrows 60", CLUSTER_QUEUES, 403, True),
-        ("", COHORTS, 403, True),
-        ("", COHORTS, 404, False),
-    ],
-)
-def test_a_cohort_that_nobody_may_list_may_lend_what_is_borrowed(
-    cluster: tuple[Api, Any], *, limit: str, path: str, status: int, fits: bool
-) -> None:
-    """Up to the queue's own limit. A Kueue without Cohorts has none."""
-    api, _ = cluster
-    few = group({"default": {"cpu": f"1{limit}", "memory": f"1Gi{limit and ' borrows 99Gi'}"}})
-    queues = [queue("team", resourceGroups=[few], namespaceSelector={}, cohortName="all"), queue("b", cohortName="all")]
-    for each in queues:
-        api.put(f"/apis/{SERVED}", "clusterqueues", each)
-    api.put(f"/apis/{SERVED}", "cohorts", {"metadata": {"name": "all"}})
-    if path:
-        api.refused[path] = status
-
-    assert fits == (not problems(cluster))
+    wording("cluster", *problems(cluster))
 
 
 @pytest.mark.parametrize("is_preview", [True, False])
@@ -328,12 +238,12 @@ def test_a_preview_and_an_update_refuse_it(
     asked = settings(**OF_STACK, allowOversubscription="true")
     ExistingCluster().survey(asked)
     assert all(finding.ok for finding in ExistingCluster().doctor(asked))
-    cluster[0].on_dry_run = lambda item: suspend(item, "Job")
+    del cluster[0].objects[f"{QUEUES}/training"]
 
-    with pytest.raises(pulumi.RunError, match=kueue.OF_RAY):
+    with pytest.raises(pulumi.RunError, match="no LocalQueue training"):
         ExistingCluster().survey(asked)
     (finding,) = [each for each in ExistingCluster().doctor(asked) if not each.ok]
-    assert kueue.OF_RAY in finding.fix
+    assert "no LocalQueue training" in finding.fix
 
 
 def job_and_ray(job: dict[str, Any], ray: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -375,3 +285,14 @@ def test_a_ray_cluster_that_is_gone_says_nothing(cluster: tuple[Api, Any]) -> No
     del api.objects[f"/apis/{ray_cluster.API_VERSION}/namespaces/{NAMESPACE}/rayclusters/{ray_cluster.NAME}"]
 
     assert [] == kueue.left_alone(client, NAMESPACE, {**JOB, "spec": HELD})
+
+
+def test_quantities_are_as_kubernetes_writes_them() -> None:
+    """So that what Kueue writes again is what was declared."""
+    given = {"1000m": "1", "1500m": "1500m", "0.25": "250m", "2048Mi": "2Gi", "1.5Gi": "1536Mi", "1": "1", "5000": "5k"}
+    part = {"spec": [{"resources": {"limits": dict.fromkeys(["cpu"], text)}, "sizeLimit": text} for text in given]}
+
+    made = queue.canonical(part)["spec"]
+
+    assert list(given.values()) == [each["resources"]["limits"]["cpu"] for each in made]
+    assert list(given.values()) == [each["sizeLimit"] for each in made]

@@ -11,15 +11,17 @@ from infra.places.cluster import ray_ready, run_watch
 from infra.places.cluster.api import kube, ray_scale, waits
 from infra.places.cluster.api.ray_scale import ScaleError
 from infra.places.cluster.job_result import UID_LABEL
-from infra.places.cluster.manifests import ray_cluster
+from infra.places.cluster.manifests import pod_parts, ray_cluster
 from infra.places.cluster.manifests.pod_parts import RUN_LABEL, STACK_ANNOTATION
 from infra.places.cluster.ray_ready import NotReadyError, RayReadyProvider
 from infra.places.cluster.run_watch import RunWatch
 from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, Api, serving
+from tests.unit.settings_machine import machine, settings
 
 QUOTA = 'Error creating: pods "ray-1-{}" is forbidden: exceeded quota: small, requested: pods=1, used: pods=1'
 NO_NODE = "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. preemption: none."
+OF_STACK = {"target": "kubernetes", "image": "registry.example.com/a:1", "kubeContext": "test"}
 NO_IMAGE = {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "nowhere/none:1"'}}
 
 
@@ -78,11 +80,13 @@ def put_ray_cluster(api: Api, ready: int) -> None:
     api.put(f"/apis/{ray_cluster.API_VERSION}", "rayclusters", item, NAMESPACE)
 
 
-def watched(api: Api, client: Any, clock: list[float], seconds: float) -> tuple[list[str], list[str], Any]:
+def watched(
+    api: Api, client: Any, clock: list[float], seconds: float, **values: str
+) -> tuple[list[str], list[str], Any]:
     """What is said of a Job in that time, and of its failure; its deadline in the end."""
     said: list[str] = []
     failed: list[str] = []
-    watch = RunWatch("s", NAMESPACE, said.append, failed.append)
+    watch = RunWatch(settings(machine(stack="s"), **{**OF_STACK, **values}), said.append, failed.append)
     while clock[0] <= seconds:
         watch.look(client)
         clock[0] += run_watch.POLL_SECONDS
@@ -151,6 +155,51 @@ def test_jobs_of_others_and_in_a_queue_are_left_alone(cluster: tuple[Api, Any, s
             job[part] |= fields
         clock[0] = 0.0
         assert ([], []) == watched(api, client, clock, 2 * waits.GIVE_UP_SECONDS)[:2]
+
+
+def hold_back(api: Api, name: str, labels: dict[str, str], message: str) -> None:
+    """A Workload of ours that Kueue does not admit."""
+    group = "kueue.x-k8s.io"
+    api.objects[f"/apis/{group}"] = {"preferredVersion": {"groupVersion": f"{group}/v1beta2"}, "metadata": {}}
+    waits_for = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
+    item = {
+        "metadata": {"name": name, "ownerReferences": [{"name": name}]},
+        "spec": {"queueName": "training", "podSets": [{"template": {"metadata": {"labels": labels}}}]},
+        "status": {"conditions": [waits_for]},
+    }
+    api.put(f"/apis/{group}/v1beta2", "workloads", item, NAMESPACE)
+
+
+def test_what_waits_in_a_queue_is_told_with_kueue_s_words(
+    cluster: tuple[Api, Any, str], clock: list[float], wording: Wording
+) -> None:
+    """Each once; and again when it has waited for as long as a run may take."""
+    api, client, _ = cluster
+    put_job(api)
+    api.objects[f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/ray-1-x"]["spec"]["suspend"] = True
+    hold_back(api, "w", pod_parts.labels("ray", **{RUN_LABEL: "ray-1"}), "1 more needed")
+    of_queue = {"queue": "training", "runTimeoutMinutes": "5"}
+
+    assert [] == watched(api, client, clock, 600)[0]
+    clock[0] = 0.0
+    assert 1 == len(watched(api, client, clock, 290, **of_queue)[0])
+    clock[0] = 0.0
+    said, failed, _ = watched(api, client, clock, 600, **of_queue)
+    assert [] == failed
+    wording("cluster", *said)
+
+
+def test_a_ray_cluster_that_waits_in_a_queue_is_given_up_with_kueue_s_words(
+    cluster: tuple[Api, Any, str], clock: list[float], wording: Wording
+) -> None:
+    """KubeRay says nothing of one that is suspended."""
+    api, _, path = cluster
+    put_ray_cluster(api, ready=0)
+    hold_back(api, ray_cluster.NAME, pod_parts.labels("ray-head"), "2 more needed")
+    with pytest.raises(NotReadyError) as error:
+        RayReadyProvider().create(wanted(path))
+
+    wording("cluster", str(error.value))
 
 
 def wanted(path: str, workers: int = 2) -> dict[str, Any]:

@@ -126,12 +126,6 @@ def create(api: Any, path: str, item: Mapping[str, Any]) -> None:
     _ask(api, "POST", path, body=item)
 
 
-def dry_run(api: Any, path: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the API server, and all that it asks, would make of an object; nothing is created. Raises
-    KubeError."""
-    return dict(_json(api, "POST", path, body=item, dry_run="All"))
-
-
 def delete(api: Any, path: str, *, at_once: bool = False) -> None:
     """Delete an object, then those that it owns; a missing one is no error. Raises KubeError.
 

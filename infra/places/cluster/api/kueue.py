@@ -1,10 +1,10 @@
-"""Asks Kueue's objects: a queue with its quota, whether it takes our objects, and whether a workload was evicted."""
+"""Asks Kueue's objects what Kueue decided: whether a queue is active, what a workload waits for, and whether one was
+evicted. How quota is counted is Kueue's alone."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from infra.places.cluster.api import kube
-from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.manifests import ray_cluster
 from infra.places.cluster.manifests.pod_parts import PROJECT_LABEL, RUN_LABEL
 
@@ -46,17 +46,6 @@ def local_queues(api: Any, served: str, namespace: str) -> dict[str, Object]:
     return {str(queue["metadata"]["name"]): queue for queue in queues}
 
 
-def cohorts(api: Any, served: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return all ClusterQueues and all Cohorts; of a Kueue that has no Cohorts, none. Raises KubeError."""
-    queues = kube.items(api, f"/apis/{served}/clusterqueues")
-    try:
-        return queues, kube.items(api, f"/apis/{served}/cohorts")
-    except KubeError as error:
-        if error.status != 404:
-            raise
-        return queues, []
-
-
 def why_inactive(queue: Object) -> str:
     """Return why a LocalQueue or ClusterQueue admits nothing; "" if it does, or does not say."""
     conditions = queue.get("status", {}).get("conditions", ())
@@ -65,18 +54,6 @@ def why_inactive(queue: Object) -> str:
          for each in conditions if each["type"] == ACTIVE and each["status"] == "False"),
         "",
     )  # fmt: skip
-
-
-def suspends(api: Any, path: str, item: Object) -> bool | None:
-    """Return whether Kueue suspends an object that is created with a queue's label in the collection at `path`, by a
-    dry run; None if that is refused: for a missing right, kind or namespace, or by somebody else's rule. Raises
-    KubeError without an answer."""
-    try:
-        return bool(kube.dry_run(api, path, item)["spec"].get("suspend"))
-    except KubeError as error:
-        if not error.status:
-            raise
-        return None
 
 
 def left_alone(api: Any, namespace: str, job: Object) -> list[str]:
@@ -130,36 +107,49 @@ def evicted(workload: Object, began: str = "", ended: str = LAST) -> str:
     return reasons[-1] if reasons else str(evictions[0]["reason"])
 
 
-def troubles(api: Any, namespace: str) -> dict[str, str]:
-    """Return a sentence for each object of this project that Kueue evicted, or has not admitted. The keys differ for
-    each time that it did. Raises KubeError."""
-    served = version(api)
-    workloads = kube.items(api, f"/apis/{served}/namespaces/{namespace}/workloads") if served else []
+def waiting(api: Any, namespace: str) -> dict[str, str]:
+    """Return what each object of this project that Kueue has not admitted waits for, by the name of its run, or of the
+    RayCluster: its own condition. Raises KubeError."""
+    reasons = {_name(workload): _why_waiting(workload) for workload in _workloads(api, namespace)}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def evictions(api: Any, namespace: str) -> dict[str, str]:
+    """Return a sentence for each object of this project that Kueue evicted. The keys differ for each time that it did.
+    Raises KubeError."""
     return {
-        f"{workload['metadata']['uid']} {condition['lastTransitionTime']}": f"{_name(workload)}: {text}"
-        for workload in workloads
-        if PROJECT_LABEL in _labels(workload)
-        for condition, text in [_trouble(workload)]
-        if text
+        f"{workload['metadata']['uid']} {condition['lastTransitionTime']}": (
+            f"{_name(workload)}: evicted by Kueue ({evicted(workload)}): {condition['message']}"
+        )
+        for workload in _workloads(api, namespace)
+        for condition in [_conditions(workload).get(EVICTED)]
+        if condition
     }
 
 
-def _trouble(workload: Object) -> tuple[Mapping[str, str], str]:
-    """Return a condition of a workload, and what it means; "" if nothing is wrong."""
-    conditions = {each["type"]: each for each in workload.get("status", {}).get("conditions", ())}
-    reserved: Mapping[str, str] = conditions.get(RESERVED, {"status": "", "lastTransitionTime": ""})
-    if reason := evicted(workload):
-        what = "" if reserved["status"] == "True" else f": {conditions[EVICTED]['message']}"
-        return conditions[EVICTED], f"evicted by Kueue ({reason}){what}"
-    if reserved["status"] == "False" and FINISHED not in conditions:
-        return reserved, f"waits in queue {workload['spec']['queueName']}: {reserved['message']}"
-    checks = workload.get("status", {}).get("admissionChecks", ())
-    waits_for = [each for each in checks if reserved["status"] == "True" and each["state"] != READY]
-    if waits_for and FINISHED not in conditions:
-        check, queue = waits_for[0], workload["spec"]["queueName"]
-        state = f"{check['name']} is {check['state']}: {check.get('message', '')}".removesuffix(": ")
-        return check, f"waits in queue {queue} for an admission check: {state}"
-    return reserved, ""
+def _workloads(api: Any, namespace: str) -> list[Object]:
+    """Return the Workloads of this project's objects. Raises KubeError."""
+    served = version(api)
+    workloads = kube.items(api, f"/apis/{served}/namespaces/{namespace}/workloads") if served else []
+    return [workload for workload in workloads if PROJECT_LABEL in _labels(workload)]
+
+
+def _why_waiting(workload: Object) -> str:
+    """Return the condition for which a workload waits, as reason and message; "" if it waits for none."""
+    conditions, checks = _conditions(workload), workload.get("status", {}).get("admissionChecks", ())
+    reserved: Mapping[str, str] = conditions.get(RESERVED, {"status": ""})
+    pending = [each for each in checks if reserved["status"] == "True" and each["state"] != READY]
+    if FINISHED in conditions or not (pending or reserved["status"] == "False"):
+        return ""
+    queue = f"waits in queue {workload['spec']['queueName']}"
+    if pending:
+        check = f"{queue} for an admission check: {pending[0]['name']} is {pending[0]['state']}"
+        return f"{check}: {pending[0].get('message', '')}".removesuffix(": ")
+    return f"{queue} ({reserved['reason']}): {reserved['message']}"
+
+
+def _conditions(workload: Object) -> Mapping[str, Mapping[str, str]]:
+    return {each["type"]: each for each in workload.get("status", {}).get("conditions", ())}
 
 
 def _labels(workload: Object) -> Mapping[str, str]:

@@ -1,10 +1,10 @@
 """The resources of a cluster's nodes, and the conditions for pods to use them. Pure: nodes as the API server writes
 them."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from infra.places.cluster.api.selectors import meets
 from infra.places.cluster.fit import Size
 from infra.settings.pod_template import REQUIRED
 from infra.settings.rules import PodTemplate
@@ -56,6 +56,20 @@ def _has_affinity(name: str, labels: Mapping[str, str], template: PodTemplate) -
         for term in required["nodeSelectorTerms"]
         if term.get("matchExpressions") or term.get("matchFields")
     )
+
+
+def meets(labels: Mapping[str, str], requirement: Mapping[str, Any]) -> bool:
+    """Return whether labels meet a requirement of a node affinity: a label that is no whole number is neither more nor
+    less than one."""
+    operator, label = str(requirement["operator"]), labels.get(requirement["key"])
+    values: list[str] = requirement.get("values", [])
+    if operator in ("Exists", "DoesNotExist"):
+        return (label is not None) == (operator == "Exists")
+    if operator in ("In", "NotIn"):
+        return (label in values) == (operator == "In")
+    if label is None or not re.fullmatch(r"[+-]?\d+", label, re.ASCII):
+        return False
+    return int(label) > int(values[0]) if operator == "Gt" else int(label) < int(values[0])
 
 
 def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:

@@ -60,15 +60,31 @@ def _texts(refused: Iterable[Object]) -> list[str]:
     return list(dict.fromkeys(text.partition(" is forbidden: ")[2] or text for text in texts))
 
 
+class Reasons:
+    """Says each reason once, when it has lasted for a while."""
+
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self._say = say
+        self._since: dict[str, float] = {}
+        self._told: set[str] = set()
+
+    def hear(self, reasons: Iterable[str]) -> None:
+        """Take the reasons that there are now."""
+        now = time.monotonic()
+        self._since = {reason: self._since.get(reason, now) for reason in reasons}
+        for reason, since in self._since.items():
+            if reason not in self._told and now - since >= SAY_SECONDS:
+                self._told.add(reason)
+                self._say(reason)
+
+
 class Patience:
     """Says what pods of an object wait for, each reason once, and when waiting has no use any more."""
 
     def __init__(self, say: Callable[[str], object], *, is_new: bool = True) -> None:
         """`is_new`: the object was created to be waited for; refusals of an older one may no longer be true."""
-        self._tell = say
+        self._reasons = Reasons(say)
         self._earlier: set[tuple[str, int]] | None = set() if is_new else None
-        self._since: dict[str, float] = {}
-        self._told_reasons: set[str] = set()
         self._in_vain_since: float | None = None
 
     def look(self, api: Any, namespace: str, owner: Object, pods: Sequence[Object], wanted: int) -> str:
@@ -78,11 +94,7 @@ class Patience:
         images = [reason for pod in pods for reason in not_pulled(pod)]
         now, all_reasons = time.monotonic(), [f"its pods are refused: {reason}" for reason in refused]
         all_reasons += [f"a pod waits: {reason}" for pod in pods for reason in reasons(pod)]
-        self._since = {reason: self._since.get(reason, now) for reason in all_reasons}
-        for reason, since in self._since.items():
-            if reason not in self._told_reasons and now - since >= SAY_SECONDS:
-                self._told_reasons.add(reason)
-                self._tell(reason)
+        self._reasons.hear(all_reasons)
         if not (refused or images):
             self._in_vain_since = None
             return ""
