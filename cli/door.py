@@ -98,6 +98,29 @@ def door() -> None:
     """Is distributed training with Ray worth it for your training, here?"""
 
 
+def parse(words: Sequence[str], prog_name: str = "./rwi") -> click.Context:
+    """Return the context of the command that the words name, with its parameters; nothing is run.
+
+    Raises click.UsageError for what no command takes.
+    """
+    context = door.make_context(prog_name, list(words))
+    while isinstance(context.command, click.Group):
+        name, command, rest = context.command.resolve_command(context, context._protected_args + context.args)
+        assert command is not None  # noqa: S101 (else it has raised)
+        context = command.make_context(name, rest, parent=context)
+    return context
+
+
+def check(arguments: Sequence[str]) -> int:
+    """Answer what is typed wrong, as `run` does; 0 where a command takes it, which is not run."""
+
+    def parsed(words: list[str], *, prog_name: str, **_: object) -> int:
+        parse(words, prog_name)
+        return 0
+
+    return run(arguments, parsed)
+
+
 def main(arguments: Sequence[str]) -> NoReturn:
     """Run what was typed, and end."""
     run_main(partial(run, arguments))

@@ -1,30 +1,14 @@
 """Commands as they are typed, in this process: parsed as `./rwi` does, with errors raised instead of printed."""
 
-from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 from unittest.mock import patch
 
-import click
-
-from cli.door import door
+from cli.door import parse
 from cli.setup import bootstrap
 from cli.tryout import request as of_try
 from cli.tryout.typed import Typed
 from cli.why import request as of_why
-
-
-def parse(words: Sequence[str]) -> click.Context:
-    """Return the context of the command that the words name, with its parameters; nothing is run.
-
-    Raises click.UsageError for what no command takes.
-    """
-    context = door.make_context("./rwi", list(words))
-    while isinstance(context.command, click.Group):
-        name, command, rest = context.command.resolve_command(context, context._protected_args + context.args)
-        assert command
-        context = command.make_context(name, rest, parent=context)
-    return context
 
 
 def typed(*words: str) -> int:

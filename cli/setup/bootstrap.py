@@ -19,6 +19,11 @@ SWITCH = "RWI_SETUP"
 INTERRUPTED = "Stopped while setting up; nothing was measured. The same command goes on from there."
 
 
+def is_pending() -> bool:
+    """Return whether a command that measures would have its environment installed first."""
+    return os.environ.get(SWITCH) != "no" and not uv.is_whole()
+
+
 def ensure(*parts: str, cli: bool = False, whole: bool = True) -> None:
     """Install what is missing.
 

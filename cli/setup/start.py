@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from cli.setup import bootstrap
-from cli.setup.project import VENV, ToolError, run_main
+from cli.setup.project import ROOT, VENV, ToolError, run_main
 from training.machine import command_line
 
 MEASURING = (
@@ -40,8 +41,13 @@ def _go_on() -> int:
         from cli.stack import clean
 
         return clean.clean(with_measurements="--all" in sys.argv[3:])
-    bootstrap.ensure(whole=not _is_light(sys.argv[1:]))
-    python = str(VENV / "bin" / "python")
+    python, light = str(VENV / "bin" / "python"), _is_light(sys.argv[1:])
+    if not light and bootstrap.is_pending():  # what is typed wrong is answered before minutes of installing
+        bootstrap.ensure(whole=False)
+        check = [python, "-c", "import sys; from cli import door; sys.exit(door.check(sys.argv[1:]))", *sys.argv[1:]]
+        if Path(python).exists() and (status := subprocess.run(check, cwd=ROOT, check=False).returncode):
+            return status
+    bootstrap.ensure(whole=not light)
     if not Path(python).exists():
         raise ToolError(f"{python} is not there, and {bootstrap.SWITCH} is no: without that variable it is installed")
     return os.execv(python, [python, *sys.argv])  # noqa: S606 - the same call in the environment

@@ -57,6 +57,11 @@ def sync(parts: Iterable[str], *, whole: bool = True) -> None:
     _STAMP.write_text(digest if whole else digest + _LEAST_ALONE, encoding="utf-8")
 
 
+def is_whole() -> bool:
+    """Return whether .venv has all that measures, as uv.lock names it."""
+    return _STAMP.is_file() and _STAMP.read_text(encoding="utf-8") == _locked_digest()
+
+
 def find_uv() -> Path:
     """uv on PATH if it is new enough, else the one under .tools, installed first where it is missing."""
     if (on_path := _on_path()) is not None:

@@ -138,10 +138,10 @@ def ready(home: Path, archive: Path, data: Path) -> None:
     os.set_inheritable(lock, True)
     while True:
         _lock(lock, exclusive=False)
-        there = laid(home).get("digest")
-        if there == digest:
+        known = laid(home).get("digest")
+        if known == digest:
             return
-        _lock(lock, exclusive=True, waiting=f"another version of rwi is at work in {home}: waiting" if there else "")
+        _lock(lock, exclusive=True, waiting=f"another version of rwi is at work in {home}: waiting" if known else "")
         if laid(home).get("digest") != digest:
             furnish(home, lay(archive, data), digest, hashes or _hashes(archive))
 

@@ -320,8 +320,8 @@ def queue(api: Any, settings: Settings) -> Iterator[Problem]:
     elif name not in queues:
         ways = [set_line("queue", each) for each in sorted(queues)] or ["kubectl get localqueues --all-namespaces"]
         ways += [set_line("createNamespace", "false")] if cluster.create_namespace and not queues else []
-        there = f"it has {', '.join(sorted(queues))}" if queues else "it has none; both are there before the stack"
-        yield Problem(f"namespace {namespace} has no LocalQueue {name}: {there}", fixes=(*ways, without))
+        listed = f"it has {', '.join(sorted(queues))}" if queues else "it has none; both are there before the stack"
+        yield Problem(f"namespace {namespace} has no LocalQueue {name}: {listed}", fixes=(*ways, without))
     elif why := kueue.why_inactive(queues[name]):
         yield Problem(f"LocalQueue {name} admits nothing: {why}", fixes=(without,))
 

@@ -16,8 +16,8 @@ import click
 import pytest
 
 from cli import door
+from cli.door import parse
 from cli.setup.project import ROOT
-from tests.typed import parse
 from training.machine import command_line
 
 MOST = 16

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from cli.command import NAME
+from cli.door import parse
 from cli.setup import project
 from cli.setup.project import ToolError
 from cli.stack import change, edit, lines, settings
 from cli.stack import config as stack_config
-from tests.typed import parse
 
 
 @pytest.fixture

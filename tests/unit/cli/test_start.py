@@ -98,11 +98,16 @@ class OnlyThese(MetaPathFinder):
 sys.meta_path.insert(0, OnlyThese())
 sys.path.insert(0, "")
 import cli.commands.try_script, cli.door, cli.tryout.tryout, infra.places.local.guard, training.launch.foreign_command
+for line in ("up --set workers=2", "jobs submit a.py", "report history", "bench lesson", "test -- -k a"):
+    assert 0 == cli.door.check(line.split()), line
+for line in ("up --sett workers=2", "jobs lst", "outputs mine theirs here", "sweep"):
+    assert 2 == cli.door.check(line.split()), line
 """
 
 
 def test_a_try_imports_no_more_than_its_group_installs() -> None:
-    """The four packages that are installed for it; all others of this environment are as if they were not."""
+    """The four packages that are installed for it; all others of this environment are as if they were not. With them
+    what is typed wrong is answered, too, before anything else is installed."""
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
     installed = {re.split("[>=]", requirement)[0] for requirement in groups[uv.LEAST]}
     blocked = {module for module, names in metadata.packages_distributions().items() if installed.isdisjoint(names)}
@@ -111,7 +116,8 @@ def test_a_try_imports_no_more_than_its_group_installs() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, text=True)
 
     assert {"pulumi", "ray", "tensorflow", "rich"} <= blocked
-    assert (0, "") == (done.returncode, done.stderr)
+    assert 0 == done.returncode, done.stderr
+    assert {"error:", "", " "} >= {line[:6].strip() for line in done.stderr.splitlines() if not line.startswith(" ")}
 
 
 def test_an_older_python_is_told_what_is_needed() -> None:

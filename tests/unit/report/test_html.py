@@ -11,13 +11,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from cli.door import parse
 from compare.comparison import compare
 from compare.measurement import Run
 from compare.schema import Comparison
 from report import plots
 from report.html import render
 from report.plots import ShownRun
-from tests.typed import parse
 from tests.unit.results import make_context, make_provenance, make_recipe, make_result, make_runs
 from training.contract.result import Reported, TrainingResult, summarise
 from training.workloads.cnn.recipe import CnnRecipe

@@ -11,13 +11,13 @@ from pathlib import Path
 import click
 import pytest
 
+from cli import door
 from cli.setup import project
 from cli.setup.project import ToolError, checked_stack_name, stack_text
 from cli.stack import config as stack_config
 from cli.sweep import plan as sweep_plan
 from infra.settings.key import TARGETS
 from infra.settings.problem import InvalidSettingsError
-from tests import typed
 from tests.limits import LONGEST_SECONDS
 from tests.unit.settings_machine import ROOT, machine, parse
 from training.contract.rules import number, whole
@@ -121,7 +121,7 @@ def test_a_stack_name_that_could_be_something_else_is_refused(name: str) -> None
 def test_what_is_no_setting_is_refused(word: str) -> None:
     """With an example."""
     with pytest.raises(click.BadParameter, match="workers=3"):
-        typed.parse(["up", "--set", word])
+        door.parse(["up", "--set", word])
 
 
 @pytest.mark.parametrize("axes", [{"workers": ""}, {"workers": "  "}, {"workers": '"1'}, {"wrokers": "1"}])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.typed import parse
+from cli.door import parse
 from training.machine import command_line
 from training.machine.command_line import CALLED, FROM, from_there, rwi
 

@@ -66,15 +66,15 @@ class Reasons:
     def __init__(self, say: Callable[[str], object]) -> None:
         self._say = say
         self._since: dict[str, float] = {}
-        self._told: set[str] = set()
+        self._already_said: set[str] = set()
 
     def hear(self, reasons: Iterable[str]) -> None:
         """Take the reasons that there are now."""
         now = time.monotonic()
         self._since = {reason: self._since.get(reason, now) for reason in reasons}
         for reason, since in self._since.items():
-            if reason not in self._told and now - since >= SAY_SECONDS:
-                self._told.add(reason)
+            if reason not in self._already_said and now - since >= SAY_SECONDS:
+                self._already_said.add(reason)
                 self._say(reason)
 
 
