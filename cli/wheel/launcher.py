@@ -138,10 +138,10 @@ def ready(home: Path, archive: Path, data: Path) -> None:
     os.set_inheritable(lock, True)
     while True:
         _lock(lock, exclusive=False)
-        known = laid(home).get("digest")
-        if known == digest:
+        of_tree = laid(home).get("digest")
+        if of_tree == digest:
             return
-        _lock(lock, exclusive=True, waiting=f"another version of rwi is at work in {home}: waiting" if known else "")
+        _lock(lock, exclusive=True, waiting=f"another version of rwi is at work in {home}: waiting" if of_tree else "")
         if laid(home).get("digest") != digest:
             furnish(home, lay(archive, data), digest, hashes or _hashes(archive))
 

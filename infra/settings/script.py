@@ -344,7 +344,7 @@ def image_may_lack(draft: ScriptDraft, installed: Installed) -> Iterator[str]:
 
 
 def _legacy(script: Script, draft: ScriptDraft) -> bool:
-    named = {**variables(draft.recipe.environment), **commands.VARIABLES_OF.get(script.kind, {})}
+    named = {**variables(draft.recipe.environment), **commands.variables_of(script)}
     return "TF_USE_LEGACY_KERAS" in named
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import click
 
+from cli.door import parse
 from cli.setup.project import SMOKE, ToolError
 from cli.sweep import plan as sweep_plan
 from infra.settings.table import every_key
 from tests.docs.markdown import ROOT
-from tests.typed import parse
 from training.contract.arms import ARMS
 from training.launch import entry
 

@@ -228,7 +228,7 @@ def _defined(api: Any, definition: Mapping[str, Any]) -> tuple[str, str]:
     """Create a CRD; gives the path of its version's API, and its kind's name there."""
     from kubernetes.client import ApiextensionsV1Api
 
-    create = ApiextensionsV1Api(api).create_custom_resource_definition
+    create = ApiextensionsV1Api(api.client).create_custom_resource_definition
     create(_without_descriptions(definition), _preload_content=False, _request_timeout=LONGEST_SECONDS)
     spec = definition["spec"]
     version = next(each["name"] for each in spec["versions"] if each["storage"])

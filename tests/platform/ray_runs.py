@@ -42,5 +42,5 @@ if __name__ == "__main__":
         take_away_workers(kube.connect(kube.own_path(accepted.stack)), accepted)
     gone.refuse(accepted)
     if not pulumi.runtime.is_dry_run():
-        run_watch.start(accepted.stack, accepted.of_cluster.namespace)
+        run_watch.start(accepted)
     RayRuns(accepted, chosen)

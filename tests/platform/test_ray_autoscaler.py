@@ -162,7 +162,9 @@ def token_of(cluster: Cluster, path: str, seconds: int) -> str:
 
     namespace, _, rest = path.partition("/namespaces/")[2].partition("/serviceaccounts/")
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": seconds}}
-    made = CoreV1Api(cluster.api).create_namespaced_service_account_token(rest.partition("/")[0], namespace, request)
+    made = CoreV1Api(cluster.api.client).create_namespaced_service_account_token(
+        rest.partition("/")[0], namespace, request
+    )
     return str(made.status.token)
 
 

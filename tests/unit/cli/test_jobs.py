@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cli.door import parse
 from cli.jobs import jobs as tool
 from cli.jobs import measuring, request
 from cli.look import cluster
@@ -20,7 +21,7 @@ from infra.places.cluster.api import kube
 from infra.places.cluster.api.ray_api import ForwardedJobs, RayError
 from infra.places.cluster.manifests.ray_cluster import HEAD_LABELS
 from tests.golden import Wording
-from tests.typed import parse, typed
+from tests.typed import typed
 from tests.unit.kube_api import NAMESPACE, Api, job, pod, serving
 from training.launch.ray.other_jobs import mark
 from training.workloads.script import source

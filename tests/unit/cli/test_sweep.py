@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.door import parse
 from cli.look.update import alone
 from cli.setup.project import ToolError
 from cli.sweep import sweep as sweeping
@@ -20,7 +21,6 @@ from report import sweep as reports
 from report.errors import PublishError
 from report.sweep import Sweep, numbers
 from report.sweep_page import render
-from tests.typed import parse
 from tests.unit.results import make_context, make_recipe, make_result
 from training.contract.result import TrainingResult, summarise
 from training.machine import machine_lock

@@ -31,9 +31,10 @@ IN_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 RAYS_CPUS = "RAY_OVERRIDE_RESOURCES"
 """Environment variable by which a Ray that is started has so many CPUs, whatever the machine has."""
 MASTER = ("--master-addr", "127.0.0.1", "--master-port")
+LEGACY_KERAS = {"TF_USE_LEGACY_KERAS": "1"}
 VARIABLES_OF: dict[str, dict[str, str]] = {
     # Ray sets it in the workers of its TensorflowTrainer: the other arms import the same Keras
-    "ray-tensorflow": {"TF_USE_LEGACY_KERAS": "1"},
+    "ray-tensorflow": LEGACY_KERAS,
     # The order of a set of texts, as of a vocabulary, is one in all arms, on all ranks and in the proof
     "plain": {"PYTHONHASHSEED": "0"},
 }
@@ -126,6 +127,13 @@ def commands(
     ]
 
 
+def variables_of(script: Script) -> dict[str, str]:
+    """Return the environment variables of every arm, and of the proof, that a script needs whatever runs it."""
+    # Ray's driver and its controller, which are no workers, import tf.keras for TensorflowTrainer: Keras 3 may be absent
+    is_legacy = script.kind == "plain" and script.uses("tf_keras")
+    return {**VARIABLES_OF.get(script.kind, {}), **(LEGACY_KERAS if is_legacy else {})}
+
+
 def _present(arm: str, script: Script, python: str, sizes: Sizes, values: Mapping[str, str]) -> ArmCommand:
     alone = arm in ALONE
     threads = sizes.threads(arm)
@@ -137,7 +145,7 @@ def _present(arm: str, script: Script, python: str, sizes: Sizes, values: Mappin
         command=(python, *_launcher(arm, script, sizes), *command),
         cpus=sizes.cpus(arm),
         ranks=1 if alone else sizes.workers,
-        variables=threading(threads) | seeing(arm, sizes) | VARIABLES_OF.get(script.kind, {}) | _rays_cpus(arm, sizes),
+        variables=threading(threads) | seeing(arm, sizes) | variables_of(script) | _rays_cpus(arm, sizes),
     )
 
 
@@ -186,7 +194,7 @@ def proof(script: Script, python: str, sizes: Sizes, values: Mapping[str, str], 
         arm=PROOF,
         command=(python, str(plain.mechanism(script)), "prove", *of_proof, "--", str(script.path), *own),
         cpus=sizes.cpus("native"),
-        variables=threading(1) | seeing(PROOF, sizes) | VARIABLES_OF["plain"],
+        variables=threading(1) | seeing(PROOF, sizes) | variables_of(script),
     )
 
 

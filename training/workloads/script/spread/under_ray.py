@@ -6,9 +6,8 @@ with the user's Ray (2.51 and newer). This package goes to the workers with the 
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -108,8 +107,6 @@ def main() -> int:
     planned = json.loads(Path(plan).read_text(encoding="utf-8"))
     framework = planned.get("framework", "torch")
     module, name = TRAINERS[framework]
-    if framework == "tensorflow" and importlib.util.find_spec("keras") is None:
-        os.environ["TF_USE_LEGACY_KERAS"] = "1"  # its module imports tf.keras, which is tf-keras then
     trainer = getattr(importlib.import_module(f"ray.train.{module}"), name)
     with folders.temporary() as files:
         config = {
