@@ -129,7 +129,7 @@ def commands(
 
 def variables_of(script: Script) -> dict[str, str]:
     """Return the environment variables of every arm, and of the proof, that a script needs whatever runs it."""
-    # Ray's driver and its controller, which are no workers, import tf.keras for TensorflowTrainer: Keras 3 may be absent
+    # Ray's driver and controller, which are no workers, import tf.keras for TensorflowTrainer: Keras 3 may be absent
     is_legacy = script.kind == "plain" and script.uses("tf_keras")
     return {**VARIABLES_OF.get(script.kind, {}), **(LEGACY_KERAS if is_legacy else {})}
 
