@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 
 from cli.setup.project import ROOT
 from cli.wheel import backend, launcher
+from tests.limits import wait_for
 
 RWI = """
 import json, os, sys
@@ -353,6 +353,13 @@ def test_a_user_without_a_home_is_told_which_variable_to_set(monkeypatch: pytest
         launcher.data_folder()
 
 
+def waits_for_a_lock(pid: int) -> bool:
+    """Return whether the process waits for a lock that another one has: it has spoken by then."""
+    lines = [line.split() for line in Path("/proc/locks").read_text(encoding="utf-8").splitlines()]
+    return any("->" == words[1] and str(pid) == words[5] for words in lines)
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system does not say who waits for a lock")
 def test_calls_at_once_do_not_speak_of_another_version(install: Install, start: Start, tmp_path: Path) -> None:
     """A launcher in another home has the data folder's lock; a launcher of this version, the home's."""
     site, data = install("1.0", TREE), tmp_path / "data" / "ray-worth-it"
@@ -360,10 +367,7 @@ def test_calls_at_once_do_not_speak_of_another_version(install: Install, start: 
     with (data / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         first, second = start(site), start(site)
-        while not (tmp_path / "my work" / ".rwi" / ".lock").exists():
-            assert first.poll() is None
-            time.sleep(0.01)
-        time.sleep(0.5)  # both would have spoken by then
+        wait_for(lambda: all(waits_for_a_lock(process.pid) for process in (first, second)), "both wait")
 
     assert {"one"} == {ended(process)["module"] for process in (first, second)}
 
