@@ -29,8 +29,8 @@ ARMS = ("baseline", "native", "ray")
 REPEATS = 4
 RAYS_SHARE = 0.3
 """Of the baseline's whole clock."""
-SECONDS = 300
-"""That an arm may take."""
+SECONDS = 600
+"""That an arm may take, with its wait for this machine's lock, which others may hold several times before it."""
 GLOO_ABORTS = "terminate called without an active exception"
 """A rank that PyTorch 2.15 ends so when it has trained and leaves its group: one of some 20, on a busy machine."""
 OF_WORK = "work."
