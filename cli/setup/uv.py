@@ -29,6 +29,9 @@ LEAST = "script"
 _LEAST_ALONE = f" {LEAST}"
 
 
+_UNREACHABLE = "no package index can be reached: connect this machine, name an index that it reaches with PIP_INDEX_URL"
+
+
 def sync(parts: Iterable[str], *, whole: bool = True) -> None:
     """Bring .venv to uv.lock, with the parts that are asked for or already there; nothing when it is so.
 
@@ -69,7 +72,7 @@ def find_uv() -> Path:
     ours = _ours()
     if not ours.is_file():
         say(f"uv: installing {UV_VERSION} from PyPI into .tools/")
-        retry("uv", lambda: _install(ours))
+        retry("uv", lambda: _install(ours), is_final=lambda error: str(error).startswith(_UNREACHABLE))
     return ours
 
 
@@ -101,6 +104,8 @@ def _install(target: Path) -> None:
         result = capture([*command, *verified])
         if "DO NOT MATCH THE HASHES" in result.stderr:
             raise ToolError(f"the package index has another uv {UV_VERSION} than {REQUIREMENT.relative_to(ROOT)} names")
+        if result.returncode != 0 and "connection broken by" in result.stderr:  # pip has tried five times
+            raise ToolError(f"{_UNREACHABLE}, or put uv {'.'.join(map(str, MINIMUM_UV))} or newer on PATH")
         if result.returncode != 0:
             raise ToolError(f"pip: {last_line(result.stderr)}")
         (Path(folder) / "uv" / "bin" / "uv").replace(target)

@@ -203,3 +203,19 @@ def test_pulumi_install_brings_what_every_stack_needs() -> None:
     assert {"pulumi", "pulumi-kubernetes", "pulumi-command", "kubernetes", "pulumi-policy", "pip", "jinja2"} <= names
     assert set() == names & {"pytest", "mypy", "ruff", "moto"}
     assert "compile-bytecode" not in settings
+
+
+def test_no_index_is_asked_once_and_what_helps_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pip itself has tried for a while by then."""
+    monkeypatch.setattr(uv, "TOOLS", tmp_path)
+    monkeypatch.setattr(uv, "_on_path", lambda: None)
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(sys, "executable", sys.__dict__["_base_executable"])  # has pip
+
+    with pytest.raises(ToolError, match="PIP_INDEX_URL"):
+        uv.find_uv()
+    assert "attempt" not in capsys.readouterr().err
