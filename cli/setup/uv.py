@@ -27,8 +27,6 @@ _PARTS = {"tracking": ("--extra", "mlflow"), "dev": ("--group", "pytest")}
 LEAST = "script"
 """The group of what `rwi try` runs with: no TensorFlow, Ray and Pulumi."""
 _LEAST_ALONE = f" {LEAST}"
-
-
 _UNREACHABLE = "no package index can be reached: connect this machine, name an index that it reaches with PIP_INDEX_URL"
 
 

@@ -52,7 +52,7 @@ def main() -> NoReturn:
     except ValueError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        print("Stopped before it had begun; the same command goes on from there.", file=sys.stderr)
+        print("Stopped before it started; the same command goes on from there.", file=sys.stderr)
         sys.exit(130)
     os.execv(sys.executable, [sys.executable, str(home / "rwi"), *arguments])  # noqa: S606 - the same call, in the home
 

@@ -135,8 +135,8 @@ def _refuse_company(props: dict[str, Any], job: Mapping[str, Any]) -> None:
 
 
 def _refuse_no_queue(props: dict[str, Any], job: Mapping[str, Any]) -> None:
-    """Refuse a run that a queue was set for, and that Kueue left alone, or the RayCluster. If the
-    cluster does not answer, nothing is known, and nothing is refused."""
+    """Refuse a run that a queue was set for, and that Kueue left alone, or the RayCluster. If the cluster does
+    not answer, nothing is known, and nothing is refused."""
     if "queue" not in props or not job:
         return
     with suppress(KubeError):
