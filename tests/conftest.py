@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from xdist.scheduler.loadscope import LoadScopeScheduling
 
 STARTS_AGAIN = make_plain()
-COLLECTED = ".collected"
-"""Of the file that `cli.second_run` reads, instead of .xml."""
 WITHOUT_SLOW = "--without-slow"
 UNIT = "tests/unit/"
 TRAIN = {"tests/training/": "trains", "tests/script/": "trains", "tests/search/": "searches"}
@@ -155,12 +153,3 @@ def wording(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else base
     names = {folder: "<tmp>", base: "<tmp>", request.config.rootpath: "<project>", Path.home(): "<home>"}
     return Wording(golden, request.node.nodeid, {str(path): name for path, name in names.items()})
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Leave beside a JUnit file how many tests were to run: one of a run that ended early has fewer, and hides it."""
-    report = session.config.getoption("xmlpath")
-    if report and not hasattr(session.config, "workerinput"):
-        collected = Path(report).with_suffix(COLLECTED)
-        collected.parent.mkdir(parents=True, exist_ok=True)
-        collected.write_text(str(session.testscollected), encoding="utf-8")

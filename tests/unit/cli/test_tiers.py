@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
 from cli import tiers
+from cli.setup.project import ROOT
 
 REPORT = """
 <testsuites><testsuite>
@@ -64,3 +66,11 @@ def test_a_tier_is_a_folder_that_holds_tests(tmp_path: Path) -> None:
         (tmp_path / name).touch()
 
     assert tiers.tiers_of(tmp_path) == ["program", "unit"]
+
+
+def test_no_test_has_a_second_try() -> None:
+    """One that passes then has failed: what it depends on is to be found."""
+    files = [ROOT / name for name in (".ci/run", "rwi", "pyproject.toml")]
+    files += (ROOT / ".github/workflows").glob("*.yml")
+
+    assert [] == [file.name for file in files if re.search("last-failed|--lf|reruns|flaky", file.read_text("utf-8"))]
