@@ -12,7 +12,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,17 +100,23 @@ def measure(name: str, python: str, number: int, epochs: int) -> Repeat:
     )
 
 
-def step_seconds(command: list[str], ticks: Path, observed_into: Path | None = None) -> float:
+def step_seconds(
+    command: list[str], ticks: Path, observed_into: Path | None = None, gpu: Mapping[str, str] = WITHOUT_GPU
+) -> float:
     """Run a program with a clock, whose steps' ends come into a file, and return the seconds of a step."""
-    run(command, ticks, observed_into)
+    run(command, ticks, observed_into, gpu)
     return settled_step_seconds(json.loads(ticks.read_text(encoding="utf-8"))) or 0.0
 
 
-def run(command: list[str], ticks: Path, observed_into: Path | None = None) -> None:
-    """Run a program, with the file for its steps' ends; exit with what it printed where it fails."""
-    variables = (
-        environment.allowed(os.environ) | threading(1) | WITHOUT_GPU | {"TICKS": str(ticks), "PYTHONHASHSEED": "0"}
-    )
+def run(
+    command: list[str], ticks: Path, observed_into: Path | None = None, gpu: Mapping[str, str] = WITHOUT_GPU
+) -> None:
+    """Run a program, with the file for its steps' ends; exit with what it printed where it fails.
+
+    `gpu`: the variables that say which GPU it sees.
+    """
+    own = {"TICKS": str(ticks), "PYTHONHASHSEED": "0"}
+    variables = environment.allowed(os.environ) | threading(1) | dict(gpu) | own
     if observed_into:
         variables |= observed_by(observed_into, steps=0)
     done = output.capture_text(command, seconds=TIMEOUT_SECONDS, env=variables)

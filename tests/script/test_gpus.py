@@ -4,12 +4,15 @@ Nothing computes on a GPU here. TRY_PYTHON names an environment with PyTorch and
 """
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests import nvml
-from tests.script.tryout import EXAMPLES, NO_TORCH, measure_one
+from tests.script.tryout import EXAMPLES, NO_TORCH, PROJECT, measure_one
 from tests.stacks import TORCH
 
 pytestmark = pytest.mark.skipif(not TORCH, reason=NO_TORCH)
@@ -63,3 +66,12 @@ def test_an_arm_sees_its_gpus_and_no_other(
             frozenset(each["CUDA_VISIBLE_DEVICES"].split(",")) for each in seen
         }
     assert {"0", "1"} == {each["LOCAL_RANK"] for each in seen}
+
+
+def test_the_benchmark_of_gpus_measures_its_steps_on_a_cpu(tmp_path: Path) -> None:
+    """What needs a GPU is left out."""
+    figures = tmp_path / "figures"
+    options = ["--device=cpu", "--repeats=1", f"--into={figures}"]
+    subprocess.run([sys.executable, "-m", "bench.gpu", TORCH, *options], cwd=PROJECT, check=True)
+
+    assert re.search(r"^width 256\n.*\nobserved against its own clock: [\d.]+ % off", figures.read_text(), re.MULTILINE)

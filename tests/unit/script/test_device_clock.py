@@ -182,7 +182,9 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A module with as much of PyTorch as steps need, which counts synchronisations, and a process that is observed."""
     counted: list[Any] = []
     cuda = SimpleNamespace(synchronize=counted.append, is_current_stream_capturing=lambda: False, counted=counted)
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, get_num_threads=lambda: 1))
+    cuda.is_initialized = lambda: False
+    module = SimpleNamespace(cuda=cuda, get_num_threads=lambda: 1, device=lambda kind, _: Device(kind))
+    monkeypatch.setitem(sys.modules, "torch", module)
     monkeypatch.setattr(state, "_states", [state.State()])
     monkeypatch.setattr(state, "_write_at_end", lambda: None)
     return cuda
@@ -217,6 +219,20 @@ def test_optimizers_on_a_gpu_are_waited_for(torch: Any, kind: str, synchronised:
     device = state.current().device.to_dict()
     assert (device is None) == (kind == "cpu")
     assert bool(state.current().parts.no_parts) == (kind == "cuda")  # no clock of the program sees what it computes
+
+
+@pytest.mark.parametrize(("reserved", "synchronised"), [(2**20, 1), (0, 0)])
+def test_a_gpu_that_computes_with_copies_of_parameters_is_waited_for(
+    torch: Any, reserved: int, synchronised: int
+) -> None:
+    """Parameters of an offloaded model are in the host's memory; a GPU that holds nothing computes nothing."""
+    torch.is_initialized, torch.current_device = lambda: True, lambda: 0
+    torch.max_memory_reserved = lambda *_: reserved
+    torch_steps._after_step(optimizer_on("cpu"))
+
+    assert synchronised == len(torch.counted)
+    assert (state.current().device.to_dict() is not None) == bool(synchronised)
+    assert bool(state.current().parts.no_parts) == bool(synchronised)
 
 
 def test_the_gpu_of_a_rank_is_told_by_its_uuid(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,10 +139,8 @@ def _after_step(optimizer: Any, *_: Any) -> None:
 
 def _begin_device(now: state.State, optimizer: Any) -> None:
     """Have CUDA waited for, if it computes the steps of this optimizer."""
-    devices = {parameter.device for group in optimizer.param_groups for parameter in group["params"]}
-    on_cuda = [device for device in devices if device.type == "cuda"]
-    if on_cuda:
-        cuda = sys.modules["torch"].cuda
+    cuda = sys.modules["torch"].cuda
+    if on_cuda := _on_cuda(cuda, optimizer):
         now.device.begin(functools.partial(_synchronise, cuda, on_cuda))
         try:
             uuid = f"GPU-{str(cuda.get_device_properties(on_cuda[0]).uuid).removeprefix('GPU-')}"
@@ -150,6 +148,18 @@ def _begin_device(now: state.State, optimizer: Any) -> None:
             now.device.gpu = GpuUse(uuid, _backend(), peak)
         except Exception as error:  # noqa: BLE001 (PyTorch before 2.4 has no uuid)
             now.device.no_gpu = f"PyTorch does not say which GPU it is; 2.4 and newer do: {error!r}"
+
+
+def _on_cuda(cuda: Any, optimizer: Any) -> list[Any]:
+    """Return the GPUs that compute its steps: those of its parameters, else the process' own one if that holds memory.
+
+    Parameters may stay in the host's memory while a GPU computes with copies of them (offloading).
+    """
+    devices = {parameter.device for group in optimizer.param_groups for parameter in group["params"]}
+    on_cuda = [device for device in devices if device.type == "cuda"]
+    if not on_cuda and cuda.is_initialized() and cuda.max_memory_reserved():
+        return [sys.modules["torch"].device("cuda", cuda.current_device())]
+    return on_cuda
 
 
 def _backend() -> str | None:
@@ -220,7 +230,7 @@ def _begin(now: state.State) -> None:
     now.model.digest, now.model.quick_digest = torch_weights.digest, torch_weights.quick_digest
     now.model.gradient_digest = torch_weights.gradient_digest
     now.model.note_parameters, now.model.gradient_bytes = torch_weights.note_parameters, torch_weights.gradient_bytes
-    if any(parameter.device.type != "cpu" for parameter in torch_weights.parameters()):
+    if now.device.is_used or any(parameter.device.type != "cpu" for parameter in torch_weights.parameters()):
         now.parts.no_parts = "an accelerator computes beside the program, whose clock does not see it"
     now.probe = functools.partial(torch_probe.probe, torch_weights.gradient_bytes)
     distributed = sys.modules.get("torch.distributed")

@@ -1,0 +1,211 @@
+"""Measures the observer of scripts on one NVIDIA GPU: python -m bench.gpu PYTHON [--minutes N] [--into FILE]
+
+PYTHON is the interpreter of an environment with PyTorch; this one needs psutil. Each part says what it found as soon as
+it has it, so that a run which is ended early has not been in vain. With `--device cpu` the same steps run without a
+GPU, and the parts that need one are left out. Measures; passes no judgement.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.observer import Repeat, run, step_seconds, summary
+from training.contract import provenance, result
+from training.machine import gpus, machine_lock
+from training.workloads.script.commands import WITHOUT_GPU
+from training.workloads.script.observations import Observation, read
+
+STEPS = provenance.PROJECT / "bench" / "gpu" / "steps.py"
+WIDTHS = (256, 2048, 8192)
+"""Widths of the network's layers: of a step that is handed over more slowly than computed, and of longer ones."""
+FULL, SHORT = ("--steps", "300"), ("--steps", "60")
+MINUTES = 9.0
+RUN_SECONDS = 180
+SMI = ("utilization.gpu", "memory.used", "power.draw", "clocks.sm")
+"""Columns of nvidia-smi, in the order of the observer's samples: percent, MiB, watts, MHz."""
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Written:
+    """What the script says by PyTorch; None without a GPU."""
+
+    peak_memory_bytes: int | None
+    profiled: Mapping[str, float] | None
+    """Seconds of a step by the profiler and by CUDA events."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Where and how the steps run."""
+
+    python: str
+    device: str
+    gpu: Mapping[str, str]
+    folder: Path
+
+    def command(self, *options: str) -> list[str]:
+        """Return the command that trains with these options."""
+        return [self.python, str(STEPS), "--device", self.device, *options]
+
+    def seen(self, *options: str, ranks: int = 1) -> tuple[list[Observation], Written]:
+        """Run once, observed, and return what the observer saw of each rank, and what the script wrote."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as own:
+            command, ticks = self.command(*options), Path(own, "ticks.json")
+            if ranks > 1:
+                torchrun = [self.python, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+                command = [*torchrun, *command[1:]]
+            run(command, ticks, Path(own), self.gpu)
+            more = json.loads(Path(f"{ticks}.more").read_text(encoding="utf-8"))
+            return read(Path(own)), Written(more["peakMemoryBytes"], more["profiled"])
+
+
+def clocks(bench: Bench, width: int, repeats: int) -> Iterator[str]:
+    """Yield the observer's clock against the script's own, and what a step takes with the observer to one without."""
+    options = (*FULL, "--width", str(width))
+    found, every = [], None
+    for number in range(repeats):
+        with tempfile.TemporaryDirectory(dir=bench.folder) as own:
+            ticks = {observed: Path(own, f"{observed}.json") for observed in ((True, False), (False, True))[number % 2]}
+            steps = {
+                observed: step_seconds(bench.command(*options), path, Path(own) if observed else None, bench.gpu)
+                for observed, path in ticks.items()
+            }
+            (seen,) = read(Path(own))
+            off = span_ratio(seen, json.loads(ticks[True].read_text(encoding="utf-8")))
+        every = seen.device_every
+        found.append(
+            Repeat(
+                observed=steps[True] * off,
+                clock=steps[True],
+                without=steps[False],
+                hooks=seen.hook_seconds / len(seen.step_ends),
+                hooks_share=seen.hook_seconds / (seen.step_ends[-1] - seen.step_ends[0]),
+            )
+        )
+    yield f"width {width}{f', waited for after {every} steps at a time' if every else ''}"
+    yield from summary(found).splitlines()
+
+
+def span_ratio(seen: Observation, ticks: Sequence[float]) -> float:
+    """Return the time of the later half of the steps by the observer, divided by that of the script's own clock.
+
+    Both count from the same step to the same step: with a GPU from one wait to another. What the observer took is in
+    the script's clock and not in its own.
+    """
+    marks = seen.device_marks or tuple(enumerate(seen.step_ends, 1))
+    (first, began), (last, ended) = marks[len(marks) // 2], marks[-1]
+    return (ended - began) / (ticks[last - 1] - ticks[first - 1])
+
+
+def profiled(bench: Bench) -> Iterator[str]:
+    """Yield the time of a step by PyTorch's profiler and by CUDA events, of the same steps."""
+    _, written = bench.seen(*FULL, "--width", str(WIDTHS[-1]), "--profile")
+    times = written.profiled or {}
+    yield f"a step by the profiler {1000 * times['profiler']:.3f} ms, by CUDA events {1000 * times['events']:.3f} ms"
+
+
+def memory_and_use(bench: Bench) -> Iterator[str]:
+    """Yield the medians of the observer's samples beside those of nvidia-smi at the same time, and the most memory."""
+    query = ["nvidia-smi", f"--query-gpu={','.join(SMI)}", "--format=csv,noheader,nounits", "--loop=1"]
+    with subprocess.Popen(query, stdout=subprocess.PIPE, text=True) as smi:
+        try:
+            (seen,), written = bench.seen("--steps", "2000", "--width", str(WIDTHS[-1]))
+        finally:
+            smi.terminate()
+        lines = [line.split(", ") for line in (smi.stdout or ()) if line.count(",") == len(SMI) - 1]
+    if seen.gpu is None:
+        return
+    yield f"{seen.gpu.name}, driver {seen.gpu.driver}, highest clock {seen.gpu.max_sm_mhz} MHz"
+    yield f"most memory by PyTorch: observer {seen.gpu.peak_memory_bytes}, script {written.peak_memory_bytes} bytes"
+    yield f"held back: {seen.gpu.throttled}; not known: {dict(seen.gpu_reasons) or 'nothing'}"
+    order = ((1, 0, 1.0), (4, 1, MIB), (2, 2, 1.0), (3, 3, 1.0))
+    for sample, column, unit in order:
+        ours = [value / unit for each in seen.gpu.samples if (value := each[sample]) is not None]
+        theirs = [float(line[column]) for line in lines if line[column].strip().replace(".", "", 1).isdigit()]
+        yield f"{SMI[column]}: observer {_middle(ours)}, nvidia-smi {_middle(theirs)}"
+
+
+def _middle(values: Sequence[float]) -> str:
+    """Return the median of the later half, when it trains, and the number of samples."""
+    later = values[len(values) // 2 :]
+    return f"{statistics.median(later):.0f} ({len(values)} samples)" if later else "none"
+
+
+def which_gpu(bench: Bench) -> Iterator[str]:
+    """Yield which GPU is seen with parameters in the host's memory, on a CPU, and by two ranks that share one."""
+    for words, options, ranks in (
+        ("parameters in the host's memory", ("--offload",), 1),
+        ("a script that computes on the CPU", ("--device", "cpu"), 1),
+        ("two ranks on one GPU", (), 2),
+    ):
+        seen, _ = bench.seen(*SHORT, *options, ranks=ranks)
+        uuids = [each.gpu.uuid if each.gpu else None for each in seen]
+        yield f"{words}: {', '.join(uuid or 'no GPU' for uuid in uuids)}"
+
+
+def arms(bench: Bench) -> Iterator[str]:
+    """Yield what a run of each arm ends with, as an update makes it, with a GPU for each worker."""
+    for arm, workers in (("baseline", 1), ("native", 2), ("wide", 2)):
+        path = bench.folder / arm / "result.json"
+        command = [
+            sys.executable,
+            "-m",
+            f"training.{arm}",
+            "--workload=script",
+            f"--result={path}",
+            f"--script={STEPS}",
+        ]
+        command += [f"--python={bench.python}", f"--workers={workers}", "--worker-gpus=1"]
+        command += [f"--script-arguments=--device {bench.device} {' '.join(SHORT)}"]
+        done = subprocess.run(
+            command, cwd=provenance.PROJECT, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
+        )
+        if done.returncode:
+            yield f"{arm}: exit code {done.returncode}: {(done.stdout + done.stderr).strip().splitlines()[-1:]}"
+            continue
+        found = result.read(path)
+        on = ", ".join(worker.gpu.name or "a GPU" if worker.gpu else "no GPU" for worker in found.workers)
+        yield f"{arm}: trained {found.seconds.train} s, whole {found.seconds.wall} s, on {on}"
+
+
+def main() -> None:
+    """Measure part by part while there is time, and print each."""
+    parser = argparse.ArgumentParser(prog="python -m bench.gpu", description=(__doc__ or "").partition(":")[0])
+    parser.add_argument("python", help="the interpreter of an environment with PyTorch")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="after which no further part begins")
+    parser.add_argument("--repeats", type=int, default=6, help="pairs of runs of each width")
+    parser.add_argument("--into", type=Path, help="a file that gets the same lines")
+    options = parser.parse_args()
+    machine_lock.hold(lambda text: print(text, file=sys.stderr))
+    until = time.monotonic() + 60 * options.minutes
+    is_gpu = options.device == "cuda"
+    variables = {"CUDA_VISIBLE_DEVICES": gpus.first(1)[0]} if is_gpu else WITHOUT_GPU
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(python=options.python, device=options.device, gpu=variables, folder=Path(folder))
+        bench.seen(*SHORT)  # reads files for the first time
+        parts = {each.__name__: each(bench) for each in (which_gpu, memory_and_use, arms, profiled)} if is_gpu else {}
+        widths = WIDTHS if is_gpu else WIDTHS[:1]
+        parts |= {f"clocks, width {width}": clocks(bench, width, options.repeats) for width in widths}
+        for name, lines in parts.items():
+            for line in lines if time.monotonic() < until else [f"not begun: {name}"]:
+                _say(line, options.into)
+
+
+def _say(line: str, into: Path | None) -> None:
+    print(line, flush=True)
+    if into:
+        with into.open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    main()
