@@ -1,12 +1,14 @@
 """Reads the file of `podTemplate`: the part of a Kubernetes PodTemplateSpec that all pods of a stack have in common.
 
 It says where pods may run, and how others see them. Every other field is refused by its path: as a raw patch it could
-give one arm what the others lack, or undo the pods' security. Values are checked as the API server checks them, so that
-a preview refuses what an update could not create.
+give one arm what the others lack, or undo the pods' security. Types and names of fields are those of the installed
+client of Kubernetes; values are checked as the API server checks them, so that a preview refuses what an update could
+not create.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,17 @@ _SCHEDULER = re.compile(r"[\w.-]{1,253}", re.ASCII)
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_TYPES = {
+    "string_type": "a text; quote a number, true or false",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "dict_type": "a map of names and texts",
+    "model_type": "a map",
+    "missing": "a value: Kubernetes requires this field",
+    "extra_forbidden": "a field that Kubernetes has here: `kubectl explain pod.spec` names them",
+}
+"""What is allowed where one of Kubernetes' models has a fault of this kind."""
 _ONE_FILE = "a readable file with one YAML document, a map with metadata and spec, without anchors and repeated keys"
 
 
@@ -101,7 +114,7 @@ def read(draft: Draft) -> tuple[PodTemplate, list[Fault]]:
         content = _loaded(path)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         return PodTemplate(), [Fault("", _ONE_FILE, _reason(error, path))]
-    faults = list(_not_encodable("", content)) or list(_faults(content))
+    faults = list(_faults(content))
     if faults:
         return PodTemplate(), faults
     metadata, spec = content.get("metadata") or {}, content.get("spec") or {}
@@ -116,6 +129,10 @@ def _loaded(path: Path) -> dict[str, Any]:
     content = _without_nulls(yaml.load(path.read_text(encoding="utf-8"), _Loader))  # noqa: S506 (made from the safe one)
     if not isinstance(content, dict):
         raise ValueError("it holds no map")
+    try:
+        json.dumps(content, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        raise ValueError("it has half of a surrogate pair, which YAML can write and no request can") from None
     return content
 
 
@@ -123,19 +140,6 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(part) for key, part in value.items() if part is not None}
     return [_without_nulls(part) for part in value] if isinstance(value, list) else value
-
-
-def _not_encodable(where: str, value: Any) -> Iterator[Fault]:
-    """Refuse halves of surrogate pairs, which YAML can write and no request can."""
-    if isinstance(value, dict):
-        for key, part in value.items():
-            yield from _not_encodable(where, key)
-            yield from _not_encodable(f"{where}.{key}" if where else str(key), part)
-    elif isinstance(value, list):
-        for number, part in enumerate(value):
-            yield from _not_encodable(f"{where}[{number}]", part)
-    elif isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
-        yield Fault(where, "text of whole Unicode characters", "it has half of a surrogate pair")
 
 
 def _reason(error: Exception, path: Path) -> str:
@@ -148,22 +152,23 @@ def _reason(error: Exception, path: Path) -> str:
 
 
 def _faults(content: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield what is refused: fields that are not a user's, wrong types, and of the others what breaks a rule."""
+    allowed: dict[str, Any] = {}
     for part, fields in content.items():
-        if part in FIELDS and isinstance(fields, dict):
-            yield from _of_part(part, fields)
-        elif part in FIELDS:
-            yield Fault(part, "a map")
-        else:
+        if part not in FIELDS:
             yield from _refused(part, fields)
-
-
-def _of_part(part: str, fields: Mapping[str, Any]) -> Iterator[Fault]:
-    for name, value in fields.items():
-        where = f"{part}.{name}"
-        if name not in FIELDS[part]:
-            yield from _refused(where, value)
+        elif isinstance(fields, dict):
+            allowed[part] = {name: value for name, value in fields.items() if name in FIELDS[part]}
+            for name in [name for name in fields if name not in allowed[part]]:
+                yield from _refused(f"{part}.{name}", fields[name])
         else:
-            yield from _CHECKS[name](where, value)
+            yield Fault(part, _TYPES["model_type"])
+    of_wrong_type = list(_of_wrong_type(allowed))
+    yield from of_wrong_type
+    for part, fields in allowed.items():
+        for name, value in fields.items():
+            if not any(fault.where.startswith(f"{part}.{name}") for fault in of_wrong_type):
+                yield from _CHECKS[name](f"{part}.{name}", value)
 
 
 def _refused(where: str, value: Any) -> Iterator[Fault]:
@@ -174,36 +179,58 @@ def _refused(where: str, value: Any) -> Iterator[Fault]:
             yield Fault(below, ALLOWED, "what else a pod has is the same for every arm, and not a user's to set")
 
 
-def _labels(where: str, value: Any) -> Iterator[Fault]:
-    yield from _node_selector(where, value)
-    yield from _names_of_ours(where, value)
+def _of_wrong_type(content: dict[str, Any]) -> Iterator[Fault]:
+    """Yield what Kubernetes' own models refuse: types, fields that they do not have, and required ones that miss."""
+    from kubernetes.client.models import V1PodTemplateSpec
+    from pydantic import ValidationError
+
+    spec = content.get("spec", {})
+    try:
+        model = V1PodTemplateSpec.model_validate({**content, "spec": {**spec, "containers": []}})
+    except ValidationError as error:
+        yield from (Fault(_path(fault["loc"]), _TYPES.get(fault["type"], fault["msg"])) for fault in error.errors())
+        return
+    written = model.model_dump(by_alias=True, exclude_unset=True)["spec"]
+    for name in spec:  # The models read Python's names, too, which no API server knows.
+        if spec[name] != written[name]:
+            yield Fault(f"spec.{name}", "fields as Kubernetes writes them, such as tolerationSeconds")
 
 
-def _annotations(where: str, value: Any) -> Iterator[Fault]:
-    yield from _pairs(where, value, lambda _: True, "a text; quote a number, true or false")
-    yield from _names_of_ours(where, value)
-    if len(str(value).encode()) > _LONGEST_ANNOTATIONS:
+def _path(location: tuple[str | int, ...]) -> str:
+    """Return the path of a field: items of lists and names of the user's own stand in brackets."""
+    path = ""
+    for part, parent in zip(location, ("", *location), strict=False):
+        in_brackets = isinstance(part, int) or parent in ("labels", "annotations", "nodeSelector")
+        path += f"[{part}]" if in_brackets else f".{part}"
+    return path.removeprefix(".")
+
+
+def _labels(where: str, labels: dict[str, str]) -> Iterator[Fault]:
+    yield from _node_selector(where, labels)
+    yield from _names_of_ours(where, labels)
+
+
+def _annotations(where: str, annotations: dict[str, str]) -> Iterator[Fault]:
+    yield from _keys(where, annotations)
+    yield from _names_of_ours(where, annotations)
+    if len(str(annotations).encode()) > _LONGEST_ANNOTATIONS:
         yield Fault(where, "at most 256 KiB")
 
 
-def _node_selector(where: str, value: Any) -> Iterator[Fault]:
-    words = "a text of at most 63 letters, digits, -, _ and ., with a letter or digit at both ends; quote a number"
-    return _pairs(where, value, is_label_value, words)
+def _node_selector(where: str, labels: dict[str, str]) -> Iterator[Fault]:
+    words = "a text of at most 63 letters, digits, -, _ and ., with a letter or digit at both ends"
+    yield from _keys(where, labels)
+    yield from (Fault(f"{where}[{key}]", words) for key, text in labels.items() if not is_label_value(text))
 
 
-def _pairs(where: str, value: Any, is_value: Callable[[str], bool], words: str) -> Iterator[Fault]:
-    if not isinstance(value, dict):
-        yield Fault(where, "a map of names and texts")
-        return
-    for key, text in value.items():
+def _keys(where: str, pairs: dict[str, str]) -> Iterator[Fault]:
+    for key in pairs:
         if not is_label_key(key):
             yield Fault(f"{where}[{key}]", "a name as labels have it, such as team or example.com/team")
-        elif not isinstance(text, str) or not is_value(text):
-            yield Fault(f"{where}[{key}]", words)
 
 
-def _names_of_ours(where: str, value: Any) -> Iterator[Fault]:
-    for key in value if isinstance(value, dict) else ():
+def _names_of_ours(where: str, pairs: dict[str, str]) -> Iterator[Fault]:
+    for key in pairs:
         if key.startswith(_SET_BY_US) or key in _NAMES_SET_BY_US:
             yield Fault(f"{where}[{key}]", "names of your own", "this program, KubeRay or Kubernetes sets it")
         elif any(part in key for part in _SECURITY):
@@ -214,149 +241,88 @@ def _names_of_ours(where: str, value: Any) -> Iterator[Fault]:
             yield Fault(f"{where}[{key}]", "names of your own", "a container beside ours may never let a Job end")
 
 
-def _each(where: str, value: Any, check: Callable[[str, dict[str, Any]], Iterator[Fault]]) -> Iterator[Fault]:
-    """Check the maps of a list."""
-    if not isinstance(value, list):
-        yield Fault(where, "a list")
-        return
-    for number, item in enumerate(value):
-        path = f"{where}[{number}]"
-        yield from check(path, item) if isinstance(item, dict) else [Fault(path, "a map")]
+def _tolerations(where: str, tolerations: list[dict[str, Any]]) -> Iterator[Fault]:
+    """Check what types do not say. Source: the API server's validation of core/v1 Toleration."""
+    for number, toleration in enumerate(tolerations):
+        key, value, effect = (toleration.get(name, "") for name in ("key", "value", "effect"))
+        operator = toleration.get("operator") or "Equal"
+        if not (
+            operator in ("Equal", "Exists")
+            and (is_label_key(key) or (key == "" and operator == "Exists"))
+            and (value == "" if operator == "Exists" else is_label_value(value))
+            and effect in ("", *EFFECTS)
+            and -(2**63) <= toleration.get("tolerationSeconds", 0) < 2**63
+            and ("tolerationSeconds" not in toleration or effect == "NoExecute")
+        ):
+            yield Fault(
+                f"{where}[{number}]",
+                "key, operator, value, effect and tolerationSeconds, as a pod's tolerations have them",
+                f"operator is Equal, or Exists without a value; effect is {', '.join(EFFECTS)} or absent;"
+                " tolerationSeconds is NoExecute's",
+            )
 
 
-def _tolerations(where: str, value: Any) -> Iterator[Fault]:
-    return _each(where, value, _toleration)
+def _pull_secrets(where: str, secrets: list[dict[str, str]]) -> Iterator[Fault]:
+    for number, secret in enumerate(secrets):
+        if not is_subdomain(secret.get("name")):
+            yield Fault(f"{where}[{number}]", "name: NAME, of a Secret of the namespace")
 
 
-def _toleration(where: str, toleration: dict[str, Any]) -> Iterator[Fault]:
-    """Check one toleration. Source: the API server's validation of core/v1 Toleration."""
-    texts = {name: toleration.get(name, "") for name in ("key", "operator", "value", "effect")}
-    operator, seconds = texts["operator"] or "Equal", toleration.get("tolerationSeconds", 0)
-    if not (
-        toleration.keys() <= {*texts, "tolerationSeconds"}
-        and all(isinstance(text, str) for text in texts.values())
-        and operator in ("Equal", "Exists")
-        and (is_label_key(texts["key"]) or (texts["key"] == "" and operator == "Exists"))
-        and (texts["value"] == "" if operator == "Exists" else is_label_value(texts["value"]))
-        and texts["effect"] in ("", *EFFECTS)
-        and type(seconds) is int
-        and -(2**63) <= seconds < 2**63
-        and ("tolerationSeconds" not in toleration or texts["effect"] == "NoExecute")
-    ):
-        yield Fault(
-            where,
-            f"{', '.join(texts)} and tolerationSeconds, as a pod's tolerations have them",
-            f"operator is Equal, or Exists without a value; effect is {', '.join(EFFECTS)} or absent;"
-            " tolerationSeconds is NoExecute's",
-        )
-
-
-def _pull_secrets(where: str, value: Any) -> Iterator[Fault]:
-    return _each(where, value, _pull_secret)
-
-
-def _pull_secret(where: str, secret: dict[str, Any]) -> Iterator[Fault]:
-    if secret.keys() != {"name"} or not is_subdomain(secret["name"]):
-        yield Fault(where, "name: NAME, of a Secret of the namespace")
-
-
-def _name(where: str, value: Any) -> Iterator[Fault]:
-    if not is_subdomain(value):
+def _name(where: str, name: str) -> Iterator[Fault]:
+    if not is_subdomain(name):
         yield Fault(where, "a name: at most 253 small letters, digits, - and .")
 
 
-def _scheduler(where: str, value: Any) -> Iterator[Fault]:
+def _scheduler(where: str, name: str) -> Iterator[Fault]:
     """Check the name of a scheduler, of which the API server accepts any text."""
-    if not isinstance(value, str) or not _SCHEDULER.fullmatch(value):
+    if not _SCHEDULER.fullmatch(name):
         yield Fault(where, "a name: at most 253 letters, digits, -, _ and .")
 
 
-def _affinity(where: str, value: Any) -> Iterator[Fault]:
-    for name, rules in value.items() if isinstance(value, dict) else ():
+def _affinity(where: str, affinity: dict[str, Any]) -> Iterator[Fault]:
+    for name in affinity:
         if name != "nodeAffinity":
             yield Fault(f"{where}.{name}", "nodeAffinity", "the pods of one arm would move those of another")
-        elif not isinstance(rules, dict):
-            yield Fault(f"{where}.{name}", "a map")
+    rules = affinity.get("nodeAffinity", {})
+    if REQUIRED in rules:
+        path, terms = f"{where}.nodeAffinity.{REQUIRED}.nodeSelectorTerms", rules[REQUIRED]["nodeSelectorTerms"]
+        if not terms:
+            yield Fault(path, "at least one term")
+        for number, term in enumerate(terms):
+            yield from _term(f"{path}[{number}]", term)
+    for number, item in enumerate(rules.get(_PREFERRED, [])):
+        path = f"{where}.nodeAffinity.{_PREFERRED}[{number}]"
+        if item["weight"] not in range(1, 101):
+            yield Fault(path, "weight, from 1 to 100, and preference")
         else:
-            yield from _node_affinity(f"{where}.{name}", rules)
-    if not isinstance(value, dict):
-        yield Fault(where, "a map")
+            yield from _term(f"{path}.preference", item["preference"])
 
 
-def _node_affinity(where: str, rules: dict[str, Any]) -> Iterator[Fault]:
-    for name, value in rules.items():
-        path = f"{where}.{name}"
-        if name == REQUIRED and isinstance(value, dict) and value.keys() == {"nodeSelectorTerms"}:
-            terms = value["nodeSelectorTerms"]
-            yield from _each(f"{path}.nodeSelectorTerms", terms, _term)
-            yield from [Fault(f"{path}.nodeSelectorTerms", "at least one term")] if terms == [] else []
-        elif name == _PREFERRED:
-            yield from _each(path, value, _preference)
-        else:
-            yield Fault(path, f"{REQUIRED} with nodeSelectorTerms, {_PREFERRED} with a list")
-
-
-def _preference(where: str, item: dict[str, Any]) -> Iterator[Fault]:
-    weight = item.get("weight")
-    if item.keys() != {"weight", "preference"} or type(weight) is not int or weight not in range(1, 101):
-        yield Fault(where, "weight, from 1 to 100, and preference")
-    elif not isinstance(item["preference"], dict):
-        yield Fault(where, "a map as preference")
-    else:
-        yield from _term(f"{where}.preference", item["preference"])
-
-
-def _term(where: str, term: dict[str, Any]) -> Iterator[Fault]:
-    checks = {"matchExpressions": _expression, "matchFields": _field}
+def _term(where: str, term: dict[str, list[dict[str, Any]]]) -> Iterator[Fault]:
     if not any(term.values()):
         yield Fault(where, "a requirement of matchExpressions or matchFields", "an empty term matches no node")
-        return
-    for name, requirements in term.items():
-        if name in checks:
-            yield from _each(f"{where}.{name}", requirements, checks[name])
-        else:
-            yield Fault(f"{where}.{name}", "matchExpressions, matchFields")
+    for number, requirement in enumerate(term.get("matchExpressions", [])):
+        if not _is_expression(**requirement):
+            path = f"{where}.matchExpressions[{number}]"
+            yield Fault(path, f"key, operator ({', '.join(_OPERATORS)}), and values that go with it")
+    for number, requirement in enumerate(term.get("matchFields", [])):
+        # The scheduler knows a node's name alone.
+        key, operator, values = (requirement.get(name, []) for name in ("key", "operator", "values"))
+        if key != "metadata.name" or operator not in ("In", "NotIn") or len(values) != 1:
+            path = f"{where}.matchFields[{number}]"
+            yield Fault(path, "key metadata.name, operator In or NotIn, and one value")
 
 
-def _expression(where: str, requirement: dict[str, Any]) -> Iterator[Fault]:
-    """Check a requirement of labels. Source: the API server's validation of core/v1 NodeSelectorRequirement."""
-    key, operator, values = _parts(requirement)
-    fits = {
-        "In": values != [],
-        "NotIn": values != [],
-        "Exists": values == [],
-        "DoesNotExist": values == [],
-        "Gt": len(values) == 1 and _WHOLE.fullmatch(values[0]) is not None,
-        "Lt": len(values) == 1 and _WHOLE.fullmatch(values[0]) is not None,
-    }
-    is_usual = operator in ("Gt", "Lt") or all(map(is_label_value, values))
-    if not (is_label_key(key) and fits.get(operator) and is_usual):
-        yield Fault(where, f"key, operator ({', '.join(fits)}), and values that go with it")
+def _is_expression(key: str, operator: str, values: Sequence[str] = ()) -> bool:
+    """Return whether labels can be asked so. Source: the API server's validation of core/v1 NodeSelectorRequirement."""
+    if operator in ("Gt", "Lt"):
+        fits = len(values) == 1 and _WHOLE.fullmatch(values[0]) is not None
+    else:
+        fits = bool(values) == (operator in ("In", "NotIn")) and all(map(is_label_value, values))
+    return is_label_key(key) and operator in _OPERATORS and fits
 
 
-def _field(where: str, requirement: dict[str, Any]) -> Iterator[Fault]:
-    """Check a requirement of a node's fields, of which the scheduler knows its name alone."""
-    key, operator, values = _parts(requirement)
-    if key != "metadata.name" or operator not in ("In", "NotIn") or len(values) != 1:
-        yield Fault(where, "key metadata.name, operator In or NotIn, and one value")
-
-
-def _parts(requirement: dict[str, Any]) -> tuple[str, str, list[str]]:
-    """Return key, operator and values; empty ones if any is of another type, or there is a further field."""
-    key, operator = requirement.get("key"), requirement.get("operator")
-    values = requirement.get("values", [])
-    if (
-        requirement.keys() <= {"key", "operator", "values"}
-        and isinstance(key, str)
-        and isinstance(operator, str)
-        and isinstance(values, list)
-        and all(isinstance(value, str) for value in values)
-    ):
-        return key, operator, values
-    return "", "", []
-
-
-_CHECKS = {
+_CHECKS: dict[str, Callable[[str, Any], Iterator[Fault]]] = {
     "labels": _labels,
     "annotations": _annotations,
     "nodeSelector": _node_selector,

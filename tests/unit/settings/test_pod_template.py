@@ -194,6 +194,7 @@ def test_fields_that_are_refused_for_one_reason_are_one_problem(file: Path, word
         ("spec.tolerations[0]", "{key: a, tolerationSeconds: 5}"),
         ("spec.tolerations[0]", "{key: a, effect: NoExecute, tolerationSeconds: true}"),
         ("spec.tolerations[0]", f"{{key: a, effect: NoExecute, tolerationSeconds: {2**63}}}"),
+        ("spec.tolerations", "[{key: a, effect: NoExecute, toleration_seconds: 5}]"),
         ("spec.imagePullSecrets", "login"),
         ("spec.imagePullSecrets[0]", "login"),
         ("spec.imagePullSecrets[0]", "{name: My Secret}"),
