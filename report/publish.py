@@ -13,7 +13,7 @@ from pathlib import Path
 
 from compare.measurement import CompareError
 from compare.schema import Comparison
-from report import source, table
+from report import stored, table
 from report.commands import publish_again
 from report.errors import PageError, PublishError
 from report.links import run_files
@@ -86,9 +86,9 @@ def _write_new(comparison: Comparison, stack: str, project: Path) -> Path:
     try:
         write_whole(temporary / COMPARISON, comparison.to_json() + "\n")
         write_whole(temporary / TEXT, table.render(comparison) + "\n")
-        made_from = source.describe(comparison, project)
+        made_from = stored.described_source(comparison, project)
         if made_from:
-            write_whole(temporary / source.NAME, made_from)
+            write_whole(temporary / stored.SOURCE, made_from)
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

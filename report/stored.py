@@ -1,19 +1,26 @@
-"""The results of a stack as they lie in results/<stack>/: found, read, ordered, chosen by name. Writes nothing."""
+"""The results of a stack as they lie in results/<stack>/: found, read, ordered, chosen by name. Writes nothing.
 
+With the commit that a measurement was made from, as git tells it at publishing.
+"""
+
+import json
 import re
+import subprocess
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from compare.measurement import CompareError
 from compare.schema import Comparison
-from report import source
 from report.errors import HistoryError
+from training.contract import provenance
+from training.contract.arms import ARMS
 
 COMPARISON, PAGE = "comparison.json", "report.html"
 LATEST = "latest"
 
 _FOLDER = re.compile(r"(?P<time>\d{8}T\d{6}Z)-(?P<recipe>[0-9a-f]{8})(?:\.(?P<edition>\d+))?")
+SOURCE = "source.json"
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,43 @@ def _read(folder: Path, parts: re.Match[str]) -> Stored:
         comparison=Comparison.from_json((folder / COMPARISON).read_text(encoding="utf-8")),
         measured_at=datetime.strptime(parts["time"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC),
         recipe=parts["recipe"],
-        commit=source.read(folder),
+        commit=_commit_of(folder),
         edition=int(parts["edition"] or 1),
     )
+
+
+def described_source(comparison: Comparison, project: Path) -> str | None:
+    """The text of `source.json`; None where there is no git, or where the code has changed since the runs."""
+    if not _is_code_of(comparison, project):
+        return None
+    commit = _git(project, "rev-parse", "HEAD")
+    changes = _git(project, "status", "--porcelain", "--untracked-files=no")
+    if commit is None or changes is None:
+        return None
+    return json.dumps({"commit": commit, "modified": bool(changes)}) + "\n"
+
+
+def _commit_of(folder: Path) -> str | None:
+    """A result's commit, shortened, with a + where files differed from it; None where none was recorded."""
+    try:
+        source = json.loads((folder / SOURCE).read_text(encoding="utf-8"))
+        return str(source["commit"])[:7] + ("+" if source["modified"] else "")
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _is_code_of(comparison: Comparison, project: Path) -> bool:
+    """`rwi report open` may publish a measurement long after it was made: its commit is then not the one checked
+    out."""
+    return all(
+        arm in ARMS and summary.provenance.code_hash == provenance.code_hash(arm, comparison.workload, project)
+        for arm, summary in comparison.arms.items()
+    )
+
+
+def _git(project: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=project, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

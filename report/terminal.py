@@ -1,6 +1,7 @@
-"""Text to a terminal that may not know every character. Layout is not its business."""
+"""Text to a terminal that may not know every character, and rows of it in columns."""
 
 import sys
+from collections.abc import Sequence
 from typing import TextIO
 
 from training.contract.printable import printable
@@ -20,3 +21,11 @@ def write(text: str, out: TextIO | None = None) -> None:
     except UnicodeEncodeError:
         text = text.translate(_PLAIN).encode(encoding, errors="replace").decode(encoding)
     out.write(text + "\n")
+
+
+def columns(title: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The title and the rows as lines, each column as wide as it must be; no line ends in blanks."""
+    lines = [title, *rows]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(title))]
+    padded = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+    return [line.rstrip() for line in padded]

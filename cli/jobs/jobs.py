@@ -30,7 +30,7 @@ from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS
 from infra.settings.cluster import KEPT, PER_RUN
 from infra.settings.problem import set_line
 from report import terminal
-from report.text_table import columns
+from report.terminal import columns
 from training.launch.ray.jobs_api import JobsApi, SubmitError, explained
 from training.launch.ray.other_jobs import command, end_line, is_of_measurement, is_unfinished, job_name
 from training.launch.ray.submit import follow

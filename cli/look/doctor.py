@@ -22,7 +22,7 @@ from infra.doctor import Finding
 from infra.places.place import choose
 from infra.settings.settings import Settings
 from report import terminal
-from report.text_table import columns
+from report.terminal import columns
 
 PYTHON = (3, 11)
 PLUGINS = ("command", "kubernetes")

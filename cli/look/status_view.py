@@ -11,7 +11,7 @@ from infra.places.cluster.api import kube
 from infra.places.cluster.api.nodes import allocatable, is_ready
 from infra.places.cluster.fit import GIB
 from infra.places.cluster.manifests.pod_parts import RUN_LABEL
-from report.text_table import columns
+from report.terminal import columns
 from training.launch.ray.other_jobs import is_unfinished, job_name
 
 Objects = Sequence[Mapping[str, Any]]

@@ -14,7 +14,7 @@ from infra.estimate import Estimate, Wanted
 from infra.run_history import Basis
 from infra.settings.key import LOCAL
 from infra.settings.settings import Settings
-from report.text_table import columns
+from report.terminal import columns
 from training.contract import timed
 from training.contract.arms import counted
 from training.contract.timed import Timed

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from compare.comparison import REPEATS
-from training.contract.texts import from_texts
+from training.contract.recipe import from_texts
 
 Event = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from cli.tryout.run_arm import Outcome
 from compare.answer import CLAIM_WORDS, strongest
 from compare.schema import Claim
 from compare.words import duration, enumerated
-from report.text_table import columns
+from report.terminal import columns
 from training.contract.result import PROOF
 from training.machine.command_line import rwi
 from training.workloads.script import same_work

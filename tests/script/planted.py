@@ -19,7 +19,7 @@ from cli.why.follow import Follower
 from compare import why
 from compare.why import INPUT_READY, NO_EXCHANGE, ArmWhy
 from report import terminal
-from report.text_table import columns
+from report.terminal import columns
 from tests.stacks import TORCH
 from tests.typed import tried
 from training.machine import machine_lock

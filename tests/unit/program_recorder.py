@@ -39,9 +39,8 @@ from tests.unit.results import make_result
 from tests.unit.walk import Walk
 from training.contract import provenance
 from training.contract.arms import ARMS
-from training.contract.recipe import WORKLOADS, Recipe, canonical
+from training.contract.recipe import WORKLOADS, Recipe, canonical, from_texts
 from training.contract.result import TrainingResult
-from training.contract.texts import from_texts
 from training.contract.workload import recipe_of
 from training.machine import machine_lock
 from training.workloads.cnn.recipe import CnnRecipe

@@ -28,7 +28,7 @@ from tests.limits import LONGEST_SECONDS
 from tests.stacks import OF_BUCKETS, STACKS, environment_of, given
 from tests.unit.program_recorder import SERVE
 from tests.unit.settings_machine import settings
-from training.contract.texts import from_texts
+from training.contract.recipe import from_texts
 
 ROOT = Path(__file__).resolve().parents[2]
 URNS = Path(__file__).with_name("urns")

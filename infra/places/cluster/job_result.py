@@ -28,7 +28,7 @@ from infra.provider import Provider, changed, replaced_by
 from training.contract import result
 from training.contract.codec import ResultError
 from training.contract.provenance import PROJECT
-from training.contract.texts import from_texts
+from training.contract.recipe import from_texts
 from training.launch.pod import log_result
 from training.machine import output
 from training.machine.command_line import rwi

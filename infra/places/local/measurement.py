@@ -9,7 +9,7 @@ from infra.places.local.run import TrainingRun
 from infra.plan import RunPlan
 from infra.settings.settings import Settings
 from training.contract.arms import ARMS
-from training.contract.texts import texts
+from training.contract.recipe import texts
 
 
 class ProcessMeasurement(pulumi.ComponentResource):

@@ -34,8 +34,7 @@ from training.contract.arms import ARMS
 from training.contract.codec import ResultError
 from training.contract.printable import printable
 from training.contract.provenance import PROJECT
-from training.contract.recipe import canonical
-from training.contract.texts import from_texts
+from training.contract.recipe import canonical, from_texts
 from training.contract.workload import recipe_of
 from training.launch import environment
 from training.launch.environment import SECRET

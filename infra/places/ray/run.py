@@ -11,8 +11,7 @@ from typing import Any
 
 from infra.places.local.run import TrainingRun, TrainingRunProvider
 from training.contract import result
-from training.contract.recipe import canonical
-from training.contract.texts import from_texts
+from training.contract.recipe import canonical, from_texts
 from training.launch import environment
 from training.launch.environment import SECRET
 from training.launch.ray.jobs_api import TOKEN, is_here

@@ -12,7 +12,7 @@ from cli.stack.preview_words import words
 from cli.stack.remaining import Remaining, in_words
 from cli.stack.update import EventLog, Update, ending, side_of
 from tests.golden import Wording
-from training.contract.texts import texts
+from training.contract.recipe import texts
 
 RUN, RESULT, JOB = (
     "pulumi-python:dynamic/training:Run",

@@ -18,7 +18,7 @@ from tests.golden import Wording
 from tests.unit.kube_api import NAMESPACE, serving
 from tests.unit.results import make_result
 from training.contract.arms import ARMS
-from training.contract.texts import texts
+from training.contract.recipe import texts
 from training.launch.pod import log_result
 from training.launch.ray.other_jobs import mark
 from training.workloads.cnn.recipe import CnnRecipe

@@ -12,7 +12,7 @@ from infra.places.local import run as local_run
 from training.contract.arms import ARMS
 from training.contract.progress import Progress
 from training.contract.provenance import PROJECT
-from training.contract.texts import from_texts, texts
+from training.contract.recipe import from_texts, texts
 from training.launch import entry
 from training.machine import output
 from training.workloads.cnn.recipe import CnnRecipe

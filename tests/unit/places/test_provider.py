@@ -7,7 +7,7 @@ import pytest
 from pulumi.dynamic.dynamic import serialize_provider
 
 from infra.provider import Provider, changed
-from training.contract.texts import from_texts, texts
+from training.contract.recipe import from_texts, texts
 
 STATE = {
     "ClaimProvider": "gASVMwAAAAAAAACMGmluZnJhLnBsYWNlcy5jbHVzdGVyLmNsYWltlIwNQ2xhaW1Qcm92aWRlcpSTlCmBlC4=",

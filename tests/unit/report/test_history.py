@@ -15,7 +15,7 @@ from compare.comparison import compare
 from compare.intervals import ONCE, WHENEVER, spread
 from compare.measures import measure, ratio
 from compare.schema import Comparison, Spread
-from report import show, source
+from report import show, stored
 from report.change import (
     DECIDING,
     UNCHANGED,
@@ -243,16 +243,16 @@ def test_the_commit_is_recorded_with_the_result(tmp_path: Path) -> None:
 
     assert {"commit": commit, "modified": False} == json.loads((clean / "source.json").read_text())
     assert f"  {commit[:7]}  " in listed(tmp_path, "local")
-    assert json.loads(source.describe(with_code_of(tmp_path), tmp_path) or "")["modified"] is True
+    assert json.loads(stored.described_source(with_code_of(tmp_path), tmp_path) or "")["modified"] is True
 
 
 def test_a_commit_that_the_runs_are_not_of_is_not_recorded(tmp_path: Path) -> None:
     """`rwi report open` may come after a checkout; without git there is none either."""
-    without_git = source.describe(with_code_of(tmp_path), tmp_path)
+    without_git = stored.described_source(with_code_of(tmp_path), tmp_path)
     repository(tmp_path)
     foreign = compare([make_run(arm, 1) for arm in ("baseline", "native", "ray")], make_context(repeats=1))
 
-    assert (None, None) == (without_git, source.describe(foreign, tmp_path))
+    assert (None, None) == (without_git, stored.described_source(foreign, tmp_path))
 
 
 def test_the_command_lists_and_compares(

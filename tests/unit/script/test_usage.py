@@ -9,7 +9,7 @@ import pytest
 from tests.unit.results import make_result
 from training.contract.cpu_use import CpuWait
 from training.launch import entry, usage
-from training.machine import cgroup, run_queue
+from training.machine import cgroup
 from training.workloads.script.observe import usage as observed_usage
 
 SECOND = 10**9
@@ -86,7 +86,8 @@ def test_a_system_that_does_not_count_it_gives_nothing(process: Path) -> None:
 
 def test_a_rank_of_the_cnn_reads_the_same(process: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the start of sampling to its end."""
-    monkeypatch.setattr(usage, "RunQueue", lambda: run_queue.RunQueue(process / "task"))
+    queue = usage.RunQueue(process / "task")
+    monkeypatch.setattr(usage, "RunQueue", lambda: queue)
     monkeypatch.setattr(usage, "INTERVAL_SECONDS", 0.01)
     watched = usage.Usage()
     has(process, 5, 1)

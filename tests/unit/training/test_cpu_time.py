@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.golden import Wording
+from training.launch.usage import RunQueue
 from training.machine.cpu_time import CpuTime, most_of_others
-from training.machine.run_queue import RunQueue
 
 SHELL, MAKE, ENGINE, PROVIDER, GUARD, ARM, RANK, SPINNER = range(100, 108)
 TICK = 1 / os.sysconf("SC_CLK_TCK")
@@ -274,7 +274,7 @@ def test_a_system_that_does_not_count_it_gives_nothing(tmp_path: Path) -> None:
 
 SIBLINGS = """
 import os, sys, threading, time
-from training.machine.run_queue import RunQueue
+from training.launch.usage import RunQueue
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 queue, stop = RunQueue(), threading.Event()
 before = queue.read()

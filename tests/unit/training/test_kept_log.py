@@ -15,8 +15,8 @@ from training.launch.pod import run as pod_run
 
 RUN = """
 import os, sys
-from training.launch.pod import kept_log
-sys.exit(kept_log.run([sys.executable, "-u", "-c", sys.argv[1]], sys.argv[2], "rank-0.log"))
+from training.launch.pod import run
+sys.exit(run.run_keeping_log([sys.executable, "-u", "-c", sys.argv[1]], sys.argv[2], "rank-0.log"))
 """
 
 

@@ -10,8 +10,12 @@ is kept there.
 import os
 import runpy
 import signal
+import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import NoReturn
 
@@ -19,13 +23,17 @@ from training.contract.arms import ARMS
 from training.contract.clock import process_start
 from training.contract.codec import ResultError
 from training.launch import entry, environment
-from training.launch.pod import indexed_job, kept_log, log_result, versions
+from training.launch.pod import indexed_job, log_result, versions
+from training.launch.storage.run_storage import Storage
+from training.machine import output
 
 RESULTS = Path(os.environ.get(environment.RESULTS, "/results")).absolute()
 """A folder that every pod has; a Ray job is told of one."""
 RESULT = RESULTS / "result.json"
 LOG_IS_KEPT = "TRAINING_LOG_IS_KEPT"
 """Environment variable of a run that another process started to keep what it prints."""
+_LOGS = "logs"
+"""Folder of the logs, in a run's folder in storage."""
 
 
 def main(arguments: list[str]) -> None:
@@ -51,7 +59,7 @@ def main(arguments: list[str]) -> None:
 def _run_with_kept_log(storage: str, name: str) -> NoReturn:
     """The same command again, as a child."""
     os.environ[LOG_IS_KEPT] = "1"
-    sys.exit(kept_log.run([sys.executable, *sys.orig_argv[1:]], storage, name))
+    sys.exit(run_keeping_log([sys.executable, *sys.orig_argv[1:]], storage, name))
 
 
 def _storage(flags: list[str]) -> str:
@@ -89,6 +97,47 @@ def _emit() -> None:
         log_result.print_result(RESULT)
     except ResultError as error:
         sys.exit(f"error: {error}")
+
+
+def run_keeping_log(command: Sequence[str], storage: str, name: str) -> int:
+    """Run it, and keep what it prints as `logs/NAME` in its folder in storage; its exit code (128 + n: by signal n).
+
+    It is a child of this process, which hands on what it prints as it comes, and keeps that when it has ended: well, by
+    a failure, or by SIGTERM. Nothing is kept of a container that is ended as a whole, for its memory say.
+    """
+    with TemporaryDirectory(prefix="log-") as folder:
+        log = Path(folder) / name
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        signal.signal(signal.SIGTERM, lambda number, _frame: _pass_on(child, number, _frame))
+        with log.open("wb") as file:
+            for _, chunk in output.printed(child):
+                for target in (sys.stdout.fileno(), file.fileno()):
+                    _write_all(target, chunk)
+        code = child.wait()
+        if refusal := _keep(log, storage):
+            print(f"warning: the log is not kept in {storage}: {refusal}", file=sys.stderr, flush=True)
+    return 128 - code if code < 0 else code
+
+
+def _pass_on(child: "subprocess.Popen[bytes]", number: int, _: FrameType | None) -> None:
+    with suppress(ProcessLookupError):
+        child.send_signal(number)
+
+
+def _write_all(target: int, chunk: bytes) -> None:
+    """All of it; where nobody reads any more, or the disk is full, the run goes on."""
+    with suppress(OSError):
+        while chunk:
+            chunk = chunk[os.write(target, chunk) :]
+
+
+def _keep(log: Path, storage: str) -> str:
+    """Keep the log in storage; return the reason if that failed, else ""."""
+    try:
+        Storage.at(storage).put(log, f"{_LOGS}/{log.name}")
+    except (OSError, ImportError) as error:
+        return str(error).splitlines()[0]
+    return ""
 
 
 if __name__ == "__main__":

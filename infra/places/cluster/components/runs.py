@@ -16,7 +16,7 @@ from infra.places.cluster.manifests.queue import QUEUE_PATH
 from infra.places.cluster.ray_workers import SCALED, RayWorkers
 from infra.plan import RunPlan
 from training.contract.arms import ARMS
-from training.contract.texts import texts
+from training.contract.recipe import texts
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class Usage:
 
 
 class _RunQueue:
-    """Reads the same as `training.machine.run_queue`, which can't be imported here."""
+    """Reads the same as `training.launch.usage`, which can't be imported here."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, int]] = {}
