@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cli.setup.project import ROOT, ToolError
-from training.workloads.script import package
+from training.workloads.script import source
 from training.workloads.script.commands import VARIABLES_OF
 from training.workloads.script.recognise import PLACEHOLDERS, ScriptError, kind_by_imports
 from training.workloads.script.source import SourceError, files_of
@@ -46,7 +46,7 @@ class Request:
     def package(self) -> bytes:
         """Return the folder as a package of Ray. Raises ToolError."""
         try:
-            return package.of_folder(self.folder)
+            return source.packed_folder(self.folder)
         except SourceError as error:
             raise ToolError(f"--folder {self.folder}: {error}") from None
 

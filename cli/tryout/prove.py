@@ -11,7 +11,7 @@ from cli.tryout import run_arm
 from cli.tryout.request import Request
 from training.contract.provenance import PROJECT
 from training.machine.ports import held_ports
-from training.workloads.script import commands, plain, port, proving, python_environment, resolve
+from training.workloads.script import commands, plain, proving, python_environment, resolve
 from training.workloads.script.commands import ArmCommand, WithRay
 from training.workloads.script.plain import Proof
 from training.workloads.script.recipe import ScriptRecipe
@@ -88,8 +88,8 @@ def before_porting(proof: Proof, script: Script, command: ArmCommand, request: R
         outcome = _port(script, command, request, folder)
         proving.keep_port(_key(request), outcome)
         proof = replace(proof, port=outcome)
-    write, diff = port.to_write(proof, script, request.workers)
-    lines = [f"{arm}: {port.ranks(arm, proof, request.workers)}" for arm in plain.OF_RANKS]
+    write, diff = plain.to_write(proof, script, request.workers)
+    lines = [f"{arm}: {plain.ranks_in_words(arm, proof, request.workers)}" for arm in plain.OF_RANKS]
     lines.append(f"to write: {write}")
     file = port_of(script)
     file.unlink(missing_ok=True)  # that of an earlier try is of another text by now

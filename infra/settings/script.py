@@ -18,7 +18,7 @@ from infra.settings.problem import Problem, secret_line, set_line
 from infra.settings.table import OfWorkload
 from training.contract.rules import text
 from training.contract.workload import Installed, OfOtherImage, OfRayCluster
-from training.workloads.script import commands, package, python_environment, ray_layer, resolve, source
+from training.workloads.script import commands, python_environment, ray_layer, resolve, source
 from training.workloads.script.printed import LEAST_SECRET, hidden_parts
 from training.workloads.script.recipe import environment_rule, variables
 from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError
@@ -355,11 +355,11 @@ def fits_pods(draft: ScriptDraft) -> Iterator[Problem]:
     if script is None or any(folder_is_small(draft)):
         return
     try:
-        package.of_script(script, folder)
+        source.package_of(script, folder)
     except source.SourceError as error:
         yield Problem(
             draft.shown("scriptFolder" if folder else "script"),
-            f"files of {package.MOST_BYTES // 2**10} KiB compressed, without links out of them",
+            f"files of {source.MOST_PACKED_BYTES // 2**10} KiB compressed, without links out of them",
             (set_line("target", "local"),), why=str(error),
         )  # fmt: skip
 

@@ -28,7 +28,7 @@ from tests.metrics.prometheus import Prometheus
 from tests.program.engine import ROOT
 from training.launch.ray import submit
 from training.launch.ray.other_jobs import is_unfinished
-from training.workloads.script import package
+from training.workloads.script import source
 
 pytestmark = pytest.mark.usefixtures("project")
 ARMS = ("baseline", "native", "ray")
@@ -146,7 +146,7 @@ def test_a_script_from_outside_runs_on_the_ray_cluster(
     """Sent through the API server, past policies that let no other pod near; and no update goes on beside it."""
     (tmp_path / "where.py").write_text(WHERE)
     jobs = ForwardedJobs(kube.connect(str(project.kubeconfig)), NAMESPACE)
-    sent = jobs.upload(package.of_folder(tmp_path))
+    sent = jobs.upload(source.packed_folder(tmp_path))
     jobs.submit("where-1", ["python", "where.py"], {"GIVEN": "two words"}, working_dir=sent)
     submit.follow(jobs, "where-1")
     assert "two words, on a worker: True" in capsys.readouterr().out  # not prose: of this test

@@ -9,7 +9,7 @@ from tests.script.test_plain_trees import SKETCH
 from tests.script.tryout import NO_KERAS, NO_TORCH, NO_TREES, PROJECT, measure_one, try_script
 from tests.stacks import KERAS_TORCH, TORCH, TREES
 from training.contract.result import NOT_MEASURED, PROOF
-from training.workloads.script import plain, port
+from training.workloads.script import plain
 
 OF_TORCH, OF_TREES = (
     pytest.mark.skipif(not python, reason=why) for python, why in ((TORCH, NO_TORCH), (TREES, NO_TREES))
@@ -57,7 +57,7 @@ def test_a_plain_script_is_tried_in_every_arm(layer: str, steps: str, tmp_path: 
     assert ("BatchNorm" in layer) == (f"{plain.OTHER_WORK['statistics']} (mine.py:{LINE})" in tried.text)
     assert "./rwi up --stack mine" in tried.text
     assert (file := re.search(r"\.state/ports/mine-\w{8}\.diff", tried.text))
-    assert all(re.search(rf"^{arm}: .*{port.SHARES['torch']}$", tried.text, re.MULTILINE) for arm in plain.OF_RANKS)
+    assert all(re.search(rf"^{arm}: .*{plain.SHARES['torch']}$", tried.text, re.MULTILINE) for arm in plain.OF_RANKS)
     if layer == "torch.nn.Tanh()":
         measured = measure_one(script, "native", tmp_path / "native", "--workers=2", python=TORCH).made_ranks
         assert measured is not None

@@ -23,7 +23,7 @@ from training.contract.result import NOT_MEASURED, PROOF, TrainingResult
 from training.launch import entry, environment
 from training.launch.environment import FILES, SECRET_NAMES
 from training.launch.rendezvous import Rendezvous
-from training.workloads.script import execution_site, package
+from training.workloads.script import execution_site, source
 from training.workloads.script.recognise import recognise
 
 ARGUMENTS = "--epochs 1 --num-workers {workers} --storage {storage}"
@@ -83,7 +83,7 @@ def packed(folder: Path, name: str, arguments: str) -> Path:
     """An example in its package, or a script by its whole path."""
     script = recognise(EXAMPLES / name, tuple(arguments.split()))
     path = folder / "files.zip"
-    path.write_bytes(package.of_script(script, None).content)
+    path.write_bytes(source.package_of(script, None).content)
     return path
 
 
@@ -298,7 +298,7 @@ def test_the_driver_of_a_ray_job_has_what_its_workers_did(
     folder = tmp_path / "head"
     folder.mkdir()
     files = plain_script(tmp_path) if name == "plain.py" else packed(tmp_path, name, arguments)
-    package.unpack(files.read_bytes(), folder)
+    source.unpack(files.read_bytes(), folder)
     with (
         tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as short,
         ray_head(Path(short), python=python) as address,

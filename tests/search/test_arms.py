@@ -18,7 +18,7 @@ from tests.unit.results import COMPARED
 from training.contract import progress
 from training.contract.provenance import PROJECT
 from training.contract.result import NAME, TrainingResult, read
-from training.workloads.script import port
+from training.workloads.script import plain
 from training.workloads.script.proving import NOTE
 from training.workloads.search import detail
 from training.workloads.search.detail import SearchDetail
@@ -363,7 +363,7 @@ def test_workers_of_a_trial_are_ranks_of_a_script_of_one_process(tmp_path: Path)
     assert {True} == {value for value, _ in known.values()}, known
     assert [{trial.state for trial in each.trials} for each in made] == [{"finished"}] * 2
     ranks = [each.result.made_ranks for each in made]
-    assert [port.SHARES["torch"] in (of_arm.words if of_arm else "") for of_arm in ranks] == [True] * 2
+    assert [plain.SHARES["torch"] in (of_arm.words if of_arm else "") for of_arm in ranks] == [True] * 2
     assert NOTE in (tmp_path / "native" / progress.NAME).read_text(encoding="utf-8")
     assert NOTE not in (tmp_path / "ray" / progress.NAME).read_text(encoding="utf-8")
     by_hand = run("baseline", tmp_path, recipe=recipe, text=f"{BY_HAND}# {tmp_path}\n")

@@ -25,7 +25,7 @@ from training.contract.result import NAME, TrainingResult, read
 from training.launch import entry, environment
 from training.launch.environment import FILES, SECRET_NAMES
 from training.launch.rendezvous import Rendezvous
-from training.workloads.script import package
+from training.workloads.script import source
 from training.workloads.script.recognise import Takes, recognise
 from training.workloads.search.detail import SearchDetail
 from training.workloads.search.plan import TRIALS
@@ -45,7 +45,7 @@ def packed(tmp_path: Path) -> Path:
     (script.parent / "training.py").write_text("", encoding="utf-8")
     path = tmp_path / "files.zip"
     takes = Takes(placeholders=RECIPE.placeholders(), one_process=True)
-    path.write_bytes(package.of_script(recognise(script, tuple(ARGUMENTS.split()), "auto", takes), None).content)
+    path.write_bytes(source.package_of(recognise(script, tuple(ARGUMENTS.split()), "auto", takes), None).content)
     return path
 
 
@@ -178,7 +178,7 @@ def on_ray(
     key that an earlier search left in the head's store. In the end none of its keys is left."""
     pod, job = folder / "head", folder / "job"
     pod.mkdir()
-    package.unpack(packed.read_bytes(), job)
+    source.unpack(packed.read_bytes(), job)
     with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as short, ray_head(Path(short)) as address:
         variables = {
             "RAY_ADDRESS": address, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN,

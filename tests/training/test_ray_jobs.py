@@ -27,7 +27,7 @@ from training.launch.ray.driver import LOOPBACK
 from training.launch.ray.jobs_api import JobsApi, SubmitError
 from training.launch.ray.other_jobs import is_unfinished, mark
 from training.launch.ray.submit import OthersError, Whose
-from training.workloads.script import package
+from training.workloads.script import source
 
 pytestmark = [needed, pytest.mark.slow]
 CI = Whose("ci", "ci")
@@ -113,9 +113,9 @@ def test_a_folder_is_sent_once_and_a_job_starts_in_it(
 ) -> None:
     """With its modules, modes and variables; Ray itself unpacks it. The same content is not sent again, another is."""
     counting = Counting(head)
-    uri = counting.upload(package.of_folder(folder))
+    uri = counting.upload(source.packed_folder(folder))
     assert ["GET", "PUT"] == counting.sent
-    assert uri == counting.upload(package.of_folder(folder))
+    assert uri == counting.upload(source.packed_folder(folder))
     assert ["GET", "PUT", "GET"] == counting.sent
 
     api.submit("look-1", ["python", "look.py", "--text", "two words"], {"GIVEN": "it is"}, working_dir=uri)
@@ -130,7 +130,7 @@ def test_a_folder_is_sent_once_and_a_job_starts_in_it(
         "module": 3,
         "arguments": ["--text", "two words"],
     } == seen_in(shown)
-    assert uri != counting.upload(package.of_folder(folder))
+    assert uri != counting.upload(source.packed_folder(folder))
     assert ["GET", "PUT"] == counting.sent[3:]
 
 

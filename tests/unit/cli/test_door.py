@@ -263,7 +263,7 @@ NOT_TYPED = {
     "compare/fairness.py": "kept in results, which must not differ by who calls",
     "infra/settings/cluster.py": "the meaning of a key, for the docs",
     "training/contract/recipe.py": "the meaning of a key, for the docs",
-    "training/workloads/script/port.py": "kept in results, which must not differ by who calls",
+    "training/workloads/script/plain.py": "kept in results, which must not differ by who calls",
 }
 """Files that may have a line of `./rwi` as it stands, and why nobody reads it as one to type."""
 

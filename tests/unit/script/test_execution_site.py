@@ -22,7 +22,7 @@ from training.launch.entry import Request
 from training.launch.environment import FILES, RAY_JOB, SECRET_FILE, SECRET_NAMES
 from training.launch.foreign_command import End
 from training.launch.rendezvous import Rendezvous
-from training.workloads.script import execution_site, package, plain, rank_exchange
+from training.workloads.script import execution_site, plain, rank_exchange, source
 from training.workloads.script.observe import in_pod, state
 from training.workloads.script.observe.in_pod import STORE
 from training.workloads.script.recipe import ScriptRecipe
@@ -61,7 +61,7 @@ class Somewhere:
         """The script in its package."""
         (self.folder / "train.py").write_text(self.text)
         path = self.folder / "files.zip"
-        path.write_bytes(package.of_script(recognise(self.folder / "train.py", self.arguments), None).content)
+        path.write_bytes(source.package_of(recognise(self.folder / "train.py", self.arguments), None).content)
         return path
 
     def asked(self) -> ResolvedScript:

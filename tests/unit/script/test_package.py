@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.golden import Wording
-from training.workloads.script import package, source
+from training.workloads.script import source
 from training.workloads.script.recognise import recognise
 from training.workloads.script.source import SourceError
 
@@ -38,7 +38,7 @@ def names(content: bytes) -> list[str]:
 
 def test_a_package_has_names_contents_and_who_may_run(folder: Path) -> None:
     """As the folder has them, from its top on; Ray gives each file the mode that stands there."""
-    archive = zipfile.ZipFile(io.BytesIO(package.of_folder(folder)))
+    archive = zipfile.ZipFile(io.BytesIO(source.packed_folder(folder)))
     modes = {entry.filename: entry.external_attr >> 16 for entry in archive.infolist()}
 
     assert {"parts/net.py": 0o644, "start.sh": 0o755, "train.py": 0o644} == modes
@@ -47,26 +47,26 @@ def test_a_package_has_names_contents_and_who_may_run(folder: Path) -> None:
 
 def test_the_same_files_are_the_same_package(folder: Path) -> None:
     """Whenever they were written: what is there is not sent again. Another content, name or mode is another."""
-    before = package.of_folder(folder)
+    before = source.packed_folder(folder)
     os.utime(folder / "train.py", (1, 1))
-    assert before == package.of_folder(folder)
+    assert before == source.packed_folder(folder)
     (folder / "train.py").chmod(0o755)
-    executable = package.of_folder(folder)
+    executable = source.packed_folder(folder)
     (folder / "train.py").write_text("import parts.net  # edited\n")
 
-    assert 3 == len({before, executable, package.of_folder(folder)})
+    assert 3 == len({before, executable, source.packed_folder(folder)})
 
 
 def test_what_is_unpacked_is_as_it_was(folder: Path, tmp_path: Path) -> None:
     """Also who may run it: a program that the script starts runs in every arm. One that may is another package."""
     found = recognise(folder / "train.py", (), "torchrun")
-    before = package.of_script(found, folder)
-    package.unpack(before.content, tmp_path / "there")
+    before = source.package_of(found, folder)
+    source.unpack(before.content, tmp_path / "there")
     (folder / "parts" / "net.py").chmod(0o755)
 
     assert os.access(tmp_path / "there" / "start.sh", os.X_OK)
     assert not (tmp_path / "there" / "train.py").stat().st_mode & 0o111
-    assert before.digest != package.of_script(found, folder).digest
+    assert before.digest != source.package_of(found, folder).digest
 
 
 def test_what_git_ignores_is_left_out(folder: Path) -> None:
@@ -76,7 +76,7 @@ def test_what_git_ignores_is_left_out(folder: Path) -> None:
     (folder / "data").mkdir()
     (folder / "data" / "large.bin").write_bytes(b"0" * 1000)
 
-    assert [".gitignore", "parts/net.py", "start.sh", "train.py"] == names(package.of_folder(folder))
+    assert [".gitignore", "parts/net.py", "start.sh", "train.py"] == names(source.packed_folder(folder))
 
 
 def test_outside_a_repository_what_is_hidden_is_left_out(folder: Path) -> None:
@@ -85,14 +85,14 @@ def test_outside_a_repository_what_is_hidden_is_left_out(folder: Path) -> None:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("x")
 
-    assert ["parts/net.py", "start.sh", "train.py"] == names(package.of_folder(folder))
+    assert ["parts/net.py", "start.sh", "train.py"] == names(source.packed_folder(folder))
 
 
 def test_a_link_inside_is_packed_as_the_file_that_it_means(folder: Path) -> None:
     """Ray's zip has no links."""
     (folder / "again.py").symlink_to("parts/net.py")
 
-    assert b"SIZE = 3\n" == zipfile.ZipFile(io.BytesIO(package.of_folder(folder))).read("again.py")
+    assert b"SIZE = 3\n" == zipfile.ZipFile(io.BytesIO(source.packed_folder(folder))).read("again.py")
 
 
 @pytest.mark.parametrize("in_git", [False, True])
@@ -116,7 +116,7 @@ def test_a_link_that_means_no_file_of_the_folder_is_refused(
     (folder / "data").symlink_to(target)
 
     with pytest.raises(SourceError, match=rf"\bdata\b.*{end}.*\.gitignore") as refused:
-        package.of_folder(folder)
+        source.packed_folder(folder)
     wording("script", str(refused.value).replace(str(folder.parent.resolve()), "<tmp>"))
 
 
@@ -126,7 +126,7 @@ def test_a_folder_over_the_limit_is_refused(wording: Wording, folder: Path, monk
     (folder / "parts" / "weights.bin").write_bytes(b"0" * (2**20))
 
     with pytest.raises(SourceError, match=r"1 MiB.* 4 .*parts/weights\.bin.*1 MiB") as refused:  # not prose: a pattern
-        package.of_folder(folder)
+        source.packed_folder(folder)
     wording("script", str(refused.value))
 
 
@@ -169,8 +169,8 @@ def test_what_can_t_be_read_is_refused(name: str, in_git: bool, of_nobody: Path)
 def test_a_script_is_packed_with_what_it_imports_and_its_folder(folder: Path) -> None:
     """At the same places to each other, wherever its folder is; what nobody named stays here."""
     script = recognise(folder / "train.py", ("{workers}",))
-    alone, whole = package.of_script(script, None), package.of_script(script, folder)
-    around = package.of_script(script, folder.parent)
+    alone, whole = source.package_of(script, None), source.package_of(script, folder)
+    around = source.package_of(script, folder.parent)
 
     assert (["parts/net.py", "train.py"], "train.py") == (names(alone.content), alone.script)
     assert ["parts/net.py", "start.sh", "train.py"] == names(whole.content)
@@ -184,7 +184,7 @@ def test_a_script_is_packed_with_what_it_imports_and_its_folder(folder: Path) ->
 def test_what_is_unpacked_is_what_was_packed(folder: Path, tmp_path: Path) -> None:
     """A script finds its neighbours."""
     script = recognise(folder / "train.py", ("{workers}",))
-    package.unpack(package.of_script(script, folder).content, tmp_path / "pod")
+    source.unpack(source.package_of(script, folder).content, tmp_path / "pod")
 
     assert "SIZE = 3\n" == (tmp_path / "pod/parts/net.py").read_text()
     assert "import parts.net\n" == (tmp_path / "pod/train.py").read_text()
@@ -201,5 +201,5 @@ def test_a_script_that_no_object_of_kubernetes_holds_is_refused(
     script = recognise(folder / "train.py", ("{workers}",))
 
     with pytest.raises(SourceError, match=rf"{shown}.* 4 .*weights\.bin.*900 KiB") as refused:  # not prose: a pattern
-        package.of_script(script, folder)
+        source.package_of(script, folder)
     wording("script", str(refused.value))

@@ -27,7 +27,7 @@ from tests.unit.script.test_facts import entered, outcome, rank
 from training.contract import provenance
 from training.contract.result import Steps
 from training.launch.foreign_command import End
-from training.workloads.script import commands, facts, plain, port, proving, same_work, summary
+from training.workloads.script import commands, facts, plain, proving, same_work, summary
 from training.workloads.script.commands import ArmCommand, Sizes
 from training.workloads.script.plain import Proof
 from training.workloads.script.ray_start import RayStart
@@ -120,17 +120,20 @@ PORTS = (None, {"outcome": "none", "reason": "the loader is made in data.py"}, P
 def test_what_was_measured_of_ranks_and_what_one_writes_to_have_them(script: Script, wording: Wording) -> None:
     """By the framework whose ranks they are, on this machine and in pods; of PyTorch the port, where one is known."""
     said = []
-    for framework in port.SHARES:
+    for framework in plain.SHARES:
         script.path.write_text(f"import {framework}\n", encoding="utf-8")
         own = recognise(script.path, ())
         of_framework = plain.proof_of({"outcome": "equal", "plan": {"framework": framework}}, own)
-        said += [port.ranks("native", of_framework, 2), port.ranks("native", of_framework, 2, in_pods=True)]
-        said.append(port.ranks("ray", of_framework, 2))
-        said += [port.to_write(replace(of_framework, port=each), own, 2)[0] for each in PORTS]
+        said += [
+            plain.ranks_in_words("native", of_framework, 2),
+            plain.ranks_in_words("native", of_framework, 2, in_pods=True),
+        ]
+        said.append(plain.ranks_in_words("ray", of_framework, 2))
+        said += [plain.to_write(replace(of_framework, port=each), own, 2)[0] for each in PORTS]
 
     script.path.write_text("import torch\n", encoding="utf-8")
     of_torch = recognise(script.path, ())
-    diffs = [port.to_write(replace(proof(SAME), port=each), of_torch, 2)[1] for each in PORTS]
+    diffs = [plain.to_write(replace(proof(SAME), port=each), of_torch, 2)[1] for each in PORTS]
 
     assert ["", "", DIFF] == diffs
     wording("script", "\n".join(dict.fromkeys(said)))

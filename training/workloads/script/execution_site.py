@@ -32,7 +32,7 @@ from training.launch.rendezvous import Rendezvous
 from training.launch.usage import container_cpu_since
 from training.machine import gpus
 from training.machine.ports import held_ports
-from training.workloads.script import commands, observations, package, plain, python_environment, rank_exchange
+from training.workloads.script import commands, observations, plain, python_environment, rank_exchange, source
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import own_ray, variables_of
 from training.workloads.script.observations import Observation
@@ -170,7 +170,7 @@ class Pod(Machine):
             return replace(recipe, script=str(Path.cwd() / recipe.script))
         folder = self._request.result.parent / "script"
         shutil.rmtree(folder, ignore_errors=True)
-        package.unpack(Path(os.environ[FILES]).read_bytes(), folder)
+        source.unpack(Path(os.environ[FILES]).read_bytes(), folder)
         return replace(recipe, script=str(folder / recipe.script))
 
     def command(self, resolved: ResolvedScript, storage: Path, arm: str) -> ArmCommand:

@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from training.contract.arms import counted
 from training.contract.provenance import PROJECT
-from training.contract.result import PROOF, SAME_BUT
+from training.contract.result import PROOF, SAME_BUT, MadeRanks
+from training.machine.command_line import rwi
 from training.workloads.script import ray_start
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.observations import BOOSTERS
@@ -93,6 +95,21 @@ UNSPLIT = {
     "unbatched": "its DataLoader has no batches (batch_size=None)",
 }
 """Why a script can't be split, by the reason of the proof."""
+_ROWS = "each trains its rows of every batch that the script draws, and"
+_PART = "each has its rows of the script's data, and"
+SHARES = {
+    "torch": f"{_ROWS} PyTorch's DDP reducer averages the gradients by rows",
+    "tensorflow": f"{_ROWS} TensorFlow's MultiWorkerMirroredStrategy averages the gradients by rows",
+    "xgboost": f"{_PART} XGBoost's own collective grows the same trees in all",
+    "lightgbm": f"{_PART} LightGBM's own collective (tree_learner=data) grows the same trees in all",
+}
+"""What a rank does, by the framework that distributes it."""
+TRAINERS = {
+    "torch": "TorchTrainer",
+    "tensorflow": "TensorflowTrainer",
+    "xgboost": "XGBoostTrainer",
+    "lightgbm": "LightGBMTrainer",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,3 +294,42 @@ def proved(arm: ArmFacts, proof: Proof | None) -> ArmFacts:
         items |= {"sharedRows": "0", "sameDataSet": "yes"}
         disjoint = (True, "rows disjoint")
     return replace(arm, work=replace(arm.work, items=items, unknown=unknown), rows_disjoint=disjoint)
+
+
+def ranks_in_words(arm: str, proof: Proof, workers: int, *, in_pods: bool = False) -> str:
+    """Return what was measured of ranks in an arm."""
+    by = proof.plan.get("framework", "torch")
+    each = f"a worker of Ray's {TRAINERS[by]}" if arm == "ray" else "a pod" if in_pods else "a process"
+    return f"{counted(workers, 'rank')}, each in {each}: {SHARES[by]}"
+
+
+def made_ranks(
+    proof: Proof | None, arm: str, script: Script, workers: int, *, in_pods: bool = False
+) -> MadeRanks | None:
+    """Return what a result says of ranks that this project made; None where it made none."""
+    if proof is None or not proof.works:
+        return None
+    write, diff = to_write(proof, script, workers)
+    words = ranks_in_words(arm, proof, workers, in_pods=in_pods)
+    return MadeRanks(words=words, proof=proof.words, write=write, port=diff)
+
+
+def to_write(proof: Proof, script: Script, workers: int) -> tuple[str, str]:
+    """Return what one writes to have such ranks without this project, and the smallest port as a diff; "" where there
+    is none."""
+    by, port = proof.plan.get("framework", framework(script)), proof.port
+    general = ray_start.PORTS[by]
+    if by != "torch":
+        return general, ""
+    if port is None:
+        look = f"`{rwi('try')}` with the same script looks for the smallest port of it, and gives it as a diff"
+        return f"{general}. {look}", ""
+    if port["outcome"] != "port":
+        return f"{general}. No port of the script is given here: {port['reason']}", ""
+    count = sum(line.startswith("+") for line in port["diff"].splitlines()) - 1
+    was_run = (
+        f"{counted(count, 'line')} for torchrun, whose ranks Ray's TorchTrainer runs, too. Proved: run as "
+        f"{counted(workers, 'rank')}, this port has the weights of one process in 64 bits; rows of a last batch that "
+        "ranks can't share evenly are left out"
+    )
+    return was_run, port["diff"]

@@ -14,7 +14,7 @@ from training.contract.recipe import canonical
 from training.contract.result import PROOF
 from training.contract.workload import Files, Installed, OfOtherImage, OfRayCluster
 from training.launch.environment import BESIDE_SCRIPT, IN_OTHER_IMAGE
-from training.workloads.script import commands, package, plain, python_environment, ray_layer, source
+from training.workloads.script import commands, plain, python_environment, ray_layer, source
 from training.workloads.script.commands import ArmCommand, Sizes, WithRay
 from training.workloads.script.python_environment import PythonError
 from training.workloads.script.ray_layer import Layer
@@ -189,7 +189,7 @@ def folder_of(recipe: ScriptRecipe) -> Path | None:
 
 def files(recipe: ScriptRecipe) -> Files:
     """Return the script's files for pods, and of the recipe only what decides. Raises ScriptError and SourceError."""
-    packed = package.of_script(script_of(recipe), folder_of(recipe))
+    packed = source.package_of(script_of(recipe), folder_of(recipe))
     defaults = {field.name: field.default for field in recipe.settings().values() if not field.metadata["decides"]}
     return Files(content=packed.content, digest=packed.digest, recipe=defaults | {"script": packed.script})
 

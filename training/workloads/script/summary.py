@@ -32,7 +32,7 @@ from training.contract.result import (
 from training.launch import environment
 from training.launch.foreign_command import End
 from training.machine import topology
-from training.workloads.script import facts, plain, port, work_items
+from training.workloads.script import facts, plain, work_items
 from training.workloads.script.commands import ArmCommand, folder
 from training.workloads.script.detail import Artifact, Rank, ScriptDetail
 from training.workloads.script.observations import RLLIB, Observation
@@ -168,7 +168,7 @@ def result(ended: EndedRun) -> TrainingResult:
 def _made_ranks(ended: EndedRun) -> MadeRanks | None:
     resolved, arm = ended.resolved, ended.command.arm
     proof = ended.proof if arm in plain.OF_RANKS else None
-    return port.made_ranks(proof, arm, resolved.script, resolved.recipe.workers, in_pods=resolved.in_pods)
+    return plain.made_ranks(proof, arm, resolved.script, resolved.recipe.workers, in_pods=resolved.in_pods)
 
 
 def _reported(ended: EndedRun) -> dict[str, list[Reported]]:

@@ -29,9 +29,8 @@ from training.workloads.script.resolve import ResolvedScript, resolve
 from training.workloads.search import population, site, space, summary, trial_environment
 from training.workloads.search.brought import Brought
 from training.workloads.search.detail import Trial
-from training.workloads.search.of_trial import of_trial
 from training.workloads.search.plan import PORT, TRIALS, Plan
-from training.workloads.search.recipe import SearchRecipe
+from training.workloads.search.recipe import SearchRecipe, of_trial
 from training.workloads.search.space import Space
 
 DRIVER = "training.workloads.search.driver"

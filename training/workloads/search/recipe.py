@@ -1,8 +1,9 @@
 """The recipe of a search over the arguments of a user's own script. Standard library only."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+from training.contract.arms import ARMS
 from training.contract.recipe import WORKLOADS, setting
 from training.contract.rules import Rule, choice, text, whole
 from training.workloads.script.recipe import ScriptRecipe
@@ -97,3 +98,16 @@ class SearchRecipe(ScriptRecipe):
             return (*Space.parse(self.search_space).ranges, *own)
         except SpaceError:
             return own
+
+
+def of_trial(recipe: SearchRecipe, arm: str) -> tuple[SearchRecipe, str]:
+    """Return the recipe and the arm of the script by which a trial is started in an arm of a search.
+
+    A trial of several workers is the script with Ray in the arm `ray`, and as its framework distributes it elsewhere.
+    """
+    own = ARMS[arm]
+    if recipe.trial_workers == 1:
+        return recipe, "wide" if own.all_cpus and recipe.workers > 1 else "baseline"
+    cpus = recipe.worker_cpus * (recipe.workers if own.all_cpus else 1)
+    of_one = replace(recipe, workers=recipe.trial_workers, worker_cpus=cpus)
+    return of_one, "ray" if own.start == "ray" else "native"

@@ -23,7 +23,7 @@ from training.launch.entry import Request
 from training.launch.environment import JOB_CONFIG
 from training.launch.foreign_command import End
 from training.launch.rendezvous import Rendezvous
-from training.workloads.script import package, rank_exchange
+from training.workloads.script import rank_exchange, source
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import own_ray, variables_of
 from training.workloads.script.execution_site import HeadPod, Machine, Pod, RankPod
@@ -220,7 +220,7 @@ def begin(folder: Path, packed: bytes) -> None:
     fresh = Path(tempfile.mkdtemp(prefix=".search-", dir=folder.parent))
     (fresh / HOME).mkdir()
     (fresh / PACKAGE).write_bytes(packed)
-    package.unpack(packed, fresh / SCRIPT)
+    source.unpack(packed, fresh / SCRIPT)
     try:
         fresh.rename(folder)
     except OSError:  # another trial of this pod was faster

@@ -32,7 +32,7 @@ from training.contract.result import (
 from training.launch import environment
 from training.launch.foreign_command import End
 from training.machine import topology
-from training.workloads.script import port
+from training.workloads.script import plain
 from training.workloads.script.plain import Proof
 from training.workloads.script.recipe import variables
 from training.workloads.script.resolve import ResolvedScript
@@ -201,7 +201,7 @@ def result(ended: EndedSearch) -> TrainingResult:
         reported={ended.recipe.metric: best_so_far} if best_so_far else {},
         search=outcome,
         left_files=list(ended.left_files),
-        made_ranks=port.made_ranks(ended.proof, ended.plan.arm, ended.resolved.script, ended.recipe.trial_workers),
+        made_ranks=plain.made_ranks(ended.proof, ended.plan.arm, ended.resolved.script, ended.recipe.trial_workers),
         detail=SearchDetail(
             kind=ended.resolved.script.kind,
             command=ended.command,

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from training.contract.progress import Progress
 from training.contract.provenance import PROJECT
 from training.launch.environment import secrets_of, short_folder
 from training.machine import cgroup, process_session
@@ -25,13 +26,13 @@ from training.machine.ports import held_ports
 from training.workloads.script import observations
 from training.workloads.script.environment import decided_by, observed_by, own_ray
 from training.workloads.search import record, space, trial_environment
-from training.workloads.search.detail import LOG, Trial
-from training.workloads.search.plan import PORT, Plan
+from training.workloads.search.detail import LOG, RECORD, Trial
+from training.workloads.search.plan import PORT, TRIALS, Plan
 from training.workloads.search.questions import Questions, Report
 from training.workloads.search.recipe import CHECKPOINT
 from training.workloads.search.record import EndedTrial
-from training.workloads.search.shared_ray import SharedRay
 from training.workloads.search.supervisor import END, End, Task
+from training.workloads.search.trial_environment import SharedRay
 
 GRACE_SECONDS = 10.0
 """Time for a trial to end after it was told that it is stopped, and then from SIGTERM to SIGKILL."""
@@ -312,3 +313,17 @@ class RunningTrial:
         for pattern in LEFT_BY_OBSERVER:
             for path in self._folder.glob(pattern):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def tell(plan: Plan, trial: Trial, ended: int | None = None) -> None:
+    """Write that a trial has ended, beside the run's result.
+
+    `ended`: trials that have ended, this one too; without it, those with a record in the run's folder.
+    """
+    recipe, folder = plan.settings, Path(plan.folder)
+    is_fixed = not recipe.is_population or plan.arm == "ray"
+    ended = ended or sum(1 for _ in (folder / TRIALS).glob(f"*/{RECORD}"))
+    Progress(folder).write(
+        "trial", trial=trial.number, ended=ended, trials=recipe.search_trials if is_fixed else None,
+        state=trial.state, metric=recipe.metric, value=trial.metric,
+    )  # fmt: skip

@@ -7,17 +7,21 @@ workers are in other pods than the driver. What leads to the cluster stays with 
 import json
 import os
 import re
+import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from training.contract.provenance import NODE, PROJECT
 from training.launch import environment
-from training.launch.environment import SECRET, SECRET_NAMES
+from training.launch.environment import JOB_CONFIG, OVERRIDE, SECRET, SECRET_NAMES
 from training.launch.pod.unpacked_modules import RAYS_PACKAGES
 from training.workloads.search.plan import Plan
 
 OF_SEARCH = re.compile("(RAY|TUNE|OPTUNA)_.+|JOB_COMPLETION_INDEX|PYTHONPATH")
 """Variables of who searches."""
+DRIVER_CPUS = 1
+"""Logical CPUs of a driver, Ray's own default for it: it waits for its workers, and computes nothing."""
 
 
 def secret_variables() -> dict[str, str]:
@@ -54,3 +58,34 @@ def _own_path() -> list[str]:
     """Return the folders that the image itself names in PYTHONPATH, without this project's."""
     folders = map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     return [str(each) for each in folders if each.name != RAYS_PACKAGES and each.resolve() != PROJECT]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedRay:
+    """The Ray that Tune runs in, for trials of several workers: a trial joins it, and it places the workers.
+
+    Such a trial is a driver (https://docs.ray.io/en/latest/train/user-guides/hyperparameter-optimization.html), and has
+    a logical CPU for as long as it runs. Where those of the workers are all that there are, the workers of its trial
+    wait for that one, for ever and without a word. So a Ray that is started here has one more for each driver.
+    """
+
+    address: str
+    """Of its head, host:port."""
+    token_path: str
+    """File of the token that it asks for."""
+
+    def variables(self, python: str, public: Mapping[str, str]) -> dict[str, str]:
+        """Return what a driver needs to join it. Its workers get the variables `public`, and the interpreter `python`:
+        Ray was started by another one."""
+        runtime = {"env_vars": dict(public), "py_executable": shlex.quote(python)}
+        return {
+            "RAY_ADDRESS": self.address,
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": self.token_path,
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_DEDUP_LOGS": "0",  # by default lines that differ in their numbers alone are one, with a count
+            "RAY_COLOR_PREFIX": "0",
+            "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # by default what a worker prints comes twice: from it, and as a log
+            JOB_CONFIG: json.dumps({"runtime_env": runtime}),
+            OVERRIDE: "1",
+        }

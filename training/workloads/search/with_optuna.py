@@ -22,7 +22,7 @@ from optuna.storages import BaseStorage, GrpcStorageProxy, JournalStorage, run_g
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from training.workloads.search import told, trial
+from training.workloads.search import trial
 from training.workloads.search.plan import Plan
 from training.workloads.search.recipe import SearchRecipe
 from training.workloads.search.space import Space
@@ -183,7 +183,7 @@ def _work(study: optuna.Study, plan: Plan) -> None:
             study.tell(of_study, record.metric)
         else:
             study.tell(of_study, state=TrialState.PRUNED if record.state == "stopped" else TrialState.FAIL)
-        told.tell(plan, record, _ended(study, recipe) if plan.meeting else None)
+        trial.tell(plan, record, _ended(study, recipe) if plan.meeting else None)
 
 
 def _ended(study: optuna.Study, recipe: SearchRecipe) -> int:

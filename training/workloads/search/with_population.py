@@ -16,7 +16,7 @@ import numpy
 from ray import tune
 from ray.tune.schedulers import PopulationBasedTraining
 
-from training.workloads.search import population, told, trial
+from training.workloads.search import population, trial
 from training.workloads.search.plan import Plan
 from training.workloads.search.population import Origin
 from training.workloads.search.recipe import CHECKPOINT
@@ -89,7 +89,7 @@ class SegmentedTrial(tune.Trainable):  # type: ignore[misc]
     def _write(self) -> None:
         record = population.record_of(self._number, self._folder)
         record.write(self._folder)
-        told.tell(self._plan, record)
+        trial.tell(self._plan, record)
 
 
 def tuner(plan: Plan, folder: Path) -> tune.Tuner:

@@ -1,12 +1,14 @@
 """Searches with Ray Tune, as its documentation has them: a class `Trainable` whose trials are placed by Ray.
 
 A function as trainable left processes behind that a trial had started: https://docs.ray.io/en/latest/tune/api/trainable.html
-has `cleanup` for them.
+has `cleanup` for them. Records of trials are in Ray's own key-value store, which every process of a cluster reaches:
+pods share no folder.
 """
 
 import itertools
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,22 +16,26 @@ from typing import Any
 
 import ray
 from ray import tune
+from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_list, _internal_kv_put
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from training.launch import entry
 from training.launch.environment import SECRET
 from training.launch.ray import driver
-from training.workloads.search import detail, ray_store, site, told, trial, with_population
+from training.workloads.search import brought, detail, site, trial, with_population
 from training.workloads.search.detail import Trial
-from training.workloads.search.plan import Plan
+from training.workloads.search.plan import STORES, Plan
 from training.workloads.search.recipe import SearchRecipe
-from training.workloads.search.shared_ray import DRIVER_CPUS, SharedRay
 from training.workloads.search.space import Space
 from training.workloads.search.trial import TrialFailedError
+from training.workloads.search.trial_environment import DRIVER_CPUS, SharedRay
 
 DRAWN = "trial"
 """Key of what Tune gives a trial, where the configurations were drawn before: number and configuration."""
+WAIT_SECONDS = 60.0
+"""Time for trials that were stopped to end, longer than they have until SIGKILL."""
+POLL_SECONDS = 0.05
 
 
 class TuneError(RuntimeError):
@@ -68,8 +74,8 @@ class ScriptTrial(tune.Trainable):  # type: ignore[misc]
     def _end(self) -> Trial:
         record = self._running.end()
         if not self._is_told:
-            ended = ray_store.put(self._plan, record.number) if self._plan.store else None
-            told.tell(self._plan, record, ended)
+            ended = _bring_trial(self._plan, record.number) if self._plan.store else None
+            trial.tell(self._plan, record, ended)
             self._is_told = True
         return record
 
@@ -86,7 +92,7 @@ def search(plan: Plan, flags: Sequence[str]) -> None:
         with _own_store(plan):
             results = (with_population.tuner if is_population else tuner)(plan, Path(plan.folder)).fit()
             if plan.store:
-                ray_store.fetch(plan, plan.settings.search_trials - results.num_errors)
+                _fetch_trials(plan, plan.settings.search_trials - results.num_errors)
     finally:
         driver.shut_down(own)
     _refuse_other_failures(plan, results.num_errors)
@@ -100,11 +106,11 @@ def _own_store(plan: Plan) -> Iterator[None]:
     if not plan.store:
         yield
         return
-    ray_store.clear()
+    _clear_store()
     try:
         yield
     finally:
-        ray_store.clear()
+        _clear_store()
 
 
 def _refuse_other_failures(plan: Plan, by_tune: int) -> None:
@@ -174,7 +180,7 @@ def _next_number(plan: Plan) -> int:
     """Return the number of the next trial: whoever makes its folder, or its key, has it. Tune does not number what an
     algorithm chooses."""
     for number in itertools.count():
-        if plan.store and not ray_store.take(plan, number):
+        if plan.store and not _take_number(plan, number):
             continue
         try:
             plan.trial_folder(number).mkdir(parents=True)
@@ -182,3 +188,34 @@ def _next_number(plan: Plan) -> int:
             continue
         return number
     raise AssertionError
+
+
+def _take_number(plan: Plan, number: int) -> bool:
+    """Take the number of a trial; false where another trial has it."""
+    return not _internal_kv_put(f"{plan.store}/number/{number}", b"taken", overwrite=False)
+
+
+def _bring_trial(plan: Plan, number: int) -> int:
+    """Bring a trial that has ended here; return how many have."""
+    trial = brought.of_trial(plan, number)
+    assert trial  # noqa: S101 (its record is written)
+    _internal_kv_put(f"{plan.store}/trial/{number}", trial.text())
+    return len(_internal_kv_list(f"{plan.store}/trial/"))
+
+
+def _fetch_trials(plan: Plan, least: int) -> None:
+    """Write what all workers have brought into the driver's folder of the run.
+
+    `least`: trials that did not fail for Tune, which bring a record; one that it has stopped ends after that.
+    """
+    deadline = time.monotonic() + WAIT_SECONDS
+    while len(_internal_kv_list(f"{plan.store}/trial/")) < least and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    for key in _internal_kv_list(f"{plan.store}/trial/"):
+        brought.parse(json.loads(_internal_kv_get(key))).write(plan)
+
+
+def _clear_store() -> None:
+    """Delete what this search has in the store, and what earlier ones left whose driver was killed: a Ray that outlives
+    them has one search at a time."""
+    _internal_kv_del(STORES, del_by_prefix=True)

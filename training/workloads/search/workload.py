@@ -8,8 +8,7 @@ from training.workloads.script import resolve
 from training.workloads.script import workload as script
 from training.workloads.search import same_work
 from training.workloads.search.detail import SearchDetail
-from training.workloads.search.of_trial import of_trial
-from training.workloads.search.recipe import SearchRecipe
+from training.workloads.search.recipe import SearchRecipe, of_trial
 from training.workloads.search.space import Space
 
 OPTUNA = {"optuna": "optuna>=5,<6", "grpc": "grpcio", "google.protobuf": "protobuf"}

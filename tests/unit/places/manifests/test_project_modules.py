@@ -24,7 +24,7 @@ from tests.unit.settings_machine import machine, parse, plan_runs, with_run
 from training.contract.arms import ARMS
 from training.contract.provenance import PROJECT
 from training.launch.pod import versions
-from training.workloads.script import package
+from training.workloads.script import source
 
 IMAGE = {"target": "kubernetes", "kubeContext": "staging", "image": "registry.example.com/ml/train:7"}
 SCRIPT = {**IMAGE, "workload": "script", "script": "examples/torch_ddp.py", "wideArm": "true"}
@@ -148,7 +148,7 @@ def test_they_are_all_that_a_pod_imports_and_small() -> None:
         "training/workloads/script/ranks/under_ray.py",
     } <= names
     assert not [name for name in names if "cnn" in name or not name.endswith(".py")]
-    assert len(made.content) < package.MOST_BYTES / 2
+    assert len(made.content) < source.MOST_PACKED_BYTES / 2
     assert made.content == project_modules.of_workload("script").content
 
 
