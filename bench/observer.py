@@ -22,7 +22,8 @@ from training.launch import environment
 from training.machine import machine_lock, output, topology
 from training.workloads.script.commands import WITHOUT_GPU, threading
 from training.workloads.script.environment import observed_by
-from training.workloads.script.observations import read, settled_step_seconds
+from training.workloads.script.observation_files import read
+from training.workloads.script.observations import settled_step_seconds
 
 FOLDERS = (provenance.PROJECT / "examples", provenance.PROJECT / "bench")
 CLOCK = """import atexit, json, os, time

@@ -23,7 +23,8 @@ from training.machine import process_session
 from training.workloads.script import plain, ray_start
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import observed_by, variables_of
-from training.workloads.script.observations import Observation, read
+from training.workloads.script.observation_files import read
+from training.workloads.script.observations import Observation
 from training.workloads.script.ray_start import RayStart
 
 KEPT = 2**16

@@ -12,7 +12,7 @@ import pytest
 
 from tests.script.tryout import NO_TORCH
 from tests.stacks import TORCH
-from training.workloads.script import observations
+from training.workloads.script import observation_files, observations
 from training.workloads.script.environment import SITE
 from training.workloads.script.observe import guard, hooks  # noqa: F401 (importing the second fills the first)
 
@@ -44,7 +44,7 @@ class Ran:
     @property
     def seen(self) -> list[observations.Observation]:
         """What the observer wrote."""
-        return observations.read(self.folder)
+        return observation_files.read(self.folder)
 
 
 def run(
@@ -124,7 +124,7 @@ def test_a_script_of_keras_goes_on(module: str, legacy: str, tmp_path: Path) -> 
     runs = run(sys.executable, modules, "keras_train.py", tmp_path, planted, TF_USE_LEGACY_KERAS=legacy)
 
     assert {*names} == check(runs, planted)
-    (rank,) = observations.read(tmp_path / "1")
+    (rank,) = observation_files.read(tmp_path / "1")
     assert ({"loss", "val_loss"}, {"f1_score", "val_f1_score"}) == ({*rank.metrics}, {*rank.no_numbers})
     assert (12, [3, 3, 3], 2) == (len(rank.step_ends), rank.pass_steps, rank.validations)
     assert (8, 3, 2, 2) == (rank.reported_rows, rank.epoch_steps, rank.executed_together, rank.work.rounds)
@@ -141,6 +141,6 @@ def test_a_script_of_ray_train_goes_on(tmp_path: Path) -> None:
     runs = run(TORCH, modules, "ray_train_local.py", tmp_path, planted, RAY_USAGE_STATS_ENABLED="0")
 
     assert {*names} == check(runs, planted)
-    (rank,) = observations.read(tmp_path / "1")
+    (rank,) = observation_files.read(tmp_path / "1")
     assert [0.5, 1.0, 1.5] == [value for _, name, value in rank.metric_points if name == "loss"]
     assert "str" == rank.no_numbers["words"]

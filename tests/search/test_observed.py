@@ -10,7 +10,7 @@ from tests.limits import LONGEST_SECONDS
 from tests.script.tryout import EXAMPLES, NO_TORCH, NO_TREES
 from tests.search.plans import log_of, plan_of, processes_of
 from tests.stacks import TORCH, TREES
-from training.workloads.script import observations
+from training.workloads.script import observation_files
 from training.workloads.script.commands import RANKS
 from training.workloads.search import trial
 from training.workloads.search.plan import PORT, Plan
@@ -70,7 +70,7 @@ def test_a_keras_script_is_stopped_after_its_fourth_epoch(tmp_path: Path) -> Non
     """Of nine: exactly its steps, its `finally` runs, it ends well; and its wait is in no clock of its steps."""
     plan = at_last(tmp_path, str(EXAMPLES / "keras_tf_config.py"), "--epochs", "9")
     record = trial.run_trial(plan, 0, {"lr": 0.1}, until(4))
-    (seen,) = observations.read(plan.trial_folder(0))
+    (seen,) = observation_files.read(plan.trial_folder(0))
 
     assert ("stopped", 0, "") == (record.state, record.exit_code, record.why)
     assert (4, 4 * STEPS, 4) == (record.epochs, record.steps, len(record.points))
@@ -108,7 +108,7 @@ def test_two_ranks_get_one_answer(tmp_path: Path) -> None:
         return number < 2
 
     record = trial.run_trial(plan, 0, {"lr": 0.1}, decide)
-    seen = observations.read(plan.trial_folder(0))
+    seen = observation_files.read(plan.trial_folder(0))
 
     assert [1, 2] == decided
     assert ("stopped", 0) == (record.state, record.exit_code)
@@ -204,7 +204,7 @@ def test_who_asks_twice_is_asked_about_once(tmp_path: Path) -> None:
     )
     plan = plan_of(tmp_path, [sys.executable, "train.py"])
     record = trial.run_trial(plan, 0, {"lr": 0.1}, until(2))
-    (seen,) = observations.read(plan.trial_folder(0))
+    (seen,) = observation_files.read(plan.trial_folder(0))
 
     assert ("stopped", 0, "") == (record.state, record.exit_code, record.why)
     assert (2, 16, 2, 2) == (record.epochs, record.steps, len(record.points), seen.reports)

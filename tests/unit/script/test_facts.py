@@ -19,7 +19,8 @@ from tests.golden import Wording
 from training.workloads.script import facts, same_work
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import ArmFacts
-from training.workloads.script.observations import Observation, parse
+from training.workloads.script.observation_files import parse
+from training.workloads.script.observations import Observation
 from training.workloads.script.observe import guard
 from training.workloads.script.recognise import recognise
 from training.workloads.script.work_items import ITEMS, Known

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from training.workloads.script.observations import RankPod, parse
+from training.workloads.script.observation_files import parse
+from training.workloads.script.observations import RankPod
 from training.workloads.script.observe import in_pod, state
 
 

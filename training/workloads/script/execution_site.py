@@ -32,7 +32,7 @@ from training.launch.rendezvous import Rendezvous
 from training.launch.usage import container_cpu_since
 from training.machine import gpus
 from training.machine.ports import held_ports
-from training.workloads.script import commands, observations, plain, python_environment, rank_exchange, source
+from training.workloads.script import commands, observation_files, plain, python_environment, rank_exchange, source
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.environment import own_ray, variables_of
 from training.workloads.script.observations import Observation
@@ -131,7 +131,7 @@ class Machine:
 
     def seen(self, folder: Path) -> Sequence[Observation] | None:
         """Return the observations of all ranks, by rank; None if another process gives the result."""
-        return observations.read(folder)
+        return observation_files.read(folder)
 
     def workers_without_memory(self) -> Mapping[str, int | None]:
         """Return, for a failed run, the other pods in which a process was killed for its memory, and the limit of each
@@ -241,7 +241,7 @@ class RankPod(Pod):
             rank_exchange.bring(self._meeting, {"rank": self._cluster.rank, "observations": own})
             return None
         others = rank_exchange.received(self._listener, set(range(1, len(self._cluster.addresses))))
-        return sorted(map(observations.parse, [*own, *others]), key=lambda observation: observation.rank)
+        return sorted(map(observation_files.parse, [*own, *others]), key=lambda observation: observation.rank)
 
 
 class HeadPod(Pod):

@@ -14,7 +14,7 @@ from training.contract import provenance
 from training.contract.codec import decode, encode, write_whole
 from training.contract.cpu_use import CpuWait
 from training.machine import cpu, output
-from training.workloads.script import observations
+from training.workloads.script import observation_files
 from training.workloads.script.observations import Observation
 from training.workloads.search import detail, population
 from training.workloads.search.detail import Trial
@@ -93,7 +93,7 @@ def of_trial(plan: Plan, number: int) -> Brought | None:
     starts = population.folders(folder) if trial.segments else [folder]
     return Brought(
         trial=thinned,
-        seen=[_seen(rank) for start in starts for rank in observations.read(start)],
+        seen=[_seen(rank) for start in starts for rank in observation_files.read(start)],
         node=provenance.node(),
         pod=provenance.pod(),
         cpu_model=cpu.model(),

@@ -23,7 +23,7 @@ from training.contract.provenance import PROJECT
 from training.launch.environment import secrets_of, short_folder
 from training.machine import cgroup, process_session
 from training.machine.ports import held_ports
-from training.workloads.script import observations
+from training.workloads.script import observation_files
 from training.workloads.script.environment import decided_by, observed_by, own_ray
 from training.workloads.search import record, space, trial_environment
 from training.workloads.search.detail import LOG, RECORD, Trial
@@ -299,7 +299,7 @@ class RunningTrial:
             memory_kills=cgroup.memory_kills() - self._kills,
             error=end.error,
             reports=self._reports,
-            seen=observations.read(self._folder),
+            seen=observation_files.read(self._folder),
         )
 
     def _close(self) -> None:
