@@ -11,7 +11,8 @@ import pytest
 
 from tests.limits import wait_for
 from training.workloads.script.environment import decided_by
-from training.workloads.script.observe import search, state
+from training.workloads.script.observe import state
+from training.workloads.script.observe.reports import SOCKET
 from training.workloads.script.observe.state import State
 
 
@@ -145,7 +146,7 @@ def test_the_thread_that_trains_writes_the_observation(
 
 def test_a_training_outside_of_a_search_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor one of a search that stops none."""
-    monkeypatch.delenv(search.SOCKET, raising=False)
+    monkeypatch.delenv(SOCKET, raising=False)
     observed = State()
 
     assert [False] * 2 == reports(observed, 1.0, 2.0)

@@ -16,7 +16,7 @@ import pytest
 
 from training.contract.progress import describe, read_new
 from training.launch import usage as of_the_project
-from training.workloads.script.observe import booster_rounds, live, state, usage
+from training.workloads.script.observe import booster_rounds, live, own_rank, state, usage
 from training.workloads.script.observe.loaders import Loader
 from training.workloads.script.observe.state import State
 
@@ -550,7 +550,7 @@ def test_a_metric_of_a_rank_s_own_rows_is_none_of_the_script_s(monkeypatch: pyte
     """LightGBM's of the training set, where this project divides its rows: no target is reached by it."""
     env = SimpleNamespace(params={"num_machines": 2}, model=SimpleNamespace(_train_data_name="training"))
     before = booster_rounds._is_of_all(env, "training")
-    monkeypatch.setitem(sys.modules, state.SPREAD, ModuleType(state.SPREAD))
+    monkeypatch.setitem(sys.modules, own_rank.SPREAD, ModuleType(own_rank.SPREAD))
 
     assert before
     assert booster_rounds._is_of_all(env, "valid_0")

@@ -1,7 +1,7 @@
 """Answers the ranks of a trial, which ask at each report of the metric whether they go on, at a Unix socket.
 
 All ranks get the same answer to the same report. Rank 0's value is the one that is decided on; where that rank reports
-nothing, the lowest rank's that does. The other side: `training/workloads/script/observe/search.py`.
+nothing, the lowest rank's that does. The other side: `training/workloads/script/observe/reports.py`.
 """
 
 import json

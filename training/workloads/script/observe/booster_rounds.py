@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from . import guard, state
+from . import guard, own_rank, state
 from .loaders import Loader
 
 OF_A_PLACE = (
@@ -92,7 +92,9 @@ def _is_of_all(env: Any, name: str) -> bool:
     """Return whether a metric is of all rows of its set: that of the training set is of a rank's own, so that it is no
     metric of a plain script's."""
     return (
-        state.SPREAD not in sys.modules or env.params.get("num_machines", 1) == 1 or name != env.model._train_data_name
+        own_rank.SPREAD not in sys.modules
+        or env.params.get("num_machines", 1) == 1
+        or name != env.model._train_data_name
     )
 
 
@@ -149,8 +151,8 @@ def _begin_lightgbm(model: Any, params: dict[str, Any], rounds: int) -> None:
     now.all_steps = now.all_steps or rounds
     now.framework, now.model.digest = "lightgbm", functools.partial(_digest_lightgbm, model)
     now.world = int(params.get("num_machines", 1)) if model._network else 1
-    train, (rank, _) = sys.modules.get("ray.train"), state.rank_of_environment()
-    by_ray = now.world > 1 and state.SPREAD not in sys.modules
+    train, (rank, _) = sys.modules.get("ray.train"), own_rank.of_environment()
+    by_ray = now.world > 1 and own_rank.SPREAD not in sys.modules
     now.rank = train.get_context().get_world_rank() if train is not None and by_ray else rank
     now.threads = _threads(params, "num_threads", "num_thread", "nthread", "n_jobs")
     now.model.rate = lambda: params.get("learning_rate", params.get("eta"))
@@ -175,7 +177,7 @@ def _digest_lightgbm(model: Any) -> str:
 @guard.guarded("XGBoost's ranks can't be told of each other")
 def join_xgboost(module: Any) -> None:
     """Tell local mode (`num_workers=0`) of the other ranks. `module`: ray.train.xgboost.config."""
-    cluster = state.cluster()
+    cluster = own_rank.cluster()
     if cluster and cluster["tracker"]:
         module._set_xgboost_args({**cluster["tracker"], "dmlc_task_id": f"{cluster['rank']:08}"})
 
@@ -183,7 +185,7 @@ def join_xgboost(module: Any) -> None:
 @guard.guarded("LightGBM's ranks can't be told of each other")
 def join_lightgbm(module: Any) -> None:
     """Tell local mode (`num_workers=0`) of the other ranks. `module`: ray.train.lightgbm.config."""
-    cluster = state.cluster()
+    cluster = own_rank.cluster()
     if cluster:
         addresses = cluster["addresses"]
         port = int(addresses[cluster["rank"]].rpartition(":")[2])

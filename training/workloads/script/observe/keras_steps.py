@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import guard, state, torch_probe
+from . import guard, own_rank, state, torch_probe
 from .loaders import Pass
 from .reports import number
 from .work import Optimizer
@@ -206,7 +206,7 @@ def _end_batch(batches: Batches, model: Any, params: dict[str, Any], last: int, 
             now.threads = _threads(module)
             now.epoch_steps = params.get("steps")
             now.epochs = now.work.rounds = batches.epochs
-            now.rank = _group().get_rank() if _group() else state.rank_of_environment()[0]
+            now.rank = _group().get_rank() if _group() else own_rank.of_environment()[0]
         seen = now.work.of(model)
         if now.clock_of is not seen:
             _take_clock(now, seen, model)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-from . import files, guard, in_pod, state
+from . import files, guard, in_pod, own_rank, state
 from .step_parts import REPORT
 
 OF_THIS_MACHINE = ("local",)
@@ -162,11 +162,11 @@ def _link(source: str, target: str) -> None:
 def _give_its_world(module: Any) -> None:
     """Give Ray Train the world of this rank: Ray passes it to a script of torchrun's alone, and 1 otherwise."""
     rank, world = state.current().rank, state.current().world
-    if world == 1 or not {"TF_CONFIG", state.CLUSTER} & os.environ.keys():
+    if world == 1 or not {"TF_CONFIG", own_rank.CLUSTER} & os.environ.keys():
         return
     own = {"world_size": world, "world_rank": rank, "local_rank": rank, "local_world_size": world}
     module.LocalTrainFnUtils.__init__ = _init(module.LocalTrainFnUtils.__init__, own)
-    if state.cluster():  # XGBoost's ranks are joined for a training that is distributed
+    if own_rank.cluster():  # XGBoost's ranks are joined for a training that is distributed
         module.LocalTrainFnUtils.is_distributed = lambda _: True
 
 

@@ -1,12 +1,30 @@
-"""Collects what a script says of how well it does: in its framework's logs, and by `ray.train.report`."""
+"""Collects what a script says of how well it does: in its framework's logs, and by `ray.train.report`.
+
+A search that stops some of its trials names a Unix socket, and is asked at each report of its metric whether the
+training goes on; `training/workloads/search/questions.py` answers there. The training waits for the answer, so it
+trains exactly the epochs that were decided on. All ranks ask, and get the same answer to the same report.
+
+Where nobody answers, the training goes on, and a note says why. An observer's failure must end no script, and a trial
+that ended for that would look like one that was stopped. A trial whose search was killed does not go on for hours all
+the same: `training/workloads/search/supervisor.py`, which started it, ends it.
+"""
 
 from __future__ import annotations
 
+import json
 import numbers
+import os
+import socket
+import threading
 import time
 from typing import Any
 
-from .search import Search
+SOCKET = "TRAINING_OBSERVE_SEARCH"
+"""Environment variable: the path of the socket; absent: nobody decides."""
+METRIC = "TRAINING_OBSERVE_METRIC"
+"""Environment variable: the name of the metric."""
+STOP = b"stop\n"
+"""Answer to a report after which the trial ends; `go` is the other."""
 
 
 class Reports:
@@ -69,3 +87,59 @@ def _kind(value: Any) -> str:
         return f"{kind} of shape {tuple(shape)}" if shape is not None else kind
     except Exception:  # noqa: BLE001 (a shape of another kind)
         return kind
+
+
+class Search:
+    """The questions of this process."""
+
+    def __init__(self) -> None:
+        self.metric = os.environ.get(METRIC) if os.environ.get(SOCKET) else None
+        self.is_stopped = False
+        self.waited_seconds = 0.0
+        """Time for which answers were waited for."""
+        self._reports = 0
+        self._due: float | None = None
+        """Value of the last report, until there is an answer."""
+        self._lock = threading.Lock()
+        """Held by the thread that asks; the one that trains waits for it, and else would train on meanwhile."""
+        self._connection: int | None = None
+        """File descriptor: a socket that is open as long as a script would be warned of at its end."""
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether a report has no answer yet."""
+        return self._due is not None
+
+    def reported(self, name: str, value: float) -> None:
+        """The script has reported a number."""
+        if name == self.metric:
+            self._reports, self._due = self._reports + 1, value
+
+    def ask(self, rank: int) -> None:
+        """Ask about the report that is due, and wait for the answer. Raises OSError, once, where nobody answers."""
+        with self._lock:
+            began = time.monotonic()
+            try:
+                if self._due is not None:  # else another thread has asked
+                    self.is_stopped = self._answer(rank, self._due) == STOP or self.is_stopped
+            except OSError:
+                self.metric = None
+                raise
+            finally:
+                self._due = None
+                self.waited_seconds += time.monotonic() - began
+
+    def _answer(self, rank: int, value: float) -> bytes:
+        if self._connection is None:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(os.environ[SOCKET])
+                self._connection = connection.detach()
+        question = {"rank": rank, "report": self._reports, "value": value}
+        os.write(self._connection, json.dumps(question).encode() + b"\n")
+        answer = b""
+        while not answer.endswith(b"\n"):
+            part = os.read(self._connection, 64)
+            if not part:
+                raise ConnectionError("it has gone away")
+            answer += part
+        return answer

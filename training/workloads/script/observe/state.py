@@ -13,24 +13,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import files, guard, in_pod
+from . import files, guard, in_pod, own_rank
 from .device_clock import DeviceClock
-from .input_wait import InputWait
 from .live import EPOCHS, Live
-from .loaders import Loader, Pass, pairs
+from .loaders import InputWait, Loader, Pass, pairs
 from .reports import Reports
 from .step_parts import StepParts
 from .usage import Usage, peak_memory_bytes, thread_cpus
 from .work import Model, Optimizer, Work, is_looked_at
 
-SPREAD = "ray_worth_it_spread"
-"""The package that runs a script for one process as ranks, in their processes."""
 FOLDER = "TRAINING_OBSERVE"
 """Environment variable: the folder that observations are written into."""
 STEPS = "TRAINING_OBSERVE_STEPS"
 """Environment variable: every rank ends after so many steps; 0 or absent: with the script."""
-CLUSTER = "TRAINING_CLUSTER"
-"""Environment variable: the addresses of all ranks and which of them this one is, where no framework's own says it."""
 MOST_LOOKING = 0.02
 """Largest share of the time so far that looking at the weights may take beyond the first looks."""
 FIRST_LOOKS = 64
@@ -78,7 +73,7 @@ class State:
         self.clock_of: Any = None
         self.thread: int | None = None
         """In which the steps are made."""
-        self.rank, self.world = rank_of_environment()
+        self.rank, self.world = own_rank.of_environment()
         self.threads: int | None = None
         self.framework: str | None = None
         self.rows_per_step: int | None = None
@@ -205,7 +200,7 @@ class State:
         if clock != self.clock_of:
             return False
         if not self.step_ends:
-            self.ray, self.thread = _ray_runs(), self.thread or threading.get_ident()
+            self.ray, self.thread = own_rank.has_ray(), self.thread or threading.get_ident()
         now, new_steps = time.monotonic(), len(ends) or 1
         self.step_ends += ends or [now - self.own_seconds - self.hook_seconds]
         self.parts.end_step(self.step_ends[-1])
@@ -434,36 +429,6 @@ class State:
             "notes": self.notes,
             "unknown": self.unknown,
         }
-
-
-def rank_of_environment() -> tuple[int, int]:
-    """Rank and world as what distributes a plain script says, or as TF_CONFIG, CLUSTER or torchrun's variables have
-    them; 0 of 1 without."""
-    if SPREAD in sys.modules:
-        return sys.modules[SPREAD].ranks  # type: ignore[no-any-return]
-    if "TF_CONFIG" in os.environ:
-        try:
-            config = json.loads(os.environ["TF_CONFIG"])
-            return int(config["task"]["index"]), len(config["cluster"]["worker"])
-        except (ValueError, KeyError, TypeError):
-            return 0, 1
-    by_cluster = cluster()
-    if by_cluster:
-        return by_cluster["rank"], len(by_cluster["addresses"])
-    try:
-        return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
-    except ValueError:  # a script may have variables of these names for something else
-        return 0, 1
-
-
-def _ray_runs() -> bool:
-    worker = sys.modules.get("ray._private.worker")
-    return bool(worker and worker.is_initialized())
-
-
-def cluster() -> dict[str, Any] | None:
-    """All ranks' addresses, this one's rank, and XGBoost's tracker; None where nothing is told by CLUSTER."""
-    return json.loads(os.environ[CLUSTER]) if CLUSTER in os.environ else None
 
 
 _states: list[State] = [State()]
