@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import Any
 
-from . import chance, keras_double, keras_files, library_files
+from . import chance, keras_files, library_files
 from .imports import when_imported
 from .keras_record import Record
 from .settings import Settings
+
+MADE = ("constant", "convert_to_tensor", "ones", "zeros", "eye", "linspace")
+MADE_BY_CHANCE = ("normal", "uniform", "truncated_normal")
+"""Functions of TensorFlow that make numbers of 32 bits where the script says nothing else."""
 
 
 class KerasProcess:
@@ -94,7 +99,7 @@ class KerasProcess:
         from tf_keras.src.optimizers.legacy import optimizer_v2
 
         if self.settings.double:
-            keras_double.compute(self._tf, keras)
+            _compute_in_64_bits(self._tf, keras)
         if not self.settings.statistics:
             _evaluate(keras.layers.Layer)
         if self.settings.world == 1 and (self.settings.reverse or self.settings.double):
@@ -261,3 +266,42 @@ def _evaluate(layer_class: Any) -> None:
         return call(layer, *args, **more)
 
     layer_class.__call__ = __call__
+
+
+def _compute_in_64_bits(tf: Any, keras: Any) -> None:
+    """Have layers, and what the script makes itself, have 64 bits."""
+    keras.backend.set_floatx("float64")
+    keras.backend.set_floatx = lambda *_: None
+    policies: Any = sys.modules["tf_keras.src.mixed_precision.policy"]
+    keras.mixed_precision.set_global_policy = policies.set_global_policy = lambda *_: None
+    cast = tf.cast
+    for module, names in ((tf, MADE), (tf.random, MADE_BY_CHANCE)):
+        for name in names:
+            setattr(module, name, _double(getattr(module, name), cast, tf.float64))
+    for name in ("from_tensors", "from_tensor_slices"):
+        setattr(tf.data.Dataset, name, _of_doubles(tf, getattr(tf.data.Dataset, name), cast))
+    tf.float32 = tf.float64
+    tf.cast = lambda value, dtype, *more, **named: cast(
+        value, tf.float64 if tf.as_dtype(dtype).is_floating else dtype, *more, **named
+    )
+
+
+def _of_doubles(tf: Any, make: Any, cast: Any) -> Any:
+    """Return a maker of data sets whose rows have 64 bits, as what the script makes of chance for them has."""
+
+    def double(value: Any) -> Any:
+        is_of_numpy = getattr(getattr(value, "dtype", None), "kind", "") == "f"
+        return cast(value, tf.float64) if is_of_numpy or (tf.is_tensor(value) and value.dtype.is_floating) else value
+
+    def of_doubles(tensors: Any, *args: Any, **more: Any) -> Any:
+        return make(tf.nest.map_structure(double, tensors), *args, **more)
+
+    return staticmethod(of_doubles)
+
+
+def _double(make: Any, cast: Any, double: Any) -> Any:
+    def double_(*args: Any, **more: Any) -> Any:
+        result = make(*args, **more)
+        return cast(result, double) if result.dtype.is_floating else result
+
+    return double_

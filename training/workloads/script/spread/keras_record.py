@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import later
-from .ends import Ending
-from .originals import OPEN, write_json
+from .originals import OPEN, Ending, write_json
 from .settings import LOOKED_AT, Settings
 
 CHANCE = ("Random", "Multinomial", "Rng")

@@ -16,10 +16,9 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from . import chance, places
 from .batches import Batch, Loaders, taken
-from .contents import mapped
 from .originals import OPEN
 from .settings import SEED, Settings
-from .traces import Origin, Traces, tensors
+from .traces import Origin, Traces, mapped, tensors
 
 MARKER = "chance-in-data"
 """File that says that rows are drawn by chance."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,3 +31,25 @@ def remove_folder(path: str) -> None:
                 else:
                     _UNLINK(entry.path)
         RMDIR(path)
+
+
+class Enough(SystemExit):
+    """The script has made as many steps as the proof needs."""
+
+
+class Ending(ABC):
+    """What is recorded of a process that ends when enough is known."""
+
+    _raised = False
+
+    @abstractmethod
+    def write(self, error: str) -> None:
+        """Write what is known."""
+
+    def end(self) -> None:
+        """End the script: by an exception, or by all means where it stops that."""
+        if self._raised:
+            self.write("")
+            EXIT(0)
+        self._raised = True
+        raise Enough(0)

@@ -9,9 +9,8 @@ from typing import Any
 
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .ends import Ending
 from .exchange import Optimizers
-from .originals import OPEN, write_json
+from .originals import OPEN, Ending, write_json
 from .settings import LOOKED_AT
 
 

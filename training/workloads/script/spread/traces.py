@@ -5,7 +5,8 @@ Operations are looked at only while such a batch is used: the last of a pass, mo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -81,3 +82,22 @@ def tensors(values: Iterable[Any]) -> Iterator[Any]:
             yield value
         elif isinstance(value, (list, tuple)):
             yield from tensors(value)
+
+
+def mapped(torch: Any, content: Any, look: Callable[[Any], Any]) -> Any:
+    """Return a batch with each of its tensors as `look` gives it."""
+    if isinstance(content, torch.Tensor):
+        return look(content)
+    if isinstance(content, tuple) and hasattr(content, "_fields"):
+        return type(content)(*(mapped(torch, each, look) for each in content))
+    if type(content) in (list, tuple):
+        return type(content)(mapped(torch, each, look) for each in content)
+    if hasattr(content, "items") and hasattr(content, "keys"):
+        with contextlib.suppress(Exception):
+            for key in list(content.keys()):
+                content[key] = mapped(torch, content[key], look)
+    elif hasattr(content, "__dict__"):
+        for key, each in list(vars(content).items()):
+            if isinstance(each, torch.Tensor):
+                setattr(content, key, look(each))
+    return content

@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from . import chance, later, library_files
-from .ends import Enough
 from .imports import when_imported
-from .originals import write_json
+from .originals import Enough, write_json
 from .settings import Settings, addresses
-from .trees_record import trees_of
 
 GOODBYE_SECONDS = 60
 OF_THREADS = ("nthread", "nthreads", "n_jobs", "num_thread", "num_threads")
@@ -34,6 +32,8 @@ OF_ROUNDS = (
 """Parameters of LightGBM that go before the argument `num_boost_round`."""
 ELSE = {"xgboost": ("update", "boost"), "lightgbm": ("update",)}
 """Methods of a Booster by which a script trains without `train`."""
+BOOSTING = ("boosting", "boosting_type", "boost")
+"""Names of LightGBM for how it boosts."""
 
 
 class TreesProcess:
@@ -88,7 +88,7 @@ class TreesProcess:
                 result._network = False  # which it would end with itself: its ports are free again too late for another
                 self._has_network = True
             if self._settings.out:
-                self._facts |= {"trained": 1, **trees_of(library, result, arguments)}
+                self._facts |= {"trained": 1, **_trees_of(library, result, arguments)}
                 raise Enough(0)
             return result
 
@@ -273,3 +273,65 @@ def _remember(matrix_class: Any, *, by_iterator: bool = False) -> None:
             matrix.__dict__["made_of"] = made_of
 
     matrix_class.__init__ = __init__
+
+
+def _trees_of(library: str, booster: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return splits and leaves, each tree's, with the metrics of the last round and what is drawn by chance."""
+    chance = _drawn(library, dict(arguments["params"]))
+    splits: list[Any] = []
+    leaves: list[float] = []
+    if library == "xgboost":
+        for tree in booster.get_dump(dump_format="json"):
+            _walk_xgboost(json.loads(tree), splits, leaves)
+        evaluated = [booster.eval_set(arguments["evals"])] if arguments["evals"] else []
+        metrics = dict(each.rsplit(":", 1) for text in evaluated for each in text.split("\t")[1:])
+    else:
+        for tree in booster.dump_model()["tree_info"]:
+            _walk_lightgbm(tree["tree_structure"], splits, leaves)
+        metrics = {f"{data}-{name}": value for data, of in booster.best_score.items() for name, value in of.items()}
+    numbers = {name: float(value) for name, value in metrics.items()}
+    rounds = booster.num_boosted_rounds() if library == "xgboost" else booster.current_iteration()
+    return {"rounds": rounds, "splits": splits, "leaves": leaves, "metrics": numbers, "chance": chance}
+
+
+def _drawn(library: str, params: dict[str, Any]) -> list[str]:
+    """Return the parameters by which rows, or where they are divided, are drawn by chance."""
+
+    def value_of(*names: str) -> Any:
+        return next((params[name] for name in names if params.get(name) is not None), None)
+
+    if library == "xgboost":
+        return ["subsample"] if (value_of("subsample") or 1.0) < 1.0 else []
+    parts = (
+        ("bagging_fraction", "subsample", "sub_row", "bagging"),
+        ("pos_bagging_fraction",),
+        ("neg_bagging_fraction",),
+    )
+    bagging = int(value_of("bagging_freq", "subsample_freq") or 0) > 0 and any(
+        float(value_of(*each) or 1.0) < 1.0 for each in parts
+    )
+    is_drawn_by = {
+        "bagging_fraction": bagging,
+        "boosting": value_of(*BOOSTING) in ("goss", "rf", "random_forest"),
+        "data_sample_strategy": value_of("data_sample_strategy") == "goss",
+        "extra_trees": bool(value_of("extra_trees", "extra_tree")),
+    }
+    return [name for name, is_drawn in is_drawn_by.items() if is_drawn]
+
+
+def _walk_xgboost(node: dict[str, Any], splits: list[Any], leaves: list[float]) -> None:
+    if "leaf" in node:
+        leaves += node["leaf"] if isinstance(node["leaf"], list) else [node["leaf"]]
+        return
+    splits.append([node["split"], node.get("split_condition")])
+    for child in node["children"]:
+        _walk_xgboost(child, splits, leaves)
+
+
+def _walk_lightgbm(node: dict[str, Any], splits: list[Any], leaves: list[float]) -> None:
+    if "leaf_value" in node:
+        leaves.append(node["leaf_value"])
+        return
+    splits.append([node["split_feature"], node["threshold"]])
+    for child in (node["left_child"], node["right_child"]):
+        _walk_lightgbm(child, splits, leaves)

@@ -10,8 +10,7 @@ from typing import Any
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .batches import Batch, Loaders
-from .contents import mapped
-from .traces import Follower, Traces
+from .traces import Follower, Traces, mapped
 
 RECENT = 8
 """Batches that have one weight, so that it is the usual one."""
