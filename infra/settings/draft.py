@@ -1,6 +1,6 @@
 """What a check of settings reads: the typed sections, the texts as they were set, facts of the stack and the machine.
 
-Not here: how the texts are parsed (`infra.settings.table`), and the checks (`infra.settings.checks`).
+Not here: how the texts are parsed (`infra.settings.table`), and the checks (`infra.settings.settings`).
 """
 
 import os

@@ -1,7 +1,7 @@
 """The keys of a stack in sections, one definition each: its default, rule and meaning, and a valid value.
 
 Keys of a cluster are in `infra.settings.cluster`; those of a workload in its recipe, and in the module that
-`infra.settings.table` names for it. Checks between keys: `infra.settings.checks`, `infra.settings.storage`.
+`infra.settings.table` names for it. Checks between keys: `infra.settings.settings`, `infra.settings.storage`.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 by them. Needs no Pulumi.
 
 The tables of the docs and the declarations in Pulumi.yaml are made from the keys. Not here: the checks between keys
-(`infra.settings.checks`).
+(`infra.settings.settings`).
 """
 
 import difflib
