@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from compare.answer import Contest, contest_of
 from compare.fairness import Fairness
 from compare.intervals import MARGIN, Rule, ratio_interval, repeats_to_decide, rule_of, spread
-from compare.longer import first_after
 from compare.measurement import Measurement
 from compare.run_numbers import Clock, clock_of, whole_seconds
 from compare.schema import Answer, Bound, Ending, Estimate
+from compare.stopping import first_after
 from compare.value import Missing
 from compare.words import least_sides, shown_seconds
 from training.contract.arms import BASELINE, RAYSTART, counted

@@ -15,7 +15,6 @@ from compare.bound import NOT_DISTRIBUTED, RAY_TRAINED, bound_of
 from compare.curve import Curve, curve
 from compare.entries import Ratio
 from compare.intervals import Rule, difference, estimate, rule_of, spread
-from compare.longer import longer_run
 from compare.measurement import NO_PRICES, NO_REPEAT, Context, Measurement, Run, measure
 from compare.measures import numbers_of
 from compare.projection import project
@@ -34,7 +33,7 @@ from compare.schema import (
 )
 from compare.search import search_of
 from compare.step_parts import step_times
-from compare.stopping import ending
+from compare.stopping import ending, longer_run
 from compare.value import Check, Missing, Summary, Value
 from compare.verdict import Findings, MeasuredArm, details, first_words, verdict
 from training.contract.arms import ARMS, RAY

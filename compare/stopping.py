@@ -1,18 +1,30 @@
-"""When a measurement with `repeats auto` ends. Pure: what is decided in, whether another repeat could add to it out."""
+"""When a measurement with `repeats auto` ends, and whether longer training may change a no.
+
+Pure: what is decided in, whether another repeat could add to it out; and the least setting at which it is not known
+beforehand to be in vain. At each number of epochs (of trials, in a search) every alternative's ratio of whole clocks
+has its interval, by the runs that there are. Where one lies below 1.05 these runs answer *Not worth it here* for that
+number, too. An advice to train longer is therefore the first number at which none does.
+"""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 
-from compare.answer import DECIDES, Contest
+from compare.answer import DECIDES, MOST_EPOCHS, Contest
 from compare.intervals import WHENEVER
-from compare.measurement import Measurement
-from compare.schema import Answer, Claim, Comparison, Ending
+from compare.measurement import Measurement, Run
+from compare.run_numbers import clock_of
+from compare.schema import Answer, Claim, Comparison, Ending, LongerRun
 from compare.value import Missing
 
 BUDGET = "budgetMinutes"
 """Setting of how long an update may take."""
+MOST_SECONDS = 86_400
+"""A measurement that would take longer is not advised, unless `budgetMinutes` says otherwise."""
+ANOTHER_ANSWER = "the answer is not *Not worth it here*"
+STEP = 1.02
+"""By how much numbers are apart at which it is looked."""
 
 
 def ending(
@@ -84,3 +96,70 @@ def open_words(answer: str, repeats: int) -> str:
     if answer == "Not decided":
         return f"not decided in {repeats} repeats"
     return f"{answer} after {repeats} repeats, and whether longer training changes that is not known"
+
+
+def longer_run(answer: Answer, measurement: Measurement, contests: Collection[Contest]) -> LongerRun | Missing:
+    """Return the shortest run that may change a no; `Missing` says why there is none."""
+    if answer != "Not worth it here":
+        return Missing(ANOTHER_ANSWER)
+    unknown = [each.per_epoch.reason for each in contests if isinstance(each.per_epoch, Missing)]
+    if unknown:
+        return Missing(unknown[0])
+    trained, passed = measurement.epochs_trained[0], measurement.workload.passed
+    passes = first_after(trained, lambda number: not any(each.is_lost_at(number) for each in contests))
+    if passes is None:
+        against = " against one of them" if len(contests) > 1 else ""
+        return Missing(f"at each number of {passed}s up to {MOST_EPOCHS:,} Ray gains less than 5 %{against}")
+    runs = [*measurement.of_curve, *(run for of_arm in measurement.by_arm.values() for run in of_arm)]
+    each = [_seconds(run, passes) for run in runs]
+    known = [seconds for seconds in each if seconds is not None]
+    seconds, longest = (sum(known), max(known)) if len(known) == len(each) else (None, None)
+    return LongerRun(passes=passes, seconds=seconds, not_advised=_not_advised(measurement, passes, seconds, longest))
+
+
+def first_after(number: int, is_open: Callable[[int], bool]) -> int | None:
+    """Return the first larger number that is open, looking every 2 % up to `MOST_EPOCHS`; None if none is."""
+    closed, looked = number, number + 1
+    while looked <= MOST_EPOCHS and not is_open(looked):
+        closed, looked = looked, max(looked + 1, int(looked * STEP))
+    if looked > MOST_EPOCHS:
+        return None
+    while looked - closed > 1:
+        middle = (closed + looked) // 2
+        closed, looked = (closed, middle) if is_open(middle) else (middle, looked)
+    return looked
+
+
+def _seconds(run: Run, passes: int) -> float | None:
+    """Return how long a run would take with so many passes, by its own clock; None if that is unknown."""
+    clock = clock_of(run.result)
+    if clock.per_epoch is None:
+        return None
+    return run.result.seconds.wall + (passes - clock.epochs) * clock.per_epoch
+
+
+def _not_advised(measurement: Measurement, passes: int, seconds: float | None, longest: float | None) -> str:
+    """Return why the setting is not advised; "" if it is. `seconds` are of all runs, `longest` is that of one."""
+    recipe, key = measurement.recipe.to_dict(), measurement.workload.passes_key
+    is_by_key = measurement.workload.has_key_for_passes(recipe) and not recipe.get("measureSteps")
+    if not is_by_key or list(measurement.epochs_trained) != [recipe.get(key)]:
+        return f"the setting {key} does not decide how many there are"
+    try:
+        measurement.recipe.settings()[key].metadata["rule"].parse(str(passes))
+    except ValueError:
+        return f"the setting {key} does not allow so many"
+    if passes > (most := measurement.workload.most_passes(measurement.recipe)):
+        return f"the other settings allow {most:g}"
+    return _too_long(measurement, seconds, longest)
+
+
+def _too_long(measurement: Measurement, seconds: float | None, longest: float | None) -> str:
+    """Return why the measurement, or one run of it, would take too long; "" if neither would."""
+    minutes, of_run = measurement.context.settings.get(BUDGET), measurement.context.run_timeout_minutes
+    if seconds is None or longest is None:
+        return "how long that takes is not known"
+    if longest > 60 * of_run:
+        return f"a run would take longer than runTimeoutMinutes {of_run:g}"
+    if seconds > (60 * float(minutes) if minutes else MOST_SECONDS):
+        return f"here that takes longer than {f'{BUDGET} {minutes}' if minutes else 'a day'}"
+    return ""

@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from compare.schema import ArmSummary, Comparison, Estimate
-from report import clock_plots, plots, search_page, search_plots, step_parts
+from report import clock_plots, plots, search_page, step_parts
 from report.clocks import clocks, parts, reading
 from report.plots import ShownRun
 from training.workloads.cnn.detail import CnnDetail
@@ -122,14 +122,14 @@ def _of_search(comparison: Comparison, runs: Sequence[ShownRun], metric: str) ->
     panels = []
     if any(run.result.reported.get(metric) for run in runs):
         title = f"Best {metric} so far"
-        panels.append(drawn(title, lambda: search_plots.best_so_far(runs, metric), "Every run is a line, to its end."))
+        panels.append(drawn(title, lambda: plots.best_so_far(runs, metric), "Every run is a line, to its end."))
     of_first = search_page.runs_of(runs)
     trials = [trial for trial in search_page.trials_of(of_first[0]) if trial.metric is not None] if of_first else []
     if trials:
         space, better = search_page.space(comparison), search_page.better(comparison)
         title = f"Trials of {of_first[0].name}"
         note = f"A line is a trial: the darker, the better {metric}; the thickest is the best."
-        panels.append(drawn(title, lambda: search_plots.parallel(trials, space, metric, better), note))
+        panels.append(drawn(title, lambda: plots.parallel(trials, space, metric, better), note))
     return panels
 
 

@@ -14,10 +14,9 @@ from pathlib import Path
 from compare.measurement import CompareError
 from compare.schema import Comparison
 from report import stored, table
-from report.commands import publish_again
 from report.errors import PageError, PublishError
 from report.links import run_files
-from report.stored import COMPARISON, LATEST, PAGE, newest_start
+from report.stored import COMPARISON, LATEST, PAGE, newest_start, publish_again
 from training.contract.codec import write_whole
 from training.contract.workload import recipe_of
 from training.machine.command_line import rwi

@@ -7,10 +7,9 @@ from pathlib import Path
 from compare import measures
 from report import figures, terminal
 from report.change import Change, changes, how_decided, made_differently, show_difference, speedup_change
-from report.commands import publish_again
 from report.errors import HistoryError, ShowError
 from report.figures import MISSING
-from report.stored import PAGE, Stored, choose, stored_results
+from report.stored import PAGE, Stored, choose, publish_again, stored_results
 from report.table import aligned, wrap
 from training.contract.provenance import PROJECT
 from training.machine.command_line import rwi

@@ -6,15 +6,18 @@ With the commit that a measurement was made from, as git tells it at publishing.
 import json
 import re
 import subprocess
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cli.setup.project import SWEEP_PREFIX
 from compare.measurement import CompareError
 from compare.schema import Comparison
 from report.errors import HistoryError
 from training.contract import provenance
 from training.contract.arms import ARMS
+from training.machine.command_line import rwi
 
 COMPARISON, PAGE = "comparison.json", "report.html"
 LATEST = "latest"
@@ -124,3 +127,10 @@ def _git(project: Path, *arguments: str) -> str | None:
     except OSError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+def publish_again(folder: Path, stack: str) -> str:
+    """Return the command that publishes the result in `folder` again: a sweep's stack, with its comparison, is gone."""
+    if stack.startswith(SWEEP_PREFIX):
+        return f"{sys.executable} -m report publish --stack {stack} < {folder / COMPARISON}"
+    return rwi("report open", stack)

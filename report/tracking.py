@@ -20,12 +20,11 @@ from cli.setup.project import last_line, project_name, say
 from compare.run_numbers import whole_seconds
 from compare.schema import Comparison, Estimate, RunLink
 from report import links
-from report.commands import publish_again
 from report.errors import ReportError
 from report.mlflow_client import Tracked, TrackedRun
 from report.publish import TEXT
 from report.series import Value, series
-from report.stored import COMPARISON, PAGE
+from report.stored import COMPARISON, PAGE, publish_again
 from training.contract.arms import RAY
 from training.contract.codec import ResultError, encode
 from training.contract.recipe import canonical

@@ -11,8 +11,8 @@ from cli.tryout.run_arm import Outcome
 from compare.answer import MOST_EPOCHS
 from compare.bound import STARTS_DIFFER, least_of, shared_of
 from compare.intervals import MARGIN
-from compare.longer import first_after
 from compare.run_numbers import Clock
+from compare.stopping import first_after
 from compare.words import enumerated, shown_seconds
 from training.contract.arms import ARMS, counted
 from training.workloads.script.commands import RAY_START

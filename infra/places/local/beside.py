@@ -16,7 +16,7 @@ from training.contract.cpu_use import NOTICEABLE_CPUS, MachineUse
 from training.contract.progress import Progress
 from training.contract.provenance import allowed_cpus
 from training.contract.result import MACHINE
-from training.machine import orphans
+from training.machine import process_session
 from training.machine.cpu_time import CpuTime, Reading, most_of_others
 
 LOOK_SECONDS = 5.0
@@ -40,7 +40,7 @@ class Beside:
         if not sys.platform.startswith("linux"):
             self._reason = "this system does not say whose its CPU time is"
             return
-        orphans.adopt()
+        process_session.adopt()
         self._time = CpuTime(self._cpus, os.getpid())
         self._first = self._last = self._read()
 

@@ -23,7 +23,7 @@ import psutil
 from infra.places.local.beside import Beside
 from training.contract import result
 from training.contract.progress import Progress
-from training.machine import machine_lock, orphans, process_session
+from training.machine import machine_lock, process_session
 
 DEADLINE = 124
 """Exit code when the deadline ended the command, as timeout(1) has it."""
@@ -53,7 +53,7 @@ def main() -> int:
             "it ends every process of its session, and this session is not its own; to run one arm by hand:\n"
             "  python -m training.baseline --result runs/by-hand/baseline/result.json"
         )
-    orphans.adopt()
+    process_session.adopt()
     try:
         lock = ExitStack() if options.elsewhere else _lock(Progress(options.progress))
         if lock is None:

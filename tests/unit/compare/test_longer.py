@@ -8,10 +8,10 @@ import pytest
 
 from compare.answer import contest_of
 from compare.comparison import compare
-from compare.longer import first_after, longer_run
 from compare.measurement import Run, measure
 from compare.run_numbers import Clock
 from compare.schema import Comparison, LongerRun
+from compare.stopping import first_after, longer_run
 from compare.value import Missing
 from report.closing import next_step
 from tests.golden import Wording

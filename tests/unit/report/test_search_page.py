@@ -10,7 +10,7 @@ import pytest
 
 from compare.measurement import Run
 from compare.schema import Comparison
-from report import search_page, search_plots, table
+from report import plots, search_page, table
 from report.html import render, shown_runs
 from report.links import run_files
 from report.plots import ShownRun
@@ -214,7 +214,7 @@ def test_a_page_without_the_files_has_what_the_comparison_has(
 )
 def test_values_have_their_place_in_their_range(value: Any, kind: dict[str, Any], place: float) -> None:
     """A logarithmic range is drawn as one, and a choice by the place of its value."""
-    assert search_plots.height(value, kind) == pytest.approx(place)
+    assert plots.height(value, kind) == pytest.approx(place)
 
 
 def test_the_text_table_fits_a_terminal(whole: tuple[Comparison, list[ShownRun], str], wording: Wording) -> None:
