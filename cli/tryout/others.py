@@ -9,7 +9,7 @@ from types import TracebackType
 from infra.places.local.beside import FOLLOW_SECONDS, LOOK_SECONDS, in_words, use
 from training.contract.cpu_use import MachineUse
 from training.contract.provenance import allowed_cpus
-from training.machine import orphans
+from training.machine import process_session
 from training.machine.cpu_time import CpuTime, Reading
 
 
@@ -32,7 +32,7 @@ class Others:
 
     def __enter__(self) -> "Others":
         if sys.platform.startswith("linux"):  # no other system says whose its CPU time is
-            orphans.adopt()
+            process_session.adopt()
             self._time = CpuTime(self._cpus, os.getpid())
             self._first = self._read()
             self._thread.start()

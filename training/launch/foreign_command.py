@@ -23,7 +23,7 @@ import psutil
 
 from training.contract.provenance import allowed_cpus
 from training.launch.environment import share_of_cpus
-from training.machine import isolation, orphans, topology
+from training.machine import isolation, process_session, topology
 
 MOST_PROCESSES = 400
 """Ray with a few workers has some 20; what has more starts itself again and again."""
@@ -73,7 +73,7 @@ def run(
     Without it the command prints where this process does.
     """
     signal.signal(signal.SIGTERM, _terminated)
-    orphans.adopt()
+    process_session.adopt()
     began, start = time.time(), time.monotonic()
     with _bound(cpus):
         running = subprocess.Popen(

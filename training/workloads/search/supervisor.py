@@ -30,7 +30,7 @@ from typing import IO, Any
 import psutil
 
 from training.launch.foreign_command import MOST_PRINTED, end_descendants
-from training.machine import orphans, output
+from training.machine import output, process_session
 from training.workloads.script.printed import Secrets
 
 END = b"end\n"
@@ -88,7 +88,7 @@ def main() -> int:
     _take_usual_signals()
     if child := os.fork():
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    orphans.adopt()
+    process_session.adopt()
     head, _, more = _first_line()
     task = Task(**json.loads(head))
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -145,7 +145,7 @@ def _run(task: Task, *, is_to_end: bool) -> End:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            preexec_fn=orphans.killed_with_parent(),  # noqa: PLW1509 (there is no other thread yet)
+            preexec_fn=process_session.killed_with_parent(),  # noqa: PLW1509 (there is no other thread yet)
         )
     except OSError as error:
         return End(code=NOT_STARTED, at=time.monotonic(), printed=0, error=str(error))
