@@ -225,7 +225,7 @@ def _different_epochs(measurement: Measurement) -> str:
         if len(measurement.epochs_trained) > 1:
             return f"The arms stopped at different {measurement.workload.passed}s ({_epochs(measurement)})"
         return "" if measurement.has_whole_epochs else _different_steps(measurement)
-    schedules = [[_schedule(run) for run in repeat.values()] for repeat in measurement.repeats]
+    schedules = [[run.result.schedule for run in repeat.values()] for repeat in measurement.repeats]
     if all(schedule == of_repeat[0] for of_repeat in schedules for schedule in of_repeat):
         return ""
     if len(measurement.epochs_trained) > 1:
@@ -252,10 +252,6 @@ def _epochs(measurement: Measurement) -> str:
 def _list(numbers: Sequence[int]) -> str:
     """Return each number once, ascending: `5, 7`."""
     return ", ".join(str(number) for number in sorted(set(numbers)))
-
-
-def _schedule(run: Run) -> list[float]:
-    return run.result.schedule
 
 
 def _time_to_accuracy(measurement: Measurement) -> str:

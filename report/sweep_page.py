@@ -6,7 +6,6 @@ from typing import Any
 
 from cli.setup.project import SWEEP_PREFIX
 from compare import measures
-from compare.entries import Ratio
 from report import curve
 from report.figures import figure
 from report.html import templates
@@ -27,7 +26,7 @@ def render(sweep: Sweep, shown: Numbers) -> str:
             rows=shown.rows,
             accuracy=f"{100 * shown.accuracy:.1f} %" if shown.accuracy is not None else "",
             arms=arms_of(shown),
-            ratios=_ratios(shown),
+            ratios=[each for each in measures.RATIOS if any(row.ratio(each.name) for row in shown.rows)],
             measures=MEASURES,
             figure=figure,
             curve_summary=curve.summary,
@@ -35,11 +34,6 @@ def render(sweep: Sweep, shown: Numbers) -> str:
             command=_command(sweep),
         )
     )
-
-
-def _ratios(shown: Numbers) -> list[Ratio]:
-    """Return the ratios that any point has."""
-    return [each for each in measures.RATIOS if any(row.ratio(each.name) for row in shown.rows)]
 
 
 def _pictures(shown: Numbers) -> list[Panel]:

@@ -37,9 +37,10 @@ def render(comparison: Comparison) -> str:
         wrap(comparison.verdict),
     ]
     parts += [
-        _details(comparison),
+        # The estimate has lines of its own below.
+        "\n".join(wrap(f"- {text}", indent="  ") for text in words.details(comparison, "model")),
         _distribution(comparison),
-        _search(comparison),
+        "\n".join(map(wrap, words.search(comparison))),
         _step_parts(comparison),
         _curve(comparison),
         _checks(comparison),
@@ -123,21 +124,11 @@ def _ratios(comparison: Comparison) -> str:
     return "\n".join([aligned([heading, *rows], (0, 3, 4)), *map(wrap, ratios.footnotes(comparison))])
 
 
-def _details(comparison: Comparison) -> str:
-    """But for the estimate, which has lines of its own below."""
-    return "\n".join(wrap(f"- {text}", indent="  ") for text in words.details(comparison, "model"))
-
-
 def _distribution(comparison: Comparison) -> str:
     """How ranks were made of a script that makes none."""
     has_port = comparison.distribution and comparison.distribution.port
     rows = [*words.distribution(comparison), *([("as a diff", "in the report")] if has_port else [])]
     return "\n".join(wrap(f"{label}: {text}.", indent="  ") for label, text in rows)
-
-
-def _search(comparison: Comparison) -> str:
-    """What a search found, and what became of its trials."""
-    return "\n".join(map(wrap, words.search(comparison)))
 
 
 def _step_parts(comparison: Comparison) -> str:

@@ -5,7 +5,6 @@ import json
 import platform
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
@@ -262,9 +261,5 @@ def _save(session: Session) -> SavedModel | None:
     path = session.process.folder / MODEL_FILE
     model.save(path)
     if session.process.storage:
-        _put(session.process.storage, path)
+        Storage.at(session.process.storage).put(path, path.name)
     return SavedModel(path=MODEL_FILE, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
-
-
-def _put(storage: str, path: Path) -> None:
-    Storage.at(storage).put(path, path.name)

@@ -9,7 +9,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -132,7 +132,7 @@ def tuner(plan: Plan, folder: Path) -> tune.Tuner:
             tune.with_parameters(ScriptTrial, plan=plan, packed=_packed(plan)),
             {"cpu": DRIVER_CPUS if recipe.trial_workers > 1 else plan.threads},
         ),
-        param_space=_drawn(plan.configurations) if plan.configurations else None,
+        param_space={DRAWN: tune.grid_search(list(enumerate(plan.configurations)))} if plan.configurations else None,
         tune_config=tune.TuneConfig(
             metric=recipe.metric,
             mode=recipe.metric_mode,
@@ -155,10 +155,6 @@ def _shared() -> SharedRay:
 
 def _packed(plan: Plan) -> bytes:
     return Path(plan.package).read_bytes() if plan.package else b""
-
-
-def _drawn(configurations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {DRAWN: tune.grid_search(list(enumerate(configurations)))}
 
 
 def _algorithm(recipe: SearchRecipe) -> Searcher:

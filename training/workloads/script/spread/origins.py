@@ -11,9 +11,6 @@ from .batches import Loaders
 from .exchange import Exchange, Optimizers, leaves
 from .operations import Operations
 
-MOST_WITHOUT_STEPS = 48
-"""Backward passes without an optimizer step after which a script is taken to have no optimizer."""
-
 
 class Origins:
     """Notes each backward pass of a script."""
@@ -31,7 +28,7 @@ class Origins:
         self.backwards = self.grads = self.by_hand = 0
         self._depth = 0
         self._line = self._grad_line = ""
-        self._steps_with_backward = self._steps_without_backward = 0
+        self._steps_without_backward = 0
         self._fresh = False
         self._sparse: set[int] = set()
         self._named: dict[str, set[str]] = {}
@@ -89,9 +86,7 @@ class Origins:
             iteration.feeds, iteration.guessed = True, iteration.guessed or guessed
 
     def _after_step(self, *_: Any) -> None:
-        if self._fresh:
-            self._steps_with_backward += 1
-        else:
+        if not self._fresh:
             self._steps_without_backward += 1
         self._fresh = False
         for each in self._optimizers.parameters():
