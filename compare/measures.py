@@ -13,7 +13,7 @@ from compare.entries import Measure, Ratio
 from compare.measurement import NO_PRICES, Context, Measurement, best_score
 from compare.run_numbers import Number
 from compare.schema import Claim
-from compare.search_entries import NO_SEARCH, NOTHING_STOPPED, STOPPING, TRIALS
+from compare.search import NO_SEARCH, NOTHING_STOPPED, STOPPING, TRIALS
 from compare.value import Value
 from training.contract.arms import NATIVE
 from training.contract.cpu_use import NOTICEABLE_CPUS

@@ -13,22 +13,27 @@ changes. A run of N trials in S slots is taken to last
 
 At the measured T this is the measured clock. Ratios of two clocks are taken within a repeat, and their interval is the
 one that decides everywhere (`compare.intervals`).
+
+Measures and ratios that only a search has are here, too; `compare.measures` takes them into the catalogue.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 
+from compare import run_numbers
 from compare.answer import first_that_stays
+from compare.entries import Measure, Ratio
 from compare.intervals import Interval, Rule, ratio_interval, rule_of
-from compare.measurement import Measurement, Run
+from compare.measurement import Context, Measurement, Run
 from compare.run_numbers import whole_seconds
 from compare.schema import Claim, Estimate, Search, TrialBreakEven
-from compare.search_entries import NO_SEARCH, OF_ALTERNATIVES, SPLIT, prefixed
 from compare.value import Missing
 from compare.words import enumerated, factor, inverse, shown_seconds, sides
 from training.contract.arms import BASELINE
 from training.contract.result import SearchOutcome, TrainingResult
+from training.contract.workload import Workload
 
 MOST_TRIAL_SECONDS = 86_400
 """A break-even beyond trials of a day is none."""
@@ -39,6 +44,18 @@ OWN_RULES = "Rules stopped trials, and each arm has its own"
 POPULATION = "In Ray trials took over from better ones, and elsewhere a rule stopped them"
 LEAST_TRIAL_SECONDS = 0.01
 """A break-even at trials shorter than this is none that anybody would ask for."""
+NO_SEARCH = "nothing was searched"
+NOTHING_STOPPED = "no trial was stopped"
+OF_ALTERNATIVES = {"": "baseline", "wide": "wide", "native": "native"}
+"""Arms that Ray is compared with, by what the names of their ratios begin with."""
+SPLIT = EPOCHS, SECONDS = "epochsRatio", "epochTimeRatio"
+"""Ratios whose product is that of the whole clocks."""
+IN_WHOLE_RUNS: tuple[Claim, ...] = ("same work", "same result", "same script")
+"""Claims under which searches are compared by the epochs that they trained."""
+
+
+SEARCHES: Callable[[Workload], bool] = attrgetter("searches")
+"""Whether a workload has an entry that only searches have."""
 
 
 @dataclass(frozen=True)
@@ -258,3 +275,53 @@ def _against_all(measurement: Measurement, each: Mapping[str, TrialBreakEven | M
             return Missing(f"it is not proven that Ray stays ahead of {against}, however long a trial is")
         lengths.append(length.surely)
     return max(lengths)
+
+
+def _stops_trials(context: Context) -> bool:
+    """Return whether a rule may stop trials of the search."""
+    return bool(context.recipe.to_dict()["searchScheduler"] != "none")
+
+
+def prefixed(prefix: str, name: str) -> str:
+    """Return the name of a ratio against an alternative: `wideEpochTimeRatio`."""
+    return f"{prefix}{name[0].upper()}{name[1:]}" if prefix else name
+
+
+TRIALS = (
+    Measure(
+        name="trialSeconds", title="A trial, start to end", unit="s", better="lower", column="trial s", only=SEARCHES,
+        of=run_numbers.of_search(lambda search: search.trial_seconds),
+        meaning="mean of all trials, from the start of a trial's process to its end",
+    ),
+    Measure(
+        name="betweenTrialsSeconds", title="Wait of a slot between two trials", unit="s", better="lower", only=SEARCHES,
+        column="gap s", of=run_numbers.of_search(lambda search: search.between_trials_seconds),
+        meaning="mean for each trial, from its end to the start of the slot's next; none after the last",
+    ),
+    Measure(
+        name="epochsTrained", title="Epochs of all trials", digits=0, only=SEARCHES, because="search.epochsTrained",
+        of=run_numbers.of_search(lambda search: search.epochs_trained),
+        meaning="epochs of all trials but those that failed; fewer where the search stopped some",
+    ),
+)  # fmt: skip
+
+STOPPING = tuple(
+    Ratio(
+        name=prefixed(prefix, name), title=f"{title}, {above}", above=above, below="ray", of=of, words=None,
+        only=SEARCHES, claims=IN_WHOLE_RUNS, because="search.epochsTrained", otherwise=NOTHING_STOPPED,
+        wanted_by=_stops_trials,
+        meaning=f"{above} / ray, {what}", detail=f"of a search that stops trials: {detail}",
+    )
+    for name, title, of, what, detail in (
+        (
+            EPOCHS, "Epochs trained", run_numbers.epochs_if_stopped, "epochs",
+            "the rule for stopping decides it, and not where trials run",
+        ),
+        (
+            SECONDS, "Seconds an epoch", run_numbers.epoch_seconds_if_stopped, "s / epoch",
+            "the rest of the end-to-end ratio, which is where they ran",
+        ),
+    )
+    for prefix, above in OF_ALTERNATIVES.items()
+)  # fmt: skip
+"""The two factors of an end-to-end ratio where a rule stopped trials: only the second is Ray's."""

@@ -14,16 +14,18 @@ from compare.intervals import ONCE
 from compare.run_numbers import whole_seconds
 from compare.schema import Comparison, LongerRun, TrialBreakEven
 from compare.search import (
+    NO_SEARCH,
     ONE_REPEAT,
     OWN_RULES,
     POPULATION,
+    SPLIT,
     Line,
     SearchFindings,
     break_even,
     length_words,
     line,
+    prefixed,
 )
-from compare.search_entries import NO_SEARCH, SPLIT, prefixed
 from compare.value import Missing
 from report import closing
 from tests.golden import Wording
