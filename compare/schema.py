@@ -44,18 +44,17 @@ class Estimate(Spread):
 
     lower: Annotated[
         float | None,
-        "lower end of the 95 % t interval of the mean (of logarithms); with `repeats auto` its level is 98.75 %: it "
-        "holds with 95 % whenever the measurement ended; with three alternatives, as of a search, 96.67 % (`auto`: "
-        "99.17 %), since Ray may lose to any of them; null: one repeat",
+        "lower end of the 95 % t interval of the mean logarithm; its level is 98.75 % with `repeats auto`, and 96.67 % "
+        "(`auto`: 99.17 %) with three alternatives, as of a search; null: one repeat",
     ]
     upper: Annotated[float | None, "its upper end"]
     decision: Annotated[
         str,
-        "what it says of Ray: `faster` or `slower` (the interval excludes 1), `no measurable difference` (within "
-        "±5 %), `not decided`; empty where 1 means nothing special",
+        "`faster` or `slower` (the interval excludes 1), `no measurable difference` (it lies within ±5 %), "
+        "`not decided`; empty where 1 means nothing",
     ]
     repeats_to_decide: Annotated[
-        int | None, "where it is not decided: repeats that probably would; null: over 100, with `repeats auto` over 12"
+        int | None, "repeats that would probably decide it; null: it is decided, or over 100 (`repeats auto`: over 12)"
     ]
 
 
@@ -78,18 +77,16 @@ class StepTimes:
 
     parts: Annotated[
         dict[str, float],
-        "`input`, `compute`, `exchange` (its least over the ranks of each step), `waiting` (for slower ranks: its "
-        "rest), `collective`, `optimizer`, `save`, `report`, `between`; what cannot be told from others is absent",
+        "seconds by [part](own-script.md#where-a-steps-time-goes); a part that cannot be told from others is absent",
     ]
     waiting_seconds: Annotated[list[float], "`waiting` of each rank; empty where the exchange is not known"]
     slowest_rank: Annotated[
         int | None,
-        "whose own work takes longer than the others', with 95 % confidence over the repeats; null: none's does, or "
-        "one repeat",
+        "the rank whose own work takes longest, with 95 % confidence over the repeats; null: none, or one repeat",
     ]
-    slower_seconds: Annotated[float | None, "by how much; null where there is no slowest rank"]
+    slower_seconds: Annotated[float | None, "by how much; null: no slowest rank"]
     cpu_wait_seconds: Annotated[
-        float | None, "threads of rank 0 ready and without a CPU, added over them; null: not counted"
+        float | None, "time that threads of rank 0 waited for a CPU, added up; null: not counted"
     ]
 
 
@@ -119,8 +116,7 @@ class ArmSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEven:
-    """The epoch from which on Ray's whole clock stays below an alternative's, also in an epoch alone; null if there is
-    none up to 10,000."""
+    """The epoch from which on Ray's whole clock stays below an alternative's; null: none up to 10,000."""
 
     probably: Annotated[int | None, "by the centre of the interval of the ratio of the clocks"]
     possibly: Annotated[int | None, "by its upper end"]
@@ -133,23 +129,19 @@ class LongerRun:
 
     passes: Annotated[
         int,
-        "the first number of epochs or trials, of those 2 % apart up to 10,000, at which these runs do not answer the "
-        "same: the interval of no alternative's clock by Ray's lies below 1.05",
+        "the first number of epochs or trials (steps of 2 %, up to 10,000) at which these runs leave the answer open",
     ]
-    seconds: Annotated[
-        float | None, "what a measurement of so many takes, all arms and repeats, by the clocks of these runs"
-    ]
+    seconds: Annotated[float | None, "what such a measurement probably takes, with all arms and repeats"]
     not_advised: Annotated[
         str,
-        "why the setting is not advised: it does not decide or allow so many, or it takes longer than `budgetMinutes`, "
-        "else than a day; empty: it is",
+        "why that is not advised: no setting allows it, or it takes over `budgetMinutes` or a day; empty: it is",
     ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialBreakEven:
-    """The seconds of a trial of `baseline` from which on Ray's whole clock stays below an alternative's, with as many
-    trials as were made; null if there are none up to a day."""
+    """The seconds of a trial of `baseline` from which on Ray's whole clock stays below an alternative's with as many
+    trials; null: none up to a day."""
 
     probably: Annotated[float | None, "by the centre of the interval of the ratio of the clocks"]
     possibly: Annotated[float | None, "by its upper end"]
@@ -161,15 +153,12 @@ class Search:
     """What a search came to."""
 
     trials: Annotated[dict[str, int], "trials of all runs that are compared: `finished`, `stopped`, `failed`"]
-    best_config: Annotated[
-        str | None, "configuration of the best finished trial of these, as JSON; null where none finished"
-    ]
+    best_config: Annotated[str | None, "configuration of the best finished trial, as JSON; null: none finished"]
     best_metric: Annotated[float | None, "its metric"]
     break_even: Annotated[dict[str, TrialBreakEven | None], "by the arm that Ray is compared with"]
     break_even_trial_seconds: Annotated[
         float | None,
-        "seconds of a trial of `baseline` from which on Ray takes less time than each alternative with as many trials, "
-        "with 95 % confidence",
+        "the length of a trial from which on Ray takes less time than each alternative, with 95 % confidence",
     ]
 
 
@@ -204,7 +193,7 @@ class Projection:
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePoint:
-    """Ray with one number of workers; everything is over the repeats, and every ratio within one."""
+    """Ray with one number of workers, over the repeats."""
 
     workers: Annotated[int, "how many"]
     step_seconds: Annotated[Spread | None, "mean timed step"]
@@ -213,10 +202,10 @@ class CurvePoint:
     cost: Annotated[Spread | None, "of a run; null where no price is set"]
     speedup: Annotated[Estimate | None, "baseline / this, steady state"]
     gain: Annotated[Estimate | None, "number before / this, start to result; null for the first"]
-    cost_ratio: Annotated[Estimate | None, "this / number before, of `cost`, or of `cpuHours` where no price is set"]
+    cost_ratio: Annotated[Estimate | None, "this / number before, of `cost`, or without prices of `cpuHours`"]
     projected_speedup: Annotated[
         float | None,
-        "by the projection on this link, less rayOverhead; null for all workers, where the model is fitted",
+        "by the projection on this link, less rayOverhead; null for the last number, at which the model is fitted",
     ]
     projection_error: Annotated[Estimate | None, "speedup / projectedSpeedup: 1 where the model holds"]
     runs: Annotated[list[RunLink], "the runs compared"]
@@ -238,49 +227,45 @@ class WorkersCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """The least that Ray could take, of a script that nothing distributes: no run of Ray's, and no claim about one."""
+    """The least time that Ray could take for a script that cannot be distributed as it is; Ray did not train it."""
 
-    workers: Annotated[int, "N: Ray's, of which each has the CPUs of one worker"]
-    trainer: Annotated[str, "Ray's trainer for the framework, by that; `tasks`: it has none, and tasks were started"]
+    workers: Annotated[int, "N: number of Ray's workers"]
+    trainer: Annotated[str, "the framework of Ray's trainer; `tasks`: Ray has none for it, and tasks were started"]
     start_seconds: Annotated[
         Spread,
-        "Ray's start with workers that import the script's framework and do nothing; S is the lowest less 20 %",
+        "Ray's start with workers that import the framework and do nothing; S is the lowest less 20 %",
     ]
     shared_seconds: Annotated[
         Spread, "all that `baseline` does after its imports, as if all could be split; T is the lowest"
     ]
     least_seconds: Annotated[float, "S + T / N, from start to result: no run with Ray takes less"]
     at_most: Annotated[
-        dict[str, Estimate], "an alternative's time / that, by its arm: so many times as fast Ray could be at most"
+        dict[str, Estimate],
+        "by arm, its time / leastSeconds: how many times as fast Ray could be at most",
     ]
     open_from_epochs: Annotated[
         int | None,
-        "the fewest epochs at which the interval of no alternative lies below 1.05: Ray could be worth it; null: none "
-        "up to 10,000, one repeat, or what an epoch takes is not known",
+        "the fewest epochs at which Ray could be worth it; null: none up to 10,000, one repeat, or unknown epochs",
     ]
     open_from_workers: Annotated[
         int | None,
-        "the fewest workers at which that of `baseline` does not, if they start as fast; null: none up to 1,000, or "
-        "one repeat",
+        "the fewest workers at which Ray could be faster than `baseline`; null: none up to 1,000, or one repeat",
     ]
     repeats_to_decide: Annotated[
         int | None,
-        "where these runs suggest, and do not show, that even this loses: repeats, in all, that would probably show "
-        "it; null: they suggest nothing or show it, or over 100",
+        "repeats, in all, that would probably show that even this loses; null: it is shown, not suggested, or over 100",
     ]
-    write: Annotated[str, "what one writes to have it distributed"]
+    write: Annotated[str, "what to write to distribute it"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """How ranks were made of a script that trains in one process, and how one has such ranks without this project."""
+    """How a script that trains in one process was run as ranks, and how to do that without this project."""
 
     arms: Annotated[dict[str, str], "what ranks did, by arm"]
-    proof: Annotated[str, "what was proved of them; of several repeats each that is another"]
-    write: Annotated[str, "what one writes to distribute the script so"]
-    port: Annotated[
-        str, "the smallest port as a diff of the script, which was run; empty: none is given, and `write` says why"
-    ]
+    proof: Annotated[str, "what was proved of them; each outcome, if repeats differ"]
+    write: Annotated[str, "what to write to distribute the script so"]
+    port: Annotated[str, "the smallest port, as a diff that was run; empty: none, and `write` says why"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,20 +277,20 @@ class Comparison:
     verdict: Annotated[str, "the answer, why, how certain, and what qualifies it"]
     claim: Annotated[
         str | None,
-        "`same work`, `same result`, `same script` or `it finished`: how much may be said; null: not comparable, or "
-        "nothing distributes the script",
+        "how much may be said: `same work`, `same result`, `same script`, `it finished`; null: not comparable, or no "
+        "distributed run",
     ]
     arms: Annotated[dict[str, ArmSummary], "the arms that were measured, by name"]
     absent: Annotated[dict[str, str], "the arms that were not, and why"]
     ratios: Annotated[dict[str, Estimate | None], "by name, see below"]
     break_even: Annotated[dict[str, BreakEven | None], "by the arm that Ray is compared with"]
     break_even_epochs: Annotated[
-        int | None, "number of epochs from which on Ray takes less time than each alternative, with 95 % confidence"
+        int | None, "epochs from which on Ray takes less time than each alternative, with 95 % confidence"
     ]
     idle_ray_cpus: Annotated[
         Spread | None,
-        "CPUs that all Ray pods together took while the other arms ran, what ends and starts a Ray run included; "
-        "the head alone where `rayWorkers` is not `kept`; `n` counts the gaps between Ray runs",
+        "CPUs that Ray's pods took while other arms ran; the head's alone where `rayWorkers` is not `kept`; `n` counts "
+        "the gaps between Ray runs",
     ]
     workload: Annotated[str, "what was trained, by name"]
     recipe: Annotated[dict[str, Any], "its settings, of repeat 1"]
@@ -318,21 +303,19 @@ class Comparison:
     projection: Annotated[Projection | None, "predicted speedup with more workers and on other networks"]
     workers_curve: Annotated[WorkersCurve | None, "measured with several numbers of workers; null: not asked for"]
     search: Annotated[Search | None, "what a search came to; null where nothing was searched"] = None
-    longer: Annotated[
-        LongerRun | None, "what might change *Not worth it here*; null: another answer, or nothing is known to"
-    ] = None
+    longer: Annotated[LongerRun | None, "what might change *Not worth it here*; null: another answer, or nothing"] = (
+        None
+    )
     passes: Annotated[str, "over what arms are compared: `4 epochs`, or `the whole run` of a script"] = ""
     bound: Annotated[Bound | None, "the least that Ray could take; null where Ray trained itself"] = None
     distribution: Annotated[
         Distribution | None,
-        "what was measured as the distribution of a script that trains in one process; null where ranks, if there are "
-        "any, are the script's own",
+        "how a script that trains in one process was distributed; null: its ranks, if any, are its own",
     ] = None
     measurement: Annotated[str, "identifies what was measured: the hash that all runs share"] = ""
     auto: Annotated[
         str,
-        "with `repeats auto` why it ended: `decided`, `nothing to decide`, `most repeats`; else `goes on`; empty: a "
-        "fixed number",
+        "why `repeats auto` ended: `decided`, `nothing to decide`, `most repeats`; or `goes on`; empty: a fixed number",
     ] = ""
 
     def to_json(self) -> str:
