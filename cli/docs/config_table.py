@@ -6,6 +6,7 @@ Only what stands between the marker lines of each is touched.
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -75,11 +76,15 @@ def _section(key: Key) -> int:
 
 
 def _table(keys: list[Key]) -> str:
-    return "\n".join(["| key | default | allowed | meaning |", "|---|---|---|---|", *map(_row, keys)])
+    """Return the table of a section's keys, after the targets that most of them are for."""
+    usual = Counter(key.targets for key in keys).most_common(1)[0][0]
+    head = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
+    where = [] if usual == TARGETS else [f"For {_listed(usual)} only, unless a row says otherwise.", ""]
+    return "\n".join([*where, *head, *(_row(key, usual) for key in keys)])
 
 
-def _row(key: Key) -> str:
-    cells = (f"`{key.name}`", _default(key), key.rule.allowed, _meaning(key))
+def _row(key: Key, usual: Sequence[str]) -> str:
+    cells = (f"`{key.name}`", _default(key), key.rule.allowed, _meaning(key, usual))
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
@@ -98,9 +103,10 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _meaning(key: Key) -> str:
-    """Return the key's meaning, its targets, and an example if it has no default."""
-    only = "" if key.targets == TARGETS else f" ({_listed(key.targets)} only)"
+def _meaning(key: Key, usual: Sequence[str]) -> str:
+    """Return the key's meaning, its targets if they are not the usual ones, and an example if it has no default."""
+    targets = "every target" if key.targets == TARGETS else f"{_listed(key.targets)} only"
+    only = "" if key.targets == usual else f" ({targets})"
     example = f"; for example `{key.example}`" if key.example else ""
     return f"{key.help}{only}{example}"
 
