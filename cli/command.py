@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 from click.core import augment_usage_errors
@@ -18,6 +18,14 @@ END, REST = "--", "arguments"
 """What a program's own arguments follow, and the parameter that has them."""
 NAME = "RWI_COMMAND"
 """The environment's variable with the command that runs, for lines that say how to call it otherwise."""
+
+ONLY_PARSE = "only parse"
+"""The object of click's contexts with which no command is run."""
+
+
+def name_of(context: click.Context) -> str:
+    """Return the words that name a command."""
+    return context.command_path.removeprefix(f"{context.find_root().command_path} ")
 
 
 class Command(click.Command):
@@ -46,12 +54,17 @@ class Command(click.Command):
             ctx.params[REST] = tuple(args[end + 1 :])
         return left
 
-    def invoke(self, ctx: click.Context) -> NoReturn:
-        """Run it; it never returns. What was typed is parsed by now, so relative paths keep their meaning."""
-        os.environ[command_line.FROM] = str(Path.cwd())
-        os.chdir(ROOT)
-        os.environ[NAME] = ctx.command_path.removeprefix(f"{ctx.find_root().command_path} ")
-        run_main(lambda: int(super(Command, self).invoke(ctx) or 0), self.interrupted)
+    def invoke(self, ctx: click.Context) -> click.Context:
+        """Run it, and end the process. What was typed is parsed by now, so relative paths keep their meaning.
+
+        Returns the context where it is only to be parsed.
+        """
+        if ctx.obj != ONLY_PARSE:
+            os.environ[command_line.FROM] = str(Path.cwd())
+            os.chdir(ROOT)
+            os.environ[NAME] = name_of(ctx)
+            run_main(lambda: int(super(Command, self).invoke(ctx) or 0), self.interrupted)
+        return ctx
 
 
 command: Callable[..., Callable[[Callable[..., int]], Command]] = partial(click.command, cls=Command)

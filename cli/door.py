@@ -6,6 +6,7 @@ A command is a module of `cli.commands`, imported when it is called or shown. Ea
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,6 +16,7 @@ import click
 from click import shell_completion
 
 from cli import meant
+from cli.command import NAME, ONLY_PARSE, name_of
 from cli.setup.project import project_version, run_main, say
 from training.machine import command_line
 
@@ -30,6 +32,8 @@ FIRST = (
     ("try ../mine/train.py --python ../mine/.venv", "your script, each way"),
     ("up", "the built-in example"),
 )
+CHECKED = ("up", "preview", "sweep")
+"""Commands that refuse wrong settings before they do anything."""
 USAGE_STATUS = 2
 """Exit status of a call that can't be meant so: nothing was done."""
 COMPLETE = "_RWI_COMPLETE"
@@ -98,27 +102,33 @@ def door() -> None:
     """Is distributed training with Ray worth it for your training, here?"""
 
 
-def parse(words: Sequence[str], prog_name: str = "./rwi") -> click.Context:
+def parse(words: Sequence[str], **kwargs: Any) -> click.Context:
     """Return the context of the command that the words name, with its parameters; nothing is run.
 
     Raises click.UsageError for what no command takes.
     """
-    context = door.make_context(prog_name, list(words))
-    while isinstance(context.command, click.Group):
-        name, command, rest = context.command.resolve_command(context, context._protected_args + context.args)
-        assert command is not None  # noqa: S101 (else it has raised)
-        context = command.make_context(name, rest, parent=context)
+    context: click.Context = door.main(
+        list(words), **{"prog_name": "./rwi", "standalone_mode": False, **kwargs}, obj=ONLY_PARSE
+    )
     return context
 
 
 def check(arguments: Sequence[str]) -> int:
-    """Answer what is typed wrong, as `run` does; 0 where a command takes it, which is not run."""
+    """Answer what is typed wrong, as `run` does, and the settings of a measurement that their own rules refuse; 0 where
+    the command would begin. Imports nothing beyond what `rwi try` needs. Raises ToolError."""
+    return run(arguments, _checked)
 
-    def parsed(words: list[str], *, prog_name: str, **_: object) -> int:
-        parse(words, prog_name)
-        return 0
 
-    return run(arguments, parsed)
+def _checked(words: list[str], **kwargs: Any) -> int:
+    context = parse(words, **kwargs)
+    if context.command.name in CHECKED:
+        from cli.stack import settings
+        from cli.sweep.plan import parse_axes
+
+        os.environ[NAME], typed = name_of(context), context.params
+        parse_axes(typed.get("assignments", {}))
+        settings.refuse_wrong(typed["stack"], typed["settings"])
+    return 0
 
 
 def main(arguments: Sequence[str]) -> NoReturn:

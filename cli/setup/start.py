@@ -13,11 +13,12 @@ from cli.setup.project import ROOT, VENV, ToolError, run_main
 from training.machine import command_line
 
 MEASURING = (
-    "up", "preview", "set", "sweep", "destroy", "outputs", "report", "status", "doctor", "jobs", "bench", "check",
+    "up", "preview", "sweep", "destroy", "outputs", "report", "status", "doctor", "jobs", "bench", "check",
     "test", "project",
 )  # fmt: skip
-"""Commands that need TensorFlow, Ray or Pulumi here. `try` and `why` do not: a script has its own environment. Nor
-does what is typed wrong, which is answered at once."""
+"""Commands that need TensorFlow, Ray or Pulumi here. `try` and `why` do not: a script has its own environment. Nor do
+`set`, and what is typed wrong, which is answered at once."""
+CHECK = "import sys; from cli import door, setup; setup.project.run_main(lambda: door.check(sys.argv[1:]))"
 
 
 def main() -> None:
@@ -44,8 +45,8 @@ def _go_on() -> int:
     python, light = str(VENV / "bin" / "python"), _is_light(sys.argv[1:])
     if not light and bootstrap.is_pending():  # what is typed wrong is answered before minutes of installing
         bootstrap.ensure(whole=False)
-        check = [python, "-c", "import sys; from cli import door; sys.exit(door.check(sys.argv[1:]))", *sys.argv[1:]]
-        if Path(python).exists() and (status := subprocess.run(check, cwd=ROOT, check=False).returncode):
+        check, there = [python, "-c", CHECK, *sys.argv[1:]], {**os.environ, command_line.FROM: str(Path.cwd())}
+        if Path(python).exists() and (status := subprocess.run(check, cwd=ROOT, env=there, check=False).returncode):
             return status
     bootstrap.ensure(whole=not light)
     if not Path(python).exists():

@@ -8,30 +8,46 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from cli.setup.project import SWEEP_PREFIX, ToolError, project_name
 from cli.stack import config as stack_config
 from cli.stack.lines import for_rwi
-from infra.places.place import settings_of
-from infra.settings.facts import machine_facts
+from infra.settings.facts import Facts, machine_facts
 from infra.settings.problem import InvalidSettingsError
-from infra.settings.settings import Settings
+from infra.settings.table import read
 from training.machine.command_line import assignment
+
+if TYPE_CHECKING:
+    from infra.settings.settings import Settings
 
 
 def load(stack: str, overrides: Mapping[str, str]) -> Settings:
     """The settings of `stack`, of a sweep's those of the stack it was made from; ToolError that lists all problems."""
+    from infra.places.place import settings_of  # loads Pulumi
+
+    try:
+        return settings_of(*_texts_and_facts(stack, overrides))
+    except InvalidSettingsError as error:
+        raise ToolError(for_rwi(str(error), stack, overrides)) from None
+
+
+def refuse_wrong(stack: str, overrides: Mapping[str, str]) -> None:
+    """Raise ToolError that lists unknown keys, and values that their own rules refuse: what is known without Pulumi."""
+    if problems := read(*_texts_and_facts(stack, overrides)).problems:
+        raise ToolError(for_rwi(str(InvalidSettingsError(stack, problems)), stack, overrides))
+
+
+def _texts_and_facts(stack: str, overrides: Mapping[str, str]) -> tuple[dict[str, str], Facts]:
+    """Return the texts by key of this project, of the stack's file and the call, and the facts of this machine."""
     stack_values = stack_config.config_of(stack.removeprefix(SWEEP_PREFIX))
     project = project_name()
     parts = ((*key.rpartition(":")[::2], value) for key, value in stack_values.items())
     values = {key: value for namespace, key, value in parts if namespace in ("", project)}
     secret = {key for key, value in values.items() if isinstance(value, dict)}
     texts = {key: _text(value) for key, value in values.items() if key not in secret}
-    try:
-        return settings_of({**texts, **overrides}, machine_facts(project, stack, frozenset(secret), stack_values))
-    except InvalidSettingsError as error:
-        raise ToolError(for_rwi(str(error), stack, overrides)) from None
+    return {**texts, **overrides}, machine_facts(project, stack, frozenset(secret), stack_values)
 
 
 def kept_at(settings: Settings) -> str:

@@ -69,7 +69,7 @@ def test_what_runs_before_the_environment_exists_loads_in_the_oldest_python(modu
     ("typed", "light"),
     [
         ("", True), ("--help", True), ("up --help", True), ("jobs list -h", True), ("try a.py -- --epochs 1", True),
-        ("why a.py", True), ("tryy a.py", True),
+        ("why a.py", True), ("tryy a.py", True), ("set workers=3", True),
         ("up", False), ("outputs", False), ("jobs submit a.py -- --help", False),
     ],
 )  # fmt: skip
@@ -82,32 +82,34 @@ def test_each_command_is_known_to_need_what_measures_or_not() -> None:
     """A new one stands in the list, or works with the least."""
     commands = {name for names in door.SECTIONS.values() for name in names}
 
-    assert {"try", "why"} == commands - set(start.MEASURING)
+    assert {"try", "why", "set"} == commands - set(start.MEASURING)
     assert set(start.MEASURING) <= commands
 
 
 ALONE = """
-import sys, sysconfig
-from importlib.abc import MetaPathFinder
+import sys
 
-class OnlyThese(MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name.partition(".")[0] in {blocked!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-
-sys.meta_path.insert(0, OnlyThese())
+sys.modules.update(dict.fromkeys({blocked!r}))
 sys.path.insert(0, "")
 import cli.commands.try_script, cli.door, cli.tryout.tryout, infra.places.local.guard, training.launch.foreign_command
+import cli.stack.change
+from cli.setup.project import ToolError
 for line in ("up --set workers=2", "jobs submit a.py", "report history", "bench lesson", "test -- -k a"):
     assert 0 == cli.door.check(line.split()), line
 for line in ("up --sett workers=2", "jobs lst", "outputs mine theirs here", "sweep"):
     assert 2 == cli.door.check(line.split()), line
+for line in ("up --set workers=abc", "preview --set wrkers=2", "sweep workers=x", "up --stack nowhere"):
+    try:
+        cli.door.check(line.split())
+    except ToolError:
+        continue
+    raise AssertionError(line)
 """
 
 
 def test_a_try_imports_no_more_than_its_group_installs() -> None:
     """The four packages that are installed for it; all others of this environment are as if they were not. With them
-    what is typed wrong is answered, too, before anything else is installed."""
+    what is typed wrong is answered, too, a setting's value as well, before anything else is installed."""
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
     installed = {re.split("[>=]", requirement)[0] for requirement in groups[uv.LEAST]}
     blocked = {module for module, names in metadata.packages_distributions().items() if installed.isdisjoint(names)}
