@@ -36,6 +36,7 @@ CHECKED = ("up", "preview", "sweep")
 """Commands that refuse wrong settings before they do anything."""
 USAGE_STATUS = 2
 """Exit status of a call that can't be meant so: nothing was done."""
+PROGRAM = "rwi"
 COMPLETE = "_RWI_COMPLETE"
 """The environment's variable with which a shell asks for completion."""
 MODULES = {"try": "try_script", "set": "set_keys"}
@@ -44,10 +45,15 @@ MODULES = {"try": "try_script", "set": "set_keys"}
 
 @shell_completion.add_completion_class
 class Zsh(shell_completion.ZshComplete):
-    """Completion of what is called by a path: click looks for that among the commands of PATH, and does nothing."""
+    """Completion of what is called by a path. Click looks for a program of that name on PATH, and asks that one; where
+    zsh's own completion is not set up, as nothing does it on macOS, it has nowhere to register."""
 
-    source_template = shell_completion.ZshComplete.source_template.replace(
-        "(( ! $+commands[%(prog_name)s] )) && return 1", ""
+    source_template = (
+        shell_completion.ZshComplete.source_template.replace("(( ! $+commands[%(prog_name)s] )) && return 1", "")
+        .replace("zsh_complete %(prog_name)s", "zsh_complete ${~words[1]}")
+        .replace(
+            "    compdef ", "    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }\n    compdef "
+        )
     )
 
 
@@ -139,7 +145,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
 def run(arguments: Sequence[str], parse: Callable[..., Any] = door.main) -> int:
     """Parse and run; the exit status of what ends without a command: help, completion, and what was typed wrong."""
     try:
-        name = command_line.rwi("").strip()
+        # Shells look up what completes `../x/rwi` by the last part of the path.
+        name = PROGRAM if COMPLETE in os.environ else command_line.rwi("").strip()
         return int(parse(list(arguments), prog_name=name, complete_var=COMPLETE, standalone_mode=False) or 0)
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message())

@@ -218,14 +218,6 @@ def completed(shell: str, **variables: str) -> str:
     ).stdout  # fmt: skip
 
 
-def test_zsh_completes_what_is_called_by_a_path() -> None:
-    """Zsh lists the commands of PATH alone in `$commands`, and `./rwi` is none of them."""
-    source = completed("zsh_source")
-
-    assert "compdef _rwi_completion ./rwi" in source
-    assert "$+commands" not in source
-
-
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
