@@ -23,6 +23,8 @@ PACKAGE = "ray_worth_it"
 PYTHONS = tuple(f"3.{minor}" for minor in range(9, 15))
 """Versions that are promised: of what starts the launcher, and with it `./rwi`."""
 LEFT_OUT = (".ci/", ".github/", ".gitignore", "AGENTS.md", "tests/")
+DESCRIPTION = "cli/wheel/README.md"
+"""What a package index shows. The project's own README links to files and pictures beside it, which no index has."""
 LIST = "FILES"
 """The file of a source archive that names its files: a folder has more, as soon as something was built or run in it."""
 START = '"""Starts the launcher: `python -m ray_worth_it`."""\n\nfrom ray_worth_it import launcher\n\nlauncher.main()\n'
@@ -112,7 +114,7 @@ def _metadata() -> str:
         "Requires-Python": f">={PYTHONS[0]}",
         "Description-Content-Type": "text/markdown",
     }
-    text = (ROOT / project["readme"]).read_text(encoding="utf-8")
+    text = (ROOT / DESCRIPTION).read_text(encoding="utf-8")
     lines = [f"{name}: {value}" for name, value in fields.items()]
     lines += [f"Classifier: Programming Language :: Python :: {version}" for version in PYTHONS]
     return "\n".join([*lines, "", text])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import hashlib
 import io
+import re
+import shlex
 import subprocess
 import sys
 import tarfile
@@ -14,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cli import door
 from cli.setup.project import ROOT
 from cli.wheel import backend, notes
 
@@ -67,6 +70,17 @@ def test_the_launcher_is_read_by_the_oldest_python_that_is_promised() -> None:
 
     assert set() == {name.partition(".")[0] for name in names} - sys.stdlib_module_names
     assert "3.9" == backend.PYTHONS[0]
+
+
+def test_what_an_index_shows_stands_by_itself() -> None:
+    """No link leads to a file, of which an index has none; and each command that it names is one."""
+    _, _, text = backend._metadata().partition("\n\n")
+    commands = re.findall(r"^uvx ray-worth-it (.*?)(?:  |$)", text, re.MULTILINE)
+
+    assert [] == [target for target in re.findall(r"\]\(([^)]*)\)", text) if not target.startswith("https://")]
+    assert commands
+    for command in commands:
+        door.parse(shlex.split(command))
 
 
 CHANGELOG = "# Changelog\n\n## Unreleased\n\nnew\n\n## 1.2 - 2026-11-28\n\n- good\n\n## 1.1\n\nold\n"
