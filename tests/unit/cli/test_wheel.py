@@ -92,6 +92,15 @@ def test_the_notes_of_a_release_are_its_part_of_the_changelog() -> None:
     assert "old\n" == notes.notes("v1.1", CHANGELOG, 'version = "1.1"\n')
 
 
+def test_this_changelog_is_released_as_contributing_says() -> None:
+    """By the heading's new name alone."""
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    renamed = re.sub(r"^## Unreleased$", f"## {VERSION} - 2026-11-29", changelog, flags=re.MULTILINE)
+
+    assert notes.notes(f"v{VERSION}", renamed, project)
+
+
 @pytest.mark.parametrize(("tag", "version"), [("v1.2", "1.3"), ("v1.3", "1.3"), ("1.2", "1.2"), ("v1x2", "1x2")])
 def test_what_is_not_ready_is_not_released(tag: str, version: str) -> None:
     """A tag of another version, and a version of which nothing is said."""
