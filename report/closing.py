@@ -17,7 +17,7 @@ from report import step_parts
 from report.table import WIDTH, wrap
 from training.contract.repeats import AUTO, FIRST_REPEATS, GOES_ON, MOST_AUTO_REPEATS, MOST_REPEATS, NOT_BESIDE_AUTO
 from training.contract.workload import named
-from training.machine.command_line import rwi
+from training.machine.command_line import from_there, rwi
 
 ROOM = 1.2
 """A budget is advised with so much room for a repeat."""
@@ -46,7 +46,7 @@ def _report_line(page: Path) -> str:
     line = f"report: {page.as_uri()}"
     if len(line) <= WIDTH or not page.is_relative_to(ROOT):
         return line
-    return f"report: {page.relative_to(ROOT)}"
+    return f"report: {from_there(str(page.relative_to(ROOT)))}"
 
 
 def _why_line(stack: str, settings: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cli.setup import project
-from cli.setup.project import ROOT, ToolError, checked_stack_name
+from cli.setup.project import ROOT, ToolError, checked_stack_name, shown_file
 from cli.stack import config as stack_config
 from cli.stack import edit
 from cli.stack.lines import for_rwi
@@ -39,7 +39,7 @@ def adopt(stack: str, result: str) -> int:
     search = search_of(stored, stack)
     values, best, text = adopted(stored.comparison, search, stack), f"{stack}{SUFFIX}", described(stored, search, stack)
     path = write(best, values, f"# {text}\n")
-    terminal.write(f"{text}\nstacks/{path.name}: review it, then")
+    terminal.write(f"{text}\n{shown_file(path)}: review it, then")
     terminal.write(f"  {rwi('preview', best)}")
     for key in secrets_of(stack):
         line = f"{key} is secret, and stays in stack {stack}; for this one:\n  pulumi config set --secret {key}"
@@ -115,13 +115,13 @@ def write(stack: str, values: Mapping[str, str], heading: str) -> Path:
         with path.open("x", encoding="utf-8") as file:
             file.write(f"{heading}config: {{}}\n")
     except FileExistsError:
-        name = shlex.quote(f"stacks/{path.name}")
+        name = shown_file(path)
         raise ToolError(
             f"{name} is there already, and nothing is written over: measure it, or keep it under another name first\n"
-            f"  mv {name} {shlex.quote(f'stacks/Pulumi.{stack}-1.yaml')}"
+            f"  mv {name} {shown_file(path.with_name(f'Pulumi.{stack}-1.yaml'))}"
         ) from None
     except OSError as error:
-        raise ToolError(f"stacks/{path.name} can't be written ({error.strerror})") from None
+        raise ToolError(f"{shown_file(path)} can't be written ({error.strerror})") from None
     return edit.put(stack, values)
 
 

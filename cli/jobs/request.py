@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cli.setup.project import ROOT, ToolError
+from training.machine.command_line import quoted
 from training.workloads.script import source
 from training.workloads.script.commands import VARIABLES_OF
 from training.workloads.script.recognise import PLACEHOLDERS, ScriptError, kind_by_imports
@@ -84,7 +85,8 @@ def _folder(text: str, script: Path) -> Path:
     try:
         if script not in files_of(folder):
             raise ToolError(
-                f"{script} would not be sent: git ignores it, or it is hidden (`git check-ignore --verbose {script}`)"
+                f"{script} would not be sent: git ignores it, or it is hidden:"
+                f" `git -C {quoted(str(script.parent))} check-ignore --verbose {quoted(script.name)}`"
             )
     except SourceError as error:
         raise ToolError(f"{folder}: {error}; or name a folder below it that is enough: --folder …") from None

@@ -172,12 +172,18 @@ def stack_file(stack: str) -> Path:
     if not path.is_file():
         known = stack_names()
         # `pulumi stack rm` deletes the file of its stack, that of `local` too.
-        begin = "cp stacks/Pulumi.local.yaml" if "local" in known else "echo 'config: {}' >"
+        copied = f"cp {shown_file(STACKS / 'Pulumi.local.yaml')}"
+        begin = copied if "local" in known else "echo 'config: {}' >"
         raise ToolError(
-            f"there is no stacks/{path.name}; there are {', '.join(known) or 'none'}.\n"
-            f"For a stack of your own: `{begin} stacks/{path.name}`"
+            f"there is no {shown_file(path)}; there are {', '.join(known) or 'none'}.\n"
+            f"For a stack of your own: `{begin} {shown_file(path)}`"
         )
     return path
+
+
+def shown_file(path: Path) -> str:
+    """The path of a stack's file as one types it where the command was typed."""
+    return command_line.quoted(command_line.from_there(f"stacks/{path.name}"))
 
 
 def stack_text(stack: str) -> str:
@@ -187,18 +193,18 @@ def stack_text(stack: str) -> str:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ToolError(
-            f"stacks/{path.name} is not UTF-8, from byte {error.start + 1} on: save it as UTF-8, or"
-            f" `git checkout stacks/{path.name}`"
+            f"{shown_file(path)} is not UTF-8, from byte {error.start + 1} on: save it as UTF-8. If it is Latin-1:"
+            f" `iconv -f LATIN1 -t UTF-8 -o {shown_file(path)} {shown_file(path)}`"
         ) from None
     except OSError as error:
         raise ToolError(
-            f"stacks/{path.name} can't be read ({error.strerror}): `chmod u+r stacks/{path.name}`"
+            f"{shown_file(path)} can't be read ({error.strerror}): `chmod u+r {shown_file(path)}`"
         ) from None
     for number, line in enumerate(text.splitlines(), start=1):
         if "\t" in line[: len(line) - len(line.lstrip())]:
             raise ToolError(
-                f"stacks/{path.name}, line {number}: a tab, and YAML is indented by blanks:"
-                f" `sed -i 's/\\t/  /g' stacks/{path.name}`"
+                f"{shown_file(path)}, line {number}: a tab, and YAML is indented by blanks:"
+                f" `sed -i 's/\\t/  /g' {shown_file(path)}`"
             )
     return text
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from cli.setup.project import ToolError, project_name, say
+from cli.setup.project import ToolError, project_name, say, shown_file
 from cli.stack import config as stack_config
 from cli.stack import edit
 from cli.stack.lines import for_rwi
@@ -23,7 +23,7 @@ def change(stack: str, typed: Mapping[str, str]) -> int:
     values = checked(stack, typed)
     path = edit.put(stack, values)
     for key, value in values.items():
-        say(f"stacks/{path.name}: {key} = {value}" if value else f"stacks/{path.name}: {key} is not set any more")
+        say(f"{shown_file(path)}: {key} = {value}" if value else f"{shown_file(path)}: {key} is not set any more")
     return 0
 
 

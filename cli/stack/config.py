@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from cli.setup.project import ROOT, STATE, ToolError, stack_file, stack_text
+from cli.setup.project import ROOT, STATE, ToolError, shown_file, stack_file, stack_text
 
 FOLDER = STATE / "config"
 _SECRETS = re.compile(r"^(?:encryptionsalt|encryptedkey|secretsprovider):.*$\n?", re.MULTILINE)
@@ -22,8 +22,8 @@ _CONFIG_FOLDER = re.compile(r"^stackConfigDir:.*$\n?", re.MULTILINE)
 def config_of(stack: str) -> dict[str, object]:
     """The block `config` of a stack's file, its keys as they stand there; ToolError for what is no such file."""
     text = stack_text(stack)
-    name = f"stacks/{stack_file(stack).name}"
-    example = 'write it as in stacks/Pulumi.local.yaml:\nconfig:\n  workers: "2"'
+    name = shown_file(stack_file(stack))
+    example = 'write it as\nconfig:\n  workers: "2"'
     try:
         data = yaml.load(text, _StackLoader)  # noqa: S506 - made from the safe one
     except yaml.YAMLError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from cli.setup.project import ToolError, project_name, stack_file, stack_text
+from cli.setup.project import ToolError, project_name, shown_file, stack_file, stack_text
 from cli.stack import config as stack_config
 
 _FIRST_KEY = re.compile(r"^config:.*\n(?:[ ]*(?:#.*)?\n)*( +)[^\s#]", re.MULTILINE)
@@ -32,7 +32,7 @@ def put(stack: str, values: Mapping[str, str | None]) -> Path:
         lines = "\n".join(_line(key, value) for key, value in values.items() if value is not None)
         removed = ", ".join(key for key, value in values.items() if value is None)
         what = f"put these into its config:\n{lines}" if lines else f"remove {removed} from it"
-        raise ToolError(f"stacks/{path.name} has a form that is not written into; {what}")
+        raise ToolError(f"{shown_file(path)} has a form that is not written into; {what}")
     with path.open("rb") as file:
         has_crlf = file.readline().endswith(b"\r\n")
     _write_whole(path, text, "\r\n" if has_crlf else "\n")
@@ -50,7 +50,7 @@ def _write_whole(path: Path, text: str, newline: str) -> None:
     except OSError as error:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
-        raise ToolError(f"stacks/{path.name} can't be written ({error.strerror}); it is as it was") from None
+        raise ToolError(f"{shown_file(path)} can't be written ({error.strerror}); it is as it was") from None
 
 
 def _config(text: str) -> object:

@@ -10,10 +10,12 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 
 from cli.command import NAME
+from cli.setup.project import ROOT
 from infra.settings.table import every_key
-from training.machine.command_line import assignment, rwi
+from training.machine.command_line import FROM, assignment, quoted, rwi
 
 PLACEHOLDER = "…"
 """For a value that the user has to know."""
@@ -26,10 +28,18 @@ def for_rwi(text: str, stack: str, overrides: Mapping[str, str]) -> str:
     return _COMMAND.sub(lambda match: _line(match[0], stack, overrides), text)
 
 
+def plain(command: str, stack: str) -> str:
+    """Return the line that runs a command of Pulumi's own, from wherever `rwi` was called."""
+    folder = Path(os.environ.get(FROM) or ROOT)
+    if not folder.is_relative_to(ROOT):
+        command = re.sub(r"(^|&& )pulumi ", rf"\1pulumi -C {quoted(os.path.relpath(ROOT, folder))} ", command)
+    return f'eval "$({rwi("project env", stack)})" && {command}'
+
+
 def _line(command: str, stack: str, overrides: Mapping[str, str]) -> str:
     changes = _changes(command)
     if changes is None:
-        return f'eval "$({rwi("project env", stack)})" && {command}'
+        return plain(command, stack)
     if changes.keys() & overrides.keys():
         return _of_call(stack, {**overrides, **changes})
     return rwi(" ".join(["set", *(assignment(key, value or "") for key, value in changes.items())]), stack)

@@ -31,7 +31,7 @@ from cli.stack import environment, followed, outputs, preview_words, session
 from cli.stack.further import ONE_AT_A_TIME, Further
 from cli.stack.recovery import Recovery
 from cli.stack.update import Update, ending
-from training.machine.command_line import rwi
+from training.machine.command_line import from_there, rwi
 
 if TYPE_CHECKING:
     from cli.stack.expected import Expected
@@ -272,7 +272,8 @@ class Stack:
             command, self.environment, self.name, new_screen=new_screen, previewed=tell
         )
         if status and new_screen and not self._followed.is_stopped:
-            say(f"All that pulumi printed: {followed.folder_of(self.name).relative_to(ROOT) / followed.PRINTED}")
+            printed = followed.folder_of(self.name).relative_to(ROOT) / followed.PRINTED
+            say(f"All that pulumi printed: {from_there(str(printed))}")
         return status
 
     def _seconds_of_arms(self) -> dict[str, float]:

@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cli.look.update import alone
-from cli.setup.project import ROOT, SWEEP_PREFIX, ToolError, say, stack_text, target_of
+from cli.setup.project import DEFAULT_STACK, ROOT, SWEEP_PREFIX, ToolError, say, stack_text, target_of
 from cli.stack import config as stack_config
 from cli.stack import settings as stack_settings
+from cli.stack.lines import plain
 from cli.sweep.engine import SweepStack, UpdateFailedError, UpdateInterruptedError
 from cli.sweep.plan import key_of, parse_axes, points_of
 from compare.measurement import CompareError
@@ -33,7 +34,6 @@ from training.contract.arms import ARMS
 from training.contract.codec import write_whole
 from training.contract.recipe import WORKLOADS
 from training.contract.workload import named
-from training.machine.command_line import rwi
 
 FOLDER = "sweeps"
 TEXT = "report.txt"
@@ -157,7 +157,5 @@ def _remove(stack: SweepStack) -> None:
 
 def _say_how_to_destroy(stack: str) -> None:
     config = stack_config.copy_path(stack).relative_to(ROOT)
-    say(
-        f'stack {stack} is kept. To destroy it: eval "$({rwi("project env")})"; '
-        f"pulumi destroy --stack {stack} --config-file {config}"
-    )
+    line = plain(f"pulumi destroy --stack {stack} --config-file {config}", DEFAULT_STACK)
+    say(f"stack {stack} is kept. To destroy it: {line}")

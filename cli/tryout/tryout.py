@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from cli.setup.project import shown_file
 from cli.stack.lines import for_rwi
 from cli.tryout import bound, explain, keep, prove, show, write
 from cli.tryout.known_script import known_script, with_ray
@@ -18,7 +19,7 @@ from cli.tryout.request import Request
 from cli.tryout.run_arm import Outcome, run
 from report import terminal
 from training.machine import isolation, machine_lock
-from training.machine.command_line import from_there, rwi
+from training.machine.command_line import rwi
 from training.workloads.script import commands, facts, plain, ray_layer, same_work
 from training.workloads.script.commands import ArmCommand
 from training.workloads.script.facts import ArmFacts
@@ -172,7 +173,7 @@ def _refused(request: Request) -> int:
 def _write_stack_file(request: Request) -> str:
     back = write.way_back(request.write_to)
     path = write.write(request.write_to, request.keys)
-    file = from_there(f"stacks/{path.name}")
+    file = shown_file(path)
     written = f"\nwritten into {file}: {', '.join(request.keys)}\nnext: {rwi('up', request.write_to)}"
     written += f"\nto go back: {back or f'remove these keys from {file}'}"
     if not request.secrets:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.setup import project
-from cli.setup.project import SMOKE, SWEEP_PREFIX, ToolError, capture, checked_stack_name
+from cli.setup.project import SMOKE, SWEEP_PREFIX, ToolError, capture, checked_stack_name, shown_file
 from cli.stack import config as stack_config
 from cli.stack import edit
-from training.machine.command_line import from_there, quoted
+from training.machine.command_line import quoted
 
 if TYPE_CHECKING:
     from cli.tryout.typed import Typed
@@ -97,9 +96,8 @@ def check(stack: str, values: Mapping[str, str], *, is_named: bool) -> None:
     path = _path(stack)
     if is_named or not path.is_file() or stack_config.config_of(stack).get("script") == values["script"]:
         return
-    file = from_there(f"stacks/{path.name}")
     raise ToolError(
-        f"{file} measures something else than {values['script']}, and --write would change it."
+        f"{shown_file(path)} measures something else than {values['script']}, and --write would change it."
         f" Name a new stack, or this one if you want that: --stack {stack}-script"
     )
 
@@ -111,7 +109,7 @@ def _path(stack: str) -> Path:
 def way_back(stack: str) -> str:
     """Return the command that undoes the next write to the stack's file; "" if none can."""
     path = _path(stack)
-    name = shlex.quote(from_there(f"stacks/{path.name}"))
+    name = shown_file(path)
     if not path.is_file():
         return f"rm {name}"
     is_tracked = capture(["git", "ls-files", "--error-unmatch", str(path)]).returncode == 0

@@ -28,6 +28,7 @@ from infra.settings.sections import (
 )
 from training.contract.recipe import WORKLOADS, Recipe
 from training.contract.workload import Installed, named
+from training.machine.command_line import from_there, quoted
 
 _ALSO_OF_PROVIDERS = {"environment", "kubeconfig", "namespace"}
 """Keys that providers also have, as in `kubernetes:namespace`: alone they do not indicate a project of that name."""
@@ -223,18 +224,19 @@ def _of_other_projects(draft: Draft) -> Iterator[Problem]:
     """
     ours = draft.facts.declared.keys() | draft.keys.keys()
     keys = {name: _keys_of_namespace(name, draft) & ours for name in {_namespace(key) for key in draft.facts.elsewhere}}
+    files = from_there("stacks/Pulumi.*.yaml").replace(" ", "\\ ")
     for name in sorted(name for name in keys if keys[name] - _ALSO_OF_PROVIDERS):
         named = [f"{name}:{key}" for key in sorted(keys[name])]
         yield Problem(
             f"{', '.join(named)}: set for a project {name}",
             f"keys of this project, {draft.facts.project}, or keys without a project's name, which are its own",
-            (rf"sed -i.bak 's/^\(  *\){name.replace('.', '[.]')}:/\1/' stacks/Pulumi.*.yaml && rm stacks/*.bak",),
+            (rf"sed -i.bak 's/^\(  *\){name.replace('.', '[.]')}:/\1/' {files} && rm {files}.bak",),
             why="Pulumi.yaml has another name than these keys, so they would have no effect",
         )
 
 
 def _twice(key: str, facts: Facts) -> Problem:
-    file = shlex.quote(stack_file(facts.stack))
+    file = quoted(from_there(stack_file(facts.stack)))
     return Problem(
         f"{key} and {facts.project}:{key} both stand in {file}",
         "one of them",

@@ -132,7 +132,7 @@ def test_a_script_that_git_ignores_is_refused(script: Path, wording: Wording) ->
     subprocess.run(["git", "init", "--quiet", str(script.parent)], check=True)
     (script.parent / ".gitignore").write_text("train.py\n")
 
-    with pytest.raises(ToolError, match="git check-ignore --verbose") as refused:
+    with pytest.raises(ToolError, match=r"check-ignore --verbose train\.py") as refused:
         asked(script)
     wording("jobs", str(refused.value))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import shlex
 import signal
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from cli.setup import project
 from cli.setup.project import ToolError
 from cli.stack import change, edit, lines, settings
 from cli.stack import config as stack_config
+from training.machine.command_line import FROM
 
 
 @pytest.fixture
@@ -22,6 +24,26 @@ def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of stack files."""
     monkeypatch.setattr(project, "STACKS", tmp_path)
     return tmp_path
+
+
+def test_what_is_printed_works_in_the_folder_where_rwi_was_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With another project's folder, and a blank on the way: the path of a stack's file, and Pulumi's own lines."""
+    home, there = tmp_path / "a home", tmp_path / "my work"
+    (home / "stacks").mkdir(parents=True)
+    there.mkdir()
+    monkeypatch.setattr(lines, "ROOT", home)
+    monkeypatch.chdir(home)
+    monkeypatch.setenv(FROM, str(there))
+    (home / "stacks" / "Pulumi.mine.yaml").touch()
+    (shown,) = shlex.split(project.shown_file(home / "stacks" / "Pulumi.mine.yaml"))
+    words = shlex.split(lines.plain("pulumi refresh --yes && pulumi up", "mine"))
+
+    assert (there / shown).is_file()
+    assert ["../a home"] * 2 == [word for before, word in pairwise(words) if before == "-C"]
+    monkeypatch.setenv(FROM, str(home / "stacks"))
+    assert "-C" not in lines.plain("pulumi up", "mine")
 
 
 def fixes(stack: str, **overrides: str) -> list[str]:

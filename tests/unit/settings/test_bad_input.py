@@ -89,7 +89,7 @@ STACK_FILES = {
 def test_a_stack_file_that_is_none_is_refused(stacks: Path, content: bytes) -> None:
     """With its name, and what to write or type instead."""
     (stacks / "Pulumi.mine.yaml").write_bytes(content)
-    with pytest.raises(ToolError, match=r"(?s)stacks/Pulumi.mine.yaml.*(config:|git checkout|sed -i)"):
+    with pytest.raises(ToolError, match=r"(?s)stacks/Pulumi.mine.yaml.*(config:|iconv|sed -i)"):
         stack_config.config_of("mine")
 
 
