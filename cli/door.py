@@ -17,7 +17,7 @@ from click import shell_completion
 
 from cli import meant
 from cli.command import NAME, ONLY_PARSE, name_of
-from cli.setup.project import project_version, run_main, say
+from cli.setup.project import need_tests, project_version, run_main, say
 from training.machine import command_line
 
 SECTIONS = {
@@ -120,13 +120,15 @@ def parse(words: Sequence[str], **kwargs: Any) -> click.Context:
 
 
 def check(arguments: Sequence[str]) -> int:
-    """Answer what is typed wrong, as `run` does, and the settings of a measurement that their own rules refuse; 0 where
-    the command would begin. Imports nothing beyond what `rwi try` needs. Raises ToolError."""
+    """Answer what is typed wrong, as `run` does, the settings of a measurement that their own rules refuse, and what a
+    wheel lacks; 0 where the command would begin. Imports nothing beyond what `rwi try` needs. Raises ToolError."""
     return run(arguments, _checked)
 
 
 def _checked(words: list[str], **kwargs: Any) -> int:
     context = parse(words, **kwargs)
+    if context.command.name in ("check", "test"):
+        need_tests()
     if context.command.name in CHECKED:
         from cli.stack import settings
         from cli.sweep.plan import parse_axes

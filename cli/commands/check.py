@@ -4,7 +4,7 @@ import subprocess
 
 from cli.command import command
 from cli.setup import bootstrap
-from cli.setup.project import ROOT, VENV
+from cli.setup.project import ROOT, VENV, need_tests
 
 STEPS = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy", "."))
 
@@ -12,6 +12,7 @@ STEPS = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy", ".
 @command("check", short_help="Lint, format and types.")
 def run() -> int:
     """Lint, format and types of all code; the first that fails ends it."""
+    need_tests()
     bootstrap.ensure("dev")
     for program, *arguments in STEPS:
         if status := subprocess.run([VENV / "bin" / program, *arguments], cwd=ROOT, check=False).returncode:

@@ -6,7 +6,7 @@ import click
 
 from cli.command import command
 from cli.setup import bootstrap
-from cli.setup.project import STATE
+from cli.setup.project import STATE, need_tests
 
 CLUSTER_STACK = "ci"
 SOURCED = '[ -z "$CLUSTER_ENV" ] || . "$CLUSTER_ENV"; exec "$@"'
@@ -22,6 +22,7 @@ def run(arguments: tuple[str, ...], slow: bool, cluster: bool) -> int:
 
     What follows -- is pytest's, instead of everything: test -- -n 2 tests/unit.
     """
+    need_tests()
     from cli.stack import environment
 
     if cluster:

@@ -147,6 +147,12 @@ def checked_stack_name(name: str) -> str:
     return name
 
 
+def need_tests() -> None:
+    """Raise ToolError where the project is a wheel's, which leaves out what develops it."""
+    if not (ROOT / "tests").is_dir():
+        raise ToolError("`check` and `test` are for who changes this project: the wheel has no tests, a clone has them")
+
+
 def project_name() -> str:
     """The name in Pulumi.yaml, read without a YAML parser: it is a plain key at the start of a line."""
     match = re.search(r"^name:\s*[\"']?([\w.-]+)", (ROOT / "Pulumi.yaml").read_text(encoding="utf-8"), re.MULTILINE)

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from cli import door
+from cli.setup import project as project_module
 from cli.setup import start, uv
-from cli.setup.project import ROOT
+from cli.setup.project import ROOT, ToolError
 
 FIRST = ("cli.setup.start", "cli.stack.clean")
 IN_THE_ENVIRONMENT = "cli.door"
@@ -120,6 +121,17 @@ def test_a_try_imports_no_more_than_its_group_installs() -> None:
     assert {"pulumi", "ray", "tensorflow", "rich"} <= blocked
     assert 0 == done.returncode, done.stderr
     assert {"error:", "", " "} >= {line[:6].strip() for line in done.stderr.splitlines() if not line.startswith(" ")}
+
+
+@pytest.mark.parametrize("name", ["check", "test"])
+def test_a_wheel_has_nothing_to_check_and_test(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is said before anything is installed for it."""
+    monkeypatch.setattr(project_module, "ROOT", tmp_path)
+
+    with pytest.raises(ToolError, match="a clone has them"):
+        door.check([name])
+    (tmp_path / "tests").mkdir()
+    assert 0 == door.check([name])
 
 
 def test_an_older_python_is_told_what_is_needed() -> None:
