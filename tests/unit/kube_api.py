@@ -34,6 +34,8 @@ class Api:
         self.forbidden: set[str] = set()
         self.refused: dict[str, int] = {}
         """Other statuses than 403, by path."""
+        self.headers: dict[str, str] = {}
+        """Headers of all answers."""
         self.expired = False
         """Whether nobody's credentials are taken."""
         self.asked: list[str] = []
@@ -127,7 +129,8 @@ def serving(folder: Path, certificate: Path | None = None) -> Iterator[tuple[Api
             change = json.loads(self.rfile.read(length)) if length else None
             status, body = api.answer(self.command, url.path, parse_qs(url.query), change)
             self.send_response(status)
-            self.send_header("Content-Length", str(len(body.encode())))
+            for header in {"Content-Length": str(len(body.encode())), **api.headers}.items():
+                self.send_header(*header)
             self.end_headers()
             self.wfile.write(body.encode())
 

@@ -16,12 +16,14 @@ class ResultError(ValueError):
     """A result file that is absent, damaged or of another version."""
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file under a temporary name, fsync it and rename it: a reader sees the old one or the new one."""
+def write_whole(path: Path, text: str, *, mode: int = 0o666) -> None:
+    """Write a file under a temporary name, fsync it and rename it: a reader sees the old one or the new one. It never
+    has other rights than `mode`, less the umask."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)  # a killed process with this id may have left one, with other rights
     try:
-        with temporary.open("w", encoding="utf-8") as out:
+        with open(temporary, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, mode)) as out:
             out.write(text)
             out.flush()
             os.fsync(out.fileno())

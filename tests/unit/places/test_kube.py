@@ -1,9 +1,11 @@
 """Asking a cluster: by the request that is needed and no other; one that does not answer is said in seconds."""
 
+import os
 import tempfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
@@ -24,12 +26,77 @@ def test_one_question_is_one_request(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [] == list(shared.iterdir())
 
 
-def test_a_page_that_is_no_api_server_s_is_said_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("answer", ["<html>Log in</html>", '{"error": "log in"}', '"log in"', "[1]", "null", ""])
+def test_a_page_that_is_no_api_server_s_is_said_so(answer: str, tmp_path: Path) -> None:
     """As of a portal that manages clusters, whose address lacks the cluster."""
     with serving(tmp_path) as (server, path):
-        server.texts["/api/v1/nodes"] = "<html>Log in</html>"
-        with pytest.raises(KubeError, match=rf"(?s)no JSON.*curl .*{server.url}/api/v1/nodes$"):
+        server.texts["/api/v1/nodes"] = answer
+        with pytest.raises(KubeError, match=rf"(?s)no(t as an API server| JSON).*curl .*{server.url}/api/v1/nodes$"):
             kube.items(kube.connect(path), "/api/v1/nodes")
+
+
+def test_a_server_that_sends_on_to_its_login_has_answered(tmp_path: Path) -> None:
+    """And nobody else gets the token: no redirect is followed."""
+    with serving(tmp_path) as (server, path):
+        server.refused["/api/v1/nodes"] = 302
+        server.headers["Location"] = f"{server.url}/login"
+        with pytest.raises(KubeError, match=r"not as an API server does") as caught:
+            kube.items(kube.connect(path), "/api/v1/nodes")
+
+    assert 302 == caught.value.status
+    assert ["GET /api/v1/nodes"] == server.asked
+
+
+@pytest.mark.parametrize(("headers", "asked"), [({"Retry-After": "0"}, 3), ({}, 1)])
+def test_a_server_that_is_busy_is_asked_again_if_it_says_so(
+    headers: dict[str, str], asked: int, tmp_path: Path
+) -> None:
+    """API Priority and Fairness answers with 429, and when to ask again."""
+    with serving(tmp_path) as (server, path):
+        server.refused["/api/v1/nodes"] = 429
+        server.headers |= headers
+        with pytest.raises(KubeError) as caught:
+            kube.items(kube.connect(path), "/api/v1/nodes")
+
+    assert (429, asked) == (caught.value.status, len(server.asked))
+
+
+def test_a_list_of_nothing_may_be_null(tmp_path: Path) -> None:
+    """As Go writes an empty one."""
+    with serving(tmp_path) as (server, path):
+        server.texts["/api/v1/nodes"] = '{"items": null}'
+        assert [] == kube.items(kube.connect(path), "/api/v1/nodes")
+
+
+def test_the_line_break_of_a_token_s_file_is_none_of_the_token(tmp_path: Path) -> None:
+    """As for kubectl; the error about such a header would show the token."""
+    with serving(tmp_path) as (_, path):
+        (tmp_path / "token").write_text("of-mine\n")
+        content = yaml.safe_load(Path(path).read_text())
+        content["users"][0]["user"] = {"tokenFile": str(tmp_path / "token")}
+        api = kube.connect(content)
+        assert [] == kube.items(api, "/api/v1/nodes")
+
+    assert "Bearer of-mine" == api.configuration.get_api_key_with_prefix("BearerToken")
+
+
+def test_a_damaged_kubeconfig_is_said_so(tmp_path: Path) -> None:
+    """Not as an error of YAML's parser."""
+    (tmp_path / "kubeconfig").write_text("a: [b")
+    with pytest.raises(KubeError, match="can't be used"):
+        kube.connect(str(tmp_path / "kubeconfig"))
+
+
+def test_nobody_else_may_read_the_stack_s_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even while it is written, where a killed update left a part of one."""
+    monkeypatch.setattr(kube, "PROJECT", tmp_path)
+    left = kube.own_folder() / f".s.{os.getpid()}"
+    left.write_text("")
+    left.chmod(0o644)
+    kube.write_own("s", "secret")
+
+    (file,) = kube.own_folder().iterdir()
+    assert ("s", 0o600, "secret") == (file.name, file.stat().st_mode & 0o777, kube.own_text("s"))
 
 
 @pytest.mark.parametrize("way", unreachable.WAYS)

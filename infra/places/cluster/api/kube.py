@@ -5,18 +5,22 @@ Objects are plain dicts as the API server writes them: this project needs only a
 """
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from infra.programs import UserError
+from training.contract.codec import write_whole
 from training.contract.provenance import PROJECT
 
 CONNECT_SECONDS = 4.0
 """Connect timeout: two TCP retransmissions, so an unreachable server is reported quickly."""
 SECONDS = 10.0
 """Timeout for each answer."""
+RETRY_SECONDS = 2
+"""The most seconds before a server that is too busy is asked again: API Priority and Fairness says one."""
 MOST_LOG = 64 * 2**20
 """Bytes of a log that are read: a kubelet keeps 10 MiB of it, unless it is told otherwise."""
 MANAGER = "ray-worth-it"
@@ -67,17 +71,7 @@ def own_folder() -> Path:
 
 def write_own(stack: str, text: str) -> None:
     """Write the stack's own file atomically: it holds credentials, so nobody else may read it at any moment."""
-    folder = own_folder()
-    partial = folder / f".{stack}.{os.getpid()}"
-    partial.unlink(missing_ok=True)
-    try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(folder / stack)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(own_folder() / stack, text, mode=0o600)
 
 
 def remove_own(stack: str) -> None:
@@ -85,7 +79,7 @@ def remove_own(stack: str) -> None:
     (PROJECT / own_path(stack)).unlink(missing_ok=True)
 
 
-def client(kubeconfig: str | Mapping[str, Any], *, retries: int | None = None) -> Any:
+def client(kubeconfig: str | Mapping[str, Any], *, retries: Any = None) -> Any:
     """Return an API client for the current context of a file, by its path in the project, or of a file's content."""
     from kubernetes import config
     from kubernetes.client import Configuration
@@ -93,20 +87,43 @@ def client(kubeconfig: str | Mapping[str, Any], *, retries: int | None = None) -
     settings = Configuration()
     settings.retries = retries
     if isinstance(kubeconfig, str):
-        return config.new_client_from_config(config_file=str(PROJECT / kubeconfig), client_configuration=settings)
-    return config.new_client_from_config_dict(dict(kubeconfig), persist_config=False, client_configuration=settings)
+        made = config.new_client_from_config(config_file=str(PROJECT / kubeconfig), client_configuration=settings)
+    else:
+        made = config.new_client_from_config_dict(dict(kubeconfig), persist_config=False, client_configuration=settings)
+    _strip_tokens(made.configuration)
+    return made
+
+
+def _strip_tokens(configuration: Any) -> None:
+    """Take away the line break at the end of a `tokenFile`, as kubectl does: no header may have one, and the error
+    would show the token. The client sets the token again for each request, and this hook of its own."""
+    refresh = configuration.refresh_api_key_hook
+
+    def refresh_and_strip(configuration: Any) -> None:
+        refresh(configuration)
+        configuration.refresh_api_key_hook = refresh_and_strip
+        configuration.api_key = {name: key.strip() for name, key in configuration.api_key.items()}
+
+    if refresh:
+        configuration.refresh_api_key_hook = refresh_and_strip
 
 
 def connect(kubeconfig: str | Mapping[str, Any]) -> Any:
     """Return a client that fails fast without a cluster. Raises KubeError for a kubeconfig that cannot be used."""
     from kubernetes.config import ConfigException
     from kubernetes.dynamic import DynamicClient
+    from urllib3 import Retry
 
+    # Only where the server says when to ask again (429 and 503 with Retry-After), and soon. No redirect is followed.
+    retries = Retry(
+        2, connect=0, read=0, redirect=0, other=0,
+        raise_on_redirect=False, raise_on_status=False, retry_after_max=RETRY_SECONDS,
+    )  # fmt: skip
     try:
         # Without discovery: that asks three more times at each connection, waits for ever for a server that accepts it
         # and says nothing, and keeps the answers in a file of the temporary folder that has the server's address alone.
-        return DynamicClient(client(kubeconfig, retries=0), discoverer=lambda *_: None)
-    except (ConfigException, OSError, ValueError, TypeError, KeyError) as error:
+        return DynamicClient(client(kubeconfig, retries=retries), discoverer=lambda *_: None)
+    except (ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError) as error:
         raise KubeError(f"the kubeconfig can't be used ({error})") from None
 
 
@@ -138,18 +155,25 @@ def delete(api: Any, path: str, *, at_once: bool = False) -> None:
             raise
 
 
-def _json(api: Any, method: str, path: str, **request: Any) -> Any:
+def _json(api: Any, method: str, path: str, **request: Any) -> dict[str, Any]:
     """Return the parsed answer. Raises KubeError, also for the page of a proxy or of another server."""
     content = _ask(api, method, path, **request)
     try:
-        return json.loads(content)
+        answer = json.loads(content)
     except ValueError:
-        host = api.configuration.host
-        raise KubeError(
-            f"{host} answers, and not as an API server does ({path} is no JSON): check `server` in the kubeconfig, and"
-            f" the proxy; to see the answer:\n  curl --insecure --max-time 5 {host}{path}",
-            200,
-        ) from None
+        answer = None
+    if not isinstance(answer, dict):
+        raise _no_api_server(api, path, "is no JSON object", 200)
+    return answer
+
+
+def _no_api_server(api: Any, path: str, why: str, status: int) -> KubeError:
+    host = api.configuration.host
+    return KubeError(
+        f"{host} answers, and not as an API server does ({path} {why}): check `server` in the kubeconfig, and"
+        f" the proxy; to see the answer:\n  curl --insecure --max-time 5 {host}{path}",
+        status,
+    )
 
 
 def _ask(api: Any, method: str, path: str, **request: Any) -> bytes:
@@ -160,6 +184,8 @@ def _ask(api: Any, method: str, path: str, **request: Any) -> bytes:
         answer = api.request(method, path, serialize=False, _request_timeout=(CONNECT_SECONDS, SECONDS), **request)
         return bytes(answer.data)
     except ApiException as error:
+        if 300 <= error.status < 400:
+            raise _no_api_server(api, path, "is elsewhere", error.status) from None
         raise KubeError(f"{path}: {_reason(error.body) or error.reason} (HTTP {error.status})", error.status) from None
     except (HTTPError, OSError) as error:
         raise no_answer(api, error) from None
@@ -174,7 +200,7 @@ def no_answer(api: Any, error: Exception) -> KubeError:
     )
 
 
-def get(api: Any, path: str, **query: str | int) -> Any:
+def get(api: Any, path: str, **query: str | int) -> dict[str, Any]:
     """Return the API server's answer for `path`, parsed. Raises KubeError."""
     return _json(api, "GET", path, query_params=list(query.items()))
 
@@ -182,7 +208,7 @@ def get(api: Any, path: str, **query: str | int) -> Any:
 def find(api: Any, path: str) -> dict[str, Any] | None:
     """Return the object at `path`; None if there is none. Raises KubeError."""
     try:
-        return dict(get(api, path))
+        return get(api, path)
     except KubeError as error:
         if error.status != 404:
             raise
@@ -198,7 +224,10 @@ def statuses(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def items(api: Any, path: str, **query: str | int) -> list[dict[str, Any]]:
     """Return the objects of a list. Raises KubeError."""
-    return list(get(api, path, **query)["items"])
+    listed = get(api, path, **query)
+    if "items" not in listed:
+        raise _no_api_server(api, path, "is no list", 200)
+    return list(listed["items"] or ())
 
 
 def metadata(api: Any, path: str) -> dict[str, Any]:
@@ -215,7 +244,7 @@ def log(api: Any, namespace: str, pod: str, **query: str | int) -> str:
 
 def _reason(content: str | None) -> str:
     try:
-        return str(json.loads(content or "")["message"])
+        return str(json.loads(content or "")["message"] or "")
     except (ValueError, KeyError, TypeError):
         return (content or "").strip()[:200]
 
@@ -223,5 +252,4 @@ def _reason(content: str | None) -> str:
 def _shortly(error: Exception) -> str:
     """Return the innermost reason: urllib3 wraps it in its own words and addresses."""
     reason = getattr(error, "reason", None) or error
-    text = reason.args[-1] if reason.args and isinstance(reason.args[-1], str) else str(reason)
-    return text.rpartition(": ")[2]
+    return str(reason.args[-1] if reason.args else reason).rpartition(": ")[2]
