@@ -7,13 +7,14 @@ CRD is refused, and not changed.
 The state holds the provider pickled by reference: this module and its class keep their names for ever.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
 
-from infra.places.cluster.api.kube import CONNECT_SECONDS, client
+from infra.places.cluster.api import kube
+from infra.places.cluster.api.kube import CONNECT_SECONDS, KubeError, client
 from infra.places.cluster.chart import Source, crds_digest, find
 from infra.programs import UserError
 from infra.provider import Provider, changed
@@ -21,8 +22,8 @@ from infra.settings.rules import CHART
 
 LABEL = "app.kubernetes.io/managed-by"
 OWNER = "ray-worth-it"
-LIMITS: dict[str, Any] = {"_request_timeout": (CONNECT_SECONDS, 60.0)}
-"""Seconds for a connection, and for an answer: a CRD is megabytes."""
+LIMITS: dict[str, Any] = {"_request_timeout": (CONNECT_SECONDS, 60.0), "_preload_content": False}
+"""Seconds for a connection, and for an answer: a CRD is megabytes, of which no objects are made here."""
 
 
 class ForeignCrdsError(UserError):
@@ -61,11 +62,9 @@ def _apply(props: dict[str, Any]) -> None:
     crds = find(Source(path, props["version"], props["chartDigest"])).crds()
     if crds_digest(crds) != props["digest"]:
         raise RuntimeError("the chart changed while `pulumi up` ran: run it again")
-    api = _api(props)
     if not props["takeOver"]:
-        existing = api.list_custom_resource_definition(**LIMITS).items
-        labels_by_name = {crd.metadata.name: crd.metadata.labels or {} for crd in existing}
-        refuse_foreign(labels_by_name, [crd["metadata"]["name"] for crd in crds])
+        refuse_foreign(kube.connect(props["kubeconfig"]), [crd["metadata"]["name"] for crd in crds])
+    api = _api(props)
     for crd in crds:
         crd["metadata"].setdefault("labels", {})[LABEL] = OWNER
         # A server-side apply: the annotation of the other kind has a limit that a CRD of this size exceeds.
@@ -81,12 +80,23 @@ def _api(props: dict[str, Any]) -> Any:
     return ApiextensionsV1Api(client(props["kubeconfig"]))
 
 
-def refuse_foreign(labels_by_name: Mapping[str, Mapping[str, str]], names: Iterable[str]) -> None:
-    """Raise ForeignCrdsError if one of `names` exists with another owner's labels."""
-    foreign = [name for name in names if name in labels_by_name and labels_by_name[name].get(LABEL) != OWNER]
+def refuse_foreign(api: Any, names: Iterable[str]) -> None:
+    """Raise ForeignCrdsError if one of `names` exists with another owner's labels, and KubeError."""
+    foreign = [name for name in names if _owner(api, name) not in (OWNER, None)]
     if foreign:
         raise ForeignCrdsError(
             "this cluster has CRDs of KubeRay that this project did not make: they stay as they are"
             f" ({', '.join(foreign)}).\n"
             "To use the operator that looks after them:  pulumi config set operator existing"
         )
+
+
+def _owner(api: Any, name: str) -> str | None:
+    """Return who made a CRD, "" for nobody known; None if there is none. Raises KubeError."""
+    try:
+        metadata = kube.metadata(api, f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
+    except KubeError as error:
+        if error.status != 404:
+            raise
+        return None
+    return str((metadata.get("labels") or {}).get(LABEL, ""))

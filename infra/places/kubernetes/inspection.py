@@ -157,19 +157,8 @@ def _is_own(deployment: Mapping[str, Any], namespace: str) -> bool:
 
 
 def _foreign_crds(api: Any) -> Iterator[Problem]:
-    metadata_by_name = {}
-    for name in CRD_NAMES:
-        try:
-            metadata_by_name[name] = kube.metadata(
-                api, f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
-            )
-        except KubeError as error:
-            if error.status != 404:
-                raise
     try:
-        crds.refuse_foreign(
-            {name: metadata.get("labels") or {} for name, metadata in metadata_by_name.items()}, CRD_NAMES
-        )
+        crds.refuse_foreign(api, CRD_NAMES)
     except crds.ForeignCrdsError as error:
         yield Problem(str(error))
 
