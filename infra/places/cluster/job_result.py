@@ -8,8 +8,8 @@ The state holds the provider pickled by reference: this module and its class kee
 import json
 import time
 import uuid
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -43,6 +43,7 @@ SUSPENDED = "RayClusterSuspended"
 """KubeRay's condition that a RayCluster is held back; it changes when that ends. One in no queue has it, too, since the
 operator first saw it."""
 REASON = "rayClusterStartSeconds"
+_LATER = "The next `up` reads it, and does not repeat the run."
 
 
 class NoResultError(UserError):
@@ -108,8 +109,8 @@ def _refuse_other_recipe(run_result: result.TrainingResult, props: dict[str, Any
 
 
 def _job(props: dict[str, Any]) -> Mapping[str, Any]:
-    """Return the run's Job; empty if it is gone, or the cluster does not answer."""
-    with suppress(KubeError):
+    """Return the run's Job; empty if it is gone, or, without a queue, if the cluster does not answer."""
+    with _asking_kueue(props) if "queue" in props else suppress(KubeError):
         jobs = kube.items(kube.connect(props["kubeconfig"]), f"/apis/batch/v1/namespaces/{props['namespace']}/jobs")
         return next((job for job in jobs if job["metadata"].get("uid") == props["uid"]), {})
     return {}
@@ -135,11 +136,10 @@ def _refuse_company(props: dict[str, Any], job: Mapping[str, Any]) -> None:
 
 
 def _refuse_no_queue(props: dict[str, Any], job: Mapping[str, Any]) -> None:
-    """Refuse a run that a queue was set for, and that Kueue left alone, or the RayCluster. If the cluster does
-    not answer, nothing is known, and nothing is refused."""
+    """Refuse a run that a queue was set for, and that Kueue left alone, or the RayCluster."""
     if "queue" not in props or not job:
         return
-    with suppress(KubeError):
+    with _asking_kueue(props):
         names = kueue.left_alone(kube.connect(props["kubeconfig"]), props["namespace"], job)
         if names:
             raise ResultError(
@@ -150,14 +150,25 @@ def _refuse_no_queue(props: dict[str, Any], job: Mapping[str, Any]) -> None:
 
 
 def _refuse_eviction(props: dict[str, Any], job: Mapping[str, Any]) -> None:
-    """Refuse a run whose pods Kueue took away, or those of the RayCluster meanwhile: it is not one run. If the cluster
-    does not answer, nothing is known, and nothing is refused."""
+    """Refuse a run whose pods Kueue took away, or those of the RayCluster meanwhile: it is not one run."""
     if "queue" not in props or not job:
         return
-    with suppress(KubeError):
+    with _asking_kueue(props):
         reason = kueue.eviction(kube.connect(props["kubeconfig"]), props["namespace"], job)
         if reason:
             raise ResultError(f"this run does not count: evicted by Kueue ({reason})")
+
+
+@contextmanager
+def _asking_kueue(props: dict[str, Any]) -> Iterator[None]:
+    """Let somebody through who may not ask; if the cluster does not answer, raise NoResultError, as for the log."""
+    try:
+        yield
+    except KubeError as error:
+        if error.status != 403:
+            raise NoResultError(
+                f"{props['name']} has ended, and whether Kueue evicted it is not known: {error}\n{_LATER}"
+            ) from None
 
 
 def _read_log(props: dict[str, Any]) -> str:
@@ -182,8 +193,7 @@ def _read_log(props: dict[str, Any]) -> str:
         ) from None
     except HTTPError as error:
         raise NoResultError(
-            f"{props['name']} has ended, and its log can't be read: {kube.no_answer(api, error)}\n"
-            "The next `up` reads it, and does not repeat the run."
+            f"{props['name']} has ended, and its log can't be read: {kube.no_answer(api, error)}\n{_LATER}"
         ) from None
     return log
 

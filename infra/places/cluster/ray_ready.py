@@ -58,6 +58,6 @@ class RayReadyProvider(Provider):
                 problem = str(error)
             time.sleep(POLL_SECONDS)
         with suppress(KubeError):
-            problem = kueue.waiting(api, namespace).get(ray_cluster.NAME, problem)
+            problem = kueue.waiting(api, kueue.version(api), namespace).get(ray_cluster.NAME, problem)
         why = in_vain or problem or f"KubeRay's operator has not reported it ready: {rwi('status')}"
         raise NotReadyError(f"the Ray cluster of {workers} workers is not ready: {why}")

@@ -8,7 +8,6 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import pulumi
@@ -33,16 +32,44 @@ class RunWatch:
         self._patience: dict[str, Patience] = {}
         self._queued_since: dict[str, float] = {}
         self._queue_reasons = Reasons(say)
+        self._connection: tuple[str, Any] = ("", None)
+        self._kueue_version, self._is_queue_readable = "", True
+
+    def look_if_known(self) -> None:
+        """Look once, if the stack's cluster is known by now: by the last connection, as long as it works and the
+        stack's kubeconfig is the same. A new one may run a program for credentials."""
+        own = kube.own_text(self._stack)
+        if own is None:
+            return
+        try:
+            if self._connection[0] != own:
+                self._connection = own, kube.connect(kube.own_path(self._stack))
+            self.look(self._connection[1])
+        except KubeError:
+            self._connection = "", None
 
     def look(self, api: Any) -> None:
         """Look at every Job, and at the queue, once. Raises KubeError."""
         for job in leftover_jobs.unfinished_jobs(api, self._namespace):
             if leftover_jobs.stack_of(job) == self._stack and not job["spec"].get("suspend"):
                 self._look_at(api, job)
-        if self._queue:
-            self._look_at_queue(kueue.waiting(api, self._namespace))
+        if self._queue and self._is_queue_readable:
+            self._say_what_waits(self._waiting(api))
 
-    def _look_at_queue(self, waiting: Mapping[str, str]) -> None:
+    def _waiting(self, api: Any) -> Mapping[str, str]:
+        """Return what Kueue says; nothing for somebody who may not read it, which is said once. Raises KubeError."""
+        try:
+            self._kueue_version = self._kueue_version or kueue.version(api)
+            return kueue.waiting(api, self._kueue_version, self._namespace)
+        except KubeError as error:
+            self._kueue_version = ""  # it may be another one by now
+            if error.status != 403:
+                raise
+            self._is_queue_readable = False
+            self._say(f"what waits in queue {self._queue} is not shown: {error}")
+            return {}
+
+    def _say_what_waits(self, waiting: Mapping[str, str]) -> None:
         """Say what each waits for; of one that has waited for as long as a run may take that it has, too."""
         now = time.monotonic()
         self._queued_since = {name: self._queued_since.get(name, now) for name in waiting}
@@ -63,14 +90,12 @@ class RunWatch:
 
 def start(settings: Settings) -> None:
     """Watch from now on until the program ends; before the cluster can be reached there is nothing to see."""
-    watch, stack = RunWatch(settings, pulumi.log.warn, pulumi.log.error), settings.stack
+    watch = RunWatch(settings, pulumi.log.warn, pulumi.log.error)
 
     def follow() -> None:
         while True:
             time.sleep(POLL_SECONDS)
-            if kube.own_text(stack) is not None:
-                with suppress(KubeError):
-                    watch.look(kube.connect(kube.own_path(stack)))
+            watch.look_if_known()
 
     # The program's context: by it messages find the engine.
     threading.Thread(target=contextvars.copy_context().run, args=(follow,), name="run-watch", daemon=True).start()

@@ -295,24 +295,38 @@ def queue(api: Any, settings: Settings) -> Iterator[Problem]:
     measurement is Kueue's to say. Somebody who may not read it is let through. Raises KubeError."""
     cluster, without = settings.of_cluster, "pulumi config rm queue"
     name, namespace = cluster.queue, cluster.namespace
-    if not name:
+    if not name or unseen_queue(api, settings):
         return
-    try:
-        served = kueue.version(api)
-        queues = kueue.local_queues(api, served, namespace) if served else {}
-    except KubeError as error:
-        if error.status != 403:
-            raise
-        return
+    served = kueue.version(api)
+    queues = kueue.local_queues(api, served, namespace) if served else {}
     if not served:
         yield Problem(f"queue is {name}, and this cluster has no Kueue", fixes=(without,))
     elif name not in queues:
         ways = [set_line("queue", each) for each in sorted(queues)] or ["kubectl get localqueues --all-namespaces"]
-        ways += [set_line("createNamespace", "false")] if cluster.create_namespace and not queues else []
-        listed = f"it has {', '.join(sorted(queues))}" if queues else "it has none; both are there before the stack"
+        listed = f"it has {', '.join(sorted(queues))}" if queues else "it has none"
+        if not queues and cluster.create_namespace and _is_absent(api, f"/api/v1/namespaces/{namespace}"):
+            listed += "; both are there before the stack"
+            ways.append(set_line("createNamespace", "false"))
         yield Problem(f"namespace {namespace} has no LocalQueue {name}: {listed}", fixes=(*ways, without))
     elif why := kueue.why_inactive(queues[name]):
         yield Problem(f"LocalQueue {name} admits nothing: {why}", fixes=(without,))
+
+
+def unseen_queue(api: Any, settings: Settings) -> str:
+    """Say that whether there is the queue is not known to somebody who may not read it; empty if it is. Raises
+    KubeError."""
+    name, namespace = settings.of_cluster.queue, settings.of_cluster.namespace
+    try:
+        if name and (served := kueue.version(api)):
+            kueue.local_queues(api, served, namespace)
+    except KubeError as error:
+        if error.status != 403:
+            raise
+        return (
+            f"whether namespace {namespace} has the LocalQueue {name} is not known: {error}. Without one everything"
+            " waits until `up` gives up; to see it you need `list` on localqueues"
+        )
+    return ""
 
 
 def nodes(api: Any, settings: Settings) -> dict[str, Size]:

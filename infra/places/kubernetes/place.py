@@ -91,6 +91,7 @@ class ExistingCluster(ClusterPlace):
             selected = _selected(settings)
             api = kube.connect(selected.content)
             nodes, obstacles = inspection.nodes(api, settings), inspection.problems(api, settings)
+            unseen = inspection.unseen_queue(api, settings)
         except KubeError as error:
             yield Finding("cluster", "see below", needed, False, str(error))
             return
@@ -98,6 +99,8 @@ class ExistingCluster(ClusterPlace):
         sizes = list(nodes.values())
         yield fit.room(settings, sizes, [RESERVED] * len(nodes))
         yield from fit.spread(inspection.spread(settings, sizes))
+        if unseen:
+            yield Finding("queue", unseen, f"LocalQueue {settings.of_cluster.queue}", True)
         for obstacle in obstacles:
             lifted = obstacle.liftable and settings.run.allow_oversubscription
             needed = "room for the measurement, without foreign runs"
@@ -140,14 +143,15 @@ def _refuse_unusable(settings: Settings) -> None:
             return
         api = kube.connect(selected.content)
         obstacles, nodes = inspection.problems(api, settings), inspection.nodes(api, settings)
+        unseen = inspection.unseen_queue(api, settings)
     except KubeError as error:
         if pulumi.runtime.is_dry_run() and isinstance(error, NotHereError):
             pulumi.log.warn(f"the cluster is not known here, and `up` would be refused: {error}")
             return
         raise pulumi.RunError(f"the cluster could not be asked; nothing was changed.\n{error}") from None
     _refuse("This cluster does not meet the requirements below; nothing was changed.", obstacles, settings)
-    if unlike := inspection.spread(settings, list(nodes.values())):
-        pulumi.log.warn(unlike)
+    for remark in filter(None, (inspection.spread(settings, list(nodes.values())), unseen)):
+        pulumi.log.warn(remark)
 
 
 def _refuse(title: str, obstacles: Sequence[Problem], settings: Settings) -> None:
@@ -166,7 +170,10 @@ def _refuse_queue(selected: Selected, settings: Settings) -> None:
     if not settings.of_cluster.queue:
         return
     with suppress(KubeError):
-        obstacles = list(inspection.queue(kube.connect(selected.content), settings))
+        api = kube.connect(selected.content)
+        if unseen := inspection.unseen_queue(api, settings):
+            pulumi.log.warn(unseen)
+        obstacles = list(inspection.queue(api, settings))
         _refuse("`up` would be refused: this cluster does not meet the requirements below.", obstacles, settings)
 
 

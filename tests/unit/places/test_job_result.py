@@ -147,3 +147,24 @@ def test_a_run_that_no_queue_held_back_does_not_count(
 
     assert kueue.OF_JOBS not in str(error.value)
     wording("cluster", re.sub(r"-\d{8}T\d{6}Z-[0-9a-f]{6}", "-TIME", str(error.value)))
+
+
+@pytest.mark.parametrize(("status", "in_queue", "counts"), [(503, True, False), (403, True, True), (503, False, True)])
+@pytest.mark.parametrize("kind", ["jobs", "workloads"])
+def test_a_run_counts_once_kueue_could_be_asked(
+    project: Path, kind: str, status: int, *, in_queue: bool, counts: bool
+) -> None:
+    """Whether it was evicted; not for somebody who may not. The next update asks again."""
+    group = "kueue.x-k8s.io"
+    with serving(project) as (api, kubeconfig):
+        held = {"template": {"metadata": {"labels": {kueue.PODSET_LABEL: "main"}}}}
+        api.put("/apis/batch/v1", "jobs", {"metadata": {"name": "ray-1-x", "uid": "1"}, "spec": held}, NAMESPACE)
+        api.objects[f"/apis/{group}"] = {"preferredVersion": {"groupVersion": f"{group}/v1beta2"}, "metadata": {}}
+        of_kind = {"jobs": "/apis/batch/v1", "workloads": f"/apis/{group}/v1beta2"}[kind]
+        api.refused[f"{of_kind}/namespaces/{NAMESPACE}/{kind}"] = status
+        props = PROPS | {"kubeconfig": kubeconfig} | ({"queue": "training"} if in_queue else {})
+        if counts:
+            assert JobResultProvider().create(props).id
+            return
+        with pytest.raises(NoResultError, match="does not repeat the run"):
+            JobResultProvider().create(props)

@@ -44,6 +44,18 @@ def cluster(tmp_path: Path) -> Iterator[tuple[Api, Any]]:
         yield api, kube.connect(kubeconfig)
 
 
+@pytest.fixture
+def surveyed(cluster: tuple[Api, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """What a survey of the cluster warns of."""
+    assert cluster
+    warnings: list[str] = []
+    trust_without_certificate(monkeypatch)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    monkeypatch.setattr(pulumi.log, "info", lambda _: None)
+    monkeypatch.setattr(pulumi.log, "warn", warnings.append)
+    return warnings
+
+
 def local_queue(name: str, **spec: Any) -> dict[str, Any]:
     """A LocalQueue that is active."""
     return {"metadata": {"name": name}, "spec": spec, "status": {"conditions": [{"type": "Active", "status": "True"}]}}
@@ -53,6 +65,7 @@ def workload(uid: str, evicted_at: str = "", *reasons: str) -> dict[str, Any]:
     """The Workload of an object, evicted at some time and admitted again."""
     condition = {"type": "Evicted", "status": "False", "reason": "QuotaReserved", "lastTransitionTime": evicted_at}
     stats = {"schedulingStats": {"evictions": [{"reason": each} for each in reasons]}} if reasons else {}
+    stats |= {"accumulatedPastExecutionTimeSeconds": 0} if reasons else {}  # as of one that had started
     conditions = [condition] if evicted_at else [{"type": "Admitted", "status": "True"}]
     labels = {kueue.UID_LABEL: uid}
     return {"metadata": {"name": f"of-{uid}", "labels": labels}, "status": {"conditions": conditions, **stats}}
@@ -76,6 +89,17 @@ def test_a_run_that_was_evicted_is_named_with_the_reason(cluster: tuple[Api, Any
     assert "" == evicted(cluster, workload("of-job"), workload("of-ray"))
     assert "Preempted" == evicted(cluster, workload("of-job", "2026-01-01T10:05:00Z", "Preempted"))
     assert "QuotaReserved" == evicted(cluster, workload("of-job", "2026-01-01T10:01:00Z"))
+
+
+@pytest.mark.parametrize(("reason", "seen"), [("AdmissionCheck", ""), ("DeactivatedDueToMaximumTime",) * 2])
+def test_what_kueue_took_back_before_the_run_started_is_no_eviction_of_it(
+    cluster: tuple[Api, Any], reason: str, seen: str
+) -> None:
+    """As an admission check that is tried again does: the Job has run once. Of one that was deactivated since, Kueue
+    no longer says whether it had started."""
+    taken_back = workload("of-job", "2026-01-01T10:01:00Z", reason)
+    del taken_back["status"]["accumulatedPastExecutionTimeSeconds"]
+    assert seen == evicted(cluster, taken_back)
 
 
 def test_the_ray_cluster_counts_while_the_run_went_on(cluster: tuple[Api, Any]) -> None:
@@ -127,7 +151,30 @@ def test_what_waits_is_told_with_kueue_s_own_condition(cluster: tuple[Api, Any])
         api.put(f"/apis/{SERVED}", "workloads", each, NAMESPACE)
 
     said = "waits in queue training (Pending): 1 more"
-    assert {"baseline-1": said, "w1": said} == kueue.waiting(client, NAMESPACE)
+    assert {"baseline-1": said, "w1": said} == kueue.waiting(client, SERVED, NAMESPACE)
+
+
+def test_workloads_that_somebody_made_by_hand_are_in_nobody_s_way(cluster: tuple[Api, Any]) -> None:
+    """Kueue takes one without pods, without an owner and without a queue."""
+    api, client = cluster
+    by_hand = in_queue("w1", OURS, WAITS)
+    del by_hand["metadata"]["ownerReferences"], by_hand["spec"]["queueName"]
+    for each in ({"metadata": {"name": "w0"}}, by_hand):
+        api.put(f"/apis/{SERVED}", "workloads", each, NAMESPACE)
+
+    assert ["baseline-1"] == list(kueue.waiting(client, SERVED, NAMESPACE))
+    assert {} == kueue.evictions(client, NAMESPACE)
+
+
+def test_what_was_deactivated_waits_for_no_quota(cluster: tuple[Api, Any], wording: Wording) -> None:
+    """Kueue leaves the condition as it was, and never admits it."""
+    api, client = cluster
+    why = {"type": "Evicted", "status": "True", "reason": "Deactivated", "message": "The workload is deactivated"}
+    found = in_queue("w", OURS, WAITS, why)
+    found["spec"]["active"] = False
+    api.put(f"/apis/{SERVED}", "workloads", found, NAMESPACE)
+
+    wording("cluster", kueue.waiting(client, SERVED, NAMESPACE)["baseline-1"])
 
 
 def test_an_eviction_is_told_of_the_time_that_it_was(cluster: tuple[Api, Any]) -> None:
@@ -157,11 +204,11 @@ def test_a_check_that_keeps_the_project_waiting_is_told(
     check = {"name": "nodes", "state": "Pending", "message": "no capacity", "lastTransitionTime": "10:02"}
     found = in_queue("w", OURS, RESERVED, admissionChecks=[check])
     api.put(f"/apis/{SERVED}", "workloads", found, NAMESPACE)
-    wording("cluster", kueue.waiting(client, NAMESPACE)["baseline-1"])
+    wording("cluster", kueue.waiting(client, SERVED, NAMESPACE)["baseline-1"])
 
     check["state"] = state
     found["status"]["conditions"].append(condition)
-    assert {} == kueue.waiting(client, NAMESPACE)
+    assert {} == kueue.waiting(client, SERVED, NAMESPACE)
 
 
 def test_without_kueue_nothing_was_evicted(cluster: tuple[Api, Any]) -> None:
@@ -207,6 +254,30 @@ def test_a_queue_that_exists_is_no_obstacle(cluster: tuple[Api, Any]) -> None:
     assert [] == problems(cluster, queue="")
 
 
+@pytest.mark.parametrize("path", [QUEUES, "/apis/kueue.x-k8s.io"])
+@pytest.mark.parametrize("is_preview", [True, False])
+def test_who_may_not_read_queues_is_told_that_nobody_looked(
+    cluster: tuple[Api, Any], surveyed: list[str], monkeypatch: pytest.MonkeyPatch, path: str, *, is_preview: bool
+) -> None:
+    """At preview, at `up` and by `rwi doctor`; and let through."""
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: is_preview)
+    cluster[0].forbidden.add(path)
+    asked = settings(**OF_STACK)
+    ExistingCluster().survey(asked)
+    (told,) = surveyed
+    assert [told] == [each.present for each in ExistingCluster().doctor(asked) if each.name == "queue"]
+    assert path in told
+
+
+def test_a_namespace_that_the_stack_made_stays_its_own(cluster: tuple[Api, Any]) -> None:
+    """`createNamespace false` would have an update delete it; for one that is not there yet it is the way."""
+    api, _ = cluster
+    del api.objects[f"{QUEUES}/training"]
+    assert not any("createNamespace" in each for each in problems(cluster, createNamespace="true"))
+    del api.objects[f"/api/v1/namespaces/{NAMESPACE}"]
+    assert any("createNamespace false" in each for each in problems(cluster, createNamespace="true"))
+
+
 def test_what_is_missing_is_refused(cluster: tuple[Api, Any], wording: Wording) -> None:
     """A LocalQueue, all of them, Kueue itself; each with what is there, and a line that helps."""
     api, _ = cluster
@@ -229,14 +300,12 @@ def test_a_queue_that_kueue_says_is_inactive_is_refused(cluster: tuple[Api, Any]
 
 
 @pytest.mark.parametrize("is_preview", [True, False])
+@pytest.mark.usefixtures("surveyed")
 def test_a_preview_and_an_update_refuse_it(
-    cluster: tuple[Api, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_preview: bool
+    cluster: tuple[Api, Any], monkeypatch: pytest.MonkeyPatch, *, is_preview: bool
 ) -> None:
     """`rwi doctor` says the same; `allowOversubscription` does not lift it."""
-    trust_without_certificate(monkeypatch)
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: is_preview)
-    monkeypatch.setattr(pulumi.log, "info", lambda _: None)
     asked = settings(**OF_STACK, allowOversubscription="true")
     ExistingCluster().survey(asked)
     assert all(finding.ok for finding in ExistingCluster().doctor(asked))

@@ -189,6 +189,48 @@ def test_what_waits_in_a_queue_is_told_with_kueue_s_words(
     wording("cluster", *said)
 
 
+def test_a_look_costs_as_few_requests_as_it_can(cluster: tuple[Api, Any, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kueue's version is asked once, and the connection is kept: a new one may run a program for credentials. After a
+    failure, and with another kubeconfig, both are new."""
+    api, client, path = cluster
+    hold_back(api, "w", pod_parts.labels("ray", **{RUN_LABEL: "ray-1"}), "1 more needed")
+    connections, content = [], ["a"]
+    monkeypatch.setattr(kube, "own_text", lambda _: content[0])
+    monkeypatch.setattr(kube, "connect", lambda _: connections.append(path) or client)
+    watch = RunWatch(settings(machine(stack="s"), **OF_STACK, queue="training"), print, print)
+
+    def look(times: int) -> tuple[int, int]:
+        """The number of connections and of questions for the version."""
+        connections.clear()
+        api.asked.clear()
+        for _ in range(times):
+            watch.look_if_known()
+        return len(connections), api.asked.count("GET /apis/kueue.x-k8s.io")
+
+    assert (1, 1) == look(3)
+    content[0] = "b"
+    assert (1, 0) == look(3)
+    api.refused[workloads := f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/workloads"] = 404
+    assert (2, 2) == look(3)
+    del api.refused[workloads]
+    assert (1, 1) == look(3)
+    content[0] = None  # type: ignore[call-overload]
+    assert (0, 0) == look(3)
+
+
+def test_who_may_not_read_workloads_is_told_so_once(cluster: tuple[Api, Any, str], clock: list[float]) -> None:
+    """And the Jobs are looked at nevertheless."""
+    api, client, _ = cluster
+    put_job(api)
+    refuse(api, "u")
+    hold_back(api, "w", {}, "")
+    api.forbidden.add(f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/workloads")
+
+    said, _, _ = watched(api, client, clock, 60, queue="training")
+
+    assert ["workloads is forbidden" in each for each in said] == [True, False]
+
+
 def test_a_ray_cluster_that_waits_in_a_queue_is_given_up_with_kueue_s_words(
     cluster: tuple[Api, Any, str], clock: list[float], wording: Wording
 ) -> None:

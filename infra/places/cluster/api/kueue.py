@@ -12,6 +12,8 @@ GROUP = "kueue.x-k8s.io"
 UID_LABEL = f"{GROUP}/job-uid"
 """The label of a Workload with the uid of the object that it is for."""
 EVICTED, ACTIVE, RESERVED, FINISHED = "Evicted", "Active", "QuotaReserved", "Finished"
+DEACTIVATED = "Deactivated"
+"""With what the reason of an eviction begins after which Kueue admits a workload no more."""
 READY = "Ready"
 """The state of an admission check that lets a workload start."""
 
@@ -89,7 +91,8 @@ def eviction(api: Any, namespace: str, job: Object) -> str:
     of_ray = kube.items(api, workloads, labelSelector=f"{UID_LABEL}={ray['metadata']['uid']}") if ray else []
     times = job.get("status", {})
     began, ended = times.get("startTime", ""), times.get("completionTime", LAST)
-    reasons = [evicted(workload) for workload in of_job] + [evicted(workload, began, ended) for workload in of_ray]
+    reasons = [evicted(workload) for workload in of_job if _was_admitted_before(workload)]
+    reasons += [evicted(workload, began, ended) for workload in of_ray]
     return next(filter(None, reasons), "")
 
 
@@ -107,10 +110,19 @@ def evicted(workload: Object, began: str = "", ended: str = LAST) -> str:
     return reasons[-1] if reasons else str(evictions[0]["reason"])
 
 
-def waiting(api: Any, namespace: str) -> dict[str, str]:
+def _was_admitted_before(workload: Object) -> bool:
+    """Return whether what was evicted had started: an admission check may take quota back before that. Kueue keeps for
+    how long it was admitted, until it deactivates it; a Kueue before 0.12, which keeps no evictions, may not."""
+    status = workload.get("status", {})
+    evictions = status.get("schedulingStats", {}).get("evictions", ())
+    has_time = any(name.startswith("accumulatedPastEx") for name in status)  # in v1beta1 misspelled
+    return has_time or not evictions or any(each["reason"].startswith(DEACTIVATED) for each in evictions)
+
+
+def waiting(api: Any, served: str, namespace: str) -> dict[str, str]:
     """Return what each object of this project that Kueue has not admitted waits for, by the name of its run, or of the
     RayCluster: its own condition. Raises KubeError."""
-    reasons = {_name(workload): _why_waiting(workload) for workload in _workloads(api, namespace)}
+    reasons = {_name(workload): _why_waiting(workload) for workload in _workloads(api, served, namespace)}
     return {name: reason for name, reason in reasons.items() if reason}
 
 
@@ -121,15 +133,14 @@ def evictions(api: Any, namespace: str) -> dict[str, str]:
         f"{workload['metadata']['uid']} {condition['lastTransitionTime']}": (
             f"{_name(workload)}: evicted by Kueue ({evicted(workload)}): {condition['message']}"
         )
-        for workload in _workloads(api, namespace)
+        for workload in _workloads(api, version(api), namespace)
         for condition in [_conditions(workload).get(EVICTED)]
         if condition
     }
 
 
-def _workloads(api: Any, namespace: str) -> list[Object]:
+def _workloads(api: Any, served: str, namespace: str) -> list[Object]:
     """Return the Workloads of this project's objects. Raises KubeError."""
-    served = version(api)
     workloads = kube.items(api, f"/apis/{served}/namespaces/{namespace}/workloads") if served else []
     return [workload for workload in workloads if PROJECT_LABEL in _labels(workload)]
 
@@ -141,7 +152,10 @@ def _why_waiting(workload: Object) -> str:
     pending = [each for each in checks if reserved["status"] == "True" and each["state"] != READY]
     if FINISHED in conditions or not (pending or reserved["status"] == "False"):
         return ""
-    queue = f"waits in queue {workload['spec']['queueName']}"
+    queue = f"waits in queue {workload['spec'].get('queueName', '')}"
+    if not workload["spec"].get("active", True):  # what it waited for until then stays in its condition
+        why = conditions.get(EVICTED, {}).get("message", "The workload is deactivated")
+        return f"{queue}, and Kueue never starts it by itself: {why}"
     if pending:
         check = f"{queue} for an admission check: {pending[0]['name']} is {pending[0]['state']}"
         return f"{check}: {pending[0].get('message', '')}".removesuffix(": ")
@@ -153,9 +167,11 @@ def _conditions(workload: Object) -> Mapping[str, Mapping[str, str]]:
 
 
 def _labels(workload: Object) -> Mapping[str, str]:
-    return dict(workload["spec"]["podSets"][0]["template"].get("metadata", {}).get("labels", {}))
+    pod_sets = workload.get("spec", {}).get("podSets") or [{"template": {}}]  # somebody's own may have none
+    return dict(pod_sets[0]["template"].get("metadata", {}).get("labels") or {})
 
 
 def _name(workload: Object) -> str:
     """Return the name of a run, or of the RayCluster."""
-    return str(_labels(workload).get(RUN_LABEL, workload["metadata"]["ownerReferences"][0]["name"]))
+    owners = workload["metadata"].get("ownerReferences") or [workload["metadata"]]
+    return str(_labels(workload).get(RUN_LABEL, owners[0]["name"]))
