@@ -53,7 +53,7 @@ class Leftovers:
             self._has_started = True
 
     def pytest_collection_finish(self) -> None:
-        """Leave out of each test's collection what importing the tests has made: most of the time it would take."""
+        """Leave out of each test's collection what is in use before it: most of the time that it would take."""
         gc.collect()
         gc.freeze()
 
@@ -61,14 +61,14 @@ class Leftovers:
     def _leftovers(self, request: pytest.FixtureRequest) -> Iterator[None]:
         """Fail at the teardown of a test that left a process or an open file; processes are killed."""
         if self._has_started:  # for fixtures of several tests
-            self._known = frozenset(process.pid for process in _living(set(), ""))
+            self._known = frozenset(psutil.pids())
             self._has_started = False
         yield
         if _AHEAD or not self._has_started:
             return
         for name in ("last_type", "last_value", "last_traceback"):  # it keeps what a test that failed had opened
             vars(sys).pop(name, None)
-        gc.collect()  # what is left open is said now, and pytest looks at it after this
+        self.pytest_collection_finish()  # what is left open is said now, and pytest looks at it after this
         _, left = psutil.wait_procs(_living(self._known | _SHARED, request.node.nodeid), timeout=LEFT_SECONDS)
         said = [_said(process) for process in left]
         for process in left:
@@ -78,20 +78,24 @@ class Leftovers:
 
 
 def _living(known: Set[int], test: str) -> list[psutil.Process]:
-    """Processes below this one, but for those known and what is below them; and those that the test's call started."""
+    """Return processes below this one, but for those known and what is below them; and those of the test's call.
+
+    Only new ones are looked at: to read all of a machine's takes longer than most tests.
+    """
     parents, processes = dict[int, int](), dict[int, psutil.Process]()
-    for process in psutil.process_iter():
+    for pid in {*psutil.pids()} - known:
         with suppress(psutil.Error):
-            parents[process.pid], processes[process.pid] = process.ppid(), process
+            processes[pid] = psutil.Process(pid)
+            parents[pid] = processes[pid].ppid()
 
     def is_ours(pid: int) -> bool:
-        while pid in parents and pid not in known:
+        while pid in parents:
             pid = parents[pid]
             if pid == os.getpid():
                 return True
         return False
 
-    return [each for pid, each in processes.items() if pid not in known and _counts(each, test, below=is_ours(pid))]
+    return [process for pid, process in processes.items() if _counts(process, test, below=is_ours(pid))]
 
 
 def _counts(process: psutil.Process, test: str, *, below: bool) -> bool:
