@@ -20,7 +20,8 @@ from bench.observer import Repeat, run, step_seconds, summary
 from training.contract import provenance, result
 from training.machine import gpus, machine_lock
 from training.workloads.script.commands import WITHOUT_GPU
-from training.workloads.script.observations import Observation, read
+from training.workloads.script.observation_files import read
+from training.workloads.script.observations import Observation
 
 STEPS = provenance.PROJECT / "bench" / "gpu" / "steps.py"
 WIDTHS = (256, 2048, 8192)

@@ -7,6 +7,7 @@ docs cannot drift from the code.
 import sys
 import types
 import typing
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,7 +112,7 @@ def _table_of_arms(workload: str) -> str:
     return f"| arm | role | what runs | setting |\n|---|---|---|---|\n{rows}"
 
 
-def _catalogue(title: str, entries: tuple[Measure, ...] | tuple[Ratio, ...]) -> str:
+def _catalogue(title: str, entries: Sequence[Measure | Ratio]) -> str:
     before = ("", *(getattr(each, "detail", "") for each in entries))
     meanings = [_meaning(each, last) for each, last in zip(entries, before, strict=False)]
     rows = "".join(f"| `{each.name}` | {each.title} | {said} |\n" for each, said in zip(entries, meanings, strict=True))
