@@ -107,7 +107,7 @@ class Contest:
     @property
     def is_lost(self) -> bool:
         """Whether Ray gains less than what would matter, with 95 % confidence."""
-        return _upper(self.now) < MARGIN
+        return upper(self.now) < MARGIN
 
     @property
     def epochs_to_win(self) -> int | Missing:
@@ -122,7 +122,7 @@ class Contest:
 
     def _why_none(self) -> str:
         """Return why no number of epochs is certain to be enough; `break_even` may still have a probable one."""
-        if _upper(self.per_epoch) < 1:
+        if upper(self.per_epoch) < 1:
             return f", so there is no number of {self.passed}s from which on Ray stays ahead"
         if _lower(self.per_epoch) <= 1:
             return f": it is not proven faster, so no number of {self.passed}s is certain to be enough"
@@ -138,12 +138,12 @@ class Contest:
         From the epochs that were trained on the ratio moves from that of the whole clocks to that of an epoch: what is
         lost now and in an epoch alone stays lost.
         """
-        return self.is_lost and _upper(self.per_epoch) < MARGIN
+        return self.is_lost and upper(self.per_epoch) < MARGIN
 
     @property
     def is_lost_later(self) -> bool:
         """Whether an epoch alone takes Ray longer, with 95 % confidence: with enough of them a lead is lost."""
-        return _upper(self.per_epoch) < 1
+        return upper(self.per_epoch) < 1
 
     def is_lost_at(self, epochs: int) -> bool:
         """Whether Ray gains less than what would matter over so many epochs, with 95 % confidence."""
@@ -283,5 +283,6 @@ def _lower(value: Estimate | Missing) -> float:
     return value.lower if isinstance(value, Estimate) and value.lower is not None else 0.0
 
 
-def _upper(value: Estimate | Missing) -> float:
+def upper(value: Estimate | Missing) -> float:
+    """Return the upper end of an interval; infinite where there is none."""
     return value.upper if isinstance(value, Estimate) and value.upper is not None else math.inf

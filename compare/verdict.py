@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from compare import bound
-from compare.answer import CLAIM_WORDS, DECIDES, Contest, epochs_to_win, repeats_to_decide
+from compare.answer import CLAIM_WORDS, DECIDES, Contest, epochs_to_win, repeats_to_decide, upper
 from compare.bound import BoundFindings
 from compare.curve import Curve
 from compare.fairness import Fairness
@@ -290,7 +290,7 @@ def _longer(what: str, trained: Workload, because: Sequence[Contest]) -> str:
 def _tries(findings: Findings, longer: LongerRun) -> str:
     """Return what to try: the least setting, and more repeats where they could prove more of this length."""
     # With `repeats auto` there are no more of them.
-    can_be_proven = all(_upper(each.per_epoch) > 1 for each in findings.contests.values()) and not findings.ending
+    can_be_proven = all(upper(each.per_epoch) > 1 for each in findings.contests.values()) and not findings.ending
     trained, of_all = findings.measurement.workload, " against one of them" if len(findings.contests) > 1 else ""
     fewer = f". With fewer {trained.passed}s Ray gains less than 5 %{of_all}"
     if longer.not_advised or longer.seconds is None:
@@ -298,10 +298,6 @@ def _tries(findings: Findings, longer: LongerRun) -> str:
         return f"{start}{'. More repeats might, too' * can_be_proven}{fewer}"
     tries = f": try `--set {trained.passes_key}={longer.passes}` (about {duration(longer.seconds)})"
     return f"{tries}{', or more repeats' * can_be_proven}{fewer}"
-
-
-def _upper(value: Estimate | Missing) -> float:
-    return value.upper if isinstance(value, Estimate) and value.upper is not None else math.inf
 
 
 def _by_steps(findings: Findings) -> str:

@@ -36,5 +36,12 @@ def find_psutil() -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), path])
 
 
+def image_path() -> list[str]:
+    """Return the folders that the image itself names in PYTHONPATH: neither this project's, nor added for it."""
+    project = Path(__file__).resolve().parents[3]
+    folders = map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    return [str(each) for each in folders if each.name != RAYS_PACKAGES and each.resolve() != project]
+
+
 if __name__ == "__main__":
     main(sys.argv[1:])

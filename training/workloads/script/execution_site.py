@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.clock import process_start
-from training.contract.provenance import NODE, PROJECT
+from training.contract.provenance import NODE
 from training.contract.result import RayHead
 from training.contract.workload import Installed, OfRayCluster
 from training.launch import entry, environment, rendezvous
 from training.launch.entry import Request
 from training.launch.environment import FILES, JOB_CONFIG, OVERRIDE, RAY_JOB, SECRET, SECRET_FILE, SECRET_NAMES
 from training.launch.foreign_command import End
-from training.launch.pod.unpacked_modules import RAYS_PACKAGES
+from training.launch.pod.unpacked_modules import image_path
 from training.launch.rendezvous import Rendezvous
 from training.launch.usage import container_cpu_since
 from training.machine import gpus
@@ -195,7 +195,7 @@ class Pod(Machine):
         storage: str = "",  # noqa: ARG002 (the pod has what its storage needs)
     ) -> dict[str, str]:
         """Return these without what observes, with the folders that the image names in PYTHONPATH."""
-        path = {"PYTHONPATH": os.pathsep.join(_own_path())}
+        path = {"PYTHONPATH": os.pathsep.join(image_path())}
         return {**_of_pod(), **needed, **command.variables, **own_ray(own_ray_folder), **path}
 
     def cpus(self, command: ArmCommand) -> int:  # noqa: ARG002 (as above)
@@ -346,13 +346,7 @@ def _of_pod() -> dict[str, str]:
 def _observed(invocation: Invocation) -> dict[str, str]:
     """Return the variables that have each process observed; the folders that its image names in PYTHONPATH stay
     there."""
-    return {**invocation.observer, "PYTHONPATH": os.pathsep.join((invocation.observer["PYTHONPATH"], *_own_path()))}
-
-
-def _own_path() -> list[str]:
-    """Return the folders of this process's PYTHONPATH that are not this project's and were not added for it."""
-    folders = map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
-    return [str(each) for each in folders if each.name != RAYS_PACKAGES and each.resolve() != PROJECT]
+    return {**invocation.observer, "PYTHONPATH": os.pathsep.join((invocation.observer["PYTHONPATH"], *image_path()))}
 
 
 def _of_driver(invocation: Invocation, secret: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
@@ -362,7 +356,7 @@ def _of_driver(invocation: Invocation, secret: Mapping[str, str], more: Mapping[
     of_arm = {**invocation.command.variables, **_observed(invocation), **store, **more}
     # The folder of the job Ray adds itself, and first; the script may lie in a folder of that
     path = os.pathsep.join(
-        (invocation.observer["PYTHONPATH"], str(commands.folder(invocation.resolved.script)), *_own_path())
+        (invocation.observer["PYTHONPATH"], str(commands.folder(invocation.resolved.script)), *image_path())
     )
     public = {name: value for name, value in invocation.needed.items() if name not in secret}
     config = _with_variables(os.environ.get(JOB_CONFIG, "{}"), {**public, **of_arm, "PYTHONPATH": path})

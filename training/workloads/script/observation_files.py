@@ -89,7 +89,7 @@ def parse(data: dict[str, Any]) -> Observation:
         gpu_reasons=_gpu_reasons(device),
         parts=_parts(data),
         cpu_waits={name: CpuWait.of(read) for name, read in (data.get("cpuWaits") or {}).items()} or None,
-        pod=RankPod(**{field.name: pod[camel(field.name)] for field in fields(RankPod)}) if pod else None,
+        pod=_alike(RankPod, pod) if pod else None,
     )
 
 
@@ -115,11 +115,16 @@ def _without_lost(data: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
+def _alike(kind: Any, data: Mapping[str, Any]) -> Any:
+    """Return an object whose fields a file has by the same names, in camelCase."""
+    return kind(**{each.name: data[camel(each.name)] for each in fields(kind)})
+
+
 def _gpu(device: dict[str, Any]) -> GpuUse | None:
     if not device:
         return None
-    gpu = device["gpu"]
-    return GpuUse(**{each.name: gpu[camel(each.name)] for each in fields(GpuUse)}) if gpu else UNKNOWN
+    gpu: GpuUse = _alike(GpuUse, device["gpu"]) if device["gpu"] else UNKNOWN
+    return gpu
 
 
 def _gpu_reasons(device: dict[str, Any]) -> dict[str, str]:
@@ -182,9 +187,7 @@ def _work(data: dict[str, Any]) -> RankWork:
         in_joins={_place(at): digest for at, digest in data["inJoins"].items()},
         joins=tuple(data["joins"]),
         parameters=data["parameters"],
-        trained=Trained(**{each.name: data["trained"][camel(each.name)] for each in fields(Trained)})
-        if data["trained"]
-        else None,
+        trained=_alike(Trained, data["trained"]) if data["trained"] else None,
         inputs=_inputs(data) if data["inputs"] else None,
         no_input=data["noInput"],
         steps_without_input=data["stepsWithoutInput"],

@@ -10,12 +10,11 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from training.contract.provenance import NODE, PROJECT
+from training.contract.provenance import NODE
 from training.launch import environment
 from training.launch.environment import JOB_CONFIG, OVERRIDE, SECRET, SECRET_NAMES
-from training.launch.pod.unpacked_modules import RAYS_PACKAGES
+from training.launch.pod.unpacked_modules import image_path
 from training.workloads.search.plan import Plan
 
 OF_SEARCH = re.compile("(RAY|TUNE|OPTUNA)_.+|JOB_COMPLETION_INDEX|PYTHONPATH")
@@ -36,7 +35,7 @@ def of_trial(plan: Plan, observer: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a trial that is observed by these variables, without those of its Ray."""
     if not plan.in_pods:
         return {**plan.variables, **secret_variables(), **observer}
-    path = os.pathsep.join((observer["PYTHONPATH"], *_own_path()))
+    path = os.pathsep.join((observer["PYTHONPATH"], *image_path()))
     return {
         **_of_pod(),
         "PYTHONUNBUFFERED": "1",
@@ -52,12 +51,6 @@ def _of_pod() -> dict[str, str]:
         return bool(OF_SEARCH.fullmatch(name) or environment.OWN.fullmatch(name)) and name != NODE
 
     return {name: value for name, value in os.environ.items() if not is_left_out(name)}
-
-
-def _own_path() -> list[str]:
-    """Return the folders that the image itself names in PYTHONPATH, without this project's."""
-    folders = map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
-    return [str(each) for each in folders if each.name != RAYS_PACKAGES and each.resolve() != PROJECT]
 
 
 @dataclass(frozen=True, kw_only=True)
