@@ -20,6 +20,8 @@ LATE = {
     ("bench.lesson.table", "report.*"): "matplotlib, after the measurement",
     ("bench.lesson.ways", "training.launch.ray.driver"): "Ray: its import is timed, and others are measured without it",
     ("cli.commands.*", "*"): "the chosen command",
+    ("cli.door", "cli.s*"): "infra, for the settings of a call that is only checked",
+    ("cli.stack.settings", "infra.places.place"): "pulumi, which the check before anything is installed does without",
     ("cli.stack.stack", "*"): "infra, pulumi or kubernetes, which the commands about results do without",
     ("cli.recovery.recovery", "cli.recovery.on_cluster"): "kubernetes, of a cluster alone",
     ("cli.sweep.sweep", "report.sweep_page"): "matplotlib, after the measurement",
