@@ -1,9 +1,8 @@
-"""Writes the tables of docs/settings.md and the keys of Pulumi.yaml from `infra.settings.table`, or checks them.
+"""Writes the tables of docs/settings.md and the keys of Pulumi.yaml from `infra.settings.table`.
 
-Only what stands between the marker lines of each is touched.
+Only what stands between the marker lines of each is touched. A test compares them with what this writes.
 """
 
-import argparse
 import json
 import sys
 from collections import Counter
@@ -13,6 +12,7 @@ from pathlib import Path
 from infra.settings.key import CLUSTER, KUBERNETES, MINIKUBE, RAY, TARGETS, Key
 from infra.settings.monitoring import WAYS_OF_KEYS
 from infra.settings.table import every_key, keys_of
+from training.contract.codec import write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -133,33 +133,24 @@ DOCUMENTS: dict[str, tuple[str, str, Callable[[], str]]] = {
 def rendered(name: str, text: str) -> str:
     """The text of a document with the part between its markers rewritten; ValueError when it has no markers."""
     begin, end, make = DOCUMENTS[name]
-    head, found_begin, rest = text.partition(f"{begin}\n")
-    _, found_end, tail = rest.partition(f"{end}\n")
-    if not (found_begin and found_end):
-        raise ValueError(f"{name} has no lines {begin!r} and {end!r}: the table goes between them")
-    return f"{head}{found_begin}{make()}\n{found_end}{tail}"
+    return between(text, (f"{begin}\n", f"{end}\n"), f"{make()}\n")
 
 
-def main(arguments: list[str]) -> int:
-    """Write both documents, or with `--check` say which are not as they would be written."""
-    parser = argparse.ArgumentParser(prog="python -m cli.docs.config_table", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when something would change")
-    check = parser.parse_args(arguments).check
-    stale = [name for name in DOCUMENTS if _update(name, write=not check)]
-    for name in stale:
-        print(f"{name}: config table {'differs; run python -m cli.docs.config_table' if check else 'written'}")
-    return 1 if check and stale else 0
+def between(text: str, markers: tuple[str, str], table: str) -> str:
+    """Return the text with a table instead of what stands between its markers; ValueError when it has none."""
+    head, begin, rest = text.partition(markers[0])
+    _, end, tail = rest.partition(markers[1])
+    if not (begin and end):
+        raise ValueError(f"the text has no lines {markers[0]!r} and {markers[1]!r}: the table goes between them")
+    return f"{head}{begin}{table}{end}{tail}"
 
 
-def _update(name: str, *, write: bool) -> bool:
-    """Compare a document with what it should be, and write that if asked. Returns whether it differed."""
-    path = ROOT / name
-    text = path.read_text(encoding="utf-8")
-    wanted = rendered(name, text)
-    if write and text != wanted:
-        path.write_text(wanted, encoding="utf-8")
-    return text != wanted
+def main() -> int:
+    """Write both documents."""
+    for name in DOCUMENTS:
+        write_whole(ROOT / name, rendered(name, (ROOT / name).read_text(encoding="utf-8")))
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

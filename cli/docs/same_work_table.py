@@ -6,6 +6,7 @@ Only maintainers run it: `python -m cli.docs.same_work_table`. A test compares t
 import sys
 from pathlib import Path
 
+from cli.docs.config_table import between
 from training.contract.codec import write_whole
 from training.workloads.script.work_items import ITEMS
 
@@ -30,16 +31,8 @@ def in_page(page: str) -> str:
     titles_of_errors = (
         "| item | where a correct script may differ | where other work may be equal |\n| --- | --- | --- |\n"
     )
-    page = _between(page, MARKERS, f"{titles}{''.join(rows)}")
-    return _between(page, MARKERS_OF_ERRORS, f"{titles_of_errors}{''.join(errors)}")
-
-
-def _between(page: str, markers: tuple[str, str], table: str) -> str:
-    head, begin, rest = page.partition(markers[0])
-    _, end, tail = rest.partition(markers[1])
-    if not (begin and end):
-        raise ValueError(f"{PATH.name} has no lines {markers[0]!r} and {markers[1]!r}: the table goes between them")
-    return f"{head}{begin}{table}{end}{tail}"
+    page = between(page, MARKERS, f"{titles}{''.join(rows)}")
+    return between(page, MARKERS_OF_ERRORS, f"{titles_of_errors}{''.join(errors)}")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,17 @@
-"""`rwi why`: run an arm in which one condition changes at a time, and say what makes its steps long.
+"""`rwi why`: run an arm in which one condition changes at a time, say what makes its steps long, and keep that as
+results/<stack>/why.json, without the values of --env, which are often secret.
 
 Nothing of these runs is a measurement: weights are thrown away, and the clocks of `./rwi up` know nothing of it.
 """
 
+import hashlib
+import json
 import sys
 import tempfile
 import textwrap
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from cli.setup.project import ROOT, ToolError
@@ -15,21 +19,23 @@ from cli.tryout import explain, prove, run_arm
 from cli.tryout.known_script import known_script, with_ray
 from cli.tryout.others import Others
 from cli.tryout.run_arm import Outcome
-from cli.why import blocks, keep
+from cli.why import blocks
 from cli.why.follow import TIME_UP, Follower
-from cli.why.request import EPOCHS, WhyRequest
+from cli.why.request import EPOCHS, WhyRequest, without_secrets
 from compare import why
 from compare.value import Missing
-from compare.why import ArmWhy, Tried, Why
+from compare.why import ArmWhy, Distribution, Tried, Why
 from report import terminal
 from report import why as words
-from training.contract.codec import write_whole
-from training.machine import isolation, machine_lock
+from training.contract.codec import encode, write_whole
+from training.machine import cpu, isolation, machine_lock
 from training.machine.command_line import rwi
 from training.workloads.script import commands, plain
 from training.workloads.script.observe import experiment
 from training.workloads.script.recognise import Script
 
+SCHEMA_VERSION = 1
+NAME = "why.json"
 WIDTH = 80
 NOT_TRIED = "it ended before conditions were tried"
 DIED_LATER = f"\n  Conditions were tried by then: `{rwi('try')}` shows whether it also dies without them."
@@ -72,8 +78,8 @@ def try_conditions(request: WhyRequest) -> int:
         terminal.write("\n" + "\n".join(_wrapped(text) for text in words.distributions(gains)))
     if not known:
         return 1
-    content = keep.kept(request, script, judged | without_rounds(request.arms, judged, absent), gains, busy)
-    path = keep.keep(content, request.of_try.own_stack)
+    content = kept(request, script, judged | without_rounds(request.arms, judged, absent), gains, busy)
+    path = keep(content, request.of_try.own_stack)
     terminal.write(f"\nkept: {path}")
     terminal.write(f"page: {write_page(content, path)}")
     return 0
@@ -157,3 +163,38 @@ def _in_words(arm: str, judged: ArmWhy | Missing) -> str:
 
 def _wrapped(text: str, number: str = "") -> str:
     return textwrap.fill(f"{number}{text}", WIDTH, initial_indent="  ", subsequent_indent=f"  {' ' * len(number)}")
+
+
+def kept(
+    request: WhyRequest,
+    script: Script,
+    arms: Mapping[str, ArmWhy | Missing],
+    gains: Sequence[Distribution],
+    busy: str,
+) -> Why:
+    """Return all that is kept."""
+    of_try = request.of_try
+    return Why(
+        schema_version=SCHEMA_VERSION,
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=request.command,
+        script=of_try.keys["script"],
+        script_sha256=hashlib.sha256(script.path.read_bytes()).hexdigest(),
+        arguments=without_secrets(of_try.arguments),
+        workers=of_try.workers,
+        cpu_model=cpu.model(),
+        busy=busy,
+        arms={arm: judged for arm, judged in arms.items() if isinstance(judged, ArmWhy)},
+        unknown={arm: judged.reason for arm, judged in arms.items() if isinstance(judged, Missing)},
+        distribution=list(gains),
+    )
+
+
+def keep(content: Why, stack: str) -> Path:
+    """Write the file, and return its path relative to the project; it replaces an earlier one. Raises ToolError."""
+    path = Path("results", stack, NAME)
+    try:
+        write_whole(ROOT / path, json.dumps(encode(content), indent=1) + "\n")
+    except OSError as error:
+        raise ToolError(f"{path} could not be written, so nothing is kept of it: {error.strerror or error}") from None
+    return path

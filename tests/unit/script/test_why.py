@@ -9,7 +9,7 @@ import pytest
 
 from cli.setup.project import ToolError
 from cli.tryout.run_arm import Outcome
-from cli.why import blocks, follow, keep
+from cli.why import blocks, follow
 from cli.why import why as why_main
 from cli.why.follow import Follower
 from compare.value import Missing
@@ -287,14 +287,14 @@ def test_the_command_makes_it_again_without_what_is_secret(line: str, wording: W
 
 def test_what_was_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As JSON, without the values of variables, and with the arms of which nothing is known."""
-    monkeypatch.setattr(keep, "ROOT", tmp_path)
+    monkeypatch.setattr(why_main, "ROOT", tmp_path)
     script = tmp_path / "train.py"
     script.touch()
     given = "--hub-token very-secret --wandb_key=very-secret logger.password=very-secret --lr 0.1 --fast"
     asked = asked_why(str(script), "--env", "TOKEN=very-secret", "--", *shlex.split(given))
     arms: dict[str, ArmWhy | Missing] = {"native": judged(tried({INPUT_READY: 0.5})), "baseline": Missing("3 rounds")}
     script_found = Script(path=script, kind="torchrun", modules=frozenset(), arguments=())
-    path = keep.keep(keep.kept(asked, script_found, arms, [], ""), "train")
+    path = why_main.keep(why_main.kept(asked, script_found, arms, [], ""), "train")
     text = (tmp_path / path).read_text(encoding="utf-8")
 
     assert Path("results/train/why.json") == path
@@ -325,14 +325,14 @@ def test_the_page_lies_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_folder_that_can_t_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After all that was found has been printed."""
-    monkeypatch.setattr(keep, "ROOT", tmp_path)
+    monkeypatch.setattr(why_main, "ROOT", tmp_path)
     script = tmp_path / "train.py"
     script.touch()
     (tmp_path / "results").touch()
     script_found = Script(path=script, kind="torchrun", modules=frozenset(), arguments=())
-    content = keep.kept(asked_why(str(script)), script_found, {}, [], "")
+    content = why_main.kept(asked_why(str(script)), script_found, {}, [], "")
     with pytest.raises(ToolError):
-        keep.keep(content, "train")
+        why_main.keep(content, "train")
 
 
 class Followed(Follower):

@@ -1,6 +1,5 @@
 """What docs/settings.md and Pulumi.yaml say about settings is what the table says."""
 
-from pathlib import Path
 
 import pytest
 import yaml
@@ -69,16 +68,3 @@ def test_a_document_without_markers_is_refused() -> None:
     """Nothing is appended somewhere."""
     with pytest.raises(ValueError, match="has no lines"):
         config_table.rendered("docs/settings.md", "no table here\n")
-
-
-def test_check_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--check` fails on a stale document and leaves it; without it the document is written, once."""
-    for name, (begin, end, _) in config_table.DOCUMENTS.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(f"{begin}\nold\n{end}\n")
-    monkeypatch.setattr(config_table, "ROOT", tmp_path)
-
-    assert config_table.main(["--check"]) == 1
-    assert "old" in (tmp_path / "docs/settings.md").read_text()
-    assert config_table.main([]) == 0
-    assert config_table.main(["--check"]) == 0
