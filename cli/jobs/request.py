@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cli.setup.project import ROOT, ToolError
+from cli.setup.project import ToolError, absolute
 from training.machine.command_line import quoted
 from training.workloads.script import source
 from training.workloads.script.commands import VARIABLES_OF
@@ -66,7 +65,7 @@ def read(workers: int, typed: Typed) -> Request:
 
 
 def _script(text: str) -> Path:
-    path = _path(text)
+    path = absolute(text)
     try:
         kind_by_imports(path)
     except ScriptError as error:
@@ -75,7 +74,7 @@ def _script(text: str) -> Path:
 
 
 def _folder(text: str, script: Path) -> Path:
-    folder = _path(text) if text else script.parent
+    folder = absolute(text) if text else script.parent
     if not folder.is_dir():
         raise ToolError(
             f"--folder {text}: there is no such folder; without --folder it is the script's, {script.parent}"
@@ -93,11 +92,6 @@ def _folder(text: str, script: Path) -> Path:
     return folder
 
 
-def _path(text: str) -> Path:
-    """Relative to the project's folder."""
-    return Path(os.path.normpath(ROOT / Path(text).expanduser()))
-
-
 def _arguments(words: Sequence[str], workers: int) -> list[str]:
     for name in (name for name in PLACEHOLDERS if name != "workers"):
         if any("{" + name + "}" in word for word in words):
@@ -110,7 +104,7 @@ def _packages(typed: Sequence[str]) -> tuple[str, ...]:
     words = list(typed)
     if len(words) == 1 and words[0].endswith(".txt") and words[0][0] != "-":
         try:
-            lines = _path(words[0]).read_text(encoding="utf-8").splitlines()
+            lines = absolute(words[0]).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ToolError(f"--pip {words[0]} can't be read ({error}): a requirements file, or packages") from None
         words = [word for line in lines if (word := re.sub(r"(^|\s)#.*", "", line).strip())]

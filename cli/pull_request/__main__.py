@@ -24,7 +24,7 @@ from pathlib import Path
 from cli.pull_request.comment import measure_comment, preview_comment
 from cli.pull_request.github import keep_comment
 from cli.pull_request.preview import Preview, read_preview
-from cli.setup.project import ROOT, ToolError, capture, run_main, say
+from cli.setup.project import ROOT, ToolError, capture, run_main, say, stack_name
 from compare.measurement import CompareError
 from compare.schema import Comparison
 
@@ -35,7 +35,7 @@ def preview(out: Path, project: Path = ROOT) -> int:
     """Write OUT/<stack>.json for each stack file of a checkout; a preview that fails is written too, with its error."""
     out.mkdir(parents=True, exist_ok=True)
     for file in sorted((project / "stacks").glob("Pulumi.*.yaml")):
-        stack = file.name[len("Pulumi.") : -len(".yaml")]
+        stack = stack_name(file)
         say(f"preview of {stack}")
         (out / f"{stack}.json").write_text(_preview(stack, file, project.resolve()), encoding="utf-8")
     return 0

@@ -137,6 +137,11 @@ def retry(what: str, action: Callable[[], T], is_final: Callable[[ToolError], bo
     return retries.retry(action, (ToolError,), pause)
 
 
+def absolute(text: str) -> Path:
+    """Return a path that is given from the project's folder. Links stay: an environment's Python leads out of it."""
+    return Path(os.path.normpath(ROOT / Path(text).expanduser()))
+
+
 def checked_stack_name(name: str) -> str:
     """The name itself; ToolError for one that is not a Pulumi stack name and so not safe in a path."""
     if not _STACK_NAME.fullmatch(name):
@@ -167,9 +172,14 @@ def project_version() -> str:
     return match[1] if match else "unknown"
 
 
+def stack_name(file: Path) -> str:
+    """Return the name of the stack whose settings a file has."""
+    return file.name[len("Pulumi.") : -len(".yaml")]
+
+
 def stack_names() -> list[str]:
     """The stacks that have a file."""
-    return sorted(file.name[len("Pulumi.") : -len(".yaml")] for file in STACKS.glob("Pulumi.*.yaml"))
+    return sorted(map(stack_name, STACKS.glob("Pulumi.*.yaml")))
 
 
 def stack_file(stack: str) -> Path:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cli.setup import pulumi_cli
-from cli.setup.project import ROOT, STACKS, STATE, TOOLS, VENV, ToolError, capture, say
+from cli.setup.project import ROOT, STACKS, STATE, TOOLS, VENV, ToolError, capture, say, stack_name
 from cli.stack import environment, state
 from training.machine.command_line import rwi
 
@@ -99,11 +99,6 @@ def _line(address: str, endpoint: str, stack: str) -> str:
         return ""
     size = sum(path.stat().st_size for path in files) / 2**20
     return f"stays: {len(files)} files, {size:.1f} MiB in {folder}; to delete them: rm -r {shlex.quote(str(folder))}"
-
-
-def stack_name(file: Path) -> str:
-    """Return the name of the stack whose settings a file has."""
-    return file.name[len("Pulumi.") : -len(".yaml")]
 
 
 def refuse_while_in_use(resource_counts: Mapping[str, int]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cli.setup.project import ROOT, VENV, ToolError
+from cli.setup.project import ROOT, VENV, ToolError, absolute
 from cli.tryout import write
 from cli.tryout.typed import Typed
 from training.machine.command_line import quoted
@@ -87,8 +87,8 @@ def read(
     return Request(
         typed=typed,
         options=tuple(options),
-        script=_path(typed.script),
-        python=str(_path(python)) if "/" in python else python,
+        script=absolute(typed.script),
+        python=str(absolute(python)) if "/" in python else python,
         workers=typed.workers or 2,
         steps=steps,
         limit_seconds=limit_seconds,
@@ -101,11 +101,11 @@ def read(
 def surrounding(script: str) -> str:
     """Return the environment that a script outside of this project is in when none is named: `.venv` in its folder, or
     else the one that is active; "" if there is none."""
-    if _path(script).is_relative_to(ROOT):
+    if absolute(script).is_relative_to(ROOT):
         return ""
     active = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
     folders = [str(Path(script).parent / ".venv"), *(folder for folder in active if folder and Path(folder) != VENV)]
-    return next((folder for folder in folders if (_path(folder) / "bin" / "python").exists()), "")
+    return next((folder for folder in folders if (absolute(folder) / "bin" / "python").exists()), "")
 
 
 def interpreter(text: str) -> str:
@@ -113,11 +113,6 @@ def interpreter(text: str) -> str:
     inside, path = Path(text) / "bin" / "python", ROOT / Path(text).expanduser()
     is_missing = "/" in text and not path.exists() and not path.name.startswith("python")
     return str(inside) if is_missing or (ROOT / inside.expanduser()).exists() else text
-
-
-def _path(text: str) -> Path:
-    """Not resolved: an environment's Python is a link to one that is of none."""
-    return Path(os.path.normpath(ROOT / Path(text).expanduser()))
 
 
 def cpus() -> int:

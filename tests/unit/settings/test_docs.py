@@ -1,6 +1,5 @@
 """What docs/settings.md and Pulumi.yaml say about settings is what the table says."""
 
-
 import pytest
 import yaml
 
