@@ -4,7 +4,6 @@ Event files are written by tensorboardX, which needs no TensorFlow, on this mach
 folder, so that the arms lie over each other in a plot.
 """
 
-import os
 import shutil
 import subprocess
 import sys
@@ -14,8 +13,8 @@ from pathlib import Path
 
 from tensorboardX import SummaryWriter  # type: ignore[import-untyped]  # it ships no types
 
-from cli.setup import uv
-from cli.setup.project import ROOT, VENV
+from cli.setup import bootstrap
+from cli.setup.project import ROOT
 from report import html, terminal
 from report.errors import ShowError
 from report.links import run_files
@@ -54,12 +53,12 @@ def start_tensorboard(folder: Path, arguments: list[str]) -> int:
     """Run TensorBoard on a folder until Ctrl-C; its exit status. Where it is missing, it is installed first."""
     program = _find_tensorboard()
     if program is None:
-        _install_tensorboard()
+        bootstrap.ensure("tensorboard")
         program = _find_tensorboard()
     if program is None:
         raise ShowError(
-            f"the event files are written ({folder}), but tensorboard could not be installed: "
-            "`uv sync --frozen --inexact --group tensorboard`"
+            f"the event files are written ({folder}), but tensorboard is not on PATH, and it is not installed where"
+            f" {bootstrap.SWITCH} is no"
         )
     return subprocess.run([program, "--logdir", str(folder), *arguments], check=False).returncode
 
@@ -67,13 +66,6 @@ def start_tensorboard(folder: Path, arguments: list[str]) -> int:
 def _find_tensorboard() -> str | None:
     beside = Path(sys.executable).parent / "tensorboard"
     return str(beside) if beside.is_file() else shutil.which("tensorboard")
-
-
-def _install_tensorboard() -> None:
-    """Install the version of uv.lock into the project's environment, on demand, since no measurement needs a viewer."""
-    environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
-    command = [str(uv.find_uv()), "sync", "--frozen", "--inexact", "--group", "tensorboard"]
-    subprocess.run(command, cwd=ROOT, env=environment | {"UV_PROJECT_ENVIRONMENT": str(VENV)}, check=False)
 
 
 def write_event_files(runs: Sequence[ShownRun], folder: Path) -> None:

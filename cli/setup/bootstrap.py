@@ -28,7 +28,7 @@ def ensure(*parts: str, cli: bool = False, whole: bool = True) -> None:
     """Install what is missing.
 
     Args:
-        parts: Of the Python environment, besides what every command has: `dev`, `tracking`.
+        parts: Of the Python environment, besides what every command has: `dev`, `tracking`, `tensorboard`.
         cli: With the Pulumi CLI, and uv, which Pulumi's language host starts.
         whole: With all that measures; else only what `rwi try` needs.
     """

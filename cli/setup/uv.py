@@ -22,7 +22,11 @@ MINIMUM_UV = (0, 9)
 
 _STAMP = VENV / ".synced"
 _LOCKED = ("uv.lock", "pyproject.toml", ".python-version")
-_PARTS = {"tracking": ("--extra", "mlflow"), "dev": ("--group", "pytest")}
+_PARTS = {
+    "tracking": ("--extra", "mlflow"),
+    "dev": ("--group", "pytest"),
+    "tensorboard": ("--group", "tensorboard"),
+}
 """What is installed beside the default groups where it is needed: as what uv has it, and a package to see it by."""
 LEAST = "script"
 """The group of what `rwi try` runs with: no TensorFlow, Ray and Pulumi."""

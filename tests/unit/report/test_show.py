@@ -14,6 +14,7 @@ from tensorboardX.record_writer import masked_crc32c  # type: ignore[import-unty
 
 from cli.follow import tensorboard
 from cli.follow.tensorboard import write_event_files
+from cli.setup import bootstrap
 from compare.comparison import compare
 from compare.measurement import Run
 from report import show
@@ -155,14 +156,14 @@ def test_tensorboard_is_started_on_the_folder(project: Path, tmp_path: Path, mon
     monkeypatch.setenv("PATH", str(program.parent))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     tried: list[str] = []
-    monkeypatch.setattr(tensorboard, "_install_tensorboard", lambda: tried.append("install"))
-    with pytest.raises(ShowError, match="uv sync --frozen --inexact --group tensorboard"):
+    monkeypatch.setattr(bootstrap, "ensure", tried.append)
+    with pytest.raises(ShowError, match="RWI_SETUP"):
         tensorboard.start_tensorboard(project, [])
 
     program.write_text(f'#!/bin/sh\nprintf "%s " "$@" > {tmp_path}/asked\nexit 3\n')
     program.chmod(0o700)
     assert 3 == tensorboard.start_tensorboard(project, ["--port", "1"])
-    assert ["install"] == tried
+    assert ["tensorboard"] == tried
     assert ["--logdir", str(project), "--port", "1"] == (tmp_path / "asked").read_text().split()
 
 
