@@ -4,8 +4,7 @@ The *limit* is N baselines at once, each on its own CPU with 1/N of the images a
 no distributed training of this model on this machine can be faster. Arms are interleaved, and ratios taken within a
 repeat, because machines drift. Measures; passes no judgement.
 
-Beside the arms, a column may have native runs of its own: with gradients exchanged in another type; and with more
-workers, compared with what `compare.projection` says of them from this repeat's other runs and its all-reduce probe.
+Beside the arms, a column may have a native run of its own, with gradients exchanged in another type.
 """
 
 import json
@@ -19,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench.figures import MORE_WORKERS, OTHER_GRADIENTS, PLAIN_FIT, Repeat, native_with, summarise, table
+from bench.figures import OTHER_GRADIENTS, PLAIN_FIT, Repeat, summarise, table
 from training.contract import provenance, result
 from training.contract.codec import write_whole
 from training.launch.environment import share_of_cpus
@@ -61,8 +60,6 @@ def cases(*, quick: bool) -> list[Case]:
     for precision, other in (("float32", "bfloat16"), ("bfloat16", "float32")):
         recipe = replace(base, precision=precision, gradient_precision=precision)
         more = {OTHER_GRADIENTS: replace(recipe, gradient_precision=other)}
-        if precision == "float32":
-            more |= {native_with(workers): replace(recipe, workers=workers) for workers in MORE_WORKERS}
         all_cases.append(Case(precision, recipe, more))
         # An epoch has three such steps only
         large = replace(recipe, global_batch_size=512, epochs=2)

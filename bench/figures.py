@@ -8,14 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compare import projection
-from compare.measurement import Run
 from training.contract import result
-from training.workloads.cnn.recipe import CnnRecipe
 
 TITLES = {"wide": "one process, all CPUs", "native": "native", "ray": "Ray"}
 """The arms that are compared with the limit, in display order."""
-MORE_WORKERS = (3, 4)
 OTHER_GRADIENTS = "otherGradients"
 """The name of a native run that exchanges gradients in the type that its column does not compute in."""
 PLAIN_FIT = "model.fit"
@@ -55,11 +51,6 @@ class Figure:
         return all(name in repeat.runs or (name == PLAIN_FIT and repeat.fit_images_per_second) for name in self.needs)
 
 
-def native_with(workers: int) -> str:
-    """The name of a native run with another number of workers."""
-    return f"native{workers}"
-
-
 def _of_arm(arm: str, title: str) -> Iterator[Figure]:
     yield Figure(
         f"{arm}Speedup", f"{title}, speedup ×", lambda r: r.seconds("baseline") / r.seconds(arm), ("baseline", arm)
@@ -80,39 +71,6 @@ def _startup(arm: str, title: str) -> Figure:
     return Figure(
         f"{arm}StartupSeconds", f"{title}, start to first step, s", lambda r: r.runs[arm].seconds.startup or 0.0, (arm,)
     )
-
-
-def _of_more_workers(workers: int) -> Iterator[Figure]:
-    run = native_with(workers)
-    needs = ("baseline", "native", run)
-    yield Figure(
-        f"speedup{workers}",
-        f"native with {workers} workers, ×",
-        lambda r: r.step_seconds("baseline") / r.step_seconds(run),
-        needs,
-    )
-    yield Figure(
-        f"predicted{workers}", "  predicted, ×", lambda r: r.step_seconds("baseline") / predicted(r, workers), needs
-    )
-    yield Figure(
-        f"error{workers}",
-        "  predicted / measured step - 1",
-        lambda r: predicted(r, workers) / r.step_seconds(run) - 1,
-        needs,
-    )
-
-
-def predicted(repeat: Repeat, workers: int) -> float:
-    """Seconds of a native step with so many workers, from this repeat's runs with fewer.
-
-    Where the machine has fewer CPUs than that, they take turns.
-    """
-    runs = {arm: Run(name=arm, repeat=1, result=repeat.runs[arm]) for arm in ("baseline", "native")}
-    native = repeat.runs["native"]
-    recipe = CnnRecipe.from_dict(native.recipe)
-    ring = projection.fit_ring(native.all_reduce or {}, recipe.workers)
-    model, _ = projection.fit([runs], recipe, ring)
-    return model.step_seconds(workers, ring, min(workers, native.provenance.cpus_allowed))
 
 
 def _peak(run: result.TrainingResult) -> float:
@@ -140,7 +98,6 @@ FIGURES = (
         ("baseline", "ray"),
     ),
     *(_startup(arm, title) for arm, title in ({"baseline": "baseline"} | TITLES).items()),
-    *(figure for workers in MORE_WORKERS for figure in _of_more_workers(workers)),
 )
 """In the order in which they are shown."""
 

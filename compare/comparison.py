@@ -138,7 +138,8 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
     why_no_model = why_nothing or (
         lacks if bound else "" if claim == "same work" else f"the claim is `{claim}`: {lacks}"
     )
-    projection = Missing(why_no_model) if why_no_model else project(measurement)
+    points = Missing(why_no_model) if why_no_model and context.curve else curve(measurement)
+    projection = Missing(why_no_model) if why_no_model else project(measurement, points)
     estimates = {name: ratio.value for name, ratio in ratios.items() if isinstance(ratio.value, Estimate)}
     return Findings(
         measurement=measurement,
@@ -151,7 +152,7 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
         ratios=ratios,
         idle_ray_cpus=others.idle_ray_cpus,
         projection=projection,
-        workers_curve=Missing(why_no_model) if why_no_model and context.curve else curve(measurement, projection),
+        workers_curve=points,
         search=search_of(measurement, claim, why_nothing),
         qualifiers=qualifiers(measurement, estimates, others, fair.checks),
         arms={name: _arm(name, measurement, numbers.of_arms[name]) for name in numbers.of_arms},

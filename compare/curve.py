@@ -13,9 +13,9 @@ from compare.entries import ZERO
 from compare.intervals import CONFIDENCE, corrected, estimate, ratio_interval, spread
 from compare.measurement import NO_PRICES, Context, Measurement, Run, of_repeats, workers_of
 from compare.run_numbers import clock_of, cost, cpu_hours, link, step_seconds, whole_seconds
-from compare.schema import CurvePoint, Estimate, Projection, Spread
+from compare.schema import CurvePoint, Estimate, Spread
 from compare.value import Missing
-from training.contract.arms import BASELINE, NATIVE, RAY, counted
+from training.contract.arms import BASELINE, RAY, counted
 
 NOT_ASKED = "workersCurve is none"
 ONE_REPEAT = "one repeat has no interval"
@@ -33,7 +33,7 @@ class Curve:
     costs_more_from: int | Missing
 
 
-def curve(measurement: Measurement, projection: Projection | Missing) -> Curve | Missing:
+def curve(measurement: Measurement) -> Curve | Missing:
     """Return the workers' curve of the complete repeats."""
     if not measurement.context.curve:
         return Missing(NOT_ASKED)
@@ -43,7 +43,7 @@ def curve(measurement: Measurement, projection: Projection | Missing) -> Curve |
         return Missing(problem)
     numbers = sorted(repeats[0])
     before = [None, *numbers[:-1]]
-    points = [_point(measurement, repeats, *each, projection) for each in zip(before, numbers, strict=True)]
+    points = [_point(measurement, repeats, *each) for each in zip(before, numbers, strict=True)]
     return Curve(points, _stops_paying_at(points), costs_more_from(points))
 
 
@@ -71,13 +71,7 @@ def _problem(measurement: Measurement, repeats: Sequence[Repeat]) -> str:
     return next((f"not comparable: {name} failed: {why}" for name, (passed, why) in checks if not passed), "")
 
 
-def _point(
-    measurement: Measurement,
-    repeats: Sequence[Repeat],
-    before: int | None,
-    number: int,
-    projection: Projection | Missing,
-) -> CurvePoint:
+def _point(measurement: Measurement, repeats: Sequence[Repeat], before: int | None, number: int) -> CurvePoint:
     context, runs = measurement.context.at(number), [repeat[number] for repeat in repeats]
     baselines = {run.repeat: run for run in measurement.by_arm[BASELINE.name]}
     speedup = _ratio([(_step(baselines[run.repeat]), _step(run)) for run in runs])
@@ -87,7 +81,6 @@ def _point(
         clocks = [[clock_of(repeat[each].result).at(epochs) for each in (before, number)] for repeat in repeats]
         prices = [[_price(repeat[each], measurement.context) for each in (number, before)] for repeat in repeats]
         gain, cost_ratio = _ratio(clocks), _ratio(prices, ("cheaper", "dearer"))
-    projected = None if number == measurement.recipe.workers else _projected(number, projection, measurement)
     return CurvePoint(
         workers=number,
         step_seconds=_spread([_step(run) for run in runs]),
@@ -97,8 +90,6 @@ def _point(
         speedup=speedup,
         gain=gain,
         cost_ratio=cost_ratio,
-        projected_speedup=projected,
-        projection_error=estimate([each / projected for each in speedup.values]) if speedup and projected else None,
         runs=[link(run) for run in runs],
     )
 
@@ -122,15 +113,6 @@ def _ratio(pairs: Sequence[Sequence[float | None]], words: tuple[str, str] = ("s
     """The first by the second of each pair; None unless all have both."""
     ratios = [above / below for above, below in pairs if above and below]
     return estimate(ratios, words) if ratios and len(ratios) == len(pairs) else None
-
-
-def _projected(number: int, projection: Projection | Missing, measurement: Measurement) -> float | None:
-    """The model's speedup on the link that was probed, less what Ray costs over native with all workers."""
-    if isinstance(projection, Missing):
-        return None
-    steps = [(_step(repeat[RAY.name]), _step(repeat[NATIVE.name])) for repeat in measurement.repeats]
-    overhead = _ratio(steps)
-    return projection.links[0].speedup[str(number)] / overhead.median if overhead else None
 
 
 def _stops_paying_at(points: Sequence[CurvePoint]) -> int | Missing:

@@ -1,220 +1,299 @@
-"""The scaling model: what more workers, or another network, would give. Fitted to this stack's runs; pure.
+"""What more workers would give: a band that held on published curves, or nothing. Fitted to this stack's runs; pure.
 
-A step of N synchronous workers takes
+From N workers, the most that were measured, to n the speedup is predicted to go on as it came there:
+log S(n) = log S(N) + a · log(n / N). The line is the simplest form that the curves in tests/data justify:
+`python -m tests.simulations.projection` compares it with Amdahl's law, Gunther's universal scalability law and Ernest's
+model (Venkataraman et al., NSDI 2016), and calibrates the band. The band has two parts, which add up as squares:
 
-    t(N) = compute(N) + exposed · allreduce(N) + straggler(N)
+- how far published curves left the line by n / N: `ERRORS`;
+- the 90 % t interval of the line over the repeats.
 
-- compute: the largest worker's share of the batch at the baseline's seconds an image (strong scaling: Amdahl, "Validity
-  of the single processor approach", AFIPS 1967; no serial part is assumed beside what follows).
-- allreduce: the ring, 2(N-1)·α + 2(N-1)/N · bytes·β (Thakur, Rabenseifner, Gropp, "Optimization of collective
-  communication operations in MPICH", IJHPCA 2005; bandwidth-optimal: Patarasuk and Yuan, JPDC 2009). α, seconds a
-  message, and β, seconds a byte, are solved from the probe at two sizes; the reduction's own work is part of β.
-- exposed: the part of it that a step waits for. Backward passes overlap the rest. Fitted to the native arm's step.
-- straggler: synchronous workers wait for the slowest of N: the expected maximum of N normal step times, by Blom's
-  approximation (Statistical Estimates and Transformed Beta-Variables, 1958). The spread is the baseline's p95 - p50.
-
-What is assumed and not measured stands in the output beside the prediction. Standard library only.
+Up to twice N there is a number with its band, up to four times a range, and beyond that nothing.
 """
 
 import math
-import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise, takewhile
 
-from compare.measurement import NO_REPEAT, Context, Measurement, Repeat
-from compare.run_numbers import step_seconds
-from compare.schema import Link, Projection
+from compare.curve import ONE_REPEAT, Curve
+from compare.intervals import Interval, mean_interval, t_quantile
+from compare.measurement import NO_REPEAT, Measurement, Run
+from compare.run_numbers import step_seconds, whole_seconds
+from compare.schema import NextMeasurement, ProjectedPoint, Projection
 from compare.value import Missing
-from training.contract.arms import BASELINE, NATIVE
-from training.contract.recipe import Recipe, batch_split
+from compare.words import duration, shown_times
+from training.contract.arms import BASELINE, RAY, counted
 
-ETHERNET_LATENCY_SECONDS = 50e-6
-"""Assumed α of Ethernet: a TCP message within one rack, through the kernel of both sides."""
-
-ETHERNET_GIGABITS = (1, 10, 100)
-LEAST_SHARE, MOST_WORKERS = 8, 1024
-"""Images (or what else a step takes) a worker below which strong scaling is not projected, because a step is overhead
-there; and what is projected at most."""
-
-NEAR_BEST = 0.99
-_P95 = statistics.NormalDist().inv_cdf(0.95)
-
-
-@dataclass(frozen=True)
-class Ring:
-    """A network as the ring all-reduce sees it."""
-
-    latency_seconds: float
-    seconds_per_byte: float
-
-    def seconds(self, workers: int, size_bytes: float) -> float:
-        """A ring all-reduce of `size_bytes` over `workers`; 0 for one."""
-        hops = 2 * (workers - 1)
-        return hops * self.latency_seconds + hops / workers * size_bytes * self.seconds_per_byte
+CONFIDENCE = 0.9
+NUMBER_UP_TO, RANGE_UP_TO = 2, 4
+"""Times the most workers measured."""
+ERRORS: Mapping[int, tuple[tuple[float, float], tuple[float, float]]] = {
+    2: ((-0.80, 0.38), (-0.62, 0.27)),
+    3: ((-0.77, 0.27), (-0.39, 0.62)),
+}
+"""By how many numbers of workers a line is fitted to (3: or more): the lowest and highest error of its exponent, up to
+twice the most that were measured, and at four times. In leave-one-source-out over the curves of
+tests/data/scaling-curves.csv 90 % of the points at either distance lie inside: tests/simulations/projection.py.
+"""
+STEEPEST = 1.1
+"""No curve is predicted to rise more steeply than its workers to this power, unless it did where it was measured."""
+KNEE = 1.1
+"""The knee is the number of workers from which twice as many are less than so many times as fast."""
+LEAST_SHARE = 8
+"""Images (or what else a step takes) a worker below which nothing is projected, because a step is overhead there."""
 
 
 @dataclass(frozen=True)
-class Model:
-    """The fitted model: `step_seconds` predicts, for any number of workers and any network."""
+class Line:
+    """The straight line of the logarithms through the most workers and the next number of at most half as many."""
 
-    batch: int
-    baseline_step_seconds: float
-    spread_seconds: float
-    gradient_bytes: int
-    exposed_share: float
+    speedups: Mapping[int, Sequence[float]]
+    """Over one process, of each repeat, by number of workers: 1 and others, ascending."""
 
-    def step_seconds(self, workers: int, ring: Ring, places: int | None = None) -> float:
-        """Predicted seconds of one step of the whole batch.
+    @property
+    def most(self) -> int:
+        """The most workers that were measured."""
+        return max(self.speedups)
 
-        `places`: workers that can compute at once, in whose places the others take turns (rank r in place r modulo
-        places): what one place computes and sends adds up. None: a place for each.
-        """
-        turns = math.ceil(workers / (places or workers))
-        waiting = turns * self.exposed_share * ring.seconds(workers, self.gradient_bytes)
-        return self.compute_seconds(workers, places) + waiting + self.straggler_seconds(workers)
+    @cached_property
+    def now(self) -> Interval:
+        """The logarithm of the speedup with the most workers."""
+        return _interval([math.log(speedup) for speedup in self.speedups[self.most]])
 
-    def compute_seconds(self, workers: int, places: int | None = None) -> float:
-        """The largest share of the batch that one place has, at the baseline's pace."""
-        images = sum(batch_split(self.batch, workers)[:: places or workers])
-        return self.baseline_step_seconds * images / self.batch
+    @cached_property
+    def slope(self) -> Interval:
+        """The exponent that is predicted to go on."""
+        return self.exponent(max(number for number in self.speedups if 2 * number <= self.most), self.most)
 
-    def straggler_seconds(self, workers: int) -> float:
-        """Expected wait for the slowest of N, whose spread shrinks with their share."""
-        quantile = (workers - 0.375) / (workers + 0.25)
-        return self.spread_seconds / workers * statistics.NormalDist().inv_cdf(quantile)
+    def exponent(self, before: int, after: int) -> Interval:
+        """The exponent between two numbers of workers that were measured."""
+        pairs = zip(self.speedups[before], self.speedups[after], strict=True)
+        return _interval([math.log(more / less) / math.log(after / before) for less, more in pairs])
 
-    def speedup(self, workers: int, ring: Ring) -> float:
-        """Return the speedup of `workers` over one process."""
-        return self.baseline_step_seconds / self.step_seconds(workers, ring)
+    def band(self, workers: int) -> Interval:
+        """The speedup with more workers than were measured, at most four times as many: 90 % lie inside."""
+        distance = math.log(workers / self.most)
+        (low, high), noise = self.errors(len(self.speedups), distance), self.noise(distance)
+        centre = self.now.centre + self.slope.centre * distance
+        return Interval(centre - math.hypot(low, noise), centre, centre + math.hypot(high, noise)).mapped(math.exp)
+
+    def noise(self, distance: float) -> float:
+        """Half of the interval of the line: of its parts the sum, which is exact where both err alike."""
+        return self.now.upper - self.now.centre + distance * (self.slope.upper - self.slope.centre)
+
+    def errors(self, numbers: int, distance: float) -> tuple[float, float]:
+        """How far curves fall below and rise above a line of so many numbers of workers, as logarithms; `distance` is
+        the logarithm of workers ÷ most workers."""
+        near, far = ERRORS[min(numbers, 3)]
+        doublings = distance / math.log(2)
+        low, high = (
+            math.log(2) * (at_two * min(doublings, 1) + (2 * at_four - at_two) * max(0.0, doublings - 1))
+            for at_two, at_four in zip(near, far, strict=True)
+        )
+        return -low, min(high, (max(STEEPEST, self.slope.centre) - self.slope.centre) * distance)
 
 
-def project(measurement: Measurement) -> Projection | Missing:
-    """The projection of complete repeats; missing without a native arm, workers or a probe."""
-    repeats, recipe = measurement.repeats, measurement.recipe
+def _interval(values: Sequence[float]) -> Interval:
+    interval = mean_interval(values, CONFIDENCE)
+    if interval is None:
+        raise ValueError(ONE_REPEAT)
+    return interval
+
+
+def project(measurement: Measurement, curve: Curve | Missing) -> Projection | Missing:
+    """Return the projection of complete repeats; missing where no line can be fitted."""
     reason = _why_missing(measurement)
     if reason:
         return Missing(reason)
-    ring = fit_ring(_median_probe(repeats), recipe.workers)
-    model, native_step = fit(repeats, recipe, ring)
+    speedups = _speedups(measurement, curve)
+    if len(next(iter(speedups.values()))) < 2:
+        return Missing(f"{ONE_REPEAT}, and without one there is no band")
+    line, share = Line(speedups), _most_workers(measurement)
+    most = min(RANGE_UP_TO * line.most, share)
+    if most <= line.most:
+        unit = measurement.repeats[0][RAY.name].result.amount.unit
+        return Missing(f"with more than {line.most} workers each would have fewer than {LEAST_SHARE} {unit} of a step")
+    points = list(
+        takewhile(lambda point: _has_answer(line, point), (_point(line, each) for each in _numbers(line.most, most)))
+    )
+    lowest, highest = _knee(line, points)
     return Projection(
-        workers=recipe.workers,
-        max_workers=_most_workers(model, recipe),
-        baseline_step_seconds=model.baseline_step_seconds,
-        native_step_seconds=native_step,
-        gradient_bytes=model.gradient_bytes,
-        all_reduce_seconds=ring.seconds(recipe.workers, model.gradient_bytes),
-        exposed_share=model.exposed_share,
-        straggler_seconds=model.straggler_seconds(recipe.workers),
-        links=[_predict(model, *link, measurement.context) for link in _links(ring)],
-        assumptions=_assumptions(ring, repeats[0][NATIVE.name].result.amount.unit),
+        measured=list(line.speedups),
+        exponent=line.slope.centre,
+        speedup=math.exp(line.now.centre),
+        points=points,
+        knee_from=lowest,
+        knee_to=highest,
+        next=_next(line, most, measurement),
     )
 
 
-def fit_ring(probe: dict[str, float], workers: int) -> Ring:
-    """α and β of the ring from seconds at two sizes (decimal strings of bytes), of which the larger takes longer."""
-    (small, fast), *_, (large, slow) = sorted((int(size), seconds) for size, seconds in probe.items())
-    hops = 2 * (workers - 1)
-    seconds_per_byte = (slow - fast) / (large - small) * workers / hops
-    latency = max(0.0, (fast - hops / workers * small * seconds_per_byte) / hops)
-    return Ring(latency, seconds_per_byte)
-
-
-def fit(repeats: Sequence[Repeat], recipe: Recipe, ring: Ring) -> tuple[Model, float]:
-    """The model whose step of `workers` is the native arm's, and that step's seconds."""
-    native = repeats[0][NATIVE.name].result
-    workers, batch, size = recipe.workers, native.amount.per_step or 0, native.steps.exchanged_bytes or 0
-    baseline_step, native_step = (_median_step(repeats, arm.name) for arm in (BASELINE, NATIVE))
-    without = Model(batch, baseline_step, _spread_seconds(repeats), size, exposed_share=0.0)
-    waiting = native_step - without.step_seconds(workers, ring)
-    exposed = max(0.0, waiting / ring.seconds(workers, size))
-    return Model(batch, baseline_step, without.spread_seconds, size, exposed), native_step
-
-
-def _why_missing(measurement: Measurement) -> str:  # noqa: PLR0911 (one return a reason)
+def _why_missing(measurement: Measurement) -> str:
     repeats = measurement.repeats
     if not repeats:
         return NO_REPEAT
     if measurement.workload.searches:
-        return "trials exchange nothing, and the model is of workers that do"
-    if NATIVE.name not in repeats[0]:
-        return f"{measurement.absent[NATIVE.name]}, and the model needs the runs of native"
+        return "trials exchange nothing, and the line is of workers that do"
+    if RAY.name not in repeats[0]:
+        return f"{measurement.absent[RAY.name]}, and the line is of its runs"
     if measurement.recipe.workers < 2:
-        return "one worker exchanges nothing that a model could be fitted to"
-    baseline, native = (repeats[0][arm.name].result for arm in (BASELINE, NATIVE))
-    probe = _median_probe(repeats)
-    if len(probe) < 2:
-        why = native.reasons.get("allReduce")
-        return "the native runs have no all-reduce probe at two sizes" + (f": {why}" if why else "")
-    if not native.amount.per_step or not native.steps.exchanged_bytes:
-        return "what a step does and what its workers exchange is not known"
-    if baseline.amount.per_step != native.amount.per_step:
-        return "a step of one process has not the work of one of all workers, and the model is of strong scaling"
-    if not probe[min(probe, key=int)] < probe[max(probe, key=int)]:
-        return "the probe's larger all-reduce took no longer than its smaller one, so it has no bandwidth"
-    steps = [step_seconds(repeat[arm.name].result) for repeat in repeats for arm in (BASELINE, NATIVE)]
-    spreads = [repeat[BASELINE.name].result.steps.seconds for repeat in repeats]
-    return "" if all(steps) and any(spreads) else "a run has no timed step"
+        return "one worker is one point, and a line takes two: set workers to 2 or more"
+    baseline, ray = (repeats[0][arm.name].result for arm in (BASELINE, RAY))
+    if baseline.amount.per_step != ray.amount.per_step:
+        return "a step of one process has not the work of one of all workers, and the line is of strong scaling"
+    steps = [step_seconds(repeat[arm.name].result) for repeat in repeats for arm in (BASELINE, RAY)]
+    return "" if all(steps) else "a run has no timed step"
 
 
-def _median_probe(repeats: Sequence[Repeat]) -> dict[str, float]:
-    probes = [repeat[NATIVE.name].result.all_reduce or {} for repeat in repeats]
-    sizes = set.intersection(*(set(probe) for probe in probes))
-    return {size: statistics.median(probe[size] for probe in probes) for size in sorted(sizes, key=int)}
+def _speedups(measurement: Measurement, curve: Curve | Missing) -> dict[int, Sequence[float]]:
+    """Ray's by number of workers; of one process where Ray was not measured with one worker."""
+    points = [] if isinstance(curve, Missing) else curve.points
+    speedups = {point.workers: point.speedup.values for point in points if point.speedup}
+    if measurement.recipe.workers not in speedups:
+        pairs = [(_step(repeat[BASELINE.name]), _step(repeat[RAY.name])) for repeat in measurement.repeats]
+        speedups = {measurement.recipe.workers: [one / all_workers for one, all_workers in pairs]}
+    repeats = len(speedups[measurement.recipe.workers])
+    return dict(sorted(({1: [1.0] * repeats} | speedups).items()))
 
 
-def _median_step(repeats: Sequence[Repeat], arm: str) -> float:
-    return statistics.median(seconds for repeat in repeats if (seconds := step_seconds(repeat[arm].result)) is not None)
+def _step(run: Run) -> float:
+    return step_seconds(run.result) or math.nan  # `_why_missing` has looked
 
 
-def _spread_seconds(repeats: Sequence[Repeat]) -> float:
-    """Standard deviation of a step from two percentiles, which one slow outlier does not move."""
-    steps = [repeat[BASELINE.name].result.steps.seconds for repeat in repeats]
-    return max(0.0, statistics.median((step.p95 - step.p50) / _P95 for step in steps if step))
+def _most_workers(measurement: Measurement) -> int:
+    per_step = measurement.repeats[0][RAY.name].result.amount.per_step
+    return per_step // LEAST_SHARE if per_step else RANGE_UP_TO * measurement.recipe.workers
 
 
-def _most_workers(model: Model, recipe: Recipe) -> int:
-    return max(recipe.workers, min(MOST_WORKERS, model.batch // LEAST_SHARE))
+def _numbers(now: int, most: int) -> list[int]:
+    """The numbers of workers to show: all, of many some, and twice as many as now."""
+    step = max(1, now // 8)
+    return sorted({*range(now + step, most + 1, step), most, min(NUMBER_UP_TO * now, most)})
 
 
-def _links(measured: Ring) -> list[tuple[str, bool, Ring]]:
-    """Return this link, and Ethernet, never faster: a better wire does not remove the cost of this link's software."""
-    links = [("this link", True, measured)]
-    for gigabits in ETHERNET_GIGABITS:
-        wire = Ring(
-            max(ETHERNET_LATENCY_SECONDS, measured.latency_seconds),
-            max(8 / (gigabits * 1e9), measured.seconds_per_byte),
+def _point(line: Line, workers: int) -> ProjectedPoint:
+    band, now, times = line.band(workers), math.exp(line.now.centre), workers / line.most
+    return ProjectedPoint(
+        workers=workers,
+        speedup=band.centre if workers <= NUMBER_UP_TO * line.most else None,
+        lower=band.lower,
+        upper=band.upper,
+        cost_lower=times * now / band.upper,
+        cost_upper=times * now / band.lower,
+    )
+
+
+def _has_answer(line: Line, point: ProjectedPoint) -> bool:
+    """Return whether the band does not hold both *faster than now* and *half as fast*."""
+    now = math.exp(line.now.centre)
+    return not (point.upper > now and point.lower <= now / 2)
+
+
+def _knee(line: Line, points: Sequence[ProjectedPoint]) -> tuple[int | None, int | None]:
+    """The least and the largest number of workers that the knee may be at; None: beyond what is projected."""
+    measured = [(before, line.exponent(before, after)) for before, after in pairwise(line.speedups)]
+    segments = [(workers, exponent.lower, exponent.upper) for workers, exponent in measured]
+    now = math.exp(line.now.centre)
+    edges = {line.most: (now, now)} | {point.workers: (point.lower, point.upper) for point in points}
+    corners = [corner for corner in (line.most, NUMBER_UP_TO * line.most, max(edges)) if corner in edges]
+    for before, after in pairwise(dict.fromkeys(corners)):
+        low, high = (math.log(edges[after][each] / edges[before][each]) / math.log(after / before) for each in (0, 1))
+        segments.append((before, low, high))
+    least = math.log2(KNEE)
+    lowest = next((workers for workers, low, _ in segments if low < least), None)
+    return lowest, next((workers for workers, _, high in segments if high < least), None)
+
+
+def _next(line: Line, most: int, measurement: Measurement) -> list[NextMeasurement]:
+    """What would narrow the band at the most workers, the best a minute first; minutes by the runs' own clocks."""
+    now, numbers, repeats = line.most, len(line.speedups), len(line.speedups[line.most])
+    distance, twice = math.log(most / now), min(NUMBER_UP_TO * now, most)
+    errors, noise = line.errors(numbers, distance), line.noise(distance)
+    all_runs = [*(run for runs in measurement.by_arm.values() for run in runs), *measurement.of_curve]
+    minutes = sum(whole_seconds(run.result) for run in all_runs) / 60
+    of_point = sum(whole_seconds(run.result) for run in measurement.by_arm[RAY.name]) / 60
+    choices: list[tuple[dict[str, int | str], float, tuple[float, float], float]]
+    if measurement.context.is_auto:
+        choices = [({"workers": twice}, minutes, line.errors(numbers, math.log(most / twice)), noise)]
+    else:
+        before, after = (t_quantile((1 + CONFIDENCE) / 2, n - 1) / math.sqrt(n) for n in (repeats, 2 * repeats))
+        choices = [
+            ({"repeats": 2 * repeats}, minutes, errors, noise * after / before),
+            (
+                {"workers": twice, "workersCurve": _joined(measurement.context.curve, now)},
+                minutes + of_point,
+                line.errors(numbers + 1, math.log(most / twice)),
+                noise,
+            ),
+        ]
+        if numbers == 2 and now >= 4:
+            curve = _joined(measurement.context.curve, now // 2)
+            choices.append(({"workersCurve": curve}, minutes + of_point, line.errors(3, distance), noise))
+    found = [
+        NextMeasurement(
+            settings={key: str(value) for key, value in settings.items()},
+            minutes=takes,
+            narrows_by=math.exp(_width(errors, noise) - _width(errors_then, noise_then)),
         )
-        links.append((f"{gigabits} Gbit/s Ethernet", False, wire))
-    return links
-
-
-def _predict(model: Model, name: str, measured: bool, ring: Ring, context: Context) -> Link:
-    recipe = context.recipe
-    most = _most_workers(model, recipe)
-    speedups = {workers: model.speedup(workers, ring) for workers in range(1, most + 1)}
-    enough = max(speedups.values()) * NEAR_BEST
-    best = next(workers for workers, speedup in speedups.items() if speedup >= enough)
-    shown = sorted(
-        {1, 2, 3, 4, *context.curve, recipe.workers, best, most} | {2**power for power in range(most.bit_length())}
-    )
-    return Link(
-        name=name,
-        measured=measured,
-        latency_seconds=ring.latency_seconds,
-        bytes_per_second=1 / ring.seconds_per_byte,
-        speedup={str(workers): speedups[workers] for workers in shown if workers <= most},
-        best_workers=best,
-        best_speedup=speedups[best],
-    )
-
-
-def _assumptions(measured: Ring, unit: str) -> list[str]:
-    return [
-        f"compute is proportional to the largest worker's {unit}: no fixed cost a step, one worker a core or more",
-        "the part of the all-reduce that a step waits for is the same at every number of workers and on every link",
-        "the spread of a worker's step shrinks with its share of the batch",
-        f"Ethernet: nominal bandwidth, {ETHERNET_LATENCY_SECONDS * 1e6:.0f} µs a message (assumed, not measured), and "
-        f"nothing faster than what this link reached: {1e6 * measured.latency_seconds:.0f} µs, "
-        f"{1e9 * measured.seconds_per_byte:.2f} ns a byte",
-        "native steps are projected: Ray adds rayOverhead",
+        for settings, takes, errors_then, noise_then in choices
     ]
+    return sorted(found, key=lambda each: math.log(each.narrows_by) / each.minutes, reverse=True)
+
+
+def _joined(curve: Sequence[int], more: int) -> str:
+    return ",".join(map(str, sorted({*curve, more})))
+
+
+def _width(errors: tuple[float, float], noise: float) -> float:
+    return sum(math.hypot(error, noise) for error in errors)
+
+
+def headline(projection: Projection) -> str:
+    """Return the most workers that have a number, with their band; where there is none, what to measure."""
+    numbers = [point for point in projection.points if point.speedup is not None]
+    return _said(numbers[-1]) if numbers else f"{_no_number(projection)}. {_to_measure(projection)}"
+
+
+def sentences(projection: Projection) -> list[str]:
+    """Return the bands, the knee and what to measure next; no number stands without its band."""
+    now = projection.measured[-1]
+    near = [point for point in projection.points if point.workers <= NUMBER_UP_TO * now]
+    shown = {point.workers: point for points in (near, projection.points) for point in points[-1:]}
+    bands = [f"{_said(point)}, at {_cost(point, now)}" for point in shown.values()]
+    return [*(bands or [_no_number(projection)]), _knee_said(projection), _to_measure(projection)]
+
+
+def _said(point: ProjectedPoint) -> str:
+    band = f"{shown_times(point.lower)} to {shown_times(point.upper)} times as fast as one process"
+    probably = "" if point.speedup is None else f", probably {shown_times(point.speedup)} times"
+    return f"{counted(point.workers, 'worker')}, each with CPUs of its own, would train {band}{probably}"
+
+
+def _cost(point: ProjectedPoint, now: int) -> str:
+    ends = f"{shown_times(point.cost_lower)} to {shown_times(point.cost_upper)}"
+    return f"{ends} times what a step costs with {now}"
+
+
+def _no_number(projection: Projection) -> str:
+    now = projection.measured[-1]
+    return f"no number for more than {counted(now, 'worker')}: they might be faster than these, or half as fast"
+
+
+def _knee_said(projection: Projection) -> str:
+    lowest, highest = projection.knee_from, projection.knee_to
+    last = max([*projection.measured, *(point.workers for point in projection.points)])
+    if lowest is None:
+        where = f"beyond {counted(last, 'worker')}"
+    elif highest is None:
+        where = f"at {counted(lowest, 'worker')} or more"
+    else:
+        where = f"at {f'{lowest} to ' * (lowest < highest)}{counted(highest, 'worker')}"
+    return f"the knee, from where twice the workers are less than {KNEE} times as fast, is {where}"
+
+
+def _to_measure(projection: Projection) -> str:
+    best = projection.next[0]
+    settings = " ".join(f"{key}={value}" for key, value in best.settings.items())
+    return f"`{settings}` would narrow this most a minute, in about {duration(60 * best.minutes)} here"

@@ -163,32 +163,44 @@ class Search:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Link:
-    """A network in the scaling model, and what the model predicts on it."""
+class ProjectedPoint:
+    """Ray with more workers than were measured, not measured: 90 % of published curves' points lie in such a band."""
 
-    name: Annotated[str, "`this link` or a nominal Ethernet"]
-    measured: Annotated[bool, "true: latency and bandwidth are fitted to the probe; false: assumed, see assumptions"]
-    latency_seconds: Annotated[float, "α: seconds a message"]
-    bytes_per_second: Annotated[float, "1 / β"]
-    speedup: Annotated[dict[str, float], "predicted speedup by number of workers"]
-    best_workers: Annotated[int, "fewest workers within 1 % of the highest predicted speedup: more do not pay"]
-    best_speedup: Annotated[float, "predicted at bestWorkers"]
+    workers: Annotated[int, "how many"]
+    speedup: Annotated[float | None, "baseline / this, steady state; null beyond twice the most that were measured"]
+    lower: Annotated[float, "lower end of its band"]
+    upper: Annotated[float, "upper end of its band"]
+    cost_lower: Annotated[float, "workers × seconds of a step / those of the most workers measured: at `upper`"]
+    cost_upper: Annotated[float, "the same at `lower`"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextMeasurement:
+    """What to measure for a narrower band."""
+
+    settings: Annotated[dict[str, str], "keys and values to set"]
+    minutes: Annotated[float, "of its runs, by the clocks of these"]
+    narrows_by: Annotated[float, "upper / lower end with the most workers now, / that afterwards"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """The scaling model of compare.projection, fitted to these runs."""
+    """Ray with more workers, up to four times as many as were measured: bands, and no number beyond twice."""
 
-    workers: Annotated[int, "workers of the native arm that it is fitted to"]
-    max_workers: Annotated[int, "rows (images) of a step / 8: strong scaling ends there; at most 1,024"]
-    baseline_step_seconds: Annotated[float, "measured mean step of one process"]
-    native_step_seconds: Annotated[float, "measured mean step of the native arm"]
-    gradient_bytes: Annotated[int, "exchanged a step"]
-    all_reduce_seconds: Annotated[float, "modelled reduce of the gradients at `workers` on this link"]
-    exposed_share: Annotated[float, "fitted: part of the all-reduce that the step waits for (above 1: other costs too)"]
-    straggler_seconds: Annotated[float, "at `workers`: expected wait for the slowest worker"]
-    links: Annotated[list[Link], "predictions"]
-    assumptions: Annotated[list[str], "what is assumed and not measured"]
+    measured: Annotated[list[int], "numbers of workers that it is fitted to, ascending"]
+    speedup: Annotated[float, "baseline / Ray with the most of them, steady state"]
+    exponent: Annotated[float, "speedup × n^exponent is predicted of n times as many workers"]
+    points: Annotated[
+        list[ProjectedPoint],
+        "ascending; they end before the first whose band holds both *faster than now* and *half as fast*",
+    ]
+    knee_from: Annotated[
+        int | None,
+        "the knee, from where twice the workers are less than 1.1 times as fast: the least number of workers that it "
+        "may be at; null: beyond the last point",
+    ]
+    knee_to: Annotated[int | None, "the largest; null: beyond the last point"]
+    next: Annotated[list[NextMeasurement], "the one that narrows the most a minute first"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,11 +215,6 @@ class CurvePoint:
     speedup: Annotated[Estimate | None, "baseline / this, steady state"]
     gain: Annotated[Estimate | None, "number before / this, start to result; null for the first"]
     cost_ratio: Annotated[Estimate | None, "this / number before, of `cost`, or without prices of `cpuHours`"]
-    projected_speedup: Annotated[
-        float | None,
-        "by the projection on this link, less rayOverhead; null for the last number, at which the model is fitted",
-    ]
-    projection_error: Annotated[Estimate | None, "speedup / projectedSpeedup: 1 where the model holds"]
     runs: Annotated[list[RunLink], "the runs compared"]
 
 
@@ -300,7 +307,7 @@ class Comparison:
         dict[str, str],
         "why a value is null, a check false or a repeat dropped; `verdict.…`: the verdict's qualifiers and details",
     ]
-    projection: Annotated[Projection | None, "predicted speedup with more workers and on other networks"]
+    projection: Annotated[Projection | None, "speedup with more workers, as bands"]
     workers_curve: Annotated[WorkersCurve | None, "measured with several numbers of workers; null: not asked for"]
     search: Annotated[Search | None, "what a search came to; null where nothing was searched"] = None
     longer: Annotated[LongerRun | None, "what might change *Not worth it here*; null: another answer, or nothing"] = (

@@ -14,6 +14,7 @@ from compare.curve import Curve
 from compare.fairness import Fairness
 from compare.intervals import ENOUGH_TO_ESTIMATE, MARGIN, auto_would_decide
 from compare.measurement import NO_REPEAT, Measurement
+from compare.projection import headline
 from compare.qualifiers import ACCURACY_POINTS
 from compare.ray_data import DataPair
 from compare.schema import Answer, ArmSummary, Claim, Ending, Estimate, LongerRun, Projection, Spread
@@ -30,9 +31,6 @@ DETAILS = (
     "epoch", "step", "native", "curve", "model", "accuracyGap", "wide", "order", "checks", "batchStatistics",
 )  # fmt: skip
 """What stands below the verdict and not in it, in this order; every other qualifier stands in it."""
-
-WORTH_SAYING = 1.1
-"""A predicted speedup is said where it is so many times what the model gives for today's workers."""
 
 
 @dataclass(frozen=True)
@@ -366,20 +364,12 @@ def _curve(curve: Curve | Missing) -> str:
 
 
 def _model(findings: Findings) -> str:
-    """Return the projection for more workers, if it adds to what was measured."""
+    """Return what more workers would give, as a band, or what to measure to know it."""
     model = findings.projection
     if isinstance(model, Missing):
         return ""
-    link = model.links[0]
-    today = link.speedup.get(str(model.workers), 1.0)
     doubt = doubt_of(findings.fairness.checks["machineQuiet"].passed, findings.qualifiers)
-    estimate = f"Estimate, {doubt}" if doubt else "Estimate, not measured"
-    if link.best_workers <= model.workers or link.best_speedup < WORTH_SAYING * today:
-        return f"{estimate}: more than {model.workers} workers would gain less than 10 % here"
-    return (
-        f"{estimate}: {link.best_workers} workers, each with CPUs of its own, would train "
-        f"{link.best_speedup:.1f} times as fast as one process, before what Ray adds"
-    )
+    return f"{f'Estimate, {doubt}' if doubt else 'Estimate, not measured'}: {headline(model)}"
 
 
 def doubt_of(machine_quiet: bool | None, qualifiers: Mapping[str, str]) -> str:

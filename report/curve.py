@@ -3,7 +3,7 @@
 from compare.schema import Comparison, CurvePoint, Estimate
 from report.figures import MISSING
 
-HEADINGS = ("workers", "whole s", "CPU h", "speedup", "gain", "cost ratio", "model")
+HEADINGS = ("workers", "whole s", "CPU h", "speedup", "gain", "cost ratio")
 
 
 def rows(comparison: Comparison) -> list[list[str]]:
@@ -19,7 +19,6 @@ def _row(point: CurvePoint) -> list[str]:
         _ratio(point.speedup),
         _ratio(point.gain),
         _ratio(point.cost_ratio),
-        MISSING if point.projected_speedup is None else f"{point.projected_speedup:.2f}",
     ]
 
 

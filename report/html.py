@@ -83,7 +83,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             level=_level(comparison),
             details=words.details(comparison),
             doubt=words.doubt(comparison),
-            projected=words.projected,
+            projected=sentences,
             curve=curve.rows(comparison),
             curve_headings=curve.HEADINGS,
             curve_summary=curve.summary(comparison),

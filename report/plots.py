@@ -24,9 +24,8 @@ from report.svg import (
     SERIES,
     Picture,
     drawing,
-    numbered,
 )
-from training.contract.arms import ARMS, NATIVE, RAY
+from training.contract.arms import ARMS, RAY
 from training.contract.result import TrainingResult, Worker
 from training.workloads.cnn.detail import Epoch, detail_of
 from training.workloads.search.detail import Trial
@@ -254,18 +253,17 @@ def sampled_runs(runs: Sequence[ShownRun]) -> list[ShownRun]:
 
 
 def scaling(projection: Projection, measured: Mapping[int, Estimate]) -> str:
-    """Predicted speedup by workers and link, the ideal, and what was measured of Ray, by workers."""
-    most, measured_at = projection.max_workers, projection.workers
+    """The band of the speedup by workers, its numbers, the ideal, and what was measured of Ray."""
+    now, colour = (projection.measured[-1], projection.speedup), ARM_COLOURS[RAY.name]
+    points = [(point.workers, point.lower, point.upper) for point in projection.points]
+    band = [(now[0], now[1], now[1]), *points]
+    numbers = [now, *((point.workers, point.speedup) for point in projection.points if point.speedup is not None)]
     with drawing("scaling", "Predicted speedup by workers", ("workers", "speedup"), height=3.7) as picture:
-        axes = picture.axes
-        axes.plot(range(1, most + 1), range(1, most + 1), color=MUTED, linestyle=(0, (1, 3)), label="ideal")
-        for (link, colour), line in zip(
-            numbered(projection.links), ("solid", "dashed", "dashdot", "dotted"), strict=False
-        ):
-            points = {int(workers): value for workers, value in link.speedup.items()}
-            axes.plot(list(points), list(points.values()), color=colour, linestyle=line, label=link.name)
-        native = projection.baseline_step_seconds / projection.native_step_seconds
-        axes.plot([1, measured_at], [1, native], "s", color=ARM_COLOURS[NATIVE.name], label="native, measured")
+        axes, most = picture.axes, band[-1][0]
+        axes.plot([1, most], [1, most], color=MUTED, linestyle=(0, (1, 3)), label="ideal")
+        workers, lower, upper = zip(*band, strict=True)
+        axes.fill_between(workers, lower, upper, color=colour, alpha=0.2, linewidth=0, label="ray, 90 % band")
+        axes.plot(*zip(*numbers, strict=True), color=colour, linestyle="dashed", label="ray, probably")
         if measured:
             speedups = list(measured.values())
             ends = [(value.lower or value.low, value.upper or value.high) for value in speedups]

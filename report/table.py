@@ -8,6 +8,7 @@ from compare.bound import NOT_DISTRIBUTED
 from compare.comparison import OF_CURVE
 from compare.curve import NOT_ASKED
 from compare.entries import Measure
+from compare.projection import sentences
 from compare.quiet import NO_RAY_PODS, ONE_RAY_RUN
 from compare.schema import ArmSummary, Comparison
 from compare.words import names_by_reason
@@ -159,9 +160,8 @@ def _projection(comparison: Comparison) -> str:
     if projection is None:
         return ""
     doubt = words.doubt(comparison)
-    most = projection.max_workers
-    about = f"Estimate by a model, {doubt or 'not measured'}; for up to {most} workers, each with CPUs of its own:"
-    return "\n".join([wrap(about), *(wrap(f"- {words.projected(link)}", "  ") for link in projection.links)])
+    about = f"Estimate, {doubt or 'not measured'}; in such a band lie 90 % of the points of published curves:"
+    return "\n".join([wrap(about), *(wrap(f"- {text}", "  ") for text in sentences(projection))])
 
 
 def _remarks(comparison: Comparison) -> str:

@@ -4,7 +4,7 @@ import json
 
 from compare.answer import MOST_EPOCHS
 from compare.in_short import RATIOS
-from compare.schema import BreakEven, Comparison, Link
+from compare.schema import BreakEven, Comparison
 from compare.verdict import DETAILS, doubt_of
 from training.contract.arms import counted
 
@@ -13,8 +13,6 @@ OPEN_END = f"or more; the upper end is {NOT_KNOWN}"
 AHEAD_NOW = ", though Ray is ahead now"
 STATES = {"finished": "finished", "stopped": "were stopped", "failed": "failed"}
 """What became of trials, in words."""
-HARDLY = 1.05
-"""A predicted speedup below this is no gain that anybody would see."""
 
 
 def break_even(comparison: Comparison) -> str:
@@ -72,17 +70,6 @@ def doubt(comparison: Comparison) -> str:
     """Return why the projection may be far off; "" if nothing indicates it."""
     names = {name.removeprefix("verdict."): why for name, why in comparison.reasons.items()}
     return doubt_of(comparison.checks.get("machineQuiet"), names)
-
-
-def projected(link: Link) -> str:
-    """`between these workers: at most 2.3 times as fast as one process, with 6 workers`."""
-    where = "between these workers" if link.measured else f"over {link.name} (assumed)"
-    if link.best_workers == 1:
-        return f"{where}: with no number of workers noticeably faster than one process"
-    number = counted(link.best_workers, "worker")
-    if link.best_speedup < HARDLY:
-        return f"{where}: hardly faster than one process ({link.best_speedup:.1f} times, with {number})"
-    return f"{where}: at most {link.best_speedup:.1f} times as fast as one process, with {number}"
 
 
 def details(comparison: Comparison, without: str = "") -> list[str]:

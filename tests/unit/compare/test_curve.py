@@ -201,24 +201,6 @@ def test_runs_of_a_curve_between_those_of_a_repeat_are_no_pause() -> None:
     assert "apart" not in compare([*runs, between], replace(context, curve=(2,))).verdict
 
 
-def test_the_projection_is_held_against_each_point() -> None:
-    """Where the model made the steps its error is 1; at all workers, where it is fitted, it says nothing."""
-    runs = make_runs(replace(FOUR, workers=4))
-    context = make_context(replace(FOUR, workers=4))
-    projection = compare(runs, context).projection
-    assert projection is not None
-    speedup = projection.links[0].speedup["2"] / 1.019230769  # less what these runs' Ray costs over native
-    points = [point(2, repeat, step_seconds_mean=0.1 * (1 + 0.01 * (repeat - 1)) / speedup) for repeat in (1, 2, 3)]
-
-    two, four = curve_of(compare([*runs, *points], replace(context, curve=(2,)))).points
-
-    assert two.projected_speedup == pytest.approx(speedup, rel=1e-6)
-    assert two.projection_error is not None
-    assert two.projection_error.median == pytest.approx(1.0, rel=1e-6)
-    assert four.projected_speedup is None
-    assert four.projection_error is None
-
-
 def test_equal_numbers_of_workers_are_seldom_said_to_gain() -> None:
     """By simulation with 5 % from run to run: where more workers gain nothing, a gain is named in at most 5 %.
 
@@ -235,7 +217,7 @@ def test_equal_numbers_of_workers_are_seldom_said_to_gain() -> None:
             replaced(run, wall_seconds=seconds[run.result.world_size or 0] * math.exp(rng.gauss(0, 0.05)))
             for run in points
         ]
-        found = curve(measure([*runs, *noisy], context), Missing("no projection"))
+        found = curve(measure([*runs, *noisy], context))
         return not isinstance(found, Missing) and isinstance(found.stops_paying_at, Missing)
 
     assert sum(says_it_gains({1: 60.0, 4: 60.0}) for _ in range(200)) <= 0.05 * 200

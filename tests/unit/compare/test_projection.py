@@ -1,185 +1,214 @@
-"""The scaling model: it finds constants that made the numbers, and says when it can't."""
+"""More workers: a band that holds on published curves and with noise, or no number; and what to measure for one."""
 
+import math
+import random
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from compare import projection
 from compare.comparison import compare
 from compare.measurement import Run
-from compare.projection import ETHERNET_LATENCY_SECONDS, Model, Ring, fit_ring
+from compare.projection import RANGE_UP_TO, Line, headline, sentences
 from compare.schema import Projection
+from tests.golden import Wording
+from tests.simulations import projection as published
 from tests.unit.results import make_context, make_recipe, make_run, make_runs, replaced
-from training.workloads.cnn.recipe import CnnRecipe
 
-SPREAD_SECONDS = (1.05 - 0.99) * 0.1 / 1.6448536
-"""Of the steps that `make_result` makes: p95 - p50 in standard deviations."""
-
-RING = Ring(latency_seconds=2e-4, seconds_per_byte=1.5e-9)
+NOISE = 0.03
 
 
-def project(runs: list[Run], recipe: CnnRecipe | None = None) -> Projection:
-    """The projection of runs, which must have one."""
-    projection = compare(runs, make_context(recipe)).projection
-    assert projection is not None
-    return projection
+def measured(
+    speedups: dict[int, float], noise: float = NOISE, repeats: int = 4, batch: int = 512, **context: Any
+) -> Any:
+    """The comparison of Ray with so many workers, the last of them all, so many times as fast as one process."""
+    *others, most = speedups
+    recipe, rng = make_recipe(workers=most, global_batch_size=batch), random.Random(f"{speedups}")  # noqa: S311
+    runs = [make_run("baseline", repeat, recipe, step_seconds_mean=0.1) for repeat in range(1, repeats + 1)]
+    for repeat in range(1, repeats + 1):
+        for workers, speedup in speedups.items():
+            pace = 0.1 / speedup * math.exp(rng.gauss(0, noise))
+            run = make_run("ray", repeat, replace(recipe, workers=workers), step_seconds_mean=pace)
+            runs.append(run if workers == most else replace(run, name=f"ray-w{workers}-{repeat}"))
+    asked = {"arms": ("baseline", "ray"), "repeats": repeats, "curve": tuple(others)} | context
+    return compare(runs, make_context(recipe, **asked))
 
 
-def runs_of(model: Model, workers: int, ring: Ring) -> list[Run]:
-    """Runs whose steps and probe the model itself makes."""
-    recipe = make_recipe(workers=workers)
-    probe = {str(size): ring.seconds(workers, size) for size in (4096, 1 << 22)}
-    paces = {"baseline": model.baseline_step_seconds, "native": model.step_seconds(workers, ring), "ray": 0.06}
-    return [
-        make_run(arm, repeat, recipe, step_seconds_mean=pace, **({"all_reduce": probe} if arm == "native" else {}))
-        for repeat in (1, 2, 3)
-        for arm, pace in paces.items()
-    ]
+def projected(speedups: dict[int, float], **changes: Any) -> Projection:
+    """The projection, which must be there."""
+    comparison = measured(speedups, **changes)
+    assert comparison.projection is not None, comparison.reasons["projection"]
+    return comparison.projection  # type: ignore[no-any-return]
 
 
-def test_ring_costs_what_the_papers_say() -> None:
-    """2(N-1) messages, and 2(N-1)/N of the bytes through each link; nothing for one worker."""
-    ring = Ring(latency_seconds=1e-3, seconds_per_byte=1e-9)
+@pytest.mark.parametrize("numbers", [2, 3])
+def test_the_constants_are_those_of_the_published_curves(numbers: int) -> None:
+    """Recomputed from tests/data/scaling-curves.csv: whoever changes one, or a curve, changes the other."""
+    known = [case for case in published.cases(numbers) if published.distance(case) <= RANGE_UP_TO]
 
-    assert ring.seconds(1, 1e9) == 0
-    assert ring.seconds(2, 1e9) == pytest.approx(2e-3 + 1.0)
-    assert ring.seconds(4, 1e9) == pytest.approx(6e-3 + 1.5)
-
-
-@pytest.mark.parametrize("workers", [2, 3, 8])
-def test_fit_finds_the_link_that_made_the_probe(workers: int) -> None:
-    """Latency and bandwidth are solved from two sizes, whatever the order of the keys."""
-    probe = {str(size): RING.seconds(workers, size) for size in (8_388_608, 1024)}
-
-    fitted = fit_ring(probe, workers)
-
-    assert fitted.latency_seconds == pytest.approx(RING.latency_seconds)
-    assert fitted.seconds_per_byte == pytest.approx(RING.seconds_per_byte)
+    assert published.calibrated(known) == projection.ERRORS[numbers]
 
 
-@pytest.mark.parametrize("workers", [2, 3])
-def test_model_recovers_what_made_the_steps(workers: int) -> None:
-    """Steps made with an exposed share of 0.4 are fitted with 0.4, and the measured point is met exactly."""
-    recipe = make_recipe(workers=workers)
-    model = Model(64, 0.1, SPREAD_SECONDS, 816_938 * 4, exposed_share=0.4)
+@pytest.mark.parametrize("numbers", [2, 3])
+def test_bands_hold_nine_of_ten_points_of_sources_that_were_left_out(numbers: int) -> None:
+    """At each distance by itself."""
+    found = published.held_out(numbers)
 
-    projection = project(runs_of(model, workers, RING), recipe)
-
-    assert projection.exposed_share == pytest.approx(0.4, rel=1e-3)
-    assert projection.links[0].speedup[str(workers)] == pytest.approx(model.speedup(workers, RING), rel=1e-6)
-    assert projection.links[0].speedup["8"] == pytest.approx(model.speedup(8, RING), rel=1e-3)
+    assert all(published.share(found, times)[0] >= 0.9 for times in (2, 4))
+    assert all(published.share(found, times)[1] >= 60 for times in (2, 4))
 
 
-def test_links_are_this_one_and_three_ethernets() -> None:
-    """Measured and assumed links are told apart, and the assumption is named."""
-    projection = project(make_runs())
-    names = [(link.name, link.measured) for link in projection.links]
+@pytest.mark.parametrize("numbers", [2, 3])
+@pytest.mark.parametrize("spread", [0.05, 0.1])
+def test_bands_hold_with_noise_from_run_to_run(numbers: int, spread: float) -> None:
+    """By simulation with a seed: four repeats whose ratios are off by 5 and 10 %."""
+    found = published.with_noise(numbers, spread)
 
-    assert names == [
-        ("this link", True),
-        ("1 Gbit/s Ethernet", False),
-        ("10 Gbit/s Ethernet", False),
-        ("100 Gbit/s Ethernet", False),
-    ]
-    assert projection.links[1].bytes_per_second == pytest.approx(125e6)
-    assert all(link.latency_seconds >= ETHERNET_LATENCY_SECONDS for link in projection.links[1:])
-    assert any("assumed, not measured" in text for text in projection.assumptions)
+    assert all(published.share(found, times)[0] >= 0.9 for times in (2, 4))
 
 
-def test_no_ethernet_is_faster_than_this_link() -> None:
-    """What software costs here a faster wire does not remove."""
-    this, *ethernets = project(make_runs()).links
-
-    assert all(link.bytes_per_second <= this.bytes_per_second for link in ethernets)
-    assert all(link.speedup["8"] <= this.speedup["8"] for link in ethernets)
+speedups = st.floats(0.2, 8.0)
 
 
-def test_projection_ends_at_eight_images_a_worker() -> None:
-    """A global batch of 64 is projected to 8 workers and no further."""
-    projection = project(make_runs())
-
-    assert projection.max_workers == 8
-    assert max(map(int, projection.links[0].speedup)) == 8
-
-
-def test_best_workers_is_where_more_do_not_pay() -> None:
-    """On a slow link a fifth worker is fastest and adds less than 1 %: four are enough."""
-    slow = Ring(latency_seconds=2.1e-3, seconds_per_byte=1e-9)
-    model = Model(64, 0.1, SPREAD_SECONDS, 816_938 * 4, exposed_share=1.0)
-    speedups = {workers: model.speedup(workers, slow) for workers in range(1, 9)}
-
-    link = project(runs_of(model, 2, slow)).links[0]
-
-    assert max(speedups, key=lambda workers: speedups[workers]) == 5
-    assert link.best_workers == 4
-    assert link.best_speedup == pytest.approx(speedups[4], rel=1e-3)
+@st.composite
+def lines(draw: st.DrawFn) -> Line:
+    """Lines through any numbers of workers, with any noise."""
+    repeats = draw(st.integers(2, 6))
+    numbers = sorted({1, *draw(st.sets(st.integers(2, 64), min_size=1, max_size=4))})
+    return Line({number: draw(st.lists(speedups, min_size=repeats, max_size=repeats)) for number in numbers})
 
 
-def test_uneven_shares_cost_what_the_largest_takes() -> None:
-    """Five workers on 64 images wait for the one with 13."""
-    model = Model(64, 0.64, 0.0, 4, exposed_share=0.0)
+@settings(max_examples=50, deadline=None)
+@given(lines())
+def test_a_band_contains_its_point_and_grows_with_the_distance(line: Line) -> None:
+    """Whatever was measured."""
+    bands = [line.band(line.most + more) for more in range(3 * line.most + 1)]
+    widths = [math.log(band.upper / band.lower) for band in bands]
 
-    assert model.step_seconds(5, RING) == pytest.approx(0.13)
-
-
-def test_workers_without_a_place_of_their_own_take_turns() -> None:
-    """On two CPUs, three workers with 22, 21 and 21 of 64 images compute 43 on one; four send twice as often."""
-    model = Model(64, 0.64, 0.0, 4096, exposed_share=0.5)
-
-    assert model.compute_seconds(3, places=2) == pytest.approx(0.43)
-    assert model.compute_seconds(4, places=2) == pytest.approx(model.compute_seconds(2))
-    assert model.step_seconds(4, RING, places=2) == pytest.approx(0.32 + 2 * 0.5 * RING.seconds(4, 4096))
-    assert model.step_seconds(4, RING, places=4) == model.step_seconds(4, RING)
+    assert all(band.lower <= band.centre <= band.upper for band in bands)
+    assert all(near <= far + 1e-9 for near, far in pairwise(widths))
 
 
-def test_stragglers_grow_with_workers_and_shrink_with_their_share() -> None:
-    """One worker waits for nobody."""
-    model = Model(64, 0.1, 0.01, 4, exposed_share=0.0)
-
-    assert model.straggler_seconds(1) == pytest.approx(0.0)
-    assert model.straggler_seconds(2) * 2 < model.straggler_seconds(8) * 8
+measurements = st.fixed_dictionaries({2: speedups}, optional={1: speedups, 4: speedups, 8: speedups})
 
 
-def test_bfloat16_gradients_are_half_as_many_bytes() -> None:
-    """What workers exchange follows gradientPrecision and not precision."""
-    recipe = make_recipe(gradient_precision="bfloat16")
+@settings(max_examples=25, deadline=None)
+@given(measurements, st.floats(0.0, 0.3))
+def test_whatever_was_measured_no_two_statements_contradict(speedups: dict[int, float], noise: float) -> None:
+    """No number beyond twice, nothing beyond four times, and a knee that the bands allow."""
+    found = projected(dict(sorted(speedups.items())), noise=noise)
+    now = max(found.measured)
 
-    assert project(make_runs()).gradient_bytes == 816_938 * 4
-    assert project(make_runs(recipe), recipe).gradient_bytes == 816_938 * 2
+    assert all(point.lower <= point.upper for point in found.points)
+    assert all((point.speedup is not None) == (point.workers <= 2 * now) for point in found.points)
+    assert all(point.workers <= RANGE_UP_TO * now for point in found.points)
+    assert not any(point.upper > found.speedup and point.lower <= found.speedup / 2 for point in found.points)
+    assert (found.knee_to or math.inf) >= (
+        found.knee_from or math.inf if found.knee_to is None else found.knee_from or 0
+    )
+    twice = next((point for point in found.points if point.workers == 2 * now), None)
+    if twice and found.knee_to == now:
+        assert twice.upper < 1.1 * found.speedup * (1 + 1e-9)
+    if twice and found.knee_from is None:
+        assert twice.lower >= 1.1 * found.speedup * (1 - 1e-9)
+    assert sentences(found)
+    assert headline(found)
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    ("label", "speedups", "changes"),
     [
-        ({"all_reduce": None, "reasons": {"allReduce": "the probe failed"}}, "probe at two sizes: the probe failed"),
-        ({"all_reduce": {"1024": 0.1}}, "probe at two sizes"),
-        ({"all_reduce": {"1024": 0.1, "4096": 0.1}}, "took no longer"),
-        ({"train_seconds": None}, "no timed step"),
+        ("two points", {4: 3.2}, {}),
+        ("three points", {2: 1.9, 4: 3.5}, {}),
+        ("flat", {4: 4.0, 8: 4.0}, {"noise": 0.001}),
+        ("noise", {2: 1.4}, {"noise": 0.5, "repeats": 2}),
+        ("falling", {2: 1.0, 4: 0.72}, {"noise": 0.001}),
+        ("small batch", {4: 3.2}, {"batch": 64}),
     ],
 )
-def test_null_with_a_reason_without_what_it_needs(change: dict[str, Any], why: str) -> None:
-    """No probe, no projection: never a guess."""
-    runs = [replaced(run, **change) if run.arm == "native" else run for run in make_runs()]
-    comparison = compare(runs, make_context())
+def test_a_projection_is_said_as_bands(
+    wording: Wording, label: str, speedups: dict[int, float], changes: dict[str, Any]
+) -> None:
+    """Point, band, cost, knee, and what to measure next."""
+    found = projected(speedups, **changes)
+
+    wording("comparison", "\n".join(sentences(found)), label)
+    wording("comparison", headline(found), f"{label}, in the verdict")
+
+
+def test_a_line_goes_on_as_it_came() -> None:
+    """1, 2 and 4 workers at 1.6 times for each doubling: eight would reach 1.6 to the third."""
+    found = projected({2: 1.6, 4: 2.56}, noise=0.0)
+    eight = next(point for point in found.points if point.workers == 8)
+
+    assert [1, 2, 4] == found.measured
+    assert eight.speedup == pytest.approx(1.6**3)
+    assert eight.lower == pytest.approx(1.6**3 * 2**-0.77)
+    assert eight.upper == pytest.approx(1.6**3 * 2**0.27)
+    assert eight.cost_lower == pytest.approx(2 * 2.56 / eight.upper)
+    assert eight.cost_upper == pytest.approx(2 * 2.56 / eight.lower)
+
+
+def test_neighbouring_numbers_of_workers_make_no_slope() -> None:
+    """From seven to eight a batch divides otherwise: the line is the one from half as many or fewer."""
+    found = projected({7: 5.0, 8: 6.4}, noise=0.0)
+
+    assert found.exponent == pytest.approx(math.log(6.4) / math.log(8))
+
+
+def test_noise_makes_the_band_wider() -> None:
+    """By the interval of the repeats."""
+    calm, noisy = (projected({4: 3.2}, noise=noise) for noise in (0.001, 0.2))
+    widths = [found.points[0].upper / found.points[0].lower for found in (calm, noisy)]
+
+    assert widths[0] < widths[1]
+
+
+def test_where_more_workers_would_be_faster_or_half_as_fast_there_is_no_number() -> None:
+    """It says what to measure, which may be asked for as it stands, and how long that takes."""
+    found = projected({2: 1.4}, noise=0.5, repeats=2)
+
+    assert [] == found.points
+    assert {"repeats": "4"} == found.next[0].settings
+    assert found.next[0].minutes > 0
+
+
+def test_beside_automatic_repeats_neither_repeats_nor_a_curve_is_proposed() -> None:
+    """Both would be refused."""
+    found = projected({4: 3.2}, is_auto=True)
+
+    assert [{"workers": "8"}] == [each.settings for each in found.next]
+
+
+def test_it_ends_at_eight_images_a_worker() -> None:
+    """Of a global batch of 64 at eight workers; with eight there is none."""
+    assert 8 == projected({4: 3.2}, batch=64).points[-1].workers
+    assert "8 images" in measured({8: 5.0}, batch=64).reasons["projection"]
+
+
+@pytest.mark.parametrize(
+    ("runs", "why"),
+    [
+        (make_runs(repeats=1), "no band"),
+        ([replaced(run, train_seconds=None) for run in make_runs()], "no timed step"),
+    ],
+)
+def test_null_with_a_reason_without_what_it_needs(runs: list[Run], why: str) -> None:
+    """Never a guess."""
+    comparison = compare(runs, make_context(repeats=len(runs) // 3))
 
     assert comparison.projection is None
     assert why in comparison.reasons["projection"]
 
 
 def test_one_worker_projects_nothing() -> None:
-    """With one worker there is no exchange to fit to."""
+    """One point makes no line."""
     recipe = make_recipe(workers=1)
     comparison = compare(make_runs(recipe), make_context(recipe))
 
     assert comparison.projection is None
     assert "one worker" in comparison.reasons["projection"]
-
-
-@pytest.mark.parametrize(("workers", "expected"), [(2, 0.56419), (3, 0.84628), (5, 1.16296), (10, 1.53875)])
-def test_the_slowest_of_n_is_as_slow_as_the_tables_of_order_statistics_say(workers: int, expected: float) -> None:
-    """Harter 1961: the expected largest of N standard normal values; Blom's approximation is within 5 %."""
-    model = Model(batch=workers, baseline_step_seconds=1.0, spread_seconds=1.0, gradient_bytes=4, exposed_share=1.0)
-
-    share = model.straggler_seconds(workers) / model.straggler_seconds(1) if model.straggler_seconds(1) else None
-
-    assert share is None
-    assert model.straggler_seconds(workers) * workers == pytest.approx(expected, rel=0.05)

@@ -40,16 +40,15 @@ def test_the_table_has_a_row_a_number_of_workers(comparison: Comparison) -> None
 
 
 def test_without_a_curve_there_is_no_row_of_it() -> None:
-    """Nor a word in the table; on the page, why."""
+    """On the page, why."""
     alone = compare(make_runs(), make_context())
 
     assert "stopsPayingAt" not in render(alone)
-    assert "workersCurve" not in render(alone)
     assert "workersCurve is none" in page(alone, "local", Path("/nowhere"))
 
 
 def test_the_page_has_the_rows_and_the_points(comparison: Comparison) -> None:
-    """The same texts as the table; three points of Ray in the picture of the model."""
+    """The same texts as the table; three points of Ray in the picture of the band."""
     text = page(comparison, "local", Path("/nowhere"))
     (picture,) = (svg for svg in re.findall(r"<svg .*?</svg>", text, re.DOTALL) if "scaling-" in svg)
 

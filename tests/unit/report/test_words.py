@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from compare.comparison import compare
-from compare.schema import BreakEven, Link
+from compare.schema import BreakEven
 from report import words
 from report.table import render
-from tests.golden import Wording
 from tests.unit.results import make_context, make_runs
 
 COMPARISON = compare(make_runs(), make_context())
@@ -60,21 +59,6 @@ def test_the_whole_break_even_follows_the_worst_alternative(value: BreakEven | N
     assert words.break_even(without) == expected
     assert row.endswith(expected)
     assert words.break_even(COMPARISON).startswith(str(COMPARISON.break_even_epochs))
-
-
-def test_a_link_is_said_with_its_number_of_workers(wording: Wording) -> None:
-    """Where it is measured, where it is assumed, and where nobody would see the gain."""
-    assert COMPARISON.projection
-    measured, *assumed = COMPARISON.projection.links
-    slow = replace(assumed[0], best_speedup=1.04, best_workers=2)
-    one = replace(assumed[0], best_speedup=1.0, best_workers=1)
-
-    def has(link: Link) -> bool:
-        return f"{link.best_speedup:.1f}" in words.projected(link) and str(link.best_workers) in words.projected(link)
-
-    assert all(has(link) for link in (measured, *assumed, slow))
-    for label, link in {"measured": measured, "assumed": assumed[0], "hardly": slow, "one worker": one}.items():
-        wording("report", words.projected(link), label)
 
 
 def test_the_estimate_says_what_it_rests_on() -> None:
