@@ -11,6 +11,14 @@ def rows(comparison: Comparison) -> list[list[str]]:
     return [_row(point) for point in comparison.workers_curve.points] if comparison.workers_curve else []
 
 
+def measured_points(comparison: Comparison) -> dict[int, Estimate]:
+    """Ray's speedup by number of workers: of the curve, or of the one number that was measured."""
+    if comparison.workers_curve:
+        return {point.workers: point.speedup for point in comparison.workers_curve.points if point.speedup}
+    speedup = comparison.ratios.get("speedup")
+    return {int(comparison.recipe["workers"]): speedup} if speedup else {}
+
+
 def _row(point: CurvePoint) -> list[str]:
     return [
         str(point.workers),

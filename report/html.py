@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from cli.setup.project import SWEEP_PREFIX
-from compare import measures
+from compare import measures, projection
 from compare.entries import Measure
 from compare.in_short import ALTERNATIVES, RATIOS, in_short, machine_in_short
 from compare.intervals import rule
@@ -83,7 +83,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             level=_level(comparison),
             details=words.details(comparison),
             doubt=words.doubt(comparison),
-            projected=sentences,
+            projected=projection.sentences,
             curve=curve.rows(comparison),
             curve_headings=curve.HEADINGS,
             curve_summary=curve.summary(comparison),

@@ -12,8 +12,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from compare.schema import ArmSummary, Comparison, Estimate
-from report import clock_plots, plots, search_page, step_parts
+from compare.schema import ArmSummary, Comparison
+from report import clock_plots, curve, plots, search_page, step_parts
 from report.clocks import clocks, parts, reading
 from report.plots import ShownRun
 from training.workloads.cnn.detail import CnnDetail
@@ -88,7 +88,7 @@ def pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, list
             drawn(f"Memory, {repeat}", lambda: plots.memory_over_time(sampled)),
         ]
     if projection := comparison.projection:
-        points = measured_points(comparison)
+        points = curve.measured_points(comparison)
         sections["projection"] = [drawn("Projection", lambda: plots.scaling(projection, points))]
     return sections
 
@@ -150,14 +150,6 @@ def _of_classes(comparison: Comparison, runs: Sequence[ShownRun]) -> list[Panel]
     arms = [arm for arm in comparison.shown_arms() if any(run.result.arm == arm for run in runs)]
     confusions = [drawn(f"Confusion matrix, {arm}", partial(plots.confusion, arm, runs)) for arm in arms]
     return [drawn("Accuracy by class", lambda: plots.class_accuracy(runs)), *confusions]
-
-
-def measured_points(comparison: Comparison) -> dict[int, Estimate]:
-    """Ray's speedup by number of workers: of the curve, or of the one number that was measured."""
-    if comparison.workers_curve:
-        return {point.workers: point.speedup for point in comparison.workers_curve.points if point.speedup}
-    speedup = comparison.ratios.get("speedup")
-    return {int(comparison.recipe["workers"]): speedup} if speedup else {}
 
 
 def _accuracy(draw: Any, runs: Sequence[ShownRun], name: str) -> str:

@@ -1,11 +1,13 @@
 """Shows results that are kept: a list that marks changes, any two side by side, the page of one. It writes nothing."""
 
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from compare import measures
-from report import figures, terminal
+from compare.schema import ProjectedPoint
+from compare.words import factor
+from report import curve, figures, terminal
 from report.change import Change, changes, how_decided, made_differently, show_difference, speedup_change
 from report.errors import HistoryError, ShowError
 from report.figures import MISSING
@@ -44,7 +46,38 @@ def listed(project: Path, stack: str) -> str:
         notes.append(_made_differently(before, result))
     heading, *lines = aligned(rows, text_columns=range(1, 6)).splitlines()
     noted = [line + (f"\n{note}" if note else "") for line, note in zip(lines, notes, strict=True)]
-    return "\n".join([heading, *noted, *(wrap(problem, indent="  ") for problem in problems)])
+    return "\n".join([heading, *noted, *_scores(results), *(wrap(problem, indent="  ") for problem in problems)])
+
+
+def _scores(results: Sequence[Stored]) -> list[str]:
+    """What was said of more workers beside what was measured later, and how many of these lay inside their band.
+
+    Of results that were made with the same but their workers; of several that said something, the last.
+    """
+    rows, inside = [["#", "workers", "measured", "said before", ""]], 0
+    for number, result in enumerate(results, start=1):
+        for workers, speedup in curve.measured_points(result.comparison).items():
+            said = next(_said_of(workers, result, results[: number - 1]), None)
+            if said:
+                before, point = said
+                is_inside = point.lower <= speedup.median <= point.upper
+                inside += is_inside
+                band = f"{point.lower:.2f}× to {point.upper:.2f}× (#{before})"
+                rows.append([str(number), str(workers), factor(speedup), band, "inside" if is_inside else "OUTSIDE"])
+    if len(rows) == 1:
+        return []
+    total = f"projections: {inside} of {len(rows) - 1} measured later inside their 90 % band"
+    return ["", aligned(rows, text_columns=(2, 3, 4)), total]
+
+
+def _said_of(workers: int, result: Stored, earlier: Sequence[Stored]) -> Iterator[tuple[int, ProjectedPoint]]:
+    """The projections of so many workers by earlier results, each with its number; the newest first."""
+    for number, before in reversed([*enumerate(earlier, start=1)]):
+        projection = before.comparison.projection
+        if projection and workers > projection.measured[-1]:
+            differences = made_differently(before.comparison, result.comparison)
+            if all(text.startswith("workers ") for text in differences):
+                yield from ((number, point) for point in projection.points if point.workers == workers)
 
 
 def side_by_side(project: Path, stack: str, first: str, second: str) -> str:

@@ -111,7 +111,7 @@ def calibrated(known: Sequence[Case]) -> Band:
     At four times the error itself is no smaller than at twice: there are fewer such points.
     """
     near, far = (_quantiles([case for case in known if distance(case) == times]) for times in (2, 4))
-    return near, (min(far[0], near[0] / 2), max(far[1], near[1] / 2))
+    return near, (round(min(far[0], near[0] / 2), 2), round(max(far[1], near[1] / 2), 2))
 
 
 def _quantiles(known: Sequence[Case]) -> tuple[float, float]:

@@ -159,7 +159,7 @@ def test_nothing_of_a_search_where_nothing_was_searched() -> None:
 
 
 def test_a_projection_is_not_of_trials() -> None:
-    """They exchange nothing, and its model is of an exchange."""
+    """They exchange nothing, and it is of workers that do."""
     comparison = compared(make_searches())
 
     assert comparison.projection is None

@@ -8,9 +8,8 @@ import pytest
 
 from compare.comparison import compare
 from compare.schema import Comparison
-from report.curve import HEADINGS
+from report.curve import HEADINGS, measured_points
 from report.html import render as page
-from report.pictures import measured_points
 from report.table import WIDTH, render
 from tests.unit.results import make_context, make_recipe, make_run, make_runs
 

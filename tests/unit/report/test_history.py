@@ -165,6 +165,22 @@ def test_the_list_is_in_order_and_marks_changes(tmp_path: Path) -> None:
     assert "     epochs 3 -> 4" == lines[5]  # not prose: a key and its values
 
 
+def test_what_was_said_of_more_workers_is_held_against_what_was_measured(tmp_path: Path) -> None:
+    """Of the same recipe with more workers: one inside, one outside its band; another recipe is no score."""
+    publish(measured(), "local", tmp_path)
+    unscored = listed(tmp_path, "local")
+    publish(measured(0.032, 13, workers=4), "local", tmp_path)
+    publish(measured(0.4, 14, workers=8), "local", tmp_path)
+    publish(measured(0.03, 15, workers=4, seed=7), "local", tmp_path)
+
+    lines = listed(tmp_path, "local").splitlines()
+    scores = [line.split() for line in lines[-3:-1]]
+    assert [("2", "4", "inside"), ("3", "8", "OUTSIDE")] == [(each[0], each[1], each[-1]) for each in scores]
+    assert ["(#1)", "(#2)"] == [each[-2] for each in scores]
+    assert "1 of 2" in lines[-1]
+    assert "inside" not in unscored
+
+
 def test_a_damaged_result_is_left_out_and_said(tmp_path: Path) -> None:
     """The others are still shown; folders that are no results are no problem."""
     publish(measured(hour=12), "local", tmp_path)
