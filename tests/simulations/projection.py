@@ -204,13 +204,13 @@ MODELS: Mapping[str, Callable[[Case], float]] = {
 either is fitted alone."""
 
 
-def models_table(numbers: int) -> Iterator[str]:
+def models_table(numbers: int, *, of_strong: bool = False) -> Iterator[str]:
     """Return how far predictions are off, median and 90th percentile of |predicted ÷ true - 1|, by distance; and the
     width of a band that holds 90 % of the points."""
-    known = cases(numbers)
+    known = [case for case in cases(numbers) if case.curve.is_strong or not of_strong]
     by_distance = {times: [case for case in known if distance(case) == times] for times in (2, 4, 8)}
     points = [f"{words} ({len(by_distance[times])})" for times, words in ((2, "≤ 2"), (4, "2 to 4"), (8, "> 4"))]
-    yield f"| model, fitted to {numbers}{' or more' * (numbers > 2)} | {' | '.join(points)} | 90 % band, ≤ 2 | 2 to 4 |"
+    yield f"| model, fitted to {numbers}{' or more' * (numbers > 2)}{', strong scaling' * of_strong} | {' | '.join(points)} | 90 % band, ≤ 2 | 2 to 4 |"
     yield "| --- " * 6 + "|"
     for name, predict in MODELS.items():
         logs = {times: [math.log(case.truth / predict(case)) for case in of] for times, of in by_distance.items()}
@@ -242,7 +242,8 @@ def main() -> None:
     found = curves()
     sources = len({curve.source for curve in found})
     print(f"{len(found)} curves of {sources} sources; a point for each number of workers beyond those fitted to\n")
-    for lines in (models_table(2), models_table(3), coverage_table()):
+    strong = (models_table(numbers, of_strong=True) for numbers in (2, 3))
+    for lines in (models_table(2), models_table(3), *strong, coverage_table()):
         print("\n".join(lines) + "\n")
 
 
