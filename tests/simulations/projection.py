@@ -210,7 +210,8 @@ def models_table(numbers: int, *, of_strong: bool = False) -> Iterator[str]:
     known = [case for case in cases(numbers) if case.curve.is_strong or not of_strong]
     by_distance = {times: [case for case in known if distance(case) == times] for times in (2, 4, 8)}
     points = [f"{words} ({len(by_distance[times])})" for times, words in ((2, "≤ 2"), (4, "2 to 4"), (8, "> 4"))]
-    yield f"| model, fitted to {numbers}{' or more' * (numbers > 2)}{', strong scaling' * of_strong} | {' | '.join(points)} | 90 % band, ≤ 2 | 2 to 4 |"
+    fitted_to = f"{numbers}{' or more' * (numbers > 2)}{', strong scaling' * of_strong}"
+    yield f"| model, fitted to {fitted_to} | {' | '.join(points)} | 90 % band, ≤ 2 | 2 to 4 |"
     yield "| --- " * 6 + "|"
     for name, predict in MODELS.items():
         logs = {times: [math.log(case.truth / predict(case)) for case in of] for times, of in by_distance.items()}
