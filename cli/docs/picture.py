@@ -1,8 +1,10 @@
-"""Draws README's pictures from a result: `python -m cli.docs.picture results/local/latest`.
+"""Draws README's pictures from a result, for light and dark pages: `python -m cli.docs.picture results/local/latest`.
 
-Only maintainers run it, after a measurement on a quiet machine whose figures README states.
+Only maintainers run it, after a measurement on a quiet machine whose figures README states. A page's theme need not be
+that of the system, which alone a picture knows. So each picture is two files, and README names both in a `<picture>`.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -12,8 +14,10 @@ from report.stored import COMPARISON
 from training.contract.codec import write_whole
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-NAMES = ("end-to-end-over-epochs.svg", "where-the-time-goes.svg")
-"""Of the first pictures of a report."""
+NAMES = ("end-to-end-over-epochs", "where-the-time-goes")
+"""Names of the first pictures of a report; `-light.svg` or `-dark.svg` follows."""
+_DARK = re.compile(r"@media screen and \(prefers-color-scheme: dark\) \{ (:root \{.*?\}) \}", re.DOTALL)
+"""The colours of the dark theme in a picture that follows the system's."""
 
 
 def main(arguments: list[str]) -> int:
@@ -21,8 +25,14 @@ def main(arguments: list[str]) -> int:
     (folder,) = arguments
     comparison = Comparison.from_json((Path(folder) / COMPARISON).read_text(encoding="utf-8"))
     for name, panel in zip(NAMES, first(comparison), strict=True):
-        write_whole(DOCS / name, as_file(panel))
+        for theme, text in themed(as_file(panel)).items():
+            write_whole(DOCS / f"{name}-{theme}.svg", text)
     return 0
+
+
+def themed(svg: str) -> dict[str, str]:
+    """Return a picture that follows the system's theme as one that is always light, and as one that is always dark."""
+    return {"light": _DARK.sub("", svg), "dark": _DARK.sub(r"\1", svg)}
 
 
 if __name__ == "__main__":

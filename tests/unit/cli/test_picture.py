@@ -1,5 +1,6 @@
 """README's pictures: files of their own, as the report begins with them, which README shows."""
 
+import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -12,6 +13,8 @@ from tests.unit.report.test_html import measured
 from training.contract.codec import write_whole
 
 SVG = "{http://www.w3.org/2000/svg}"
+LIGHT, DARK = "#1b1b22", "#ececf1"
+"""The colour of text in each theme; the last one that a picture names is the one that holds."""
 
 
 def test_each_picture_is_an_svg_file_with_its_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,12 +28,14 @@ def test_each_picture_is_an_svg_file_with_its_colours(tmp_path: Path, monkeypatc
     for name, expected in zip(
         picture.NAMES, [{"epochs", "measured", "Ray ahead from 9"}, {"start-up", "training", "evaluation"}], strict=True
     ):
-        text = (tmp_path / name).read_text(encoding="utf-8")
+        light, text = ((tmp_path / f"{name}-{theme}.svg").read_text(encoding="utf-8") for theme in ("light", "dark"))
         root = ET.fromstring(text)  # noqa: S314 - the text is our own
         words = {"".join(element.itertext()).strip() for element in root.iter(f"{SVG}text")}
         assert f"{SVG}svg" == root.tag
         assert {"baseline", "native", "ray"} | expected <= words
         assert all(f"{colour}:" in text for colour in ("--ink", "--muted", "--grid", "--arm-4", "--part-1"))
+        assert "@media" not in light + text
+        assert [*re.findall("--ink: ([^;]*)", light), *re.findall("--ink: ([^;]*)", text)] == [LIGHT, LIGHT, DARK]
 
 
 def test_a_picture_that_was_not_drawn_is_no_file(tmp_path: Path) -> None:
@@ -43,9 +48,10 @@ def test_a_picture_that_was_not_drawn_is_no_file(tmp_path: Path) -> None:
 
 
 def test_readme_shows_them() -> None:
-    """The files that the tool writes are there."""
+    """The files that the tool writes are there, and each is for its theme."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
 
     for name in picture.NAMES:
-        assert (ROOT / "docs" / name).is_file()
-        assert f"](docs/{name})" in readme
+        assert all((ROOT / f"docs/{name}-{theme}.svg").is_file() for theme in ("light", "dark"))
+        assert f'<source media="(prefers-color-scheme: dark)" srcset="docs/{name}-dark.svg">' in readme
+        assert f'src="docs/{name}-light.svg"' in readme
