@@ -114,9 +114,10 @@ def _table_of_arms(workload: str) -> str:
 
 
 def _catalogue(title: str, entries: Sequence[Measure | Ratio]) -> str:
-    before = ("", *(getattr(each, "detail", "") for each in entries))
-    meanings = [_meaning(each, last) for each, last in zip(entries, before, strict=False)]
-    rows = "".join(f"| `{each.name}` | {each.title} | {said} |\n" for each, said in zip(entries, meanings, strict=True))
+    rows, detail = "", ""
+    for each in entries:
+        rows += f"| `{each.name}` | {each.title} | {_meaning(each, detail)} |\n"
+        detail = each.detail if isinstance(each, Ratio) else ""
     return f"## {title}\n\n| name | shown as | meaning |\n|---|---|---|\n{rows}"
 
 

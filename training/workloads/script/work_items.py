@@ -36,87 +36,85 @@ ITEMS = (
     Item(
         name=PROOF,
         title="work proved of ranks",
-        torch="of a script that trains in one process, and that this project runs as ranks: weights and gradients of "
-        "some steps in 64 bits, against one process",
-        keras="likewise, of `fit`, with the rows of each rank counted where they enter the model",
-        boosters="the trees of some rounds, against one process",
-        right="ranks may do the same work but for what those of any port do otherwise, which is named; unknown if more "
-        "than that differs (`tests/script/plain/named`)",
-        wrong="other work after the steps of the proof, by the lines and operations that these had",
+        torch="of a script that trains in one process: weights and gradients of some steps in 64 bits, compared "
+        "with one process",
+        keras="the same for `fit`; the rows of each rank are counted where they enter the model",
+        boosters="the trees of some rounds, compared with one process",
+        right="differences that every port has are named; with any other it is unknown (`tests/script/plain/named`)",
+        wrong="other work after the steps of the proof, by the same lines and operations",
     ),
     Item(
         name=TREES,
         title="trees that a proof found to differ",
         torch="",
-        boosters="of a script that trains in one process, and that this project runs as ranks: why they are others "
-        "than those of one process, and the script's metrics of both",
-        right="unknown, as those of every port: bins come from a sketch of each rank's rows, and rows by chance are "
-        "drawn by each rank (`tests/script/plain_trees/named`). A target (`metricTarget`) then decides alone",
+        boosters="of a script that trains in one process: why the trees of its ranks differ, and the metrics of both",
+        right="unknown, as in every port: each rank makes the bins from its own rows, and draws rows by chance "
+        "itself (`tests/script/plain_trees/named`). Then only `metricTarget` decides",
         wrong="no way is known",
     ),
     Item(
         name="steps",
         title="steps of the run",
-        torch="of the first optimizer that steps, and of those that take its place with an epoch, a fold or a phase; "
-        "of several that step in turns the steps of one count",
+        torch="of the first optimizer, and of those that take its place in a later epoch, fold or phase; if "
+        "several step in turns, those of one",
         keras="batches of `fit`",
         boosters="rounds",
-        right="unknown if a script ends by its loss (`right/stops_early`, `right/stops_amid_an_epoch`). A step "
-        "that a GradScaler leaves out counts (`right/skips_steps_that_overflow`); of uneven inputs under "
-        "`Join` those of the last rank do",
-        wrong="unknown, not different, if it ends by its number of workers, but not as many times later "
-        "(`wrong/max_steps_by_world`)",
+        right="unknown if the loss ends the script (`right/stops_early`, `right/stops_amid_an_epoch`). A step "
+        "that a GradScaler leaves out counts (`right/skips_steps_that_overflow`). Under `Join` the last "
+        "rank's steps count",
+        wrong="unknown if the number of workers ends the script (`wrong/max_steps_by_world`)",
     ),
     Item(
         name="optimizers",
         title="steps of every optimizer",
         torch="of each; unknown if one steps while none of its steps counts",
-        right="unknown if one steps by a loss (`right/critic_when_it_is_weak`) or by chance (`right/rare_task`), and "
-        "if chance decides which one steps first: so are their rates and settings then (`right/tasks_drawn`), and "
-        "those of optimizers that first step after the first pass (`right/restarts_on_a_plateau`). A few steps that "
-        "a GradScaler leaves out in one arm alone are equal, many unknown",
-        wrong="weights that change without an optimizer. Other numbers of steps are unknown, not different, if not as "
-        "many others lie between any two, or in the first pass (`wrong/new_optimizer_each_epoch_other_decay`)",
+        right="unknown if an optimizer steps by a loss (`right/critic_when_it_is_weak`), by chance "
+        "(`right/rare_task`), in an order that chance decides (`right/tasks_drawn`), or first after the "
+        "first pass (`right/restarts_on_a_plateau`). Few steps that a GradScaler leaves out in one arm are "
+        "equal, many are unknown",
+        wrong="weights that change without an optimizer. Another number of steps is unknown in the first pass, or "
+        "if other optimizers do not step as often between them "
+        "(`wrong/new_optimizer_each_epoch_other_decay`)",
     ),
     Item(
         name="rowsPerStep",
         title="rows a step, over all ranks",
         torch="counted when a DataLoader delivers them, while gradients are on",
-        keras="as `fit` was told; counted by the proof alone, of a script that trains in one process",
+        keras="as `fit` was told; in one process counted by the proof",
         boosters="as each rank's DMatrix or Dataset counts them",
-        right="unknown if the batch grows, in all arms to the same size, in other steps",
-        wrong="rows that are delivered and dropped: `input` shows it (`wrong/rows_cut_after_delivery`)",
+        right="unknown if the batch grows to the same size in all arms, but in other steps",
+        wrong="rows that are delivered and dropped; `input` shows it (`wrong/rows_cut_after_delivery`)",
     ),
     Item(
         name="rows",
         title="rows of the run and of an epoch, but for padding",
-        torch="likewise; an epoch ends where the iterator of its DataLoader does. In the passes whose row numbers are "
-        "known: how many come again. If the data set is recognised: that all arms read the same",
+        torch="counted likewise; an epoch ends with the iterator of its DataLoader. If row numbers are known: how "
+        "many rows come again. If the data set is recognised: that all arms read the same",
         boosters="likewise",
-        right="padding is ignored (`right/uneven_last_batch`); those of an epoch count if a script ends by its loss; "
-        "unknown if a data set has other numbers in another arm",
-        wrong="rows that come again in passes that are not checked; the same part of them in each epoch",
+        right="padding is ignored (`right/uneven_last_batch`). If the loss ends the script, the rows of an epoch "
+        "count. Unknown if a data set has other numbers in another arm",
+        wrong="rows that come again in passes that are not checked, or in each epoch alike",
     ),
     Item(
         name="rowsDisjoint",
         title="no row on two ranks",
-        torch="row numbers in the first pass, in the latest of the passes 2, 4, 8, … and in the last one, also through "
-        "`Subset`; in every other one whether ranks had all the same; if all ranks read the same data set. That is "
-        "recognised by its attributes (arrays, lists, tables, numbers, texts), or by its own fingerprint",
+        torch="row numbers in the first pass, the latest of the passes 2, 4, 8, … and the last one; in other "
+        "passes only whether ranks had all the same. All ranks have to read the same data set, which is "
+        "recognised by its attributes (arrays, lists, tables, numbers, texts) or its fingerprint",
         facts=("sharedRows", "sameDataSet", "drawnAgain"),
-        right="unknown if rows are drawn with replacement (`right/weighted_rows`), have no numbers (`right/stream`), "
-        "or are shared by ranks that hold parts of the weights (`right/tensor_parallel`)",
+        right="unknown if rows are drawn with replacement (`right/weighted_rows`), have no numbers "
+        "(`right/stream`), or are shared by ranks that hold parts of the weights (`right/tensor_parallel`)",
         wrong="rows that are shared in passes that are not checked",
     ),
     Item(
         name="input",
         title="what enters the first module that has parameters",
-        torch="how many numbers over all ranks, from the second step on, and their type; of each row as many",
+        torch="how many numbers, over all ranks and of each row, from the second step on, and of which type",
         boosters="number of features",
-        right="unknown if rows vary in size (`right/padded_texts`), or grow, in all arms to the same size, in "
-        "other steps (`right/longer_rows_when_accurate`), or if that module is called now and then "
+        right="unknown if rows vary in size (`right/padded_texts`), grow in other steps "
+        "(`right/longer_rows_when_accurate`), or if the module is not always called "
         "(`right/first_block_dropped`)",
-        wrong="what is dropped behind that module (`beyond/rows_cut_inside`), another input "
+        wrong="rows that are dropped behind that module (`beyond/rows_cut_inside`), another second input "
         "(`beyond/smaller_second_input`)",
     ),
     Item(
@@ -129,54 +127,54 @@ ITEMS = (
     Item(
         name="parameters",
         title="parameters: how many, of which type",
-        torch="of all optimizers, one model after another, also where an optimizer is filled with another's",
+        torch="of all optimizers, and of one model after another",
         keras="of the model",
         right="unknown if ranks hold parts of them (`right/fsdp`, `right/tensor_parallel`)",
-        wrong="another network of as many (`beyond/other_activation`)",
+        wrong="another network of the same size (`beyond/other_activation`)",
     ),
     Item(
         name="trained",
         title="parameters that get a gradient",
-        torch="in each step: always, up to or from a step, or now and then",
+        torch="in each step: always, from or up to a step, or sometimes",
         keras="trainable ones",
-        right="equal if the same ones ever had a gradient, as often as chance allows (`right/drops_layers`, "
-        "`right/experts_by_rows`); unknown if they get one from another step on "
+        right="equal if the same ones had a gradient, as often as chance allows (`right/drops_layers`, "
+        "`right/experts_by_rows`). Unknown if they get one from another step on "
         "(`right/thaws_after_a_plateau`)",
-        wrong="layers that are dropped with another probability, within that chance (`beyond/drops_more_layers`)",
+        wrong="layers that are dropped with another probability, within what chance allows "
+        "(`beyond/drops_more_layers`)",
     ),
     Item(
         name="weights",
         title="weights equal on all ranks",
-        torch="after steps 1, 2, 4, 8, … of the run, the first two of each optimizer, and where a model or the run "
-        "ends; after steps 4, 8, … of each optimizer and epochs as long as that takes little time",
+        torch="after steps 1, 2, 4, 8, … of the run, after the first two of each optimizer, and at the end of "
+        "each model and of the run; after epochs and more steps of each optimizer if that takes little time",
         keras="likewise",
         boosters="the trees, at the end",
-        right="under `Join` a rank may miss steps of its momentum: unknown if its weights differ within later ones, "
-        "where its gradients do not (`right/uneven_inputs`). Unknown from the first step on of an optimizer that not "
-        "all ranks have (`right/first_rank_probes`), and if a model is gone before it was looked at",
+        right="unknown if a rank misses steps under `Join` (`right/uneven_inputs`), if not all ranks have the "
+        "optimizer (`right/first_rank_probes`), or if a model is gone before it is looked at",
         wrong="weights that differ between two checks only",
     ),
     Item(
         name="learningRate",
         title="learning rate: highest and mean over the steps",
-        torch="of every parameter group of every optimizer, also at first, and what sets it",
+        torch="of every parameter group of every optimizer, at first and later, and what sets it",
         keras="of the model's optimizer",
         boosters="as `train` was told",
-        right="equal if ReduceLROnPlateau alone lowers it, with the same constants, from the same rates "
-        "(`right/plateau_after_dropout`); unknown if the script sets it (`right/rate_halved_by_hand`), or "
-        "steps a schedule, by a loss (`right/schedule_stepped_by_the_loss`)",
-        wrong="another metric for ReduceLROnPlateau (`beyond/plateau_of_another_metric`). A rate by hand that is "
-        "the same at first is unknown (`wrong/rate_halved_by_epochs_of_world`), unless it is as many times "
-        "as high as there are ranks",
+        right="equal if only ReduceLROnPlateau lowers it, with the same constants from the same rates "
+        "(`right/plateau_after_dropout`). Unknown if the script sets it (`right/rate_halved_by_hand`) or "
+        "steps a schedule by a loss (`right/schedule_stepped_by_the_loss`)",
+        wrong="another metric for ReduceLROnPlateau (`beyond/plateau_of_another_metric`). A rate that the script "
+        "sets by hand, and that is equal at first, is unknown (`wrong/rate_halved_by_epochs_of_world`), "
+        "unless it is as many times as high as there are ranks",
     ),
     Item(
         name="hyperparameters",
         title="what else decides a step",
-        torch="numbers of every parameter group, as its size, momentum and weight decay, at first and at each change",
-        right="equal if only the optimizer changes them, in its steps, from the same values "
-        "(`right/estimates_its_steps`); unknown if the script changes them by a metric "
-        "(`right/momentum_by_the_gradients`), or an optimizer does in steps in which a closure or a hook runs, too",
-        wrong="what an optimizer makes of the same values (`beyond/estimates_otherwise`); settings that are no "
+        torch="numbers of every parameter group, such as momentum and weight decay, at first and at each change",
+        right="equal if only the optimizer changes them, from the same values (`right/estimates_its_steps`). "
+        "Unknown if the script changes them by a metric (`right/momentum_by_the_gradients`), or a closure "
+        "or a hook runs in the step",
+        wrong="what an optimizer does with the same values (`beyond/estimates_otherwise`); settings that are no "
         "numbers. What the script changes later by its workers is unknown (`wrong/settings_by_a_closure`)",
     ),
     Item(
@@ -184,9 +182,9 @@ ITEMS = (
         title="validations",
         torch="passes over a DataLoader without a training step",
         keras="of `fit`",
-        right="unknown if they are not as many: a script may validate when its loss is low "
+        right="unknown if their numbers differ: a script may validate when its loss is low "
         "(`right/validates_when_the_loss_is_low`)",
-        wrong="other rows in as many passes; a validation without a DataLoader. None in one arm is unknown "
+        wrong="as many passes over other rows; a validation without a DataLoader. None in one arm is unknown "
         "(`wrong/validates_in_one_process_only`)",
     ),
     Item(
