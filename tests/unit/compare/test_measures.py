@@ -1,5 +1,6 @@
 """The catalogue: a measure or a ratio is one entry, and everything that shows numbers is made from it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from report import html, table
 from report.change import changes
 from tests.unit.results import make_context, make_runs
 from training.contract.arms import ARMS
+from training.contract.recipe import WORKLOADS
 
 LOSS = Measure(
     name="lossOverSteps",
@@ -68,6 +70,19 @@ def test_a_ratio_is_one_entry(extended: Comparison, tmp_path: Path) -> None:
     assert "Start-up ratio" in html.render(extended, "local", tmp_path)
     assert "start-up ratio" in {change.title for change in changes(extended, extended)}
     assert f"| `startupRatio` | {GAIN.title} | {GAIN.meaning} |" in outputs_table.text()  # not prose: Markdown
+
+
+def test_the_docs_have_every_measure_of_a_workload_once() -> None:
+    """In the table that names the workload; none stands there that the workload lacks."""
+    sections = outputs_table.text().split("## Measures of an arm: ")[1:]
+    found = [
+        (workload, name)
+        for section in sections
+        for workload in re.findall(r"`(\w+)`", section.splitlines()[0])
+        for name in re.findall(r"^\| `(\w+)`", section.partition("\n## ")[0], re.MULTILINE)
+    ]
+
+    assert sorted(found) == sorted((name, each.name) for name in WORKLOADS for each in measures.measures_of(name))
 
 
 def test_names_are_unique_and_arms_exist() -> None:

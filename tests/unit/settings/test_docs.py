@@ -1,10 +1,12 @@
 """What docs/settings.md and Pulumi.yaml say about settings is what the table says."""
 
+import re
+
 import pytest
 import yaml
 
 from cli.docs import config_table
-from infra.settings.key import CLUSTER
+from infra.settings.key import CLUSTER, TARGETS
 from infra.settings.table import every_key
 
 
@@ -50,6 +52,21 @@ def test_every_key_has_one_row_of_four_cells() -> None:
     assert sorted(keys) == sorted(every_key())
     assert len(rows) == len(every_key()) + 2 * len(config_table.SECTIONS)
     assert {row.count("|") for row in rows} == {5}
+
+
+def test_the_targets_of_every_key_are_told() -> None:
+    """In its row, or once for its section; a key that says nothing is for every target."""
+    told: dict[str, str] = {}
+    for section in config_table.tables().split("## ")[1:]:
+        usual = re.search(r"^For (.*) only, unless", section, re.MULTILINE)
+        for name, row in re.findall(r"^\| `(\w+)` (.*)$", section, re.MULTILINE):
+            own = re.search(r"\(([\w, ]+) only\)|\((every target)\)", row)
+            told[name] = (own[1] or own[2]) if own else usual[1] if usual else "every target"
+
+    listed = {name: re.findall(r"\w+", targets.replace(" and ", ", ")) for name, targets in told.items()}
+    assert {name: list(key.targets) for name, key in every_key().items()} == {
+        name: list(TARGETS) if words == ["every", "target"] else words for name, words in listed.items()
+    }
 
 
 def test_only_what_stands_between_the_markers_is_touched() -> None:
