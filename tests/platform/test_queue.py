@@ -6,10 +6,11 @@ import signal
 import subprocess
 import time
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from infra.places.cluster.api import kube, leftover_jobs
+from infra.places.cluster.api import kube, kueue, leftover_jobs
 from infra.places.cluster.job_result import start_seconds
 from infra.places.cluster.manifests import ray_cluster
 from infra.places.cluster.manifests.pods import pods_of
@@ -25,9 +26,11 @@ from tests.platform.queues import (
     QUEUE,
     ROOMY,
     give,
+    is_active,
     job_of_somebody,
     jobs,
     of,
+    quota_of,
     stack,
     workloads,
 )
@@ -203,3 +206,47 @@ def test_a_namespace_that_the_stack_would_make_has_no_queue(cluster: Cluster, wo
     """It is the platform's to make."""
     (refused,) = inspection.queue(cluster.api, stack(cluster, namespace="not-there", createNamespace="true"))
     wording("platform", str(refused))
+
+
+def test_quota_that_was_taken_back_before_the_start_evicted_no_run(cluster: Cluster, team: str) -> None:
+    """As by an admission check that is tried again; Kueue counts it as an eviction, and what runs is named as waiting
+    until then. One that was stopped while it ran is evicted."""
+    workload_path = cluster.path(f"{API}/workloads")
+    check = {"conditions": [_condition("Active")]}
+    kube.apply(
+        cluster.api, f"/apis/{API}/admissionchecks/again", of("AdmissionCheck", "again", {"controllerName": "t"})
+    )
+    _set_status(cluster, f"/apis/{API}/admissionchecks/again", check)
+    give(cluster, team, ROOMY, admissionChecksStrategy={"admissionChecks": [{"name": "again"}]})
+    wait_for(lambda: is_active(quota_of(cluster, team)))
+    kube.create(cluster.api, cluster.path("batch/v1/jobs"), job_of_somebody("run", {"cpu": "1", "memory": "1Gi"}))
+
+    for state in ("Retry", "Ready"):
+        wait_for(lambda: [each["state"] for each in _checks(cluster)] == ["Pending"])
+        (workload,) = workloads(cluster, "Job")
+        answered = {**_checks(cluster)[0], "state": state, "lastTransitionTime": _now()}
+        _set_status(cluster, f"{workload_path}/{workload['metadata']['name']}", {"admissionChecks": [answered]})
+    (job,) = wait_for(lambda: [each for each in jobs(cluster) if each["status"].get("startTime")])
+    assert workloads(cluster, "Job")[0]["status"]["schedulingStats"]["evictions"]
+    assert "" == kueue.eviction(cluster.api, cluster.namespace, job)
+
+    kube.patch(cluster.api, cluster.path(f"{API}/localqueues", QUEUE), {"spec": {"stopPolicy": "HoldAndDrain"}})
+    wait_for(lambda: kueue.eviction(cluster.api, cluster.namespace, job))
+    kube.delete(cluster.api, f"/apis/{API}/admissionchecks/again")
+
+
+def _checks(cluster: Cluster) -> list[dict[str, str]]:
+    return [check for each in workloads(cluster, "Job") for check in each["status"].get("admissionChecks") or ()]
+
+
+def _condition(kind: str) -> dict[str, str]:
+    return {"type": kind, "status": "True", "reason": "Test", "message": "", "lastTransitionTime": _now()}
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _set_status(cluster: Cluster, path: str, status: dict[str, Any]) -> None:
+    """As the controller of an admission check does."""
+    kube.patch(cluster.api, f"{path}/status", {"status": status})

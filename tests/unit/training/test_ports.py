@@ -1,12 +1,14 @@
 """The ports of TensorFlow's servers on this machine: held until they listen there, and theirs alone."""
 
 import socket
+from types import SimpleNamespace
 
 import pytest
 
 from tests.limits import LONGEST_SECONDS
 from training.machine import ports as ports_module
 from training.machine.ports import CAN_BE_HELD, held_ports
+from training.workloads.script.ranks import variables
 
 
 @pytest.mark.skipif(not CAN_BE_HELD, reason="this system lets nobody listen at a port that is held")
@@ -31,3 +33,28 @@ def test_where_a_held_port_would_be_in_the_way_it_is_free_again(monkeypatch: pyt
         assert 2 == len(set(ports))
         with socket.socket() as other:
             other.bind(("127.0.0.1", ports[0]))
+
+
+@pytest.mark.parametrize(("platform", "is_held"), [("linux", True), ("darwin", False)])
+def test_ports_of_a_script_s_ranks_are_held_as_well(
+    platform: str, monkeypatch: pytest.MonkeyPatch, *, is_held: bool
+) -> None:
+    """In a script's own Python, which can't import this project; and not where that would be in the way."""
+    monkeypatch.setattr(variables, "sys", SimpleNamespace(platform=platform))
+    held = variables.hold_ports(2, "127.0.0.1")
+    assert 2 == len(held)
+    try:
+        assert [is_held] * 2 == [_is_taken(port) for port in held]
+    finally:
+        for holder in held.values():
+            holder.close()
+
+
+def _is_taken(port: int) -> bool:
+    """Whether a plain bind finds this port in use."""
+    with socket.socket() as other:
+        try:
+            other.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False

@@ -15,6 +15,15 @@ def test_a_script_s_ranks_are_told_as_the_cnn_s_are(addresses: list[str]) -> Non
         assert rendezvous.tensorflow(addresses, rank) == variables.tf_config(addresses, rank)
 
 
+def test_tensorflow_reads_an_ipv6_address_in_brackets() -> None:
+    """As nodes of a Ray cluster may have; without brackets the port would be a part of it. PyTorch takes none."""
+    of_all = ["fd00::1:7001", "fd00::2:7002"]
+    config = json.loads(variables.tf_config(of_all, 1)["TF_CONFIG"])
+
+    assert ["[fd00::1]:7001", "[fd00::2]:7002"] == config["cluster"]["worker"]
+    assert "fd00::1" == variables.torchrun(of_all, 1)["MASTER_ADDR"]
+
+
 def test_ranks_of_xgboost_ask_one_tracker_which_none_of_their_own_ports_is() -> None:
     """In rank 0's pod, beside the port of its rank and the one where results are brought."""
     of = ["10.0.0.1:7001", "10.0.0.2:7001"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -23,13 +22,13 @@ GRACE_SECONDS = 5.0
 def main() -> int:
     """Start the processes, wait for them, and pass the first failure on."""
     count, kind, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
-    sockets = [_bound_socket() for _ in range(count)]
-    addresses = [f"127.0.0.1:{listener.getsockname()[1]}" for listener in sockets]
+    held = variables.hold_ports(count, "127.0.0.1")
+    addresses = [f"127.0.0.1:{port}" for port in held]
     if kind in BOOSTERS:
         tracker = _tracker(count) if kind == "ray-xgboost" else None
         by_rank = [variables.booster(addresses, rank, tracker) for rank in range(count)]
-        for listener in sockets:
-            listener.close()  # LightGBM shares no address
+        for holder in held.values():
+            holder.close()  # LightGBM shares no address
     else:
         by_rank = [variables.tf_config(addresses, rank) for rank in range(count)]
     ranks = [subprocess.Popen([sys.executable, *command], env={**os.environ, **more}) for more in by_rank]
@@ -41,14 +40,6 @@ def main() -> int:
         _end(ranks)
     codes = [rank.returncode for rank in ranks if rank.returncode]
     return codes[0] if codes and codes[0] > 0 else 1 if codes else 0
-
-
-def _bound_socket() -> socket.socket:
-    """A free port that stays this one's until gRPC, which shares addresses, listens on it."""
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", 0))
-    return listener
 
 
 def _tracker(count: int) -> dict[str, str | int]:

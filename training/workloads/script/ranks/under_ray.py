@@ -34,14 +34,8 @@ def _address() -> str:
     import ray.util
 
     host = ray.util.get_node_ip_address()
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("", 0))
-    port = listener.getsockname()[1]
-    if sys.platform.startswith("linux"):
-        listener.detach()
-    else:
-        listener.close()
+    ((port, holder),) = variables.hold_ports(1, "", socket.AF_INET6 if ":" in host else socket.AF_INET).items()
+    holder.detach()
     return f"{host}:{port}"
 
 

@@ -1,4 +1,5 @@
-"""The variables by which ranks of a script find each other; for the commands beside it, in the user's own Python.
+"""The variables by which ranks of a script find each other, and the ports that these name; for the commands beside it,
+in the user's own Python.
 
 `addresses` are those of all ranks, host:port each. Standard library, and Python 3.9 or newer.
 """
@@ -6,6 +7,24 @@
 from __future__ import annotations
 
 import json
+import socket
+import sys
+
+
+def hold_ports(count: int, host: str, family: int = socket.AF_INET) -> dict[int, socket.socket]:
+    """Return free ports of `host`, or of all addresses if it is empty, each with the socket that holds it until gRPC or
+    PyTorch's store listens there seconds later: both share addresses, and a port that nobody has bound may by then be
+    that of an outgoing connection. On Linux alone: elsewhere they would be in the way of who listens, and are closed.
+    """
+    holders = [socket.socket(family) for _ in range(count)]
+    for holder in holders:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind((host, 0))
+    held = {int(holder.getsockname()[1]): holder for holder in holders}
+    if not sys.platform.startswith("linux"):
+        for holder in holders:
+            holder.close()
+    return held
 
 
 def torchrun(addresses: list[str], rank: int) -> dict[str, str]:
@@ -24,8 +43,10 @@ def torchrun(addresses: list[str], rank: int) -> dict[str, str]:
 
 
 def tf_config(addresses: list[str], rank: int) -> dict[str, str]:
-    """Return TF_CONFIG as in TensorFlow's guide."""
-    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
+    """Return TF_CONFIG as in TensorFlow's guide; gRPC reads an IPv6 address in brackets."""
+    pairs = [address.rpartition(":") for address in addresses]
+    workers = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, _, port in pairs]
+    config = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
     return {"TF_CONFIG": json.dumps(config)}
 
 
