@@ -7,7 +7,6 @@ among `CHANGES_NOTHING`, with its reason, or a change of it measures all arms ag
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -344,9 +343,10 @@ def quickly() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def folders(tmp_path: Path) -> dict[str, dict[str, str]]:
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
     """Values of keys that name files, before and after a change."""
+    tmp_path = tmp_path_factory.mktemp("folders")
     for name in ("one", "two"):
         for file in ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"):
             path = tmp_path / name / "cifar-10-batches-py" / file
