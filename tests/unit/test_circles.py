@@ -78,7 +78,7 @@ def closure(graph: dict[str, set[str]], start: str) -> set[str]:
 
 def late_imports() -> Iterator[tuple[str, str]]:
     """Modules with the modules of the project that they import inside functions."""
-    tops = {room.partition(".")[0] for room in TABLE}
+    tops, modules = {room.partition(".")[0] for room in TABLE}, module_names()
     for path in FILES:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -87,7 +87,7 @@ def late_imports() -> Iterator[tuple[str, str]]:
                 yield from ((module_of(path), a.name) for a in node.names if a.name.partition(".")[0] in tops)
             elif isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] in tops:
                 names = [f"{node.module}.{alias.name}" for alias in node.names]
-                yield from ((module_of(path), name if name in module_names() else node.module) for name in names)
+                yield from ((module_of(path), name if name in modules else node.module) for name in names)
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
