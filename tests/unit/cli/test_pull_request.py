@@ -161,7 +161,7 @@ def test_a_failing_preview_is_shown_with_its_error(wording: Wording) -> None:
 @pytest.mark.parametrize("stacks", [1, 4])
 @pytest.mark.parametrize("value", ["x" * 100, "é" * 100, "`" * 100])
 def test_a_large_difference_fits_and_says_what_is_left_out(stacks: int, value: str) -> None:
-    """200 resources of 20 properties a stack, 6 times what fits: each stack is shown, none takes the room of another."""
+    """200 resources of 20 properties a stack, 6 times what fits: each is shown, none takes the room of another."""
     steps = [step(f"r{number}", **{f"p{index}": value for index in range(20)}) for number in range(200)]
     large, empty = preview(*steps), preview()
     names = [f"stack{number}" for number in range(stacks)]
