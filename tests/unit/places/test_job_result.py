@@ -166,5 +166,5 @@ def test_a_run_counts_once_kueue_could_be_asked(
         if counts:
             assert JobResultProvider().create(props).id
             return
-        with pytest.raises(NoResultError, match="does not repeat the run"):
+        with pytest.raises(NoResultError, match="does not repeat"):
             JobResultProvider().create(props)

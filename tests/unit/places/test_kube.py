@@ -31,7 +31,7 @@ def test_a_page_that_is_no_api_server_s_is_said_so(answer: str, tmp_path: Path) 
     """As of a portal that manages clusters, whose address lacks the cluster."""
     with serving(tmp_path) as (server, path):
         server.texts["/api/v1/nodes"] = answer
-        with pytest.raises(KubeError, match=rf"(?s)no(t as an API server| JSON).*curl .*{server.url}/api/v1/nodes$"):
+        with pytest.raises(KubeError, match=f"(?s)answers, and not.*{server.url}/api/v1/nodes$"):
             kube.items(kube.connect(path), "/api/v1/nodes")
 
 
@@ -40,7 +40,7 @@ def test_a_server_that_sends_on_to_its_login_has_answered(tmp_path: Path) -> Non
     with serving(tmp_path) as (server, path):
         server.refused["/api/v1/nodes"] = 302
         server.headers["Location"] = f"{server.url}/login"
-        with pytest.raises(KubeError, match=r"not as an API server does") as caught:
+        with pytest.raises(KubeError, match="answers, and not") as caught:
             kube.items(kube.connect(path), "/api/v1/nodes")
 
     assert 302 == caught.value.status

@@ -64,8 +64,10 @@ def local_queue(name: str, **spec: Any) -> dict[str, Any]:
 def workload(uid: str, evicted_at: str = "", *reasons: str) -> dict[str, Any]:
     """The Workload of an object, evicted at some time and admitted again."""
     condition = {"type": "Evicted", "status": "False", "reason": "QuotaReserved", "lastTransitionTime": evicted_at}
-    stats = {"schedulingStats": {"evictions": [{"reason": each} for each in reasons]}} if reasons else {}
-    stats |= {"accumulatedPastExecutionTimeSeconds": 0} if reasons else {}  # as of one that had started
+    stats: dict[str, Any] = {}
+    if reasons:  # as of one that had started
+        stats["schedulingStats"] = {"evictions": [{"reason": each} for each in reasons]}
+        stats["accumulatedPastExecutionTimeSeconds"] = 0
     conditions = [condition] if evicted_at else [{"type": "Admitted", "status": "True"}]
     labels = {kueue.UID_LABEL: uid}
     return {"metadata": {"name": f"of-{uid}", "labels": labels}, "status": {"conditions": conditions, **stats}}

@@ -192,11 +192,17 @@ def test_what_waits_in_a_queue_is_told_with_kueue_s_words(
 def test_a_look_costs_as_few_requests_as_it_can(cluster: tuple[Api, Any, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Kueue's version is asked once, and the connection is kept: a new one may run a program for credentials. After a
     failure, and with another kubeconfig, both are new."""
-    api, client, path = cluster
+    api, client, _ = cluster
     hold_back(api, "w", pod_parts.labels("ray", **{RUN_LABEL: "ray-1"}), "1 more needed")
-    connections, content = [], ["a"]
+    connections: list[str] = []
+    content: list[str | None] = ["a"]
+
+    def connect(to: str) -> Any:
+        connections.append(to)
+        return client
+
     monkeypatch.setattr(kube, "own_text", lambda _: content[0])
-    monkeypatch.setattr(kube, "connect", lambda _: connections.append(path) or client)
+    monkeypatch.setattr(kube, "connect", connect)
     watch = RunWatch(settings(machine(stack="s"), **OF_STACK, queue="training"), print, print)
 
     def look(times: int) -> tuple[int, int]:
@@ -214,7 +220,7 @@ def test_a_look_costs_as_few_requests_as_it_can(cluster: tuple[Api, Any, str], m
     assert (2, 2) == look(3)
     del api.refused[workloads]
     assert (1, 1) == look(3)
-    content[0] = None  # type: ignore[call-overload]
+    content[0] = None
     assert (0, 0) == look(3)
 
 
