@@ -236,7 +236,9 @@ def test_quota_that_was_taken_back_before_the_start_evicted_no_run(cluster: Clus
 
 
 def _checks(cluster: Cluster) -> list[dict[str, str]]:
-    return [check for each in workloads(cluster, "Job") for check in each["status"].get("admissionChecks") or ()]
+    return [
+        check for each in workloads(cluster, "Job") for check in each.get("status", {}).get("admissionChecks") or ()
+    ]
 
 
 def _condition(kind: str) -> dict[str, str]:
