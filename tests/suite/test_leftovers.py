@@ -35,7 +35,8 @@ def test_9_leaves_what_another_pytest_started():
     pathlib.Path("other").write_text(subprocess.check_output(ORPHANS, text=True, env=other))
 def test_5_opens():
     subprocess.run(["true"])
-    open("left", "w")
+    left = [open("left", "w")]
+    left.append(left)
 def test_6_fails_and_leaves_a_pipe():
     left = subprocess.Popen(["true"], stdout=subprocess.PIPE)
     left.wait()
