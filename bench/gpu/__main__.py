@@ -71,7 +71,7 @@ class Bench:
 def clocks(bench: Bench, width: int, repeats: int) -> Iterator[str]:
     """Yield the observer's clock against the script's own, and what a step takes with the observer to one without."""
     options = (*FULL, "--width", str(width))
-    found, every = [], None
+    pairs, every = [], None
     for number in range(repeats):
         with tempfile.TemporaryDirectory(dir=bench.folder) as own:
             ticks = {observed: Path(own, f"{observed}.json") for observed in ((True, False), (False, True))[number % 2]}
@@ -82,7 +82,7 @@ def clocks(bench: Bench, width: int, repeats: int) -> Iterator[str]:
             (seen,) = read(Path(own))
             off = span_ratio(seen, json.loads(ticks[True].read_text(encoding="utf-8")))
         every = seen.device_every
-        found.append(
+        pairs.append(
             Repeat(
                 observed=steps[True] * off,
                 clock=steps[True],
@@ -92,7 +92,7 @@ def clocks(bench: Bench, width: int, repeats: int) -> Iterator[str]:
             )
         )
     yield f"width {width}{f', waited for after {every} steps at a time' if every else ''}"
-    yield from summary(found).splitlines()
+    yield from summary(pairs).splitlines()
 
 
 def span_ratio(seen: Observation, ticks: Sequence[float]) -> float:
@@ -172,9 +172,9 @@ def arms(bench: Bench) -> Iterator[str]:
         if done.returncode:
             yield f"{arm}: exit code {done.returncode}: {(done.stdout + done.stderr).strip().splitlines()[-1:]}"
             continue
-        found = result.read(path)
-        on = ", ".join(worker.gpu.name or "a GPU" if worker.gpu else "no GPU" for worker in found.workers)
-        yield f"{arm}: trained {found.seconds.train} s, whole {found.seconds.wall} s, on {on}"
+        ended = result.read(path)
+        on = ", ".join(worker.gpu.name or "a GPU" if worker.gpu else "no GPU" for worker in ended.workers)
+        yield f"{arm}: trained {ended.seconds.train} s, whole {ended.seconds.wall} s, on {on}"
 
 
 def main() -> None:

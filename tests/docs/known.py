@@ -48,6 +48,7 @@ VERBS: dict[str, dict[str, set[str]]] = {
             "explain",
             "get",
             "logs",
+            "patch",
             "port-forward",
             "top",
             "version",
