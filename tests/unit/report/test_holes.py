@@ -71,7 +71,7 @@ HOLES: dict[str, tuple[Hole, tuple[str, ...], set[str]]] = {
     "of less than a second": (of_less_than_a_second, RUN, PICTURES),
     "nothing learned, no ray": (nothing_learned, ("baseline", "native"), {"time", *LEARNING, *CLASSES[:-1]}),
     "not comparable": (one_step, RUN, PICTURES - {"clocks", "scaling"}),
-    "a script without epochs, no native": (of_a_script, ("baseline", "ray"), {"time"}),
+    "a script without epochs, no native": (of_a_script, ("baseline", "ray"), {"time", "scaling"}),
 }
 """What is missing, the arms that are measured, and the pictures that are left."""
 
