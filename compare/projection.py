@@ -153,7 +153,7 @@ def _speedups(measurement: Measurement, curve: Curve | Missing) -> dict[int, Seq
     speedups = {point.workers: point.speedup.values for point in points if point.speedup}
     if measurement.recipe.workers not in speedups:
         pairs = [(_step(repeat[BASELINE.name]), _step(repeat[RAY.name])) for repeat in measurement.repeats]
-        speedups = {measurement.recipe.workers: [one / all_workers for one, all_workers in pairs]}
+        speedups = {measurement.recipe.workers: [baseline / all_workers for baseline, all_workers in pairs]}
     repeats = len(speedups[measurement.recipe.workers])
     return dict(sorted(({1: [1.0] * repeats} | speedups).items()))
 
@@ -231,7 +231,7 @@ def _next(line: Line, most: int, measurement: Measurement) -> list[NextMeasureme
         if numbers == 2 and now >= 4:
             curve = _joined(measurement.context.curve, now // 2)
             choices.append(({"workersCurve": curve}, minutes + of_point, line.errors(3, distance), noise))
-    found = [
+    measurements = [
         NextMeasurement(
             settings={key: str(value) for key, value in settings.items()},
             minutes=takes,
@@ -239,7 +239,7 @@ def _next(line: Line, most: int, measurement: Measurement) -> list[NextMeasureme
         )
         for settings, takes, errors_then, noise_then in choices
     ]
-    return sorted(found, key=lambda each: math.log(each.narrows_by) / each.minutes, reverse=True)
+    return sorted(measurements, key=lambda each: math.log(each.narrows_by) / each.minutes, reverse=True)
 
 
 def _joined(curve: Sequence[int], more: int) -> str:
@@ -253,7 +253,7 @@ def _width(errors: tuple[float, float], noise: float) -> float:
 def headline(projection: Projection) -> str:
     """Return the most workers that have a number, with their band; where there is none, what to measure."""
     numbers = [point for point in projection.points if point.speedup is not None]
-    return _said(numbers[-1]) if numbers else f"{_no_number(projection)}. {_to_measure(projection)}"
+    return _point_words(numbers[-1]) if numbers else f"{_no_number(projection)}. {_to_measure(projection)}"
 
 
 def sentences(projection: Projection) -> list[str]:
@@ -261,11 +261,11 @@ def sentences(projection: Projection) -> list[str]:
     now = projection.measured[-1]
     near = [point for point in projection.points if point.workers <= NUMBER_UP_TO * now]
     shown = {point.workers: point for points in (near, projection.points) for point in points[-1:]}
-    bands = [f"{_said(point)}, at {_cost(point, now)}" for point in shown.values()]
+    bands = [f"{_point_words(point)}, at {_cost(point, now)}" for point in shown.values()]
     return [*(bands or [_no_number(projection)]), _knee_said(projection), _to_measure(projection)]
 
 
-def _said(point: ProjectedPoint) -> str:
+def _point_words(point: ProjectedPoint) -> str:
     band = f"{shown_times(point.lower)} to {shown_times(point.upper)} times as fast as one process"
     probably = "" if point.speedup is None else f", probably {shown_times(point.speedup)} times"
     return f"{counted(point.workers, 'worker')}, each with CPUs of its own, would train {band}{probably}"

@@ -57,9 +57,9 @@ def _scores(results: Sequence[Stored]) -> list[str]:
     rows, inside = [["#", "workers", "measured", "said before", ""]], 0
     for number, result in enumerate(results, start=1):
         for workers, speedup in curve.measured_points(result.comparison).items():
-            said = next(_said_of(workers, result, results[: number - 1]), None)
-            if said:
-                before, point = said
+            earlier = next(_said_of(workers, result, results[: number - 1]), None)
+            if earlier:
+                before, point = earlier
                 is_inside = point.lower <= speedup.median <= point.upper
                 inside += is_inside
                 band = f"{point.lower:.2f}× to {point.upper:.2f}× (#{before})"

@@ -45,8 +45,8 @@ def _go_on() -> int:
     python, light = str(VENV / "bin" / "python"), _is_light(sys.argv[1:])
     if not light and bootstrap.is_pending():  # what is typed wrong is answered before minutes of installing
         bootstrap.ensure(whole=False)
-        check, there = [python, "-c", CHECK, *sys.argv[1:]], {**os.environ, command_line.FROM: str(Path.cwd())}
-        if Path(python).exists() and (status := subprocess.run(check, cwd=ROOT, env=there, check=False).returncode):
+        check, variables = [python, "-c", CHECK, *sys.argv[1:]], {**os.environ, command_line.FROM: str(Path.cwd())}
+        if Path(python).exists() and (status := subprocess.run(check, cwd=ROOT, env=variables, check=False).returncode):
             return status
     bootstrap.ensure(whole=not light)
     if not Path(python).exists():

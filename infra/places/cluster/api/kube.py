@@ -87,11 +87,11 @@ def client(kubeconfig: str | Mapping[str, Any], *, retries: Any = None) -> Any:
     settings = Configuration()
     settings.retries = retries
     if isinstance(kubeconfig, str):
-        made = config.new_client_from_config(config_file=str(PROJECT / kubeconfig), client_configuration=settings)
+        api = config.new_client_from_config(config_file=str(PROJECT / kubeconfig), client_configuration=settings)
     else:
-        made = config.new_client_from_config_dict(dict(kubeconfig), persist_config=False, client_configuration=settings)
-    _strip_tokens(made.configuration)
-    return made
+        api = config.new_client_from_config_dict(dict(kubeconfig), persist_config=False, client_configuration=settings)
+    _strip_tokens(api.configuration)
+    return api
 
 
 def _strip_tokens(configuration: Any) -> None:

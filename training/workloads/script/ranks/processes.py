@@ -22,12 +22,12 @@ GRACE_SECONDS = 5.0
 def main() -> int:
     """Start the processes, wait for them, and pass the first failure on."""
     count, kind, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
-    held = variables.hold_ports(count, "127.0.0.1")
-    addresses = [f"127.0.0.1:{port}" for port in held]
+    holders_by_port = variables.hold_ports(count, "127.0.0.1")
+    addresses = [f"127.0.0.1:{port}" for port in holders_by_port]
     if kind in BOOSTERS:
         tracker = _tracker(count) if kind == "ray-xgboost" else None
         by_rank = [variables.booster(addresses, rank, tracker) for rank in range(count)]
-        for holder in held.values():
+        for holder in holders_by_port.values():
             holder.close()  # LightGBM shares no address
     else:
         by_rank = [variables.tf_config(addresses, rank) for rank in range(count)]

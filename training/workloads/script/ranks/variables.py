@@ -20,11 +20,11 @@ def hold_ports(count: int, host: str, family: int = socket.AF_INET) -> dict[int,
     for holder in holders:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind((host, 0))
-    held = {int(holder.getsockname()[1]): holder for holder in holders}
+    by_port = {int(holder.getsockname()[1]): holder for holder in holders}
     if not sys.platform.startswith("linux"):
         for holder in holders:
             holder.close()
-    return held
+    return by_port
 
 
 def torchrun(addresses: list[str], rank: int) -> dict[str, str]:
