@@ -68,7 +68,8 @@ def cases(*, quick: bool) -> list[Case]:
 
 
 def measure(case: Case, repeats: int, say: Callable[[str], None]) -> list[Repeat]:
-    """Everything of a case in turn, `repeats` times; each repeat begins with another arm, so that none is always last.
+    """Return everything of a case in turn, `repeats` times; each repeat begins with another arm, so that none is always
+    last.
 
     Machines drift: what always came last would seem slower, or faster, than what came first.
     """
@@ -167,7 +168,7 @@ def _run(arm: str, recipe: CnnRecipe) -> result.TrainingResult:
 
 
 def _limit(recipe: CnnRecipe) -> result.TrainingResult:
-    """The slowest of N baselines that run at once, each with its part of every batch."""
+    """Return the slowest of N baselines that run at once, each with its part of every batch."""
     workers = recipe.workers
     part = replace(
         recipe,

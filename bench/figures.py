@@ -25,14 +25,14 @@ class Repeat:
     fit_images_per_second: float | None
 
     def seconds(self, arm: str) -> float:
-        """Steady-state seconds of an arm."""
+        """Return the steady-state seconds of an arm."""
         train_seconds = self.runs[arm].seconds.train
         if train_seconds is None:
             raise RuntimeError(f"{arm} was not timed: {self.runs[arm].reasons.get('seconds.train')}")
         return train_seconds
 
     def step_seconds(self, arm: str) -> float:
-        """Mean timed step of an arm."""
+        """Return the mean timed step of an arm."""
         return self.seconds(arm) / self.runs[arm].steps.timed
 
 
@@ -103,7 +103,7 @@ FIGURES = (
 
 
 def summarise(repeats: Sequence[Repeat]) -> dict[str, Any]:
-    """Figures with their median and range over the repeats; what was not measured is absent."""
+    """Return figures with their median and range over the repeats; what was not measured is absent."""
     last = repeats[-1].runs
     figures = {each.name: each for each in FIGURES if each.is_of(repeats[0])}
     return {name: _spread([each.of(repeat) for repeat in repeats]) for name, each in figures.items()} | {
@@ -114,7 +114,7 @@ def summarise(repeats: Sequence[Repeat]) -> dict[str, Any]:
 
 
 def table(columns: dict[str, dict[str, Any]]) -> str:
-    """One line a figure, one column a case."""
+    """Return one line a figure, one column a case."""
     lines = [f"{'median (lowest to highest)':<42}" + "".join(f"{key:>24}" for key in columns)]
     for each in FIGURES:
         cells = [_cell(column.get(each.name)) for column in columns.values()]

@@ -73,7 +73,7 @@ class Repeat:
 
 
 def with_clock(name: str) -> str:
-    """The text of an example with a clock. Raises ValueError where the example has changed."""
+    """Return the text of an example with a clock. Raises ValueError where the example has changed."""
     path = next(folder / name for folder in FOLDERS if (folder / name).is_file())
     text = path.read_text(encoding="utf-8")
     old, new = TICK[name]
@@ -133,7 +133,7 @@ def spread_of(ratios: Sequence[float]) -> str:
 
 
 def summary(repeats: Sequence[Repeat]) -> str:
-    """The figures, each with its spread over the repeats."""
+    """Return the figures, each with its spread over the repeats."""
     off = [100 * abs(pair.observed / pair.clock - 1) for pair in repeats]
     shares = [100 * pair.hooks_share for pair in repeats]
     ratios = [pair.clock / pair.without for pair in repeats]

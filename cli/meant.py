@@ -60,7 +60,7 @@ def _meant(error: click.UsageError, context: click.Context, arguments: list[str]
 
 
 def _of_command(name: str, context: click.Context, arguments: list[str]) -> list[str]:
-    """The command of a group that has this name, an option of it, or the command that is spelt nearly so."""
+    """Return the command of a group that has this name, an option of it, or the command that is spelt nearly so."""
     commands = [path for path, _ in _commands(context)]
     close = difflib.get_close_matches(name.lower(), [path[0] for path in commands if len(path) == 1], n=1)
     meant = [
@@ -72,7 +72,7 @@ def _of_command(name: str, context: click.Context, arguments: list[str]) -> list
 
 
 def _of_option(option: str, context: click.Context, arguments: list[str]) -> list[str]:
-    """An option that is misspelt, or of another command, or a setting, or one of the script, without `--`."""
+    """Return an option that is misspelt, or of another command, or a setting, or one of the script, without `--`."""
     at = _position(option, arguments)
     name, equals, value = arguments[at].partition("=")
     own = _options(context)
@@ -98,7 +98,7 @@ def _of_option(option: str, context: click.Context, arguments: list[str]) -> lis
 
 
 def _behind_command(option: str, context: click.Context, arguments: list[str]) -> list[str]:
-    """An option that was typed before the command that has it."""
+    """Return an option that was typed before the command that has it."""
     at = _position(option, arguments)
     above = arguments[: _depth(context)]
     for path, command in _commands(context):
@@ -114,7 +114,7 @@ def _behind_command(option: str, context: click.Context, arguments: list[str]) -
 
 
 def _of_assignment(context: click.Context, arguments: list[str]) -> list[str]:
-    """A setting and its value with a blank between, in one word or in several."""
+    """Return a setting and its value with a blank between, in one word or in several."""
     for at in range(_depth(context), len(arguments)):
         used = 1 if " " in arguments[at].strip() else 3 if arguments[at + 1 : at + 2] == ["="] else 2
         match = re.fullmatch(r"\s*([A-Za-z][\w:.-]*)[\s=]+(.+)", " ".join(arguments[at : at + used]))
@@ -125,7 +125,7 @@ def _of_assignment(context: click.Context, arguments: list[str]) -> list[str]:
 
 
 def _of_extra(extra: str, context: click.Context, arguments: list[str]) -> list[str]:
-    """Settings without `--set`, a stack without `--stack`, or arguments of the script without `--`."""
+    """Return settings without `--set`, a stack without `--stack`, or arguments of the script without `--`."""
     words = arguments[_depth(context) :]
     first = next((word for word in words if word and f"{extra} ".startswith(f"{word} ")), None)
     if first is None:

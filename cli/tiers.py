@@ -93,7 +93,7 @@ def table(counts: dict[str, Counter[str]], sums: dict[str, float]) -> str:
 
 
 def not_run(tiers: list[str], counts: dict[str, Counter[str]]) -> list[str]:
-    """The tiers of which nothing passed, though nothing excuses them: nor was there no time for them."""
+    """Return the tiers of which nothing passed, though nothing excuses them: nor was there no time for them."""
     ran = {tier for tier, outcomes in counts.items() if outcomes["passed"] or outcomes["late"]}
     return [tier for tier in tiers if tier not in MAY_BE_SKIPPED | ran]
 

@@ -54,8 +54,8 @@ Pair = tuple[Clock, Clock]
 
 
 def claim_of(measurement: Measurement, fairness: Fairness) -> tuple[Claim | None, str]:
-    """The claim, and what it lacks of *same work* ("" if nothing); no claim where a check failed. One worker shares
-    nothing that has to be checked."""
+    """Return the claim, and what it lacks of *same work* ("" if nothing); no claim where a check failed. One worker
+    shares nothing that has to be checked."""
     checks = fairness.checks
     if fairness.failed:
         return None, f"not comparable: {', '.join(fairness.failed)} failed"
@@ -72,7 +72,8 @@ def claim_of(measurement: Measurement, fairness: Fairness) -> tuple[Claim | None
 
 
 def strongest(*, steps: bool, same_work: bool | None, same_result: bool | None = None) -> Claim | None:
-    """The most that may be said: `steps` were counted in every run; the others are None where that is not known."""
+    """Return the most that may be said: `steps` were counted in every run; the others are None where that is not
+    known."""
     if same_work is False and not same_result:
         return None
     if not steps:
@@ -101,17 +102,17 @@ class Contest:
 
     @property
     def is_won(self) -> bool:
-        """Whether Ray takes less from start to result, with 95 % confidence."""
+        """Return whether Ray takes less from start to result, with 95 % confidence."""
         return _lower(self.now) > 1
 
     @property
     def is_lost(self) -> bool:
-        """Whether Ray gains less than what would matter, with 95 % confidence."""
+        """Return whether Ray gains less than what would matter, with 95 % confidence."""
         return upper(self.now) < MARGIN
 
     @property
     def epochs_to_win(self) -> int | Missing:
-        """The epochs from which on Ray takes less, with 95 % confidence."""
+        """Return the epochs from which on Ray takes less, with 95 % confidence."""
         if isinstance(self.per_epoch, Missing):
             return self.per_epoch
         if self.per_epoch.lower is None:
@@ -133,7 +134,7 @@ class Contest:
 
     @property
     def is_lost_for_good(self) -> bool:
-        """Whether an epoch alone gains less than what would matter, too, with 95 % confidence.
+        """Return whether an epoch alone gains less than what would matter, too, with 95 % confidence.
 
         From the epochs that were trained on the ratio moves from that of the whole clocks to that of an epoch: what is
         lost now and in an epoch alone stays lost.
@@ -142,17 +143,17 @@ class Contest:
 
     @property
     def is_lost_later(self) -> bool:
-        """Whether an epoch alone takes Ray longer, with 95 % confidence: with enough of them a lead is lost."""
+        """Return whether an epoch alone takes Ray longer, with 95 % confidence: with enough of them a lead is lost."""
         return upper(self.per_epoch) < 1
 
     def is_lost_at(self, epochs: int) -> bool:
-        """Whether Ray gains less than what would matter over so many epochs, with 95 % confidence."""
+        """Return whether Ray gains less than what would matter over so many epochs, with 95 % confidence."""
         interval = ratio_interval(ratios_at(self.pairs, epochs), self.rule.confidence)
         return interval is not None and interval.upper < MARGIN
 
 
 def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, Contest]:
-    """Ray against each alternative that was measured, by the alternative's name; none where Ray was not.
+    """Return Ray against each alternative that was measured, by the alternative's name; none where Ray was not.
 
     Where only the result is known to be the same, by the time until it was reached; where less is known, by the whole
     clocks as they are, which decide nothing.
@@ -193,7 +194,7 @@ def _estimated(ratios: Sequence[float], otherwise: str, rule: Rule) -> Estimate 
 
 
 def ratios_at(pairs: Sequence[Pair], epochs: int) -> list[float]:
-    """The first clock by the second at so many epochs; none unless every pair has both, above 0.
+    """Return the first clock by the second at so many epochs; none unless every pair has both, above 0.
 
     A ratio of the pairs that are left would have the interval of another measurement.
     """
@@ -237,7 +238,7 @@ def _centre(interval: Interval) -> float:
 
 
 def first_that_stays(is_ahead: Callable[[int], bool], most: int) -> int | None:
-    """The least number from 1 from which it is true up to `most`, looking every 5 %; None: not even there."""
+    """Return the least number from 1 from which it is true up to `most`, looking every 5 %; None: not even there."""
     ahead, behind = most, 0
     if not is_ahead(ahead):
         return None

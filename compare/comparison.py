@@ -279,8 +279,8 @@ def _reasons(findings: Findings) -> dict[str, str]:
 
 
 def scalar_names(context: Context | None = None) -> list[str]:
-    """The names of the stack's scalar outputs, in the order in which they are shown: of those that a measurement with
-    these settings may have, or of all. What cannot exist would be unknown in every preview."""
+    """Return the names of the stack's scalar outputs, in the order in which they are shown: of those that a measurement
+    with these settings may have, or of all. What cannot exist would be unknown in every preview."""
     if context is None:
         ratios = [each.name for each in measures.RATIOS]
         return ["answer", "verdict", REPEATS, *ratios, "breakEvenEpochs", *OF_SEARCH, *OF_CURVE, *OF_RAY]

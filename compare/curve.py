@@ -110,13 +110,13 @@ def _spread(values: Sequence[float | None]) -> Spread | None:
 
 
 def _ratio(pairs: Sequence[Sequence[float | None]], words: tuple[str, str] = ("slower", "faster")) -> Estimate | None:
-    """The first by the second of each pair; None unless all have both."""
+    """Return the first by the second of each pair; None unless all have both."""
     ratios = [above / below for above, below in pairs if above and below]
     return estimate(ratios, words) if ratios and len(ratios) == len(pairs) else None
 
 
 def _stops_paying_at(points: Sequence[CurvePoint]) -> int | Missing:
-    """The first whose gain over the one before is not above 1 with 95 % confidence."""
+    """Return the first whose gain over the one before is not above 1 with 95 % confidence."""
     for point in points[1:]:
         if point.gain is None or point.gain.lower is None:
             return Missing(ONE_REPEAT if point.gain else "no time was measured")
@@ -126,7 +126,8 @@ def _stops_paying_at(points: Sequence[CurvePoint]) -> int | Missing:
 
 
 def costs_more_from(points: Sequence[CurvePoint]) -> int | Missing:
-    """The first after which a run costs more, with 95 % confidence: of several that may be, so corrected for them.
+    """Return the first after which a run costs more, with 95 % confidence: of several that may be, so corrected for
+    them.
 
     The first that does not pay needs no correction: only the first that fails of a fixed order is named.
     """

@@ -234,7 +234,7 @@ def _sharing(run: Run, wanted: int) -> tuple[bool, str]:
 
 
 def _ranks_by_cpu(run: Run) -> dict[str, dict[int, list[int]]]:
-    """The ranks bound to each CPU, by node."""
+    """Return the ranks bound to each CPU, by node."""
     nodes: dict[str, dict[int, list[int]]] = {}
     for worker in run.result.workers:
         for cpu in worker.affinity or ():

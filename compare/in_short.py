@@ -45,7 +45,7 @@ class InShort:
 
 
 def in_short(comparison: Comparison) -> InShort:
-    """The sentence of any comparison."""
+    """Return the sentence of any comparison."""
     failed = [name for name, passed in comparison.checks.items() if passed is False]
     if failed:
         text = f"The runs cannot be compared, because these checks failed: {', '.join(failed)}."
@@ -115,7 +115,7 @@ def _kind(comparison: Comparison) -> Kind:
 
 
 def _alternative(comparison: Comparison, kind: Kind) -> str:
-    """The fastest, among those that the answer is about; "" where none was measured."""
+    """Return the fastest, among those that the answer is about; "" where none was measured."""
     clock = CLOCKS[kind]
     measured = {
         name: arm for name, arm in comparison.arms.items() if arm.role in ALTERNATIVES and arm.median(clock) is not None

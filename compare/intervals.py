@@ -78,7 +78,7 @@ class Interval:
     upper: float
 
     def mapped(self, function: Callable[[float], float]) -> "Interval":
-        """All three through a rising function."""
+        """Return all three through a rising function."""
         return Interval(function(self.lower), function(self.centre), function(self.upper))
 
 
@@ -91,7 +91,7 @@ def corrected(confidence: float, claims: float) -> float:
 
 
 def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
-    """The t interval of the mean of normal observations; None for fewer than two."""
+    """Return the t interval of the mean of normal observations; None for fewer than two."""
     if len(values) < 2:
         return None
     centre, deviation = statistics.fmean(values), statistics.stdev(values)
@@ -100,7 +100,7 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> In
 
 
 def ratio_interval(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
-    """The t interval of positive ratios, by their logarithms; its centre is their geometric mean."""
+    """Return the t interval of positive ratios, by their logarithms; its centre is their geometric mean."""
     interval = mean_interval([math.log(ratio) for ratio in ratios], confidence)
     return interval.mapped(math.exp) if interval else None
 
@@ -157,7 +157,7 @@ def auto_would_decide(ratios: Sequence[float]) -> bool:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Median and range over repeats; at least one value."""
+    """Return the median and range over repeats; at least one value."""
     return Spread(
         median=float(statistics.median(values)),
         low=float(min(values)),
@@ -211,7 +211,7 @@ def _t_probability(t: float, freedom: float) -> float:
 
 
 def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function I_x(a, b), by its continued fraction (DLMF 8.17.22)."""
+    """Return the regularised incomplete beta function I_x(a, b), by its continued fraction (DLMF 8.17.22)."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):  # where the fraction converges slowly

@@ -56,5 +56,5 @@ def chance(log_clocks: Sequence[Sequence[float]]) -> float:
 
 
 def _resemblance(products: Sequence[Sequence[float]], order: Sequence[int]) -> float:
-    """The sum of the products of neighbours: what divides it into a correlation is the same in every order."""
+    """Return the sum of the products of neighbours: what divides it into a correlation is the same in every order."""
     return sum(products[before][after] for before, after in pairwise(order))

@@ -39,7 +39,7 @@ class Run:
 
     @classmethod
     def from_summary(cls, name: str, repeat: int, summary: dict[str, Any]) -> "Run":
-        """The run of a `TrainingResult.summary()`; raises CompareError on one of another version."""
+        """Return the run of a `TrainingResult.summary()`; raises CompareError on one of another version."""
         try:
             stored = Summary.from_dict(summary)
         except ResultError as error:
@@ -48,17 +48,17 @@ class Run:
 
     @property
     def arm(self) -> str:
-        """The arm's name."""
+        """Return the arm's name."""
         return self.result.arm
 
     @property
     def started(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         return datetime.fromisoformat(self.result.started_at).timestamp()
 
     @property
     def ended(self) -> float:
-        """The end of the run, in seconds since the epoch."""
+        """Return the end of the run, in seconds since the epoch."""
         return self.started + self.result.seconds.wall
 
 
@@ -186,7 +186,7 @@ class Measurement:
 
     @property
     def unit(self) -> str:
-        """The unit of work, in the plural: from the settings, else from the workload."""
+        """Return the unit of work, in the plural: from the settings, else from the workload."""
         return self.workload.unit_in(self.recipe.to_dict())
 
     def passes(self, number: int) -> str:
@@ -311,7 +311,7 @@ def _refuse_different_recipes(runs: Sequence[Run], context: Context) -> None:
 
 
 def _complete_repeats(runs: Sequence[Run], context: Context) -> tuple[list[Repeat], dict[str, str]]:
-    """The repeats that have every arm, in order, and why the others are left out."""
+    """Return the repeats that have every arm, in order, and why the others are left out."""
     repeats: dict[int, Repeat] = {number: {} for number in range(1, context.repeats + 1)}
     for run in sorted(runs, key=lambda run: (run.repeat, context.arms.index(run.arm))):
         present = repeats.setdefault(run.repeat, {}).setdefault(run.arm, run)
@@ -335,7 +335,7 @@ def best_score(result: TrainingResult) -> float | None:
 
 
 def seconds_to_target(result: TrainingResult, target: Target | None) -> float | None:
-    """Seconds from the start of a run until it first reported what has to be reached; None if it never did."""
+    """Return seconds from the start of a run until it first reported what has to be reached; None if it never did."""
     points = result.reported.get(target.name, []) if target else []
     return next((point.seconds for point in points if target and target.is_reached(point.value)), None)
 

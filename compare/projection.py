@@ -54,38 +54,38 @@ class Line:
 
     @property
     def most(self) -> int:
-        """The most workers that were measured."""
+        """Return the most workers that were measured."""
         return max(self.speedups)
 
     @cached_property
     def now(self) -> Interval:
-        """The logarithm of the speedup with the most workers."""
+        """Return the logarithm of the speedup with the most workers."""
         return _interval([math.log(speedup) for speedup in self.speedups[self.most]])
 
     @cached_property
     def slope(self) -> Interval:
-        """The exponent that is predicted to go on."""
+        """Return the exponent that is predicted to go on."""
         return self.exponent(max(number for number in self.speedups if 2 * number <= self.most), self.most)
 
     def exponent(self, before: int, after: int) -> Interval:
-        """The exponent between two numbers of workers that were measured."""
+        """Return the exponent between two numbers of workers that were measured."""
         pairs = zip(self.speedups[before], self.speedups[after], strict=True)
         return _interval([math.log(more / less) / math.log(after / before) for less, more in pairs])
 
     def band(self, workers: int) -> Interval:
-        """The speedup with more workers than were measured, at most four times as many: 90 % lie inside."""
+        """Return the speedup with more workers than were measured, at most four times as many: 90 % lie inside."""
         distance = math.log(workers / self.most)
         (low, high), noise = self.errors(len(self.speedups), distance), self.noise(distance)
         centre = self.now.centre + self.slope.centre * distance
         return Interval(centre - math.hypot(low, noise), centre, centre + math.hypot(high, noise)).mapped(math.exp)
 
     def noise(self, distance: float) -> float:
-        """Half of the interval of the line: of its parts the sum, which is exact where both err alike."""
+        """Return half of the interval of the line: of its parts the sum, which is exact where both err alike."""
         return self.now.upper - self.now.centre + distance * (self.slope.upper - self.slope.centre)
 
     def errors(self, numbers: int, distance: float) -> tuple[float, float]:
-        """How far curves fall below and rise above a line of so many numbers of workers, as logarithms; `distance` is
-        the logarithm of workers ÷ most workers."""
+        """Return how far curves fall below and rise above a line of so many numbers of workers, as logarithms;
+        `distance` is the logarithm of workers ÷ most workers."""
         near, far = ERRORS[min(numbers, 3)]
         doublings = distance / math.log(2)
         low, high = (
@@ -148,7 +148,7 @@ def _why_missing(measurement: Measurement) -> str:
 
 
 def _speedups(measurement: Measurement, curve: Curve | Missing) -> dict[int, Sequence[float]]:
-    """Ray's by number of workers; of one process where Ray was not measured with one worker."""
+    """Return Ray's by number of workers; of one process where Ray was not measured with one worker."""
     points = [] if isinstance(curve, Missing) else curve.points
     speedups = {point.workers: point.speedup.values for point in points if point.speedup}
     if measurement.recipe.workers not in speedups:
@@ -168,7 +168,7 @@ def _most_workers(measurement: Measurement) -> int:
 
 
 def _numbers(now: int, most: int) -> list[int]:
-    """The numbers of workers to show: all, of many some, and twice as many as now."""
+    """Return the numbers of workers to show: all, of many some, and twice as many as now."""
     step = max(1, now // 8)
     return sorted({*range(now + step, most + 1, step), most, min(NUMBER_UP_TO * now, most)})
 
@@ -192,7 +192,7 @@ def _has_answer(line: Line, point: ProjectedPoint) -> bool:
 
 
 def _knee(line: Line, points: Sequence[ProjectedPoint]) -> tuple[int | None, int | None]:
-    """The least and the largest number of workers that the knee may be at; None: beyond what is projected."""
+    """Return the least and the largest number of workers that the knee may be at; None: beyond what is projected."""
     measured = [(before, line.exponent(before, after)) for before, after in pairwise(line.speedups)]
     segments = [(workers, exponent.lower, exponent.upper) for workers, exponent in measured]
     now = math.exp(line.now.centre)
@@ -207,7 +207,8 @@ def _knee(line: Line, points: Sequence[ProjectedPoint]) -> tuple[int | None, int
 
 
 def _next(line: Line, most: int, measurement: Measurement) -> list[NextMeasurement]:
-    """What would narrow the band at the most workers, the best a minute first; minutes by the runs' own clocks."""
+    """Return what would narrow the band at the most workers, the best a minute first; minutes by the runs' own
+    clocks."""
     now, numbers, repeats = line.most, len(line.speedups), len(line.speedups[line.most])
     distance, twice = math.log(most / now), min(NUMBER_UP_TO * now, most)
     errors, noise = line.errors(numbers, distance), line.noise(distance)

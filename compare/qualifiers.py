@@ -91,7 +91,7 @@ def _accuracy_gap(gap: Estimate | None) -> str:
 
 
 def _metric(measurement: Measurement, gap: Estimate | None) -> str:
-    """Arms that learned something else, and a metric that nobody reported."""
+    """Return arms that learned something else, and a metric that nobody reported."""
     target = measurement.target
     if target is None:
         return ""
@@ -205,7 +205,7 @@ def repeat_number(repeat: Repeat) -> int:
 
 
 def _longest_pause(of_repeat: Sequence[Run]) -> float:
-    """Most seconds from the end of a run to the start of the next."""
+    """Return most seconds from the end of a run to the start of the next."""
     runs = sorted(of_repeat, key=lambda run: run.started)
     return max((after.started - before.ended for before, after in pairwise(runs)), default=0.0)
 
@@ -288,7 +288,8 @@ def _nodes(run: Run) -> list[str]:
 
 
 def _placement(run: Run) -> str:
-    """The nodes of a run, and how many ranks each had where some had more than one: `a, b` or `2 + 1 ranks on a, b`."""
+    """Return the nodes of a run, and how many ranks each had where some had more than one: `a, b` or `2 + 1 ranks on a,
+    b`."""
     counts = Counter(_nodes(run))
     nodes = ", ".join(sorted(counts))
     shared = " + ".join(str(count) for count in sorted(counts.values(), reverse=True))
@@ -346,7 +347,7 @@ def _own_threads(measurement: Measurement) -> str:
 
 
 def _shared_cores(runs: Sequence[Run]) -> str:
-    """CPUs of a run that are threads of one core: two of them compute less than two cores."""
+    """Return CPUs of a run that are threads of one core: two of them compute less than two cores."""
     arms: dict[tuple[int, int], list[str]] = {}
     for run in runs:
         cpus, cores = len(_of_nodes(run, lambda place: place.cpu)), len(_of_nodes(run, lambda place: place.core))
@@ -360,13 +361,13 @@ def _shared_cores(runs: Sequence[Run]) -> str:
 
 
 def _kinds_of_core(runs: Sequence[Run]) -> str:
-    """Ranks on slower cores than others: synchronous workers go at the pace of the slowest."""
+    """Return ranks on slower cores than others: synchronous workers go at the pace of the slowest."""
     arms = [run.arm for run in runs if len({place.kind for place in _places(run)}) > 1]
     return f"Different kinds of core: the workers of {_names(arms)} go at the slowest one's pace" if arms else ""
 
 
 def _numa_nodes(runs: Sequence[Run]) -> str:
-    """Ranks of one machine on several of its NUMA nodes."""
+    """Return ranks of one machine on several of its NUMA nodes."""
     nodes = {run.arm: sorted({node for _, node in _of_nodes(run, lambda p: p.numa_node) if node is not None})
              for run in runs}  # fmt: skip
     arms = [arm for arm, numbers in nodes.items() if len(numbers) > 1]

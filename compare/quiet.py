@@ -127,7 +127,7 @@ def _taken(runs: Sequence[Run], who: str, cpus: Callable[[MachineUse], float]) -
 
 
 def _uneven(runs: Sequence[Run]) -> str:
-    """Arms whose runs had CPUs of different numbers."""
+    """Return arms whose runs had CPUs of different numbers."""
     by_arm: dict[str, list[float]] = {}
     for run in runs:
         had = [worker.mean_cpus for worker in run.result.workers]
@@ -164,7 +164,8 @@ def _idle_ray_cpus(measurement: Measurement) -> Summary[Spread]:
 
 
 def _idle_rate(before: Run, after: Run, others: Sequence[Run], gone_seconds: float | None) -> float | None:
-    """CPUs of the Ray pods that stay, from one Ray run to the next; None where more than other arms' runs was between.
+    """Return CPUs of the Ray pods that stay, from one Ray run to the next; None where more than other arms' runs was
+    between.
 
     Where workers do not stay, their end is between, too, and the start of the next run's.
     """

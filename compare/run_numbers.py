@@ -21,14 +21,15 @@ Number = Callable[[Run, Measurement], float | None]
 
 
 def step_seconds(result: TrainingResult) -> float | None:
-    """Mean timed step in seconds; None when every step was warm-up."""
+    """Return the mean timed step in seconds; None when every step was warm-up."""
     if not result.seconds.train or not result.steps.timed:
         return None
     return result.seconds.train / result.steps.timed
 
 
 def epoch_seconds(result: TrainingResult) -> float | None:
-    """Steady-state seconds of an epoch's steps: warm-up steps, which are not timed, count as the mean timed step."""
+    """Return the steady-state seconds of an epoch's steps: warm-up steps, which are not timed, count as the mean timed
+    step."""
     mean = step_seconds(result)
     return None if mean is None else mean * result.steps.per_epoch
 
@@ -49,7 +50,8 @@ class Clock:
     steps of an epoch was: what lies between epochs is seen in one epoch fewer than were trained."""
 
     def at(self, epochs: int) -> float | None:
-        """Seconds from start to result of so many epochs: measured where they were trained, else by the two parts."""
+        """Return seconds from start to result of so many epochs: measured where they were trained, else by the two
+        parts."""
         if epochs == self.epochs:
             return self.whole
         if self.per_epoch is None:
@@ -59,7 +61,7 @@ class Clock:
 
 
 def clock_of(result: TrainingResult) -> Clock:
-    """The whole clock of a run, from its own phases."""
+    """Return the whole clock of a run, from its own phases."""
     epochs, steps = result.epochs_completed, epoch_seconds(result)
     gaps = epochs if result.steps.gaps is None else result.steps.gaps
     if steps is None or not gaps:
@@ -69,12 +71,12 @@ def clock_of(result: TrainingResult) -> Clock:
 
 
 def of_steps(part: Callable[[StepSeconds], float]) -> Number:
-    """One number of the timed steps."""
+    """Return one number of the timed steps."""
     return lambda run, _: part(run.result.steps.seconds) if run.result.steps.seconds else None
 
 
 def of_workers(part: Callable[[Worker], float | None], join: Callable[[Sequence[float]], float]) -> Number:
-    """One number for the workers of a run; None unless all of them measured it."""
+    """Return one number for the workers of a run; None unless all of them measured it."""
 
     def value(run: Run, _: Measurement) -> float | None:
         values = [part(worker) for worker in run.result.workers]
@@ -85,12 +87,13 @@ def of_workers(part: Callable[[Worker], float | None], join: Callable[[Sequence[
 
 
 def seconds_to_score(result: TrainingResult, score: float) -> float | None:
-    """Training seconds until the score that training follows was first at least `score`; None if it never was."""
+    """Return training seconds until the score that training follows was first at least `score`; None if it never
+    was."""
     return next((point.seconds for point in result.curve if point.score >= score), None)
 
 
 def score_seconds(run: Run, measurement: Measurement) -> float | None:
-    """Training seconds until the score that every run reached."""
+    """Return training seconds until the score that every run reached."""
     score = measurement.common_score
     return None if score is None else seconds_to_score(run.result, score)
 
@@ -101,7 +104,7 @@ def metric(run: Run, measurement: Measurement) -> float | None:
 
 
 def to_target(run: Run, measurement: Measurement) -> float | None:
-    """Seconds until that metric reached its target."""
+    """Return seconds until that metric reached its target."""
     return seconds_to_target(run.result, measurement.target)
 
 
@@ -122,7 +125,7 @@ def whole(run: Run, measurement: Measurement) -> float | None:
 
 
 def of_search(part: Callable[[SearchOutcome], float | None]) -> Number:
-    """One number of a search."""
+    """Return one number of a search."""
     return lambda run, _: part(run.result.search) if run.result.search else None
 
 
@@ -140,19 +143,19 @@ def epoch_seconds_if_stopped(run: Run, measurement: Measurement) -> float | None
 
 
 def other_cpus(run: Run) -> float | None:
-    """CPUs that other programs took while it ran."""
+    """Return CPUs that other programs took while it ran."""
     return run.result.machine.other_cpus if run.result.machine else None
 
 
 def waited_share(run: Run) -> float | None:
-    """Seconds of waiting for a CPU for each second with one, over the training and all ranks: for whomever."""
+    """Return seconds of waiting for a CPU for each second with one, over the training and all ranks: for whomever."""
     waits = _cpu_waits(run)
     had = sum(wait.cpu_seconds for wait in waits or ())
     return sum(wait.waited_seconds for wait in waits or ()) / had if had > 0 else None
 
 
 def kept_from(run: Run) -> Value:
-    """CPU seconds that others may have kept from its ranks, for each that these had.
+    """Return CPU seconds that others may have kept from its ranks, for each that these had.
 
     A rank waits for its siblings, too: for others at most as long as they had the CPUs. In a pod nobody tells what
     others had: there it is all waiting but for the pod's own quota, where anything of the pod waited at all.
@@ -197,12 +200,12 @@ def reserved(arm: str, context: Context) -> Reserved:
 
 
 def cpu_hours(run: Run, context: Context) -> float:
-    """CPUs reserved × hours from start to result."""
+    """Return CPUs reserved × hours from start to result."""
     return reserved(run.arm, context).cpus * whole_seconds(run.result) / HOUR
 
 
 def idle_ray_cpu_hours(run: Run, context: Context) -> float | None:
-    """CPUs that idle Ray pods reserved meanwhile × hours; None for Ray's own runs and where there are none."""
+    """Return CPUs that idle Ray pods reserved meanwhile × hours; None for Ray's own runs and where there are none."""
     if ARMS[run.arm].start == "ray" or not context.idle_ray.cpus:
         return None
     return context.idle_ray.cpus * whole_seconds(run.result) / HOUR

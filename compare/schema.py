@@ -349,31 +349,32 @@ class Comparison:
 
     @property
     def unit(self) -> str:
-        """The unit of work, in the plural: from the settings, else from the workload."""
+        """Return the unit of work, in the plural: from the settings, else from the workload."""
         return named(self.workload).unit_in(self.recipe)
 
     @property
     def gpus(self) -> int:
-        """The number of GPUs of each worker."""
+        """Return the number of GPUs of each worker."""
         return int(self.recipe.get("workerGpus", 0))
 
     @property
     def passed(self) -> str:
-        """The word for a pass, of which longer runs have more: `epoch`, `trial`."""
+        """Return the word for a pass, of which longer runs have more: `epoch`, `trial`."""
         return named(self.workload).passed
 
     def shown_arms(self) -> list[str]:
-        """The arms that were measured, in the order in which they are shown."""
+        """Return the arms that were measured, in the order in which they are shown."""
         return [name for name in ARMS if name in self.arms]
 
     @property
     def has_equal_epochs(self) -> bool:
-        """Whether all runs trained as many epochs; else whole runs are of more than the epochs that are compared."""
+        """Return whether all runs trained as many epochs; else whole runs are of more than the epochs that are
+        compared."""
         arms = [arm for name, arm in self.arms.items() if name != RAYSTART.name]
         trained = [arm.measures.get("epochsCompleted") for arm in arms]
         return len({epochs for spread in trained if spread for epochs in spread.values}) <= 1
 
     @property
     def repeats(self) -> int:
-        """Repeats that were compared."""
+        """Return repeats that were compared."""
         return max((len(arm.runs) for arm in self.arms.values()), default=0)

@@ -91,7 +91,7 @@ def first_words(answer: Answer, contests: Sequence[Contest], measurement: Measur
 
 
 def verdict(findings: Findings) -> str:
-    """The text that is read first: a paragraph of some eight lines where nothing is unusual."""
+    """Return the text that is read first: a paragraph of some eight lines where nothing is unusual."""
     first = first_words(findings.answer, list(findings.contests.values()), findings.measurement)
     if findings.answer == "Not comparable":
         checks = findings.fairness.checks

@@ -25,7 +25,7 @@ class Compared:
 
     @property
     def unit(self) -> str:
-        """The words after the number."""
+        """Return the words after the number."""
         return "times as long" if self.is_longer else "times as fast"
 
     def words(self) -> str:
@@ -36,12 +36,12 @@ class Compared:
 
     @property
     def verb(self) -> str:
-        """The verb before the words."""
+        """Return the verb before the words."""
         return "takes" if self.is_longer else "is"
 
 
 def compared(ratio: Estimate) -> Compared:
-    """The time below the line against that above it: a `ratio` above 1 favours the one below."""
+    """Return the time below the line against that above it: a `ratio` above 1 favours the one below."""
     is_certain, is_longer = ratio.lower is not None and ratio.upper is not None, ratio.median < 1
     low, high = ratio.lower or 0.0, ratio.upper or 0.0
     ends = (reciprocal(high), reciprocal(low)) if is_longer else (low, high)
@@ -55,7 +55,8 @@ def compared(ratio: Estimate) -> Compared:
 
 
 def sides(ratios: Sequence[tuple[Estimate, str]]) -> str:
-    """Ray's time against several others: `takes 3.0 times as long (2.9 to 3.1) as one process on 1 CPU and …`."""
+    """Return Ray's time against several others: `takes 3.0 times as long (2.9 to 3.1) as one process on 1 CPU and
+    …`."""
     texts, verb = [], ""
     for ratio, against in ratios:
         text = compared(ratio)
@@ -65,7 +66,7 @@ def sides(ratios: Sequence[tuple[Estimate, str]]) -> str:
 
 
 def least_sides(ratios: Sequence[tuple[Estimate, str]]) -> str:
-    """The least that Ray takes against several others: `is at most 1.3 times as fast (1.2 to 1.4) as …`."""
+    """Return the least that Ray takes against several others: `is at most 1.3 times as fast (1.2 to 1.4) as …`."""
     texts = []
     for ratio, against in ratios:
         text = compared(ratio)
@@ -74,7 +75,7 @@ def least_sides(ratios: Sequence[tuple[Estimate, str]]) -> str:
 
 
 def inverse(ratio: Estimate) -> Estimate:
-    """The ratio with its sides exchanged; what it decides is not said any more."""
+    """Return the ratio with its sides exchanged; what it decides is not said any more."""
     return replace(
         ratio,
         median=reciprocal(ratio.median),
@@ -89,7 +90,7 @@ def inverse(ratio: Estimate) -> Estimate:
 
 
 def factor(value: Estimate, label: str = "") -> str:
-    """A ratio with its interval, where it has one: 1.87× (1.85× to 1.90×)."""
+    """Return a ratio with its interval, where it has one: 1.87× (1.85× to 1.90×)."""
     if value.lower is None or value.upper is None:
         return f"{value.median:.2f}×"
     return f"{value.median:.2f}× ({label}{value.lower:.2f}× to {value.upper:.2f}×)"

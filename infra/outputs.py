@@ -19,11 +19,11 @@ class Ground(Protocol):
 
     @property
     def results(self) -> Mapping[str, pulumi.Output[str]]:
-        """The summary of each run's result, canonical JSON, by the run's name."""
+        """Return the summary of each run's result, canonical JSON, by the run's name."""
 
     @property
     def outputs(self) -> Mapping[str, pulumi.Input[Any]]:
-        """The stack's outputs in addition to the comparison, by name."""
+        """Return the stack's outputs in addition to the comparison, by name."""
 
 
 def comparison(

@@ -104,7 +104,8 @@ def folder_of(storage: str, stack: str, plan: RunPlan) -> str:
 
 
 def in_turn(arms: Sequence[T], repeat: int) -> list[T]:
-    """The arms in the order of this repeat: over as many repeats as there are arms, each is first once, and last once.
+    """Return the arms in the order of this repeat: over as many repeats as there are arms, each is first once, and last
+    once.
 
     And where their number is even, each follows each other one once: machines drift, and warm up. The rows of a
     Williams square: E. J. Williams, Australian Journal of Scientific Research 2 (1949), 149.

@@ -96,7 +96,7 @@ def _add(
     run: Callable[[argparse.Namespace], int],
     help_text: str,
 ) -> argparse.ArgumentParser:
-    """A command about a stack."""
+    """Return a command about a stack."""
     command = commands.add_parser(name, help=help_text)
     command.add_argument("--stack", default=DEFAULT_STACK, help="name of the stack")
     command.add_argument("--project", type=Path, default=PROJECT, help="folder that holds runs/ and results/")

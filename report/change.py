@@ -37,22 +37,22 @@ class Change(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The title in lower case, for a row."""
+        """Return the title in lower case, for a row."""
         return self.entry.title[0].lower() + self.entry.title[1:] if self.entry.title[:3] != "Ray" else self.entry.title
 
     @property
     def in_points(self) -> bool:
-        """Whether the two values are subtracted instead of divided: accuracies."""
+        """Return whether the two values are subtracted instead of divided: accuracies."""
         return self.entry.unit in (" points", "%")
 
     @property
     def decides(self) -> bool:
-        """Whether it is one of the three values that decide."""
+        """Return whether it is one of the three values that decide."""
         return (self.arm, self.entry.name) in DECIDING
 
     @property
     def interval(self) -> Interval | None:
-        """The interval of the value after divided by the value before, or of their difference in points."""
+        """Return the interval of the value after divided by the value before, or of their difference in points."""
         if self.before is None or self.after is None:
             return None
         confidence = corrected(self.rule.confidence, len(DECIDING) if self.decides else 1)
@@ -68,7 +68,7 @@ class Change(NamedTuple):
 
     @property
     def decision(self) -> str:
-        """The decision in a word, for the three that decide; "" for others."""
+        """Return the decision in a word, for the three that decide; "" for others."""
         if not self.decides:
             return ""
         interval = self.interval
@@ -81,7 +81,7 @@ class Change(NamedTuple):
 
     @property
     def is_decided(self) -> bool:
-        """Whether there is a difference."""
+        """Return whether there is a difference."""
         return self.decision not in ("", UNDECIDED, UNCHANGED)
 
 
@@ -139,7 +139,7 @@ def _named(arm: str, name: str) -> str:
 
 
 def speedup_change(before: Comparison, after: Comparison) -> Change:
-    """The headline alone."""
+    """Return the headline alone."""
     return _of_ratio(measures.ratio("speedup"), before, after)
 
 

@@ -23,7 +23,8 @@ HEIGHT_INCHES = 3.5
 
 
 def over_epochs(shown: Clocks) -> str:
-    """Whole clocks over epochs: a line an arm, its band from the lowest to the highest repeat, and the break-even."""
+    """Return whole clocks over epochs: a line an arm, its band from the lowest to the highest repeat, and the
+    break-even."""
     highest = max(line.at(shown.last)[2] for line in shown.lines.values())
     unit, name = time_unit(highest)
     labels = (f"{shown.passed}s", f"{UNITS[name]}, start to result")
@@ -43,7 +44,7 @@ def over_epochs(shown: Clocks) -> str:
 
 
 def by_part(parts: Mapping[str, Mapping[str, float]], titles: Mapping[str, str]) -> str:
-    """Median seconds of each arm from start to result, a colour a part.
+    """Return the median seconds of each arm from start to result, a colour a part.
 
     Args:
         parts: By arm, the seconds of `clocks.PARTS`, which are drawn one after another.

@@ -42,7 +42,7 @@ class Line:
 
     @property
     def epoch(self) -> float:
-        """What an epoch adds, mean."""
+        """Return what an epoch adds, mean."""
         return _mean(self.per_epoch)
 
 
@@ -100,7 +100,7 @@ def last_meeting(comparison: Comparison) -> Meeting | None:
 
 
 def reading(comparison: Comparison, shown: Clocks) -> str:
-    """What to see in the picture of the clocks over epochs."""
+    """Return what to see in the picture of the clocks over epochs."""
     texts = [f"A line begins at what is paid once, mostly start-up, and rises with each {shown.passed}."]
     texts += ["Its band holds every repeat."] if comparison.repeats > 1 else []
     texts += ["Grey: where Ray may catch up, with 95 % confidence."] if shown.meeting and shown.meeting.possibly else []
@@ -108,14 +108,15 @@ def reading(comparison: Comparison, shown: Clocks) -> str:
 
 
 def break_even_words(comparison: Comparison) -> str:
-    """Where Ray's clock meets each alternative's; "" where no epochs were compared."""
+    """Return where Ray's clock meets each alternative's; "" where no epochs were compared."""
     against = [f"{name}: {words.break_even_with(comparison, name)}" for name in comparison.break_even]
     interval = " (95 % interval)" if comparison.repeats > 1 else ""
     return f"Break-even{interval} with {'; with '.join(against)}." if against else ""
 
 
 def rows(comparison: Comparison, shown: Clocks | None) -> list[list[str]]:
-    """The lines as numbers, a row an arm: seconds paid once, of an epoch, at the break-even; the measured medians."""
+    """Return the lines as numbers, a row an arm: seconds paid once, of an epoch, at the break-even; the measured
+    medians."""
     arms = {name: comparison.arms[name].median("wallSeconds") for name in comparison.shown_arms()}
     if shown is None:
         return [["", "end to end s"], *([name, _seconds(seconds)] for name, seconds in arms.items())]
@@ -149,12 +150,13 @@ def _seconds(seconds: float | None) -> str:
 
 
 def parts(comparison: Comparison) -> dict[str, dict[str, float]]:
-    """Median seconds of each arm by part; what no clock covers is `other`, so they add up to the whole clock."""
+    """Return the median seconds of each arm by part; what no clock covers is `other`, so they add up to the whole
+    clock."""
     return {name: _parts(comparison.arms[name]) for name in comparison.shown_arms()}
 
 
 def visible(of_arms: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """The parts that can be seen in some arm."""
+    """Return the parts that can be seen in some arm."""
     longest = max(sum(of_arm.values()) for of_arm in of_arms.values())
     return [part for part in PARTS if any(of_arm[part] > SHOWN_SHARE * longest for of_arm in of_arms.values())]
 

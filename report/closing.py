@@ -24,7 +24,7 @@ ROOM = 1.2
 
 
 def render(comparison: Comparison, stack: str, page: Path | None, settings: Mapping[str, str]) -> str:
-    """The lines, without a last newline.
+    """Return the lines, without a last newline.
 
     Args:
         comparison: What was measured.
@@ -42,7 +42,7 @@ def render(comparison: Comparison, stack: str, page: Path | None, settings: Mapp
 
 
 def _report_line(page: Path) -> str:
-    """The address of the report; of one that a terminal would cut in two the path, which is in this project."""
+    """Return the address of the report; of one that a terminal would cut in two the path, which is in this project."""
     line = f"report: {page.as_uri()}"
     if len(line) <= WIDTH or not page.is_relative_to(ROOT):
         return line
@@ -50,7 +50,7 @@ def _report_line(page: Path) -> str:
 
 
 def _why_line(stack: str, settings: Mapping[str, str]) -> str:
-    """The command for who wants to know more of waits; without a name it would not mean the default stack."""
+    """Return the command for who wants to know more of waits; without a name it would not mean the default stack."""
     command = f"why --stack {stack}" if stack == DEFAULT_STACK else "why"
     return f"why: {rwi(command, stack, settings)}    # steps wait for input or gradients: what is gained without"
 
@@ -65,7 +65,7 @@ def smoke(comparison: Comparison) -> str:
 
 
 def next_step(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
-    """The line to type, and what it is for."""
+    """Return the line to type, and what it is for."""
     if is_disturbed(comparison):
         repeats = {"repeats": str(FIRST_REPEATS)} if comparison.repeats < FIRST_REPEATS else {}
         again = f"{rwi('destroy', stack)} && {rwi('up', stack, {**settings, **repeats})}"

@@ -7,12 +7,12 @@ HEADINGS = ("workers", "whole s", "CPU h", "speedup", "gain", "cost ratio")
 
 
 def rows(comparison: Comparison) -> list[list[str]]:
-    """A row a point under `HEADINGS`, medians and 95 % intervals; none without a curve."""
+    """Return a row a point under `HEADINGS`, medians and 95 % intervals; none without a curve."""
     return [_row(point) for point in comparison.workers_curve.points] if comparison.workers_curve else []
 
 
 def measured_points(comparison: Comparison) -> dict[int, Estimate]:
-    """Ray's speedup by number of workers: of the curve, or of the one number that was measured."""
+    """Return Ray's speedup by number of workers: of the curve, or of the one number that was measured."""
     if comparison.workers_curve:
         return {point.workers: point.speedup for point in comparison.workers_curve.points if point.speedup}
     speedup = comparison.ratios.get("speedup")

@@ -167,7 +167,8 @@ def _notes(measures: Sequence[_Measure], ranks: Mapping[str, Sequence[_Rank]]) -
 
 
 def _what(arm: str, titles: Sequence[Sequence[str]], every: int) -> str:
-    """`ray (1 of 4 ranks): Power, SM clock`: what the ranks lack; without titles where that is all that there is."""
+    """Return `ray (1 of 4 ranks): Power, SM clock`: what the ranks lack; without titles where that is all that there
+    is."""
     lacking = [of_rank for of_rank in titles if of_rank]
     named = list(dict.fromkeys(title for of_rank in lacking for title in of_rank))
     who = arm if len(lacking) == len(titles) else f"{arm} ({len(lacking)} of {counted(len(titles), 'rank')})"

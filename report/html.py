@@ -52,7 +52,7 @@ CHECKS = {
 
 
 def render(comparison: Comparison, stack: str, project: Path) -> str:
-    """The whole page."""
+    """Return the whole page."""
     files = run_files(comparison, project)
     runs = shown_runs(files, project)
     detail = comparison.verdict.removeprefix(f"{comparison.answer}: ")
@@ -108,7 +108,8 @@ def _level(comparison: Comparison) -> str:
 
 
 def templates() -> Environment:
-    """The pages, beside this file; what is put into them is escaped, and `code` marks what stands in backticks."""
+    """Return the pages, beside this file; what is put into them is escaped, and `code` marks what stands in
+    backticks."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -121,7 +122,7 @@ def templates() -> Environment:
 
 
 def shown_runs(files: Sequence[RunFile], project: Path) -> list[ShownRun]:
-    """The runs that can still be read; one damaged since it was compared is as good as missing."""
+    """Return the runs that can still be read; one damaged since it was compared is as good as missing."""
     runs = []
     for file in files:
         if file.state == "present":
@@ -133,7 +134,8 @@ def shown_runs(files: Sequence[RunFile], project: Path) -> list[ShownRun]:
 
 
 def deciding(comparison: Comparison) -> tuple[str, ...]:
-    """The ratios that the answer rests on: Ray's whole time against each alternative's, or the time to the target."""
+    """Return the ratios that the answer rests on: Ray's whole time against each alternative's, or the time to the
+    target."""
     known = {each.name for each in measures.ratios_of(comparison.workload, comparison.gpus)}
     ratios = RATIOS["to target" if comparison.claim == "same result" else "clocks"].values()
     return tuple(name for name in ratios if name in known)
@@ -192,7 +194,7 @@ def _date(comparison: Comparison) -> str:
 
 
 def _accuracy_reached(comparison: Comparison) -> str:
-    """The validation accuracy that time to accuracy is measured to: what every run reached."""
+    """Return the validation accuracy that time to accuracy is measured to: what every run reached."""
     spreads = [summary.measures.get("bestValidationAccuracy") for summary in comparison.arms.values()]
     lowest = [value.low for value in spreads if value]
     return f"{100 * min(lowest):.1f} %" if lowest else ""
@@ -205,7 +207,7 @@ def _measure_row(comparison: Comparison, each: Measure) -> dict[str, Any]:
 
 
 def _search(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, Any] | None:
-    """What a search's section shows besides its pictures; None where nothing was searched."""
+    """Return what a search's section shows besides its pictures; None where nothing was searched."""
     if comparison.search is None:
         return None
     of_first = search_page.runs_of(runs)

@@ -19,7 +19,7 @@ class RunFile:
 
 
 def run_files(comparison: Comparison, project: Path) -> list[RunFile]:
-    """The runs that were compared, arm by arm; `project` is what their paths are relative to."""
+    """Return the runs that were compared, arm by arm; `project` is what their paths are relative to."""
     summaries = [comparison.arms[name] for name in comparison.shown_arms()]
     return [RunFile(link, state(link, project)) for summary in summaries for link in summary.runs]
 

@@ -62,7 +62,7 @@ class Tracked:
 
 
 def write(tracked: Tracked) -> str:
-    """The address of the measurement's run, which is there afterwards, whole and once."""
+    """Return the address of the measurement's run, which is there afterwards, whole and once."""
     from mlflow.tracking import MlflowClient
 
     client = MlflowClient(tracked.server)
@@ -91,7 +91,7 @@ def _is_whole(run: "Run", tracked: Tracked) -> bool:
 
 
 def _write_new(client: "MlflowClient", experiment: str, tracked: Tracked) -> str:
-    """A run for the measurement, those of the arms inside it; it ends when all is there."""
+    """Return a run for the measurement, those of the arms inside it; it ends when all is there."""
     own = {MEASUREMENT: tracked.measurement, COMPARISON: tracked.comparison}
     run_id, artifacts = _begin(client, experiment, tracked.whole, own)
     for run in tracked.runs:
@@ -166,7 +166,7 @@ def explain(error: Exception) -> str:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and all that it came from."""
+    """Yield the error and all that it came from."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
@@ -185,7 +185,7 @@ def _answer(error: BaseException) -> str:
 
 
 def main() -> int:
-    """0 when the measurement is there."""
+    """Return 0 when the measurement is there."""
     tracked = decode(Tracked, json.load(sys.stdin), "tracked")
     try:
         print(write(tracked))

@@ -53,7 +53,7 @@ class Panel:
 
 
 def drawn(title: str, draw: Callable[[], str], note: str = "") -> Panel:
-    """The picture that `draw` gives as SVG; where it fails, what it said."""
+    """Return the picture that `draw` gives as SVG; where it fails, what it said."""
     try:
         return Panel(title, Markup(draw()), note=note)  # noqa: S704 - drawn here, with what is shown escaped
     except Exception as error:  # noqa: BLE001 - whatever a drawing fails of, the result is worth more than it
@@ -61,7 +61,8 @@ def drawn(title: str, draw: Callable[[], str], note: str = "") -> Panel:
 
 
 def as_file(panel: Panel) -> str:
-    """A picture as an SVG file that follows light and dark themes. Raises ValueError where it could not be drawn."""
+    """Return a picture as an SVG file that follows light and dark themes. Raises ValueError where it could not be
+    drawn."""
     if panel.svg is None:
         raise ValueError(panel.problem)
     theme = _THEME.search(_PAGE.read_text(encoding="utf-8"))
@@ -72,7 +73,7 @@ def as_file(panel: Panel) -> str:
 
 
 def pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, list[Panel]]:
-    """The pictures by section; a section without its numbers is absent."""
+    """Return the pictures by section; a section without its numbers is absent."""
     sections = {"time": _of_time(comparison, runs)}
     if runs and isinstance(runs[0].result.detail, CnnDetail):
         sections |= {"learning": _of_learning(runs), "classes": _of_classes(comparison, runs)}
@@ -94,7 +95,7 @@ def pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, list
 
 
 def first(comparison: Comparison) -> list[Panel]:
-    """The pictures that answer: the clocks over epochs, where those are known, and where the time went."""
+    """Return the pictures that answer: the clocks over epochs, where those are known, and where the time went."""
     if not comparison.arms:
         return []
     panels = []
@@ -161,7 +162,7 @@ def _loss(draw: Any, runs: Sequence[ShownRun], name: str) -> str:
 
 
 def _startup_parts(comparison: Comparison) -> dict[str, dict[str, float]]:
-    """Median seconds of each arm's start-up by part, in words; what is short in every arm is summed up."""
+    """Return the median seconds of each arm's start-up by part, in words; what is short in every arm is summed up."""
     arms = {name: comparison.arms[name] for name in comparison.shown_arms()}
     longest = max(arm.median("startupSeconds") or 0.0 for arm in arms.values())
     names = {name for arm in arms.values() for name in arm.startup_phases}

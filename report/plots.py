@@ -78,7 +78,7 @@ GAIN_MARKERS: Mapping[str, tuple[str, bool]] = {
 
 
 def phases(parts: Mapping[str, Mapping[str, float]]) -> str:
-    """Median seconds of each part of the start-up, a bar an arm; every arm names the same parts."""
+    """Return the median seconds of each part of the start-up, a bar an arm; every arm names the same parts."""
     arms, names = list(parts), list(next(iter(parts.values())))
     height = 1.0 + (0.12 * len(arms) + 0.1) * len(names)
     with drawing("start-up", "Start-up by part", ("seconds, median run", ""), height=height) as picture:
@@ -95,7 +95,7 @@ def phases(parts: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def step_parts(parts: Mapping[str, Mapping[str, float]]) -> str:
-    """Milliseconds of a step by part, one after another, a bar an arm."""
+    """Return milliseconds of a step by part, one after another, a bar an arm."""
     names = shown_parts(parts)
     height = 1.1 + 0.42 * len(parts)
     with drawing("step-parts", "Where a step's time goes", ("milliseconds of a step", ""), height=height) as picture:
@@ -113,7 +113,7 @@ def step_parts(parts: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def gains(arm: str, rows: Sequence[Gain]) -> str:
-    """What each change of a step would gain, with intervals, from top to bottom; zero is a line."""
+    """Return what each change of a step would gain, with intervals, from top to bottom; zero is a line."""
     height = 1.2 + 0.42 * len(rows)
     description = f"What each change would gain of a step of {arm}"
     with drawing(f"gains-{arm}", description, ("milliseconds of a step", ""), height=height) as picture:
@@ -133,7 +133,7 @@ def gains(arm: str, rows: Sequence[Gain]) -> str:
 
 
 def over_epochs(runs: Sequence[ShownRun], name: str, label: str, value: Callable[[Epoch], float]) -> str:
-    """A value of each epoch, every run a line."""
+    """Return a value of each epoch, every run a line."""
     with drawing(name, f"{label} over epochs", ("epoch", label)) as picture:
         for run in runs:
             history = detail_of(run.result).history
@@ -144,7 +144,7 @@ def over_epochs(runs: Sequence[ShownRun], name: str, label: str, value: Callable
 
 
 def over_seconds(runs: Sequence[ShownRun], name: str, label: str, value: Callable[[Epoch], float]) -> str:
-    """The same over training seconds: how long each arm takes to get there."""
+    """Return the same over training seconds: how long each arm takes to get there."""
     with drawing(name, f"{label} over training seconds", ("training seconds (steady state)", label)) as picture:
         for run in runs:
             history = detail_of(run.result).history
@@ -155,7 +155,7 @@ def over_seconds(runs: Sequence[ShownRun], name: str, label: str, value: Callabl
 
 
 def metric(runs: Sequence[ShownRun], name: str) -> str:
-    """A number that a script reports, over seconds since its start, every run a line."""
+    """Return a number that a script reports, over seconds since its start, every run a line."""
     with drawing("metric", f"{name} over seconds", ("seconds since the start", name)) as picture:
         for run in runs:
             points = run.result.reported.get(name, [])
@@ -166,7 +166,7 @@ def metric(runs: Sequence[ShownRun], name: str) -> str:
 
 
 def class_accuracy(runs: Sequence[ShownRun]) -> str:
-    """Mean accuracy of each class, arm by arm."""
+    """Return the mean accuracy of each class, arm by arm."""
     classes = shown_names(detail_of(runs[0].result).class_names)
     height = 1.3 + 0.22 * len(classes)
     with drawing("class-accuracy", "Test accuracy by class", ("test accuracy, %", "class"), height=height) as picture:
@@ -189,7 +189,7 @@ def class_accuracy(runs: Sequence[ShownRun]) -> str:
 
 
 def confusion(arm: str, runs: Sequence[ShownRun]) -> str:
-    """The confusion matrix of an arm over all its runs: percent of the true class, in figures and in shade."""
+    """Return the confusion matrix of an arm over all its runs: percent of the true class, in figures and in shade."""
     of_arm = [detail_of(run.result) for run in runs if run.result.arm == arm]
     counts = np.sum([detail.confusion_matrix for detail in of_arm], axis=0)
     classes = shown_names(of_arm[0].class_names)
@@ -224,7 +224,7 @@ def step_times(runs: Sequence[ShownRun]) -> str:
 
 
 def cpu_over_time(runs: Sequence[ShownRun]) -> str:
-    """CPUs in use by each worker, of runs of one repeat."""
+    """Return CPUs in use by each worker, of runs of one repeat."""
     with drawing(
         "cpu", "CPUs in use by each worker", ("seconds since the first step", "CPUs in use"), height=3.5
     ) as picture:
@@ -241,7 +241,8 @@ def memory_over_time(runs: Sequence[ShownRun]) -> str:
 
 
 def sampled_runs(runs: Sequence[ShownRun]) -> list[ShownRun]:
-    """The runs of the first repeat in which every run has samples, else of the first with any; none where none has.
+    """Return the runs of the first repeat in which every run has samples, else of the first with any; none where none
+    has.
 
     A worker is sampled once a second: a run that trains for less has no sample.
     """
@@ -253,7 +254,7 @@ def sampled_runs(runs: Sequence[ShownRun]) -> list[ShownRun]:
 
 
 def scaling(projection: Projection, measured: Mapping[int, Estimate]) -> str:
-    """The band of the speedup by workers, its numbers, the ideal, and what was measured of Ray."""
+    """Return the band of the speedup by workers, its numbers, the ideal, and what was measured of Ray."""
     now, colour = (projection.measured[-1], projection.speedup), ARM_COLOURS[RAY.name]
     points = [(point.workers, point.lower, point.upper) for point in projection.points]
     band = [(now[0], now[1], now[1]), *points]
@@ -336,7 +337,7 @@ def _arms(runs: Sequence[ShownRun]) -> list[str]:
 
 
 def best_so_far(runs: Sequence[ShownRun], metric: str) -> str:
-    """The best metric of the trials that have finished, over seconds since the start, every run a line."""
+    """Return the best metric of the trials that have finished, over seconds since the start, every run a line."""
     label = f"best {metric} so far"
     with drawing("best-so-far", f"{label} over seconds", ("seconds since the start", label)) as picture:
         for run in runs:
@@ -353,7 +354,7 @@ def best_so_far(runs: Sequence[ShownRun], metric: str) -> str:
 
 
 def parallel(trials: Sequence[Trial], space: Mapping[str, Mapping[str, Any]], metric: str, better: str) -> str:
-    """Each trial a line over the names of the space and the metric: the better, the darker; the best one apart.
+    """Return each trial a line over the names of the space and the metric: the better, the darker; the best one apart.
 
     Args:
         trials: Those with a metric.
@@ -386,7 +387,7 @@ def parallel(trials: Sequence[Trial], space: Mapping[str, Mapping[str, Any]], me
 
 
 def height(value: Any, kind: Mapping[str, Any]) -> float:
-    """Where a value lies in its range, from 0 to 1; of a choice by the place of its value."""
+    """Return where a value lies in its range, from 0 to 1; of a choice by the place of its value."""
     if "choice" in kind:
         return _share(list(kind["choice"]).index(value), 0, len(kind["choice"]) - 1)
     (scale, (low, high)), *_ = kind.items()

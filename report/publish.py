@@ -64,7 +64,7 @@ def _write_page(comparison: Comparison, folder: Path, stack: str, project: Path)
 
 
 def _find(comparison: Comparison, results: Path) -> Path | None:
-    """The newest folder with this comparison's name, if it holds just this comparison."""
+    """Return the newest folder with this comparison's name, if it holds just this comparison."""
     same_name = sorted(results.glob(f"{_name(comparison)}*"), key=_edition)
     if same_name and (same_name[-1] / COMPARISON).is_file():
         text = (same_name[-1] / COMPARISON).read_text(encoding="utf-8")
@@ -118,7 +118,7 @@ def _edition(path: Path) -> int:
 
 
 def _runs(comparison: Comparison, folder: Path, project: Path) -> str:
-    """Links relative to the result's folder, and whether each still leads to what was compared."""
+    """Return links relative to the result's folder, and whether each still leads to what was compared."""
     links = [
         {
             "name": file.link.name,

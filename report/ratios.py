@@ -43,7 +43,8 @@ class Row:
 
 
 def rows(comparison: Comparison) -> list[Row]:
-    """The ratios of the arms that were measured, then the break-even; those that no setting asked for are left out.
+    """Return the ratios of the arms that were measured, then the break-even; those that no setting asked for are left
+    out.
 
     Of a script that nothing distributes, how much faster Ray could be at most.
     """
@@ -69,7 +70,7 @@ def rows(comparison: Comparison) -> list[Row]:
 
 
 def footnotes(comparison: Comparison) -> list[str]:
-    """What the signs of the rows mean; none where each row has a word."""
+    """Return what the signs of the rows mean; none where each row has a word."""
     decisions = [value.decision for value in comparison.ratios.values() if value]
     texts = dict(zip(_marks(comparison).values(), _open(comparison).values(), strict=True))
     signs = [EQUAL] if UNCHANGED in decisions else []
@@ -77,7 +78,7 @@ def footnotes(comparison: Comparison) -> list[str]:
 
 
 def why_open(value: Estimate, comparison: Comparison) -> str:
-    """What would decide a ratio that is not decided."""
+    """Return what would decide a ratio that is not decided."""
     number, most = value.repeats_to_decide, MOST_AUTO_REPEATS if comparison.auto else MOST_REPEATS
     text = f"{number} repeats would probably decide" if number else f"more than {most} repeats would be needed"
     if value.n < ENOUGH_TO_ESTIMATE:  # their spread says too little of how many would
@@ -107,7 +108,7 @@ def _break_even(comparison: Comparison) -> Row:
 
 
 def _trial_length(comparison: Comparison) -> list[Row]:
-    """The break-even in seconds of a trial; none where nothing was searched."""
+    """Return the break-even in seconds of a trial; none where nothing was searched."""
     if comparison.search is None:
         return []
     seconds, name = comparison.search.break_even_trial_seconds, "breakEvenTrialSeconds"
@@ -118,7 +119,7 @@ def _trial_length(comparison: Comparison) -> list[Row]:
 
 
 def _open(comparison: Comparison) -> dict[str, str]:
-    """The ratios that are not decided, in the order of the rows, and what would decide them."""
+    """Return the ratios that are not decided, in the order of the rows, and what would decide them."""
     ratios = {
         each.name: comparison.ratios.get(each.name) for each in measures.ratios_of(comparison.workload, comparison.gpus)
     }
@@ -128,7 +129,7 @@ def _open(comparison: Comparison) -> dict[str, str]:
 
 
 def _marks(comparison: Comparison) -> dict[str, str]:
-    """The footnote's mark of each ratio that is not decided; none is needed where all share one footnote."""
+    """Return the footnote's mark of each ratio that is not decided; none is needed where all share one footnote."""
     texts = _open(comparison)
     different = list(dict.fromkeys(texts.values()))
     return {name: MARKS[different.index(text)] if len(different) > 1 else "" for name, text in texts.items()}

@@ -194,7 +194,7 @@ def replay(curves: Sequence[Curve], slots: int, rule: StoppingRule | None, rungs
 
 
 def rungs_of(grace: int, reduction: int, most: int) -> list[int]:
-    """The reports of which the rules are asked: grace · reductionⁱ, up to the most that a trial makes."""
+    """Return the reports of which the rules are asked: grace · reductionⁱ, up to the most that a trial makes."""
     rungs = [grace]
     while rungs[-1] * reduction <= most:
         rungs.append(rungs[-1] * reduction)
@@ -202,7 +202,8 @@ def rungs_of(grace: int, reduction: int, most: int) -> list[int]:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The quantile of one or more ascending values, between two by the straight line, as numpy has it by default."""
+    """Return the quantile of one or more ascending values, between two by the straight line, as numpy has it by
+    default."""
     place = share * (len(ordered) - 1)
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)

@@ -52,20 +52,20 @@ class Savings:
 
 
 def runs_of(runs: Sequence[ShownRun]) -> list[ShownRun]:
-    """The searches of the first repeat of which any file was found."""
+    """Return the searches of the first repeat of which any file was found."""
     searches = [run for run in runs if isinstance(run.result.detail, SearchDetail)]
     first = min((run.repeat for run in searches), default=0)
     return [run for run in searches if run.repeat == first]
 
 
 def trials_of(run: ShownRun) -> list[Trial]:
-    """The trials of a search."""
+    """Return the trials of a search."""
     detail = run.result.detail
     return detail.trials if isinstance(detail, SearchDetail) else []
 
 
 def table(runs: Sequence[ShownRun]) -> Trials | None:
-    """The trials of these runs, which are of one repeat: a row for each number and configuration."""
+    """Return the trials of these runs, which are of one repeat: a row for each number and configuration."""
     if not runs:
         return None
     arms = [run.result.arm for run in runs]
@@ -103,7 +103,8 @@ def _cell(trial: Trial) -> Cell:
 
 
 def savings(comparison: Comparison, runs: Sequence[ShownRun]) -> Savings | None:
-    """What stopping would have saved the first of these runs, which are of one repeat; None where it was done."""
+    """Return what stopping would have saved the first of these runs, which are of one repeat; None where it was
+    done."""
     if not runs or any(trial.state == "stopped" or trial.segments for run in runs for trial in trials_of(run)):
         return None
     run, recipe = runs[0], comparison.recipe
@@ -130,7 +131,7 @@ def _curves(trials: Sequence[Trial], *, is_higher_better: bool) -> list[Curve]:
 
 
 def better(comparison: Comparison) -> str:
-    """Whether `higher` or `lower` values of the metric are better."""
+    """Return whether `higher` or `lower` values of the metric are better."""
     target = named(comparison.workload).target(recipe_of(comparison.recipe))
     return target.better if target else "higher"
 
@@ -140,7 +141,7 @@ def _middle(value: Middle) -> str:
 
 
 def note() -> str:
-    """What the replay is, and what it is not."""
+    """Return what the replay is, and what it is not."""
     return (
         f"the curves that were recorded, in {ORDERS} orders of the trials, without anybody's overhead; the median, and "
         "5 to 95 % of the orders. Both rules are called asynchronous successive halving, and are not one rule."
@@ -148,6 +149,6 @@ def note() -> str:
 
 
 def space(comparison: Comparison) -> dict[str, dict[str, Any]]:
-    """The ranges by name, as the setting has them."""
+    """Return the ranges by name, as the setting has them."""
     space: dict[str, dict[str, Any]] = json.loads(comparison.recipe.get("searchSpace") or "{}")
     return space

@@ -36,7 +36,7 @@ def open_page(stack: str, wanted: str, *, path_only: bool) -> int:
 
 
 def listed(project: Path, stack: str) -> str:
-    """All results of a stack, oldest first, numbered."""
+    """Return all results of a stack, oldest first, numbered."""
     results, problems = _results(project, stack)
     rows = [["#", "measured (UTC)", "commit", "recipe", "speedup", "against the one before"]]
     notes = []
@@ -50,7 +50,7 @@ def listed(project: Path, stack: str) -> str:
 
 
 def _scores(results: Sequence[Stored]) -> list[str]:
-    """What was said of more workers beside what was measured later, and how many of these lay inside their band.
+    """Return what was said of more workers beside what was measured later, and how many of these lay inside their band.
 
     Of results that were made with the same but their workers; of several that said something, the last.
     """
@@ -71,7 +71,7 @@ def _scores(results: Sequence[Stored]) -> list[str]:
 
 
 def _said_of(workers: int, result: Stored, earlier: Sequence[Stored]) -> Iterator[tuple[int, ProjectedPoint]]:
-    """The projections of so many workers by earlier results, each with its number; the newest first."""
+    """Yield the projections of so many workers by earlier results, each with its number; the newest first."""
     for number, before in reversed([*enumerate(earlier, start=1)]):
         projection = before.comparison.projection
         if projection and workers > projection.measured[-1]:
@@ -81,7 +81,7 @@ def _said_of(workers: int, result: Stored, earlier: Sequence[Stored]) -> Iterato
 
 
 def side_by_side(project: Path, stack: str, first: str, second: str) -> str:
-    """Two results side by side, in the order in which they were asked for."""
+    """Return two results side by side, in the order in which they were asked for."""
     results, _ = _results(project, stack)
     before, after = (choose(results, wanted, stack) for wanted in (first, second))
     both = before.comparison, after.comparison

@@ -52,7 +52,7 @@ def shown_parts(parts: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 
 def rows(comparison: Comparison) -> list[list[str]]:
-    """The heading, and milliseconds of a step by arm and part; none where no arm has parts."""
+    """Return the heading, and milliseconds of a step by arm and part; none where no arm has parts."""
     parts = by_arm(comparison)
     names = shown_parts(parts)
     if not names:
@@ -83,7 +83,8 @@ def remarks(comparison: Comparison) -> list[str]:
 
 
 def long_waits(comparison: Comparison) -> str:
-    """`ray waits 12.0 of 84.0 ms`: what steps of workers wait for input or gradients; "" where none waits long."""
+    """Return `ray waits 12.0 of 84.0 ms`: what steps of workers wait for input or gradients; "" where none waits
+    long."""
     times = {name: arm.step_parts for name in (NATIVE.name, RAY.name) if (arm := comparison.arms.get(name))}
     steps = {name: sum(of_arm.parts.values()) for name, of_arm in times.items() if of_arm}
     waits = {name: sum(of_arm.parts.get(part, 0.0) for part in WAITS) for name, of_arm in times.items() if of_arm}

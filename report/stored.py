@@ -41,7 +41,7 @@ class Stored:
 
     @property
     def name(self) -> str:
-        """The folder's name, which is how people choose it."""
+        """Return the folder's name, which is how people choose it."""
         return self.folder.name
 
 
@@ -52,7 +52,7 @@ def newest_start(comparison: Comparison) -> datetime | None:
 
 
 def stored_results(project: Path, stack: str) -> tuple[list[Stored], list[str]]:
-    """The results of a stack, oldest first, and a line for each folder that can't be read."""
+    """Return the results of a stack, oldest first, and a line for each folder that can't be read."""
     results, problems = [], []
     for folder in (project / "results" / stack).glob("*/"):
         parts = _FOLDER.fullmatch(folder.name)
@@ -66,7 +66,8 @@ def stored_results(project: Path, stack: str) -> tuple[list[Stored], list[str]]:
 
 
 def choose(results: list[Stored], wanted: str, stack: str) -> Stored:
-    """The result of a number in the list, of `latest`, or of the beginning of a name; HistoryError that lists them."""
+    """Return the result of a number in the list, of `latest`, or of the beginning of a name; HistoryError that lists
+    them."""
     if wanted == LATEST and results:
         return results[-1]
     if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(results):
@@ -93,7 +94,7 @@ def _read(folder: Path, parts: re.Match[str]) -> Stored:
 
 
 def described_source(comparison: Comparison, project: Path) -> str | None:
-    """The text of `source.json`; None where there is no git, or where the code has changed since the runs."""
+    """Return the text of `source.json`; None where there is no git, or where the code has changed since the runs."""
     if not _is_code_of(comparison, project):
         return None
     commit = _git(project, "rev-parse", "HEAD")
@@ -104,7 +105,7 @@ def described_source(comparison: Comparison, project: Path) -> str | None:
 
 
 def _commit_of(folder: Path) -> str | None:
-    """A result's commit, shortened, with a + where files differed from it; None where none was recorded."""
+    """Return a result's commit, shortened, with a + where files differed from it; None where none was recorded."""
     try:
         source = json.loads((folder / SOURCE).read_text(encoding="utf-8"))
         return str(source["commit"])[:7] + ("+" if source["modified"] else "")

@@ -107,7 +107,7 @@ def _text(figure: Figure) -> str:
 
 
 def _inline(text: str, name: str, description: str) -> str:
-    """The `<svg>` element alone: own ids, theme colours, no outside address (not even a name space)."""
+    """Return the `<svg>` element alone: own ids, theme colours, no outside address (not even a name space)."""
     text = text[text.index("<svg") :].rstrip()
     text = re.sub(r"<!--.*?-->\s*|<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
     # In tags alone: between them are names that may look like anything, with < and > escaped

@@ -45,7 +45,7 @@ class Point:
 
     @property
     def label(self) -> str:
-        """The point's settings, as `workers=2 globalBatchSize=64`."""
+        """Return the point's settings, as `workers=2 globalBatchSize=64`."""
         return " ".join(f"{key}={value}" for key, value in self.settings.items())
 
 
@@ -64,11 +64,11 @@ class Sweep:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every point was measured."""
+        """Return whether every point was measured."""
         return all(point.result for point in self.points)
 
     def with_point(self, index: int, point: Point) -> "Sweep":
-        """The sweep with one of its points replaced."""
+        """Return the sweep with one of its points replaced."""
         return replace(self, points=[*self.points[:index], point, *self.points[index + 1 :]])
 
     def write(self, folder: Path) -> None:
@@ -103,11 +103,11 @@ class Row:
         return int(self.comparison.recipe["workers"]) if self.comparison else None
 
     def ratio(self, name: str) -> Estimate | None:
-        """A ratio of the comparison."""
+        """Return a ratio of the comparison."""
         return self.comparison.ratios.get(name) if self.comparison else None
 
     def spread(self, arm: str, measure: str) -> Spread | None:
-        """A measure of an arm; time to accuracy is that to the accuracy that all points reached."""
+        """Return a measure of an arm; time to accuracy is that to the accuracy that all points reached."""
         if measure == TO_ACCURACY:
             return self.seconds_to_accuracy.get(arm)
         summary = self.comparison.arms.get(arm) if self.comparison else None
@@ -128,7 +128,7 @@ class Numbers:
 
 
 def numbers(sweep: Sweep, project: Path) -> Numbers:
-    """The numbers of the points measured so far; a point whose result is gone says so in `error`."""
+    """Return the numbers of the points measured so far; a point whose result is gone says so in `error`."""
     rows = [_row(point, project / "results" / sweep.stack) for point in sweep.points]
     runs = [_runs(row.comparison, project) for row in rows]
     measured = [results for results in runs if results]
@@ -155,7 +155,7 @@ def _row(point: Point, results: Path) -> Row:
 
 
 def _runs(comparison: Comparison | None, project: Path) -> dict[str, list[TrainingResult]]:
-    """The results of a point's runs by arm; empty unless all of them are still there as they were compared."""
+    """Return the results of a point's runs by arm; empty unless all of them are still there as they were compared."""
     if comparison is None:
         return {}
     results: dict[str, list[TrainingResult]] = {}
@@ -177,7 +177,7 @@ def _to_accuracy(runs: Mapping[str, Sequence[TrainingResult]], accuracy: float) 
 
 
 def text(sweep: Sweep, shown: Numbers) -> str:
-    """The sweep as a table; what failed and why below it."""
+    """Return the sweep as a table; what failed and why below it."""
     rows = [["", *heading_of_ratios(), *(each.in_sweeps for each in MEASURES)]]
     rows += [_cells(row) for row in shown.rows]
     axes = "; ".join(f"{key} {' '.join(values)}" for key, values in sweep.axes.items())
@@ -192,7 +192,7 @@ def text(sweep: Sweep, shown: Numbers) -> str:
 
 
 def heading_of_ratios() -> list[str]:
-    """The first with its interval, the others as medians: more does not fit a terminal."""
+    """Return the first with its interval, the others as medians: more does not fit a terminal."""
     first, *others = (each.in_sweeps for each in RATIOS)
     return [first, "95 %", *others]
 
@@ -220,5 +220,5 @@ def _legend(shown: Numbers) -> str:
 
 
 def arms_of(shown: Numbers) -> list[str]:
-    """The arms that any point has."""
+    """Return the arms that any point has."""
     return [arm for arm in ARMS if any(row.comparison and arm in row.comparison.arms for row in shown.rows)]

@@ -17,7 +17,7 @@ from training.machine.command_line import assignment, rwi
 
 
 def render(sweep: Sweep, shown: Numbers) -> str:
-    """The whole page."""
+    """Return the whole page."""
     return (
         templates()
         .get_template("sweep.html.j2")
@@ -54,7 +54,8 @@ def _pictures(shown: Numbers) -> list[Panel]:
 
 
 def _ratio(rows: Sequence[Row], name: str, label: str, ideal: Callable[[int], float]) -> str:
-    """A ratio against the workers: a line for each combination of the other settings, and what would be ideal."""
+    """Return a ratio against the workers: a line for each combination of the other settings, and what would be
+    ideal."""
     with drawing(f"sweep-{name}", f"{label} by workers", ("workers", label), height=3.5) as picture:
         counts = sorted({row.workers for row in rows if row.workers})
         picture.axes.plot(counts, [ideal(n) for n in counts], ".", ls=(0, (1, 3)), color=MUTED, label="ideal")
@@ -84,7 +85,7 @@ def _line(picture: Picture, rows: Sequence[Row], name: str, label: str, colour: 
 
 
 def _by_arm(rows: Sequence[Row], name: str, label: str, arms: Sequence[str], measure: str) -> str:
-    """A measure of each arm, point by point, from top to bottom in the order of the sweep."""
+    """Return a measure of each arm, point by point, from top to bottom in the order of the sweep."""
     height = 1.6 + 0.34 * len(rows)
     with drawing(f"sweep-{name}", f"{label} by setting", (label, ""), height=height) as picture:
         for offset, arm in enumerate(arms):

@@ -28,7 +28,7 @@ SHADES = dict(zip(clocks.PARTS, "▒█░▓·", strict=True))
 
 
 def render(comparison: Comparison) -> str:
-    """The whole text, without a last newline."""
+    """Return the whole text, without a last newline."""
     parts = [
         wrap(comparison.answer),
         _heading(comparison),
@@ -52,7 +52,8 @@ def render(comparison: Comparison) -> str:
 
 
 def _clocks(comparison: Comparison) -> str:
-    """The report's first pictures as text: the lines as numbers, and a bar an arm of where the measured time went."""
+    """Return the report's first pictures as text: the lines as numbers, and a bar an arm of where the measured time
+    went."""
     if not comparison.arms:
         return ""
     shown, of_arms = clocks.clocks(comparison), clocks.parts(comparison)
@@ -69,13 +70,13 @@ def _clocks(comparison: Comparison) -> str:
 
 
 def _legend(seen: Sequence[str], what: str) -> str:
-    """The parts with their shades; a name with a space in it is not cut in two by the end of a line."""
+    """Return the parts with their shades; a name with a space in it is not cut in two by the end of a line."""
     named = "  ".join(part.replace(" ", _NO_BREAK) for part in seen)
     return wrap(f"Where the {what} went: {named}", indent="  ").replace(_NO_BREAK, " ")
 
 
 def _bar(seconds: Mapping[str, float], scale: float) -> str:
-    """Each part as many characters as it takes, so that the whole is right to half a character."""
+    """Return each part as many characters as it takes, so that the whole is right to half a character."""
     bar, ended = "", 0.0
     for part, shade in SHADES.items():
         ended += seconds[part]
@@ -95,7 +96,7 @@ def _arms(comparison: Comparison) -> str:
 
 
 def _line(each: Measure, arms: Sequence[tuple[str, ArmSummary]]) -> str:
-    """A measure by arm, in a sentence."""
+    """Return a measure by arm, in a sentence."""
     cells = [(name, _cell(summary, each)) for name, summary in arms]
     of_arms = (f"{name} {cell}{unit(each) if cell != MISSING else ''}" for name, cell in cells)
     return wrap(f"{each.title}: {', '.join(of_arms)}.")
@@ -126,20 +127,20 @@ def _ratios(comparison: Comparison) -> str:
 
 
 def _distribution(comparison: Comparison) -> str:
-    """How ranks were made of a script that makes none."""
+    """Return how ranks were made of a script that makes none."""
     has_port = comparison.distribution and comparison.distribution.port
     rows = [*words.distribution(comparison), *([("as a diff", "in the report")] if has_port else [])]
     return "\n".join(wrap(f"{label}: {text}.", indent="  ") for label, text in rows)
 
 
 def _step_parts(comparison: Comparison) -> str:
-    """Where a step's time goes, arm by arm."""
+    """Return where a step's time goes, arm by arm."""
     rows = step_parts.rows(comparison)
     return "\n".join([aligned(rows), *map(wrap, step_parts.remarks(comparison))]) if rows else ""
 
 
 def _curve(comparison: Comparison) -> str:
-    """Ray with each number of workers; speedup over the baseline, gain and cost against the number before."""
+    """Return Ray with each number of workers; speedup over the baseline, gain and cost against the number before."""
     rows = curve.rows(comparison)
     if not rows:
         return ""
@@ -188,7 +189,7 @@ def _is_news(name: str, comparison: Comparison) -> bool:
 
 
 def aligned(rows: Sequence[Sequence[str]], text_columns: Sequence[int] = (0,)) -> str:
-    """Columns two spaces apart: text to the left, numbers to the right."""
+    """Return columns two spaces apart: text to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(
@@ -200,5 +201,5 @@ def aligned(rows: Sequence[Sequence[str]], text_columns: Sequence[int] = (0,)) -
 
 
 def wrap(text: str, indent: str = "") -> str:
-    """Lines of at most WIDTH columns; those after the first are indented."""
+    """Return lines of at most WIDTH columns; those after the first are indented."""
     return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

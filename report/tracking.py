@@ -131,7 +131,8 @@ def _whole(comparison: Comparison, folder: Path) -> TrackedRun:
 
 
 def _numbers(comparison: Comparison) -> Iterator[tuple[str, float]]:
-    """Ratios with their intervals, and of each arm its medians; what was not measured is left out, and is no 0."""
+    """Yield ratios with their intervals, and of each arm its medians; what was not measured is left out, and is no
+    0."""
     for name, ratio in comparison.ratios.items():
         if ratio:
             yield from _interval(name, ratio)
@@ -177,7 +178,7 @@ def _read(path: Path) -> TrainingResult | None:
 
 
 def _totals(result: TrainingResult, ended: float) -> list[Value]:
-    """Numbers of the whole run, named as the comparison names them."""
+    """Return numbers of the whole run, named as the comparison names them."""
     seconds = {f"{part}Seconds": getattr(result.seconds, part) for part in _SECONDS}
     steps = result.steps.seconds
     pace = {"stepSecondsMean": steps.mean, "stepSecondsP50": steps.p50, "stepSecondsP95": steps.p95} if steps else {}

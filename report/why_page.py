@@ -57,7 +57,7 @@ class Section:
 
 
 def render(why: Why) -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = step_parts.large({arm: of_arm.parts for arm, of_arm in why.arms.items() if of_arm.parts})
     bars = drawn("Where a step's time goes", lambda: plots.step_parts(parts)) if parts else None
     made_at = datetime.fromisoformat(why.made_at)

@@ -48,7 +48,7 @@ def _is_ahead_now(comparison: Comparison, name: str) -> bool:
 
 
 def break_even_against(meets: BreakEven | None, repeats: int, passed: str = "epoch") -> str:
-    """The same against one alternative, with the ends of the 95 % interval. `passed`: the word for a pass."""
+    """Return the same against one alternative, with the ends of the 95 % interval. `passed`: the word for a pass."""
     if _is_never(meets, repeats):
         return none(passed)
     if meets is None or (meets.probably is None and repeats == 1):

@@ -142,7 +142,7 @@ def main() -> None:
 
 
 def read(folder: Path) -> list[Repeat]:
-    """The repeats that are whole; none if there is no file."""
+    """Return the repeats that are whole; none if there is no file."""
     path = folder / "repeats.json"
     if not path.is_file():
         return []

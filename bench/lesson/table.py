@@ -170,7 +170,7 @@ def _interval(values: Sequence[float]) -> Interval:
 
 
 def break_even(loop: Mapping[str, float], way: Mapping[str, float]) -> float:
-    """Seconds of a task from which on a way takes less time than a loop, in one repeat.
+    """Return seconds of a task from which on a way takes less time than a loop, in one repeat.
 
     0 if it does so from the shortest length on, infinity if not even with the longest. Between two lengths the seconds
     of both are taken to grow linearly, as they do where a task costs the same whatever its length.
@@ -203,7 +203,7 @@ def _break_even(blocks: Sequence[Mapping[str, Block]], way: str, shape: str) -> 
 
 
 def text(kept: Kept) -> str:
-    """All that is printed."""
+    """Return all that is printed."""
     head = (
         f"Ray {kept.versions['ray']} on {kept.cpus} CPUs of {kept.cpu_model}, Python {kept.versions['python']}: "
         f"{counted(len(kept.repeats), 'repeat')} in {kept.seconds:.0f} s"
@@ -216,7 +216,7 @@ def text(kept: Kept) -> str:
 
 
 def _tables(lesson: Lesson) -> list[str]:
-    """Each with an empty line below it."""
+    """Return each with an empty line below it."""
     lengths, of_ray = [length.name for length in LENGTHS], lesson.costs[RAY]
     costs = [[title, *(_cell(lesson.costs[way].get(cost)) for way in (RAY, EXECUTOR, POOL))] for cost, title in COSTS]
     stored = [[size, *(_cell(of_ray[sized(of, size)]) for of in (ways.PUT, ways.GET, ways.COPY))] for size in OBJECTS]
@@ -282,20 +282,20 @@ def _times(interval: Interval) -> str:
 
 
 def _half(interval: Interval) -> str:
-    """Half the width of an interval of logarithms: ±5%."""
+    """Return half the width of an interval of logarithms: ±5%."""
     return f"±{math.sqrt(interval.upper / interval.lower) - 1:.0%}"
 
 
 def seconds(value: float) -> str:
-    """Three digits and a unit: `1.44 ms`."""
+    """Return three digits and a unit: `1.44 ms`."""
     unit, scale = ("s", 1.0) if value >= 1 else ("ms", 1e-3) if value >= 1e-3 else ("µs", 1e-6)
     shown = value / scale
     return f"{shown:.{2 if shown < 10 else 1 if shown < 100 else 0}f} {unit}"
 
 
 def picture(lesson: Lesson, cpus: int) -> str:
-    """How many times as fast as a loop, over the length of a task, as an SVG file. Raises ValueError where it could not
-    be drawn."""
+    """Return how many times as fast as a loop, over the length of a task, as an SVG file. Raises ValueError where it
+    could not be drawn."""
     from report.pictures import as_file, drawn  # matplotlib takes a second, and memory beside what is measured
 
     return as_file(drawn(TITLE, lambda: _draw(lesson, cpus)))

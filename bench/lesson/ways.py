@@ -66,7 +66,7 @@ PUT, GET, COPY = "put", "get", "copy"
 
 
 def sized(cost: str, size: str) -> str:
-    """The name of a cost that depends on a size."""
+    """Return the name of a cost that depends on a size."""
     return f"{cost} {size}"
 
 
@@ -100,7 +100,7 @@ def spin(iterations: int) -> int:
 
 
 def ends(array: Any) -> float:
-    """A task that gets an array: its first number and its last."""
+    """Return a task that gets an array: its first number and its last."""
     return float(array[0] + array[-1])
 
 
@@ -124,7 +124,7 @@ class Actor:
 
 
 def timed(do: Callable[[], Any]) -> float:
-    """How long it takes."""
+    """Return how long it takes."""
     began = time.perf_counter()
     do()
     return time.perf_counter() - began
@@ -135,7 +135,7 @@ def _median(times: int, do: Callable[[], Any]) -> float:
 
 
 def _array_of(size_bytes: int) -> Any:
-    """An array of float64 with so many bytes, none of them in the system's page of zeros."""
+    """Return an array of float64 with so many bytes, none of them in the system's page of zeros."""
     import numpy as np
 
     return np.ones(size_bytes // 8)
@@ -255,7 +255,7 @@ class RayWay(Way):
         return {IMPORT: self._import_seconds, INIT: timed(init)}
 
     def one_by_one(self, function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
-        """A `get` for each; an array is put into the object store at each call."""
+        """Return a `get` for each; an array is put into the object store at each call."""
         return [self._ray.get(self._task(function).remote(argument)) for argument in arguments]
 
     def together(self, function: Callable[[Any], Any], arguments: Sequence[Any], size: int = 1) -> None:
@@ -298,7 +298,7 @@ class RayWay(Way):
         return costs
 
     def _put_and_get(self, array: Any) -> tuple[float, float]:
-        """Seconds of both; the object is deleted then."""
+        """Return seconds of both; the object is deleted then."""
         began = time.perf_counter()
         reference = self._ray.put(array)
         put = time.perf_counter() - began
@@ -338,7 +338,8 @@ def measure(way: Way, cpus: int, pace: float) -> Block:
 
 
 def _tasks(way: Way, cpus: int, pace: float) -> dict[str, dict[str, float]]:
-    """Seconds of a task, by EACH or BATCHES and length. Where a CPU has one task only, that is a batch: timed once."""
+    """Return seconds of a task, by EACH or BATCHES and length. Where a CPU has one task only, that is a batch: timed
+    once."""
     taken: dict[str, dict[str, float]] = {EACH: {}, BATCHES: {}}
     for name, seconds, size in LENGTHS:
         tasks = [round(seconds * pace)] * (size * cpus)

@@ -112,7 +112,7 @@ def _meaning(key: Key, usual: Sequence[str]) -> str:
 
 
 def declarations() -> str:
-    """The keys as Pulumi.yaml declares them, without types: JSON strings are YAML strings."""
+    """Return the keys as Pulumi.yaml declares them, without types: JSON strings are YAML strings."""
     return "\n".join(
         f"  {key.name}:\n    description: {_quoted(key.help)}\n    default: {_quoted(key.declared_default())}"
         for key in every_key().values()
@@ -131,7 +131,7 @@ DOCUMENTS: dict[str, tuple[str, str, Callable[[], str]]] = {
 
 
 def rendered(name: str, text: str) -> str:
-    """The text of a document with the part between its markers rewritten; ValueError when it has no markers."""
+    """Return the text of a document with the part between its markers rewritten; ValueError when it has no markers."""
     begin, end, make = DOCUMENTS[name]
     return between(text, (f"{begin}\n", f"{end}\n"), f"{make()}\n")
 

@@ -75,7 +75,7 @@ def main() -> int:
 
 
 def text() -> str:
-    """The whole of docs/outputs.md."""
+    """Return the whole of docs/outputs.md."""
     parts = [_INTRODUCTION, _answers(), _catalogue("Ratios", measures.RATIOS), *_other_ratios(), _arms()]
     parts += [*_measures(), *(_section(title, kind) for title, kind in _TITLES)]
     return "\n".join(parts)
@@ -88,7 +88,7 @@ def _answers() -> str:
 
 
 def _other_ratios() -> list[str]:
-    """The ratios that mean something else of a workload, a table for each."""
+    """Return the ratios that mean something else of a workload, a table for each."""
     others = {
         name: tuple(replace(each, detail="") for each in measures.ratios_of(name) if each.name in named(name).entries)
         for name in WORKLOADS
@@ -161,7 +161,7 @@ def _row(name: str, hint: Any) -> str:
 
 
 def _type(kind: Any) -> str:
-    """A type as a reader of JSON knows it."""
+    """Return a type as a reader of JSON knows it."""
     arguments = typing.get_args(kind)
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
         return " or ".join(_type(argument) for argument in arguments)

@@ -22,7 +22,7 @@ def main() -> int:
 
 
 def in_page(page: str) -> str:
-    """The page with its tables rewritten; ValueError when it has no markers."""
+    """Return the page with its tables rewritten; ValueError when it has no markers."""
     rows = [f"| `{item.name}` | {item.title} | {item.torch} | {item.keras} | {item.boosters} |\n" for item in ITEMS]
     titles = (
         "| item | what | PyTorch | Keras (`fit`) | XGBoost, LightGBM (`train`) |\n| --- | --- | --- | --- | --- |\n"

@@ -51,13 +51,13 @@ def bring_back(stack: str, overrides: Mapping[str, str], wanted: str, folder: st
 
 
 def _made_here(runs: Path) -> frozenset[str]:
-    """The names of this checkout's own runs: each has left more here than what was fetched of it."""
+    """Return the names of this checkout's own runs: each has left more here than what was fetched of it."""
     folders = runs.iterdir() if runs.is_dir() else ()
     return frozenset(run.name for run in folders if run.is_dir() and any(path.name != KEPT for path in run.iterdir()))
 
 
 def chosen(names: Mapping[str, int], wanted: str, where: str, mine: Container[str] = ()) -> str:
-    """The folder of the newest run that is called so, of the names in storage: of `mine`, where there is one.
+    """Return the folder of the newest run that is called so, of the names in storage: of `mine`, where there is one.
 
     Stacks are called alike in every checkout, so of a bucket that a team shares the newest may be a colleague's. In a
     cluster a run is called as its Job, whose name has no time: `names` says when each file was written.
@@ -78,7 +78,7 @@ def chosen(names: Mapping[str, int], wanted: str, where: str, mine: Container[st
 
 
 def _also(names: Iterable[str], wanted: str, run: str) -> list[str]:
-    """The other runs that the name fits."""
+    """Return the other runs that the name fits."""
     runs = {"/".join(name.split("/")[:2]) for name in names if name.count("/") > 1} - {run}
     return sorted(_name(other) for other in runs if _name(run) != wanted and _name(other).startswith(f"{wanted}-"))
 
@@ -101,7 +101,7 @@ def begin(to: Path, run: str) -> None:
 
 
 def fetch(run: Storage, to: Path) -> tuple[list[Path], list[str]]:
-    """All whole files of a run, and the names of what no file can be made of. Raises ToolError and OSError.
+    """Return all whole files of a run, and the names of what no file can be made of. Raises ToolError and OSError.
 
     Nothing is written outside of the folder, nor over its mark, whatever the names in storage are.
     """
@@ -128,6 +128,6 @@ def _name(run: str) -> str:
 
 
 def _started(run: str) -> str:
-    """The time in `<arm>-<repeat>-<time>-<random>`; "" where it has none."""
+    """Return the time in `<arm>-<repeat>-<time>-<random>`; "" where it has none."""
     stamp = re.search(r"-(\d{8}T\d{6}Z)-[^-]+$", run)
     return stamp[1] if stamp else ""

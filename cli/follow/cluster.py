@@ -66,7 +66,7 @@ class ClusterSource:
         return self._failed or published(self._project, self._cluster.stack) != self._published
 
     def _pods(self) -> list[dict[str, Any]]:
-        """A pod for each run: of an Indexed Job the one that prints progress."""
+        """Return a pod for each run: of an Indexed Job the one that prints progress."""
         path = f"/api/v1/namespaces/{self._cluster.namespace}/pods"
         pods = kube.items(self._api, path, labelSelector=f"{RUN_LABEL},{UID_LABEL}")
         return [pod for pod in pods if pod["metadata"]["labels"].get(INDEX_LABEL, "0") == "0"]

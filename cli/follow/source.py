@@ -54,7 +54,7 @@ class Source(Protocol):
     """What pods wait for while no run goes on, as the cluster says it; empty for nothing."""
 
     def poll(self) -> list[News]:
-        """One entry for each run of the measurement, in the order of their start; at once, without waiting."""
+        """Return one entry for each run of the measurement, in the order of their start; at once, without waiting."""
 
     def is_over(self) -> bool:
         """Return whether the measurement is over: it was published, or a run of it failed meanwhile."""
@@ -98,13 +98,14 @@ class LocalSource:
 
 
 def published(project: Path, stack: str) -> str:
-    """The name of the result that `latest` points at; empty when there is none."""
+    """Return the name of the result that `latest` points at; empty when there is none."""
     latest = project / "results" / stack / LATEST
     return latest.readlink().name if latest.is_symlink() else ""
 
 
 def newest_measurement(runs: Iterable[T], started_of: Callable[[T], tuple[str, str]]) -> list[T]:
-    """The runs of the newest measurement, oldest first; `started_of` gives a run's start, as sortable text, and name.
+    """Return the runs of the newest measurement, oldest first; `started_of` gives a run's start, as sortable text, and
+    name.
 
     A measurement makes each run once, repeat after repeat, in an order that is each repeat's own and begins with the
     baseline (`infra.plan`): going back in time, it ends there, and before a name that comes again or a later repeat.
@@ -122,7 +123,7 @@ def newest_measurement(runs: Iterable[T], started_of: Callable[[T], tuple[str, s
 
 
 def started(folder: Path) -> tuple[str, str]:
-    """The start of a run and its name, from the name of its folder."""
+    """Return the start of a run and its name, from the name of its folder."""
     parts = _FOLDER.fullmatch(folder.name)
     return (parts["stamp"], parts["run"]) if parts else ("", "")
 

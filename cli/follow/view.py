@@ -59,7 +59,8 @@ class Board:
         return lines
 
     def render(self, status: str, most_rows: int | None = None) -> RenderableType:
-        """The table, with a line below it that says what is going on; the newest runs, where there is no room for all.
+        """Return the table, with a line below it that says what is going on; the newest runs, where there is no room
+        for all.
 
         Args:
             status: What is going on.
@@ -84,12 +85,12 @@ class Board:
 
     @property
     def has_runs(self) -> bool:
-        """Whether any run is known."""
+        """Return whether any run is known."""
         return bool(self._views)
 
     @property
     def is_running(self) -> bool:
-        """Whether any run is still running."""
+        """Return whether any run is still running."""
         return any(view.state == "running" for view in self._views.values())
 
 

@@ -51,7 +51,7 @@ def follow(stack: str, overrides: Mapping[str, str]) -> int:
 
 
 def source_of(target: str, project: Path, stack: str, overrides: Mapping[str, str]) -> Source:
-    """The source for a target; ShowError for one that has none."""
+    """Return the source for a target; ShowError for one that has none."""
     if target not in SOURCES:
         raise ShowError(
             f"the runs of stack {stack} (target {target}) can't be followed here. "

@@ -55,12 +55,12 @@ class Ray:
     jobs: JobsApi
 
     def line(self, rest: str) -> str:
-        """A line to type."""
+        """Return a line to type."""
         return rwi(f"jobs {rest}", self.place.stack)
 
 
 def reach(place: RayPlace) -> Ray:
-    """The Ray cluster, whose head runs. Raises ToolError."""
+    """Return the Ray cluster, whose head runs. Raises ToolError."""
     if isinstance(place, StackRay):
         return Ray(place, None, place.jobs)
     api = cluster.connect(place)
@@ -243,7 +243,7 @@ def stop(place: RayPlace, wanted: str) -> int:
 
 
 def _chosen(ray: Ray, verb: str, name: str) -> Mapping[str, Any]:
-    """The job of this name. Raises ToolError."""
+    """Return the job of this name. Raises ToolError."""
     with asking(ray.place):
         known = {job_name(job): job for job in ray.jobs.jobs()}
     if name in known:

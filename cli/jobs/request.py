@@ -52,7 +52,7 @@ class Request:
 
 
 def read(workers: int, typed: Typed) -> Request:
-    """The request; `workers` are the Ray cluster's. Raises ToolError."""
+    """Return the request; `workers` are the Ray cluster's. Raises ToolError."""
     script = _script(typed.script)
     folder = _folder(typed.folder, script)
     return Request(

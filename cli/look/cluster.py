@@ -30,22 +30,23 @@ class StackCluster:
 
     @property
     def namespace(self) -> str:
-        """The namespace that holds everything of the stack."""
+        """Return the namespace that holds everything of the stack."""
         return self.cluster.namespace
 
     @property
     def name(self) -> str:
-        """The cluster's name, for people."""
+        """Return the cluster's name, for people."""
         return self.place.name(self.settings)
 
     @property
     def kubectl(self) -> str:
-        """The beginning of a kubectl command about the stack's namespace."""
+        """Return the beginning of a kubectl command about the stack's namespace."""
         return f"kubectl --kubeconfig={self.kubeconfig} --namespace={self.namespace}"
 
 
 def find(stack: str, overrides: Mapping[str, str]) -> StackCluster:
-    """The cluster of a stack as its settings have it; ToolError for one that has none, or whose settings are wrong."""
+    """Return the cluster of a stack as its settings have it; ToolError for one that has none, or whose settings are
+    wrong."""
     settings = stack_settings.load(stack, overrides)
     if settings.cluster is None:
         raise ToolError(
@@ -56,7 +57,7 @@ def find(stack: str, overrides: Mapping[str, str]) -> StackCluster:
 
 
 def client_of_made(stack_cluster: StackCluster) -> Any:
-    """A client, before any question; None before the first `up`. ToolError for a bad kubeconfig."""
+    """Return a client, before any question; None before the first `up`. ToolError for a bad kubeconfig."""
     if not (ROOT / stack_cluster.kubeconfig).is_file():
         return None
     try:
@@ -66,7 +67,7 @@ def client_of_made(stack_cluster: StackCluster) -> Any:
 
 
 def connect(stack_cluster: StackCluster) -> Any:
-    """A client of a cluster that answers; ToolError that says what is the matter with it, and what to type."""
+    """Return a client of a cluster that answers; ToolError that says what is the matter with it, and what to type."""
     api = client_of_made(stack_cluster)
     if api is None:
         raise ToolError(

@@ -72,7 +72,7 @@ def session_logs(api: Any, namespace: str) -> Iterator[tuple[str, str]]:
 
 
 def unpacked(printed: str) -> Iterator[tuple[str, bytes]]:
-    """The files of an archive that was printed in base64; raises RayError for anything else."""
+    """Yield the files of an archive that was printed in base64; raises RayError for anything else."""
     try:
         with tarfile.open(fileobj=io.BytesIO(base64.b64decode(printed, validate=False)), mode="r:gz") as archive:
             for member in archive:

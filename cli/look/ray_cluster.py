@@ -33,7 +33,7 @@ class StackRay:
 
     @cached_property
     def jobs(self) -> JobsApi:
-        """The cluster's Job Submission API."""
+        """Return the cluster's Job Submission API."""
         return JobsApi(self.settings.of_ray.ray_address, self.settings.of_ray.ray_token)
 
     def status(self) -> str:
@@ -51,7 +51,7 @@ class StackRay:
 
     @property
     def dashboard(self) -> str:
-        """The dashboard's address and where its token is, for people."""
+        """Return the dashboard's address and where its token is, for people."""
         return f"dashboard: {self.settings.of_ray.ray_address}, its token: the one that rayToken holds"
 
 

@@ -30,7 +30,7 @@ class Status:
 
 
 def read(api: Any, namespace: str) -> Status:
-    """All of it; raises KubeError."""
+    """Return all of it; raises KubeError."""
     here = f"/namespaces/{namespace}"
     return Status(
         nodes=kube.items(api, "/api/v1/nodes"),

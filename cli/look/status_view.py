@@ -28,7 +28,7 @@ class Ray:
 
 
 def render(nodes: Objects, pods: Objects, jobs: Objects, ray: Ray, now: datetime | None = None) -> list[str]:
-    """The lines, from the nodes up to the runs."""
+    """Return the lines, from the nodes up to the runs."""
     now = now or datetime.now(UTC)
     parts = [
         columns(("node", "state", "CPUs", "memory", "Kubernetes"), [_node(item) for item in nodes]),
@@ -54,7 +54,8 @@ def _pod(pod: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
 
 
 def phase(pod: Mapping[str, Any]) -> str:
-    """The pod's phase, with the reason that stands with a container where there is one: Pending (ErrImagePull)."""
+    """Return the pod's phase, with the reason that stands with a container where there is one: Pending
+    (ErrImagePull)."""
     reasons = []
     for container in kube.statuses(pod):
         state = container.get("state") or {}
@@ -87,7 +88,7 @@ def _ray(ray: Ray) -> list[str]:
 
 
 def ray_lines(nodes: Objects, jobs: Objects) -> list[str]:
-    """Ray's nodes, and what runs on them."""
+    """Return Ray's nodes, and what runs on them."""
     lines = columns(("Ray node", "kind", "state", "CPUs", "memory"), [_ray_node(node) for node in nodes])
     running = [job_name(job) for job in jobs if is_unfinished(job)]
     return [*lines, f"Ray job: {', '.join(running) or 'none runs'}"]

@@ -49,7 +49,7 @@ class Recovery:
 
     @property
     def is_exact(self) -> bool:
-        """Whether training resumed exactly where it was."""
+        """Return whether training resumed exactly where it was."""
         return self.same_weights and not self.largest_difference
 
 

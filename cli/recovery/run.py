@@ -50,7 +50,7 @@ class Seen:
 
     @property
     def step(self) -> int | None:
-        """Optimizer steps done, if the event has them."""
+        """Return optimizer steps done, if the event has them."""
         return self.event.get("step")
 
 

@@ -47,7 +47,7 @@ def say(message: str) -> None:
 
 
 def printable(text: str) -> str:
-    """The text with nothing that a terminal would obey: `training.contract.printable`, for any Python."""
+    """Return the text with nothing that a terminal would obey: `training.contract.printable`, for any Python."""
     text = re.sub(r"\r\n?", "\n", re.sub(r"\x1b\[[0-9;:]*m", "", text))
     return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", "\ufffd", text)
 
@@ -76,7 +76,7 @@ def capture(
 
 
 def last_line(text: str) -> str:
-    """The last line of a program's output that holds something: where programs say why they failed."""
+    """Return the last line of a program's output that holds something: where programs say why they failed."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "no message"
 
@@ -126,7 +126,8 @@ def _open_streams() -> None:
 
 
 def retry(what: str, action: Callable[[], T], is_final: Callable[[ToolError], bool] = lambda _: False) -> T:
-    """The result of a network step, tried three times; a line for each failure, and none again that `is_final`."""
+    """Return the result of a network step, tried three times; a line for each failure, and none again that
+    `is_final`."""
 
     def pause(attempt: int, error: Exception) -> float | None:
         if attempt == _ATTEMPTS or (isinstance(error, ToolError) and is_final(error)):
@@ -143,7 +144,7 @@ def absolute(text: str) -> Path:
 
 
 def checked_stack_name(name: str) -> str:
-    """The name itself; ToolError for one that is not a Pulumi stack name and so not safe in a path."""
+    """Return the name itself; ToolError for one that is not a Pulumi stack name and so not safe in a path."""
     if not _STACK_NAME.fullmatch(name):
         raise ToolError(
             f"stack {name[:120]!r}: up to 100 letters, digits, '_', '.' and '-' are allowed, beginning with a letter,"
@@ -159,7 +160,7 @@ def need_tests() -> None:
 
 
 def project_name() -> str:
-    """The name in Pulumi.yaml, read without a YAML parser: it is a plain key at the start of a line."""
+    """Return the name in Pulumi.yaml, read without a YAML parser: it is a plain key at the start of a line."""
     match = re.search(r"^name:\s*[\"']?([\w.-]+)", (ROOT / "Pulumi.yaml").read_text(encoding="utf-8"), re.MULTILINE)
     if match is None:
         raise ToolError("Pulumi.yaml has no line `name: …`")
@@ -167,7 +168,7 @@ def project_name() -> str:
 
 
 def project_version() -> str:
-    """The version in pyproject.toml, read without a parser, which Python 3.9 lacks."""
+    """Return the version in pyproject.toml, read without a parser, which Python 3.9 lacks."""
     match = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
     return match[1] if match else "unknown"
 
@@ -178,12 +179,13 @@ def stack_name(file: Path) -> str:
 
 
 def stack_names() -> list[str]:
-    """The stacks that have a file."""
+    """Return the stacks that have a file."""
     return sorted(map(stack_name, STACKS.glob("Pulumi.*.yaml")))
 
 
 def stack_file(stack: str) -> Path:
-    """The settings of a stack in git (`smoke` has those of `local`); ToolError that lists the stacks there are."""
+    """Return the settings of a stack in git (`smoke` has those of `local`); ToolError that lists the stacks there
+    are."""
     path = STACKS / f"Pulumi.{'local' if stack == SMOKE else checked_stack_name(stack)}.yaml"
     if not path.is_file():
         known = stack_names()
@@ -198,12 +200,13 @@ def stack_file(stack: str) -> Path:
 
 
 def shown_file(path: Path) -> str:
-    """The path of a stack's file as one types it where the command was typed."""
+    """Return the path of a stack's file as one types it where the command was typed."""
     return command_line.quoted(command_line.from_there(f"stacks/{path.name}"))
 
 
 def stack_text(stack: str) -> str:
-    """The text of a stack's settings; ToolError for a file that can't be read, or that no reader takes for YAML."""
+    """Return the text of a stack's settings; ToolError for a file that can't be read, or that no reader takes for
+    YAML."""
     path = stack_file(stack)
     try:
         text = path.read_text(encoding="utf-8")
@@ -231,6 +234,6 @@ def sets(settings: str, key: str) -> bool:
 
 
 def target_of(settings: str) -> str:
-    """The key `target` in the text of a stack file; `local`, the default, where it is not set."""
+    """Return the key `target` in the text of a stack file; `local`, the default, where it is not set."""
     match = re.search(r"^\s+[\"']?(?:[\w.-]+:)?target[\"']?:\s*[\"']?(\w+)", settings, re.MULTILINE)
     return match.group(1) if match else "local"

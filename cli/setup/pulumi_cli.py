@@ -31,7 +31,7 @@ class Cli:
 
 
 def ensure() -> Cli:
-    """The CLI to use, in the order PATH, .tools, vendor's download, Go modules; says which when that changes."""
+    """Return the CLI to use, in the order PATH, .tools, vendor's download, Go modules; says which when that changes."""
     on_path, why_not = _on_path()
     cli = on_path or _under_tools() or _get(why_not)
     _announce(cli, why_not)
@@ -39,7 +39,7 @@ def ensure() -> Cli:
 
 
 def folder_in_use() -> str | None:
-    """The folder of the CLI that `ensure` chose last; None before the first time."""
+    """Return the folder of the CLI that `ensure` chose last; None before the first time."""
     if not _IN_USE.is_file():
         return None
     return str(json.loads(_IN_USE.read_text(encoding="utf-8"))["folder"])
@@ -51,7 +51,7 @@ def path_without_ours(path: str) -> str:
 
 
 def parse_version(text: str) -> tuple[int, int, int]:
-    """The numbers of `v3.220.0` or `3.220.0-dev.1`; zeros for what is no version."""
+    """Return the numbers of `v3.220.0` or `3.220.0-dev.1`; zeros for what is no version."""
     match = re.match(r"v?(\d+)\.(\d+)\.(\d+)", text.strip())
     if match is None:
         return (0, 0, 0)
@@ -59,7 +59,7 @@ def parse_version(text: str) -> tuple[int, int, int]:
 
 
 def _on_path() -> tuple[Cli | None, str]:
-    """The user's own CLI if it can be used here, else why not."""
+    """Return the user's own CLI if it can be used here, else why not."""
     path = path_without_ours(os.environ.get("PATH", ""))
     program = shutil.which("pulumi", path=path)
     if program is None:

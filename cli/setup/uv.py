@@ -114,7 +114,8 @@ def _install(target: Path) -> None:
 
 
 def _pip(folder: Path) -> list[str]:
-    """A pip to run: this Python's, or that of a throw-away environment (Debian has Python with either or neither)."""
+    """Return a pip to run: this Python's, or that of a throw-away environment (Debian has Python with either or
+    neither)."""
     if capture([sys.executable, "-m", "pip", "--version"]).returncode == 0:
         return [sys.executable, "-m", "pip"]
     environment = folder / "pip"
@@ -134,7 +135,7 @@ def _version(program: str) -> tuple[int, ...]:
 
 
 def _environment() -> dict[str, str]:
-    """The caller's environment, where .venv of this project is the only one that uv can mean."""
+    """Return the caller's environment, where .venv of this project is the only one that uv can mean."""
     environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
     return {**environment, "UV_PROJECT_ENVIRONMENT": str(VENV)}
 

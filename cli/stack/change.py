@@ -28,7 +28,8 @@ def change(stack: str, typed: Mapping[str, str]) -> int:
 
 
 def checked(stack: str, typed_values: Mapping[str, str]) -> dict[str, str | None]:
-    """The values, None for a key to remove; ToolError for an unknown key, and for a value that its rule refuses."""
+    """Return the values, None for a key to remove; ToolError for an unknown key, and for a value that its rule
+    refuses."""
     known = every_key()
     present = {key.removeprefix(f"{project_name()}:") for key in stack_config.config_of(stack)}
     for key, text in typed_values.items():

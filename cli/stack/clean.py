@@ -52,7 +52,7 @@ def left_in_storage() -> list[str]:
 
 
 def _left_by(file: Path) -> str:
-    """The line of a file of settings; "" where nothing is known to stay."""
+    """Return the line of a file of settings; "" where nothing is known to stay."""
     text, stack = file.read_text(encoding="utf-8", errors="replace"), stack_name(file)
     address, endpoint = setting_in(text, "storage"), setting_in(text, "storageEndpoint")
     if address is None or endpoint is None:
@@ -62,7 +62,8 @@ def _left_by(file: Path) -> str:
 
 
 def setting_in(settings: str, key: str) -> str | None:
-    """The text of a key in a stack's file; "" where it is not set, None where YAML has it in a way that is not read."""
+    """Return the text of a key in a stack's file; "" where it is not set, None where YAML has it in a way that is not
+    read."""
     line = rf"^([ \t]+)[\"']?(?:[\w.-]+:)?{key}[\"']?:(?:[ \t]+(.*))?$(\n\1[ \t]+[^\s#])?"
     match = re.search(line, settings, re.MULTILINE)
     if match is None:
@@ -112,7 +113,7 @@ def refuse_while_in_use(resource_counts: Mapping[str, int]) -> None:
 
 
 def _held_elsewhere() -> dict[str, int]:
-    """The same for a backend of the user's own, as far as pulumi can be asked."""
+    """Return the same for a backend of the user's own, as far as pulumi can be asked."""
     if environment.is_ours(os.environ) or pulumi_cli.folder_in_use() is None:
         return {}
     command = ["pulumi", "stack", "ls", "--json"]

@@ -20,7 +20,7 @@ _CONFIG_FOLDER = re.compile(r"^stackConfigDir:.*$\n?", re.MULTILINE)
 
 
 def config_of(stack: str) -> dict[str, object]:
-    """The block `config` of a stack's file, its keys as they stand there; ToolError for what is no such file."""
+    """Return the block `config` of a stack's file, its keys as they stand there; ToolError for what is no such file."""
     text = stack_text(stack)
     name = shown_file(stack_file(stack))
     example = 'write it as\nconfig:\n  workers: "2"'
@@ -40,7 +40,7 @@ class _StackLoader(yaml.SafeLoader):
     """Refuses a key that stands twice, of which one value would be lost, as Pulumi does."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """A mapping; raises ConstructorError with the place of the second."""
+        """Return a mapping; raises ConstructorError with the place of the second."""
         seen: set[str] = set()
         for key, _ in node.value:
             if key.value in seen:
@@ -50,12 +50,12 @@ class _StackLoader(yaml.SafeLoader):
 
 
 def copy_path(stack: str) -> Path:
-    """The ignored copy of a stack's settings."""
+    """Return the ignored copy of a stack's settings."""
     return FOLDER / f"Pulumi.{stack}.yaml"
 
 
 def write_copy(settings: str, stack: str) -> Path:
-    """The copy, made anew from the stack's settings at each call; the salt stays as it was."""
+    """Return the copy, made anew from the stack's settings at each call; the salt stays as it was."""
     path = copy_path(stack)
     earlier = path.read_text(encoding="utf-8") if path.is_file() else ""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,20 +66,22 @@ def write_copy(settings: str, stack: str) -> Path:
 
 
 def with_secrets_of(settings: str, earlier: str) -> str:
-    """The settings with the lines that decrypt secrets from an earlier copy, unless they have some themselves."""
+    """Return the settings with the lines that decrypt secrets from an earlier copy, unless they have some
+    themselves."""
     if _SECRETS.search(settings):
         return settings
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in _SECRETS.findall(earlier)) + settings
 
 
 def overrides_command(overrides: Mapping[str, str]) -> list[str]:
-    """The pulumi arguments that put the values into a settings file."""
+    """Return the pulumi arguments that put the values into a settings file."""
     flags = (part for key, value in overrides.items() for part in ("--plaintext", f"{key}={value}"))
     return ["config", "set-all", *flags]
 
 
 def write_init_project() -> Path:
-    """A folder to run `pulumi stack init` in: it writes a salt beside the project file, and no flag says where."""
+    """Return a folder to run `pulumi stack init` in: it writes a salt beside the project file, and no flag says
+    where."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     project = (ROOT / "Pulumi.yaml").read_text(encoding="utf-8")
     (FOLDER / "Pulumi.yaml").write_text(_CONFIG_FOLDER.sub("", project), encoding="utf-8")

@@ -54,7 +54,7 @@ def _write_whole(path: Path, text: str, newline: str) -> None:
 
 
 def _config(text: str) -> object:
-    """What a reader of YAML takes for its settings; None for what is none."""
+    """Return what a reader of YAML takes for its settings; None for what is none."""
     try:
         return (yaml.safe_load(text) or {}).get("config") or {}
     except yaml.YAMLError:
@@ -72,7 +72,8 @@ def _comment(value: str) -> str:
 
 
 def with_values(text: str, values: Mapping[str, str | None], present: set[str]) -> str:
-    """The text of a stack's file with these values: instead of those that are `present`, or first in `config`."""
+    """Return the text of a stack's file with these values: instead of those that are `present`, or first in
+    `config`."""
     indent = match[1] if (match := _FIRST_KEY.search(text)) else "  "
     new = []
     for key, value in values.items():

@@ -66,7 +66,7 @@ def path_additions() -> list[str]:
 
 
 def backend_url() -> str:
-    """The project's own file backend."""
+    """Return the project's own file backend."""
     return f"file://{BACKEND}"
 
 
@@ -85,7 +85,7 @@ def is_ours(base: Mapping[str, str]) -> bool:
 
 
 def _logged_in_to(base: Mapping[str, str]) -> str:
-    """The backend of the last `pulumi login`, "" for none."""
+    """Return the backend of the last `pulumi login`, "" for none."""
     home = Path(base.get("PULUMI_HOME") or Path(base.get("HOME", "~")).expanduser() / ".pulumi")
     credentials = Path(base.get("PULUMI_CREDENTIALS_PATH") or home) / "credentials.json"
     try:
@@ -97,7 +97,7 @@ def _logged_in_to(base: Mapping[str, str]) -> str:
 
 
 def _passphrase_file() -> Path:
-    """The generated passphrase; made once, readable by its owner alone from the first byte on."""
+    """Return the generated passphrase; made once, readable by its owner alone from the first byte on."""
     if not PASSPHRASE.exists():
         partial = PASSPHRASE.with_suffix(f".{os.getpid()}")
         partial.touch(mode=0o600, exist_ok=False)

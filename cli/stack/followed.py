@@ -51,7 +51,7 @@ def run(
     new_screen: NewScreen | None = None,
     previewed: Callable[[Update], None] = lambda _: None,
 ) -> tuple[int, Update]:
-    """The command's exit status, and what it did.
+    """Return the command's exit status, and what it did.
 
     Args:
         command: A command of pulumi that takes `--event-log`.
@@ -102,7 +102,7 @@ def print_output(stack: str, reword: Callable[[str], str] = str) -> None:
 def new_screen(
     source: Source | None, known: Mapping[str, float], reword: Callable[[str], str], update: Update
 ) -> Screen:
-    """A screen with the runs of the stack, without them where they can't be followed from here."""
+    """Return a screen with the runs of the stack, without them where they can't be followed from here."""
     from cli.stack.screen import Screen
 
     return Screen(update, source, known, reword=reword)

@@ -24,7 +24,7 @@ _KEY = re.compile(r"[A-Za-z]\w*")
 
 
 def for_rwi(text: str, stack: str, overrides: Mapping[str, str]) -> str:
-    """A message whose `pulumi …` lines are ones of `rwi`, for a call with these settings."""
+    """Return a message whose `pulumi …` lines are ones of `rwi`, for a call with these settings."""
     return _COMMAND.sub(lambda match: _line(match[0], stack, overrides), text)
 
 
@@ -46,7 +46,7 @@ def _line(command: str, stack: str, overrides: Mapping[str, str]) -> str:
 
 
 def _of_call(stack: str, values: Mapping[str, str | None]) -> str:
-    """The same call; a key that is to be removed has its default, or is left out where there is none."""
+    """Return the same call; a key that is to be removed has its default, or is left out where there is none."""
     known = every_key()
     texts = {key: known[key].default if value is None and key in known else value for key, value in values.items()}
     return rwi(os.environ.get(NAME, "up"), stack, {key: text for key, text in texts.items() if text})

@@ -43,7 +43,7 @@ def words(update: Update, stack: str, known: Mapping[str, float]) -> str:
 
 
 def _counts(update: Update) -> str:
-    """How many runs are measured again, are additional, or were not reached by an earlier update."""
+    """Return how many runs are measured again, are additional, or were not reached by an earlier update."""
     repeated = [run for run in update.to_make if run in update.existing]
     first = [run for run in update.to_make if run not in update.existing]
     counts = {"repeated": len(repeated), "added" if _is_complete(update) else "missing": len(first)}
@@ -53,7 +53,7 @@ def _counts(update: Update) -> str:
 
 
 def _changed(update: Update) -> str:
-    """The settings that differ; what else differs is in no recipe."""
+    """Return the settings that differ; what else differs is in no recipe."""
     shown = [f"{key} {before} → {after}" for key, (before, after) in update.differences.items()]
     texts = [*shown[:_MOST_VALUES], *list(update.differences)[_MOST_VALUES:]]
     if _is_complete(update):
@@ -66,7 +66,8 @@ def _changed(update: Update) -> str:
 
 
 def _is_complete(update: Update) -> bool:
-    """Whether the runs that are there are all of the last measurement: then others were not asked for until now."""
+    """Return whether the runs that are there are all of the last measurement: then others were not asked for until
+    now."""
     return update.compared_repeats == _repeats(update.existing) > 0
 
 

@@ -41,7 +41,7 @@ class Recovery:
         return state.begun(self._backend, project_name(), self.stack)
 
     def running(self) -> int | None:
-        """The process of this machine that works on the stack now."""
+        """Return the process of this machine that works on the stack now."""
         return state.running(self._backend, project_name(), self.stack) if self._backend else None
 
     def restore_state(self) -> None:
@@ -103,7 +103,7 @@ class Recovery:
         return deployment
 
     def pulumi(self, *arguments: str, folder: Path | None = None) -> str:
-        """The stdout of a short command; ToolError with what it said when it fails."""
+        """Return the stdout of a short command; ToolError with what it said when it fails."""
         command = ["pulumi", *arguments, *([] if arguments[:2] == ("stack", "ls") else ["--stack", self.stack])]
         result = capture(command, folder or self.folder, self.environment)
         if result.returncode != 0:

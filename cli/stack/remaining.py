@@ -41,7 +41,7 @@ class Remaining:
         return sum(max(0.0, (whole[run] or 0.0) - elapsed[run]) + BETWEEN_SECONDS for run in left)
 
     def _of(self, side: str) -> float | None:
-        """A run of an arm; where none is known, as long as one of the others."""
+        """Return a run of an arm; where none is known, as long as one of the others."""
         if own := self._own.get(side):
             return statistics.fmean(own)
         others = [statistics.fmean(values) for values in self._own.values()] or list(self._known.values())

@@ -41,7 +41,7 @@ def run(
     output: Output | None = None,
     pressed: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """The command's exit status (128 + n for signal n), after the last process of its session has ended.
+    """Return the command's exit status (128 + n for signal n), after the last process of its session has ended.
 
     The first signal is for pulumi to wait for what runs; after a second it has 10 seconds to end by itself. `pressed`
     is called after each, with their number so far.

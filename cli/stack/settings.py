@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 def load(stack: str, overrides: Mapping[str, str]) -> Settings:
-    """The settings of `stack`, of a sweep's those of the stack it was made from; ToolError that lists all problems."""
+    """Return the settings of `stack`, of a sweep's those of the stack it was made from; ToolError that lists all
+    problems."""
     from infra.places.place import settings_of  # loads Pulumi
 
     try:
@@ -51,7 +52,7 @@ def _texts_and_facts(stack: str, overrides: Mapping[str, str]) -> tuple[dict[str
 
 
 def kept_at(settings: Settings) -> str:
-    """The address of the stack's folder in storage, as this machine reaches it; ToolError where there is none.
+    """Return the address of the stack's folder in storage, as this machine reaches it; ToolError where there is none.
 
     This process's own credentials are used: those of pods are not read here. So is a server that a call names, as
     one that is forwarded here.

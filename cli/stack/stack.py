@@ -84,7 +84,7 @@ class Stack:
         return status
 
     def _for_rwi(self, text: str) -> str:
-        """A message of the program with lines of `rwi`."""
+        """Return a message of the program with lines of `rwi`."""
         if not any(
             command in text for command in ("pulumi config", "pulumi refresh")
         ):  # almost always: the settings need not be loaded for it
@@ -170,7 +170,7 @@ class Stack:
         return _report_command(["publish", "--stack", self.name], self.measured())
 
     def measured(self) -> str:
-        """The comparison; ToolError where there is none, with what there is instead."""
+        """Return the comparison; ToolError where there is none, with what there is instead."""
         comparison = self.comparison() if self._exists() else None
         if comparison is None:
             raise ToolError(self._why_no_measurement())
@@ -216,7 +216,7 @@ class Stack:
         return config
 
     def show(self, comparison: str | None) -> int:
-        """The table, then the answer and where the report is.
+        """Return the table, then the answer and where the report is.
 
         The status of what failed, first of publishing: a result that is on the screen alone is soon lost, and one
         without its answer was not shown.
@@ -232,7 +232,7 @@ class Stack:
         return published.returncode or shown or closed
 
     def comparison(self) -> str | None:
-        """The output `comparison` as JSON; None before the first complete measurement."""
+        """Return the output `comparison` as JSON; None before the first complete measurement."""
         stored = outputs.in_state(self.name)
         comparison = json.loads(self._pulumi("stack", "output", "--json", "--show-secrets")).get("comparison")
         text = comparison if comparison is None or isinstance(comparison, str) else json.dumps(comparison)
@@ -240,7 +240,7 @@ class Stack:
         return text
 
     def _run(self, *arguments: str, config: Path) -> int:
-        """A command that changes the stack: live on the terminal, in a session of its own."""
+        """Return a command that changes the stack: live on the terminal, in a session of its own."""
         command = self._command(*arguments, config=config)
         with self._recovery.begun():
             if arguments[0] == "up":
@@ -256,7 +256,7 @@ class Stack:
         return ["pulumi", *arguments, "--suppress-outputs", "--stack", self.name, "--config-file", str(config)]
 
     def _run_followed(self, command: Sequence[str], config: Path) -> int:
-        """An update, which says in words what it is about to do, and on a terminal shows its runs."""
+        """Return an update, which says in words what it is about to do, and on a terminal shows its runs."""
         new_screen = None
         known = self._seconds_of_arms()
         settings = config.read_text(encoding="utf-8")
@@ -296,14 +296,14 @@ class Stack:
 
     @cached_property
     def checked_settings(self) -> Settings:
-        """The settings, read as the program reads them; ToolError that lists all problems."""
+        """Return the settings, read as the program reads them; ToolError that lists all problems."""
         from cli.stack import settings as stack_settings  # loads infra, too
 
         return stack_settings.load(self.name, self.overrides)
 
 
 def smoke(overrides: dict[str, str]) -> int:
-    """The smallest full comparison, in a stack of its own that is gone afterwards."""
+    """Return the smallest full comparison, in a stack of its own that is gone afterwards."""
     stack = of(SMOKE, overrides, checked=True)
     status = stack.update()
     comparison = stack.comparison()
@@ -315,7 +315,7 @@ def smoke(overrides: dict[str, str]) -> int:
 
 
 def _say_what_smoke_did(comparison: str | None, *, is_whole: bool, is_gone: bool) -> int:
-    """The table, and what it proves: that everything runs. It is too small for an answer."""
+    """Return the table, and what it proves: that everything runs. It is too small for an answer."""
     if comparison is None or not is_whole:
         return 0
     shown = _report_command(["table"], comparison)

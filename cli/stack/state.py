@@ -30,7 +30,7 @@ _BOOKKEEPING = (_ROOT_TYPE, "pulumi:providers:")
 
 
 def file_backend(url: str) -> Path | None:
-    """The folder of a file backend on this machine; None for any other backend."""
+    """Return the folder of a file backend on this machine; None for any other backend."""
     if not url.startswith("file://"):
         return None
     return Path(unquote(url[len("file://") :].partition("?")[0])).expanduser() / ".pulumi"
@@ -92,13 +92,14 @@ def _sees_all_processes() -> bool:
 
 
 def running(backend: Path, project: str, stack: str) -> int | None:
-    """The process of this machine that works on the stack just now, by its number here; None where there is none."""
+    """Return the process of this machine that works on the stack just now, by its number here; None where there is
+    none."""
     locks = [lock for lock in _locks(backend, project, stack) if _is_of_this_machine(lock)]
     return next((process for lock in locks for process in _processes(lock["pid"])), None)
 
 
 def unreadable_locks(backend: Path, project: str, stack: str) -> list[Path]:
-    """Files that a full disk cut off: of whom they are is not known."""
+    """Return files that a full disk cut off: of whom they are is not known."""
     return [file for file in _lock_files(backend, project, stack) if _lock(file) is None]
 
 
@@ -125,8 +126,9 @@ def _is_of_this_machine(lock: Mapping[str, Any]) -> bool:
 
 
 def _processes(pid: int) -> list[int]:
-    """The pulumi that lives and wrote this number into its lock, by its number here: that may be another program's by
-    now, and a container's processes have numbers of their own there. Several containers may have the same one.
+    """Return the pulumi that lives and wrote this number into its lock, by its number here: that may be another
+    program's by now, and a container's processes have numbers of their own there. Several containers may have the same
+    one.
     """
     if Path("/proc/self").exists():
         seen = [process for process in Path("/proc").glob("[0-9]*") if pid in _numbers(process) and _is_pulumi(process)]
@@ -228,7 +230,7 @@ def _content(file: Path) -> bytes:
 
 
 def pending_creates(deployment: Mapping[str, Any]) -> list[str]:
-    """The URNs in `pulumi stack export`'s deployment whose creation was begun and never ended."""
+    """Return the URNs in `pulumi stack export`'s deployment whose creation was begun and never ended."""
     operations = deployment.get("pending_operations") or []
     return [operation["resource"]["urn"] for operation in operations if operation["type"] == "creating"]
 
@@ -240,13 +242,13 @@ def ray_namespaces(deployment: Mapping[str, Any]) -> list[str]:
 
 
 def pinned_as(deployment: Mapping[str, Any]) -> str | None:
-    """The stack's name when its cluster's kubeconfig was written: another one after `pulumi stack rename`."""
+    """Return the stack's name when its cluster's kubeconfig was written: another one after `pulumi stack rename`."""
     resources = deployment.get("resources") or []
     return next((str(item["inputs"]["stack"]) for item in resources if item["type"].endswith(_PINNED_TYPE)), None)
 
 
 def root_urn(deployment: Mapping[str, Any]) -> str | None:
-    """The URN of the stack itself, which no provider looks after."""
+    """Return the URN of the stack itself, which no provider looks after."""
     return next((str(item["urn"]) for item in deployment.get("resources") or [] if item["type"] == _ROOT_TYPE), None)
 
 

@@ -49,7 +49,7 @@ class EventLog:
         self._offset = 0
 
     def read(self) -> Iterator[Event]:
-        """The events since the last call, those for debugging left out."""
+        """Yield the events since the last call, those for debugging left out."""
         try:
             if self._path.stat().st_size < self._offset:
                 self._offset = 0
@@ -171,18 +171,19 @@ class Update:
 
     @property
     def kept_runs(self) -> int:
-        """The number of runs that the next update does not repeat: an update may not have reached all of its steps."""
+        """Return the number of runs that the next update does not repeat: an update may not have reached all of its
+        steps."""
         existing_runs = {run for run, is_made in self.planned.items() if not is_made}
         return len(self.kept | existing_runs)
 
     @property
     def to_make(self) -> list[str]:
-        """Runs that this update makes, in their order."""
+        """Return runs that this update makes, in their order."""
         return [run for run, is_made in self.planned.items() if is_made]
 
 
 def _run(metadata: Mapping[str, Any]) -> str:
-    """The run that a step is of; "" for any other resource."""
+    """Return the run that a step is of; "" for any other resource."""
     return _name(metadata).removesuffix(_OF_RESULT) if str(metadata["type"]).endswith(_RUN_TYPES) else ""
 
 
@@ -191,13 +192,13 @@ def _name(metadata: Mapping[str, Any]) -> str:
 
 
 def side_of(run: str) -> str:
-    """The arm of a run, of a workers' curve with its workers: `ray-w1` of `ray-w1-2`."""
+    """Return the arm of a run, of a workers' curve with its workers: `ray-w1` of `ray-w1-2`."""
     parts = _SIDE.fullmatch(run)
     return parts[1] if parts else run
 
 
 def repeat_of(run: str) -> int:
-    """The repeat of a run, from 1; 0 of a name that has none."""
+    """Return the repeat of a run, from 1; 0 of a name that has none."""
     parts = _SIDE.fullmatch(run)
     return int(parts[2]) if parts else 0
 
@@ -236,7 +237,7 @@ def is_stop(message: str) -> bool:
 
 
 def plain(message: str) -> str:
-    """A message of the engine without its marks for colours and blank ends."""
+    """Return a message of the engine without its marks for colours and blank ends."""
     return _COLOURS.sub("", message).strip()
 
 

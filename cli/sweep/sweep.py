@@ -95,7 +95,7 @@ def _requested(
 
 
 def _find_or_begin(stack: str, requested: Sweep) -> tuple[Path, Sweep]:
-    """An unfinished sweep that asks for the same and measured with the same code here, or a new one."""
+    """Return an unfinished sweep that asks for the same and measured with the same code here, or a new one."""
     sweeps = ROOT / "results" / requested.stack / FOLDER
     for folder in sorted(sweeps.glob(f"*-{requested.key[:8]}"), reverse=True):
         earlier = Sweep.read(folder)
@@ -127,7 +127,7 @@ def _measure_all(sweep: Sweep, folder: Path, stack: SweepStack) -> Sweep:
 
 
 def _published(comparison: Comparison, stack: str) -> str:
-    """The name of its result's folder."""
+    """Return the name of its result's folder."""
     try:
         folder = publish(comparison, stack, ROOT)
     except PageError as error:  # a sweep goes by the numbers
@@ -138,7 +138,7 @@ def _published(comparison: Comparison, stack: str) -> str:
 
 
 def write_report(sweep: Sweep, folder: Path) -> Path:
-    """The text and the page of a sweep, as far as it is; gives the page."""
+    """Return the text and the page of a sweep, as far as it is; gives the page."""
     from report.sweep_page import render
 
     numbers = reports.numbers(sweep, ROOT)

@@ -188,7 +188,7 @@ def helps(printed: str) -> str:
 
 
 def last_lines(printed: str) -> str:
-    """The last lines that say something: launchers' summaries after a traceback are left out."""
+    """Return the last lines that say something: launchers' summaries after a traceback are left out."""
     lines = [line for line in printed.splitlines() if line.strip()]
     cut = next((number for number, line in enumerate(lines) if "ChildFailedError" in line), None)
     if cut:

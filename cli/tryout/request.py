@@ -41,17 +41,17 @@ class Request:
 
     @property
     def kind(self) -> str:
-        """The script's; `auto` where it is to be recognised."""
+        """Return the script's; `auto` where it is to be recognised."""
         return self.typed.kind or "auto"
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """What the script needs beside what every run may have."""
+        """Return what the script needs beside what every run may have."""
         return self.typed.variables
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The names of secret variables."""
+        """Return the names of secret variables."""
         return tuple(write.secrets(self.typed.variables))
 
     def line(self, *more: str, python: str = "") -> str:

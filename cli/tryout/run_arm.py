@@ -69,12 +69,12 @@ class Outcome:
 
     @property
     def hung(self) -> bool:
-        """Whether its time ran out."""
+        """Return whether its time ran out."""
         return self.code == guard.DEADLINE
 
     @property
     def flooded(self) -> bool:
-        """Whether it printed too much."""
+        """Return whether it printed too much."""
         return self.printed_bytes > MOST_PRINTED
 
 
@@ -197,7 +197,7 @@ class _Tail:
                     stop.close()  # the guard ends everything at end-of-file
 
     def text(self) -> str:
-        """The end of it."""
+        """Return the end of it."""
         return b"".join(self._kept).decode(errors="replace")
 
 

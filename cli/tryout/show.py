@@ -144,7 +144,7 @@ def next_step(request: Request) -> str:
 
 
 def metrics(outcomes: Mapping[str, Outcome]) -> str:
-    """Names of the metrics that were seen, and how they can be named."""
+    """Return names of the metrics that were seen, and how they can be named."""
     of_arm = {arm: {name for rank in outcome.seen for name in rank.metrics} for arm, outcome in outcomes.items()}
     names = sorted(set().union(*of_arm.values()))
     if names:

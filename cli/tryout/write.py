@@ -85,7 +85,7 @@ def _may_be_secret(name: str) -> bool:
 
 
 def stack_of(script: str) -> str:
-    """A name for a script's own stack, after its file."""
+    """Return a name for a script's own stack, after its file."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(script).stem).strip("-.")[:80] or "script"
     return f"script-{name}" if name == SMOKE or name.startswith(SWEEP_PREFIX) else name
 

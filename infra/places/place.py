@@ -26,15 +26,16 @@ class Place(Judge, Protocol[S]):
 
     @property
     def target(self) -> Target:
-        """The place's name."""
+        """Return the place's name."""
 
     @property
     def trains_here(self) -> bool:
-        """Whether runs are processes of this machine."""
+        """Return whether runs are processes of this machine."""
 
     @property
     def holds_machine(self) -> bool:
-        """Whether an update needs this machine to itself, because its runs are here and cannot wait for others."""
+        """Return whether an update needs this machine to itself, because its runs are here and cannot wait for
+        others."""
 
     def site(self, settings: Settings) -> S:
         """Return what the settings alone say of the place."""

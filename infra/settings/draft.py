@@ -94,7 +94,7 @@ class Draft:
         return f"{key} = {short(text)}" + (" (the default)" if text == default else "")
 
     def changed(self, *, secret: bool = False) -> dict[str, str]:
-        """The texts that are not their key's default, by key; without secrets, also those that an address holds.
+        """Return the texts that are not their key's default, by key; without secrets, also those that an address holds.
 
         `secret`: with them.
         """

@@ -63,7 +63,7 @@ def pytorch_is_not_the_cpu_s(installed: Mapping[str, str], draft: Draft) -> Iter
 
 
 def python_is_not_the_cpu_s(draft: Draft) -> Iterator[Problem]:
-    """The same for the Python of a script on this machine."""
+    """Yield the same for the Python of a script on this machine."""
     if not draft.recipe.worker_gpus or not isinstance(draft.recipe, ScriptRecipe):
         return
     with suppress(python_environment.PythonError):  # another check reports it

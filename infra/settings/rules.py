@@ -49,7 +49,7 @@ class Quantity:
 
 
 def repeats() -> Rule:
-    """A number of repeats, or as many as it takes."""
+    """Return a number of repeats, or as many as it takes."""
     number = whole(1, MOST_REPEATS)
 
     def parse(text: str) -> Repeats:

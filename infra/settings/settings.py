@@ -53,7 +53,7 @@ class Judge(Protocol):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The checks of this place in addition to `CHECKS`."""
+        """Return the checks of this place in addition to `CHECKS`."""
 
     def installed(self, requirements: str | None, image: str | None) -> Installed:
         """Return the packages of its pods' image, built with these or this one; None if runs use this machine's."""

@@ -49,17 +49,17 @@ class Arm:
         return 1 if self.start == "alone" else recipe.workers
 
     def process_cpus(self, recipe: Recipe) -> float:
-        """CPUs of each of them, with those for its input. In whole thousandths: 25 workers of 0.28 have 7, and not
-        7.000000000000001."""
+        """Return CPUs of each of them, with those for its input. In whole thousandths: 25 workers of 0.28 have 7, and
+        not 7.000000000000001."""
         return round((recipe.worker_cpus * recipe.processes_each + recipe.input_cpus) * self._shares(recipe), 3)
 
     def compute_threads(self, recipe: Recipe) -> int:
-        """Intra-op and OpenMP threads of each of them, and of each process that it has: its CPUs but those for its
-        input, rounded up."""
+        """Return intra-op and OpenMP threads of each of them, and of each process that it has: its CPUs but those for
+        its input, rounded up."""
         return max(1, math.ceil(round(recipe.worker_cpus * self._shares(recipe), 3)))
 
     def _shares(self, recipe: Recipe) -> int:
-        """Workers whose CPUs each of them has."""
+        """Return workers whose CPUs each of them has."""
         return recipe.workers if self.all_cpus else 1
 
     def settings(self, recipe: Recipe) -> dict[str, Any]:

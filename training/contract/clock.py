@@ -28,14 +28,15 @@ class Stamp:
         return Stamp(self.monotonic + seconds, self.wall + seconds, self.boot)
 
     def seconds_until(self, later: "Stamp") -> float:
-        """Seconds to `later`: monotonic on one host, wall clocks (as good as their synchronisation) between two."""
+        """Return seconds to `later`: monotonic on one host, wall clocks (as good as their synchronisation) between
+        two."""
         if self.boot and self.boot == later.boot:
             return later.monotonic - self.monotonic
         return later.wall - self.wall
 
 
 def boot_id() -> str:
-    """A name for this boot of this host; empty where the system has none."""
+    """Return a name for this boot of this host; empty where the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -44,7 +44,8 @@ def encode(value: Any) -> Any:
 
 
 def decode(kind: Any, data: Any, where: str) -> Any:  # noqa: PLR0911 (one return a kind)
-    """JSON data as `kind`: a dataclass, list, dict or optional value of these. Raises ResultError naming `where`."""
+    """Return JSON data as `kind`: a dataclass, list, dict or optional value of these. Raises ResultError naming
+    `where`."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         return data

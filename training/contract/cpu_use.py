@@ -51,10 +51,10 @@ class MachineUse:
 
     @property
     def other_cpus(self) -> float:
-        """CPUs that other programs took, on average."""
+        """Return CPUs that other programs took, on average."""
         return self.other_cpu_seconds / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def stolen_cpus(self) -> float:
-        """CPUs that the host took, on average."""
+        """Return CPUs that the host took, on average."""
         return self.stolen_seconds / self.seconds if self.seconds > 0 else 0.0

@@ -13,5 +13,6 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 
 def printable(text: str) -> str:
-    """The text without colours, with a newline for each carriage return, and a mark for what a terminal would obey."""
+    """Return the text without colours, with a newline for each carriage return, and a mark for what a terminal would
+    obey."""
     return _CONTROL.sub("\ufffd", _LINE_END.sub("\n", _COLOUR.sub("", text)))

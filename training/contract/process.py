@@ -18,7 +18,7 @@ class Checkpoints(Protocol):
         """Keep the files of a folder, which rank 0 alone has, with what is reported of the epoch."""
 
     def newest(self) -> AbstractContextManager[Path | None]:
-        """The newest complete checkpoint, as a folder; None if there is none."""
+        """Return the newest complete checkpoint, as a folder; None if there is none."""
 
 
 @dataclass(frozen=True)

@@ -53,13 +53,14 @@ def _echoed(event: dict[str, Any]) -> str:
 
 
 def in_log(text: str) -> Iterator[dict[str, Any]]:
-    """The events in whole lines of a log, which may stand behind what Ray writes of the process that they are of."""
+    """Yield the events in whole lines of a log, which may stand behind what Ray writes of the process that they are
+    of."""
     whole = text[: text.rfind("\n") + 1]
     return _events("\n".join(line.partition(MARK)[2] for line in whole.splitlines()).encode())
 
 
 def read_new(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
-    """The whole lines written since `offset` (bytes), and the offset to go on from; an absent file has none."""
+    """Return the whole lines written since `offset` (bytes), and the offset to go on from; an absent file has none."""
     try:
         with path.open("rb") as lines:
             lines.seek(offset)
@@ -80,7 +81,7 @@ def _events(text: bytes) -> Iterator[dict[str, Any]]:
 
 
 def describe(event: dict[str, Any]) -> str:  # noqa: PLR0911 (one return a kind)
-    """One line for people."""
+    """Return one line for people."""
     if event.get("event") == "epoch":
         validation = event.get("validationAccuracy")
         return (

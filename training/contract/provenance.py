@@ -43,7 +43,8 @@ class Host:
     """CPUs that a cgroup's quota allows; None if there is no quota."""
 
     def fingerprint(self) -> str:
-        """One line that changes when the machine does; memory in whole GiB, because kernels report it unevenly."""
+        """Return one line that changes when the machine does; memory in whole GiB, because kernels report it
+        unevenly."""
         quota = f" (quota {self.cpu_quota:g})" if self.cpu_quota else ""
         return f"{self.cpu_model} | {self.cpus_allowed} CPUs{quota} | {round(self.memory_bytes / 2**30)} GiB"
 
@@ -55,17 +56,17 @@ def host() -> Host:
 
 
 def node() -> str:
-    """The name of the machine: of the Kubernetes node, in a pod."""
+    """Return the name of the machine: of the Kubernetes node, in a pod."""
     return os.environ.get(NODE) or platform.node()
 
 
 def pod() -> str | None:
-    """The name of the pod that this process is in; None outside of pods."""
+    """Return the name of the pod that this process is in; None outside of pods."""
     return platform.node() if NODE in os.environ else None
 
 
 def allowed_cpus() -> list[int]:
-    """CPUs that this process may use; on systems without affinity, all of them."""
+    """Return CPUs that this process may use; on systems without affinity, all of them."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
@@ -84,7 +85,8 @@ def software(arm: str, workload: Workload, steering: dict[str, str]) -> Software
 
 
 def installed_versions(workload: Workload) -> dict[str, str]:
-    """Versions of this Python and of what a workload runs with, as installed; a package that is absent is left out."""
+    """Return versions of this Python and of what a workload runs with, as installed; a package that is absent is left
+    out."""
     versions = {"python": platform.python_version()}
     for package in (*LAUNCHING, *MEASURING, *workload.packages, *workload.libraries):
         try:
@@ -100,7 +102,7 @@ def package_name(name: str) -> str:
 
 
 def code_hash(arm: str, workload: str, project: Path = PROJECT) -> str:
-    """SHA-256 over names and contents of the project's modules that a run of `arm` can import."""
+    """Return the SHA-256 over names and contents of the project's modules that a run of `arm` can import."""
     total = hashlib.sha256()
     for path in modules_of_run(arm, workload, project):
         total.update(f"{path.relative_to(project)}\0".encode() + path.read_bytes() + b"\0")
@@ -108,12 +110,13 @@ def code_hash(arm: str, workload: str, project: Path = PROJECT) -> str:
 
 
 def modules_of_run(arm: str, workload: str, project: Path = PROJECT) -> list[Path]:
-    """The files of `training` that a run of `arm` loads when it trains `workload`, which is found by its name."""
+    """Return the files of `training` that a run of `arm` loads when it trains `workload`, which is found by its
+    name."""
     return modules_of([f"training.{arm}", f"training.workloads.{workload}.workload"], project)
 
 
 def modules_of(modules: Iterable[str], project: Path = PROJECT) -> list[Path]:
-    """The files of `training` that `modules` load: by imports, wherever they stand, and by a name in a string.
+    """Return the files of `training` that `modules` load: by imports, wherever they stand, and by a name in a string.
 
     A package that a module is in is loaded before it, so its `__init__` is among them, and its data (`*.csv.gz`).
     """
@@ -160,7 +163,8 @@ def locked_packages(lock: Path = PROJECT / "uv.lock") -> Sequence[Mapping[str, A
 
 @cache
 def dependencies_hash(packages_of_workload: tuple[str, ...], lock: Path = PROJECT / "uv.lock") -> str:
-    """SHA-256 over name and version of a workload's packages, of `LAUNCHING` and all they require, as in uv.lock."""
+    """Return the SHA-256 over name and version of a workload's packages, of `LAUNCHING` and all they require, as in
+    uv.lock."""
     packages = {p["name"]: p for p in locked_packages(lock)}
     seen: set[str] = set()
     todo = [name for name in (*LAUNCHING, *packages_of_workload) if name in packages]
@@ -177,7 +181,8 @@ def dependencies_hash(packages_of_workload: tuple[str, ...], lock: Path = PROJEC
 
 
 def files_hash(folder: Path) -> str:
-    """SHA-256 over names and contents of the files directly in `folder`, and names, sizes and times of those below.
+    """Return the SHA-256 over names and contents of the files directly in `folder`, and names, sizes and times of those
+    below.
 
     Of images by class there may be a million.
     """

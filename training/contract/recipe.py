@@ -91,7 +91,7 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The recipe of a camelCase dict; raises ValueError naming keys that are unknown, and the valid ones."""
+        """Return the recipe of a camelCase dict; raises ValueError naming keys that are unknown, and the valid ones."""
         known = cls.settings()
         unknown = sorted(set(data) - set(known))
         if unknown:
@@ -110,11 +110,11 @@ class Recipe:
         return [f"{kebab(name)}={str(v).lower() if isinstance(v, bool) else v}" for name, v in values]
 
     def digest(self) -> str:
-        """A short name for this recipe: 8 hex digits of the SHA-256 of its canonical JSON."""
+        """Return a short name for this recipe: 8 hex digits of the SHA-256 of its canonical JSON."""
         return hashlib.sha256(canonical(self.to_dict()).encode()).hexdigest()[:8]
 
     def compute_threads(self) -> int:
-        """Intra-op and OpenMP threads of one worker: its CPUs, rounded up."""
+        """Return intra-op and OpenMP threads of one worker: its CPUs, rounded up."""
         return max(1, -int(-self.worker_cpus // 1))
 
     def recovery(self) -> Recovery:
@@ -144,7 +144,7 @@ def kebab(name: str) -> str:
 
 
 def canonical(value: Any) -> str:
-    """JSON with sorted keys, no spaces and no NaN: equal values give equal text."""
+    """Return JSON with sorted keys, no spaces and no NaN: equal values give equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

@@ -357,7 +357,7 @@ class TrainingResult:
     schema_version: int = SCHEMA_VERSION
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data with camelCase keys."""
+        """Return plain JSON data with camelCase keys."""
         return typing.cast("dict[str, Any]", encode(self))
 
     @classmethod
@@ -407,7 +407,7 @@ class Summary:
 
 
 def read(path: Path) -> TrainingResult:
-    """The result in a file; raises ResultError saying what is wrong with which file."""
+    """Return the result in a file; raises ResultError saying what is wrong with which file."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -423,7 +423,7 @@ def read(path: Path) -> TrainingResult:
 
 
 def summarise(path: Path, project: Path) -> str:
-    """The canonical JSON of the summary of the result at `path`, which it names relative to `project`."""
+    """Return the canonical JSON of the summary of the result at `path`, which it names relative to `project`."""
     content = read(path)
     name = os.path.relpath(path, project)
     return canonical(content.summary(name, hashlib.sha256(path.read_bytes()).hexdigest()))

@@ -28,7 +28,7 @@ class Rule:
 
 
 def whole(low: int, high: int | None = None) -> Rule:
-    """A whole number, both bounds allowed."""
+    """Return a whole number, both bounds allowed."""
 
     def parse(text: str) -> int:
         if not _WHOLE.fullmatch(text.strip()):
@@ -42,7 +42,7 @@ def whole(low: int, high: int | None = None) -> Rule:
 
 
 def number(low: float, high: float, *, above: bool = False) -> Rule:
-    """A finite number from `low` to `high`; with `above`, `low` itself is not allowed."""
+    """Return a finite number from `low` to `high`; with `above`, `low` itself is not allowed."""
 
     def parse(text: str) -> float:
         if not _NUMBER.fullmatch(text.strip()):
@@ -71,7 +71,7 @@ def boolean() -> Rule:
 
 
 def choice(*groups: Collection[str]) -> Rule:
-    """One of the names in `groups`, as they are when a value is read: a registry may have grown by then."""
+    """Return one of the names in `groups`, as they are when a value is read: a registry may have grown by then."""
 
     def parse(text: str) -> str:
         if not any(text.strip() in names for names in groups):

@@ -39,7 +39,7 @@ class Timed:
 
     @property
     def ended(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         return self.began + self.wall
 
 
@@ -79,7 +79,7 @@ def scaled(timed: Timed, recipe: Recipe) -> Timed | None:
 
 
 def differences(timed: Timed, recipe: Recipe) -> list[str]:
-    """The settings by which such a run takes another time than this one, beside its number of steps."""
+    """Return the settings by which such a run takes another time than this one, beside its number of steps."""
     free = {named(recipe.workload).passes_key, "measureSteps", *OF_A_REPEAT, *ARMS[timed.arm].ignores}
     free |= {key for key, field in recipe.settings().items() if not field.metadata["decides"]}
     wanted = recipe.to_dict()
@@ -105,7 +105,7 @@ def _whole_steps(timed: Timed, recipe: Recipe) -> int | None:
 
 
 def to_dict(timed: Timed) -> dict[str, Any]:
-    """Plain JSON data."""
+    """Return plain JSON data."""
     return {camel(name): value for name, value in vars(timed).items()}
 
 

@@ -202,7 +202,7 @@ class Workload:
 
 
 def named(name: str) -> Workload:
-    """The workload of this name; raises ValueError naming those that there are."""
+    """Return the workload of this name; raises ValueError naming those that there are."""
     if name not in WORKLOADS:
         raise ValueError(f"workload {name!r} is not known; known are {', '.join(WORKLOADS)}")
     workload: Workload = import_module(f"training.workloads.{name}.workload").WORKLOAD
@@ -210,5 +210,6 @@ def named(name: str) -> Workload:
 
 
 def recipe_of(data: Mapping[str, Any]) -> Recipe:
-    """The recipe of a camelCase dict, of the workload that it names. Raises ValueError naming keys that are unknown."""
+    """Return the recipe of a camelCase dict, of the workload that it names. Raises ValueError naming keys that are
+    unknown."""
     return named(data.get("workload", WORKLOADS[0])).recipe.from_dict(data)

@@ -20,7 +20,7 @@ _SECTIONS_AT, _COUNTS_AT = 40, 60
 
 
 def strip(path: Path) -> int:
-    """The bytes by which the file got shorter; 0 for what is no such binary."""
+    """Return the bytes by which the file got shorter; 0 for what is no such binary."""
     with path.open("r+b") as file:
         start = file.read(_HEADER.size)
         if len(start) < _HEADER.size or not start.startswith(MAGIC):

@@ -55,7 +55,7 @@ class Request:
 
     @property
     def workload(self) -> Workload:
-        """The workload of the recipe."""
+        """Return the workload of the recipe."""
         return workload.named(self.recipe.workload)
 
 
@@ -75,7 +75,7 @@ def begin(arm: str, doc: str | None) -> Request:
 
 
 def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Request:
-    """The command line of `arm`; a bad one ends the process with a message that says what is allowed."""
+    """Return the command line of `arm`; a bad one ends the process with a message that says what is allowed."""
     started = _started()
     parser = argparse.ArgumentParser(
         prog=f"python -m training.{arm}", description=doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter
@@ -155,7 +155,7 @@ def with_reasons(result: TrainingResult) -> TrainingResult:
 
 
 def on_this_machine(request: Request) -> Request:
-    """The request of a run that has this machine and a network to itself from now on; its clock begins now.
+    """Return the request of a run that has this machine and a network to itself from now on; its clock begins now.
 
     What may take minutes first is no part of the run: waiting for another measurement, downloading its data. In a pod
     and on a Ray cluster that runs elsewhere there is nothing of that. Before any thread. Raises OSError.
@@ -233,12 +233,12 @@ def container_cpu_at_start(request: Request) -> list[float] | None:
 
 
 def pass_on_start(started: Stamp) -> dict[str, str]:
-    """The environment by which a process that this one starts knows the start of the run."""
+    """Return the environment by which a process that this one starts knows the start of the run."""
     return {STARTED: f"{started.monotonic!r},{started.wall!r},{started.boot}"}
 
 
 def _workload(arguments: list[str] | None) -> Workload:
-    """The one that the command line names: it decides which other flags there are."""
+    """Return the one that the command line names: it decides which other flags there are."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--workload", default=WORKLOADS[0])
     name = parser.parse_known_args(arguments)[0].workload
@@ -258,7 +258,7 @@ def _started() -> Stamp:
 
 
 def typed(rule: Any) -> Callable[[str], Any]:
-    """A flag's reader by the rule of its setting."""
+    """Return a flag's reader by the rule of its setting."""
 
     def parse_flag(text: str) -> Any:
         try:

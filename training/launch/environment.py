@@ -106,7 +106,7 @@ SECRET_NAME = re.compile("(?i)(token|secret|password|passwd|credentials?|(api|ac
 
 
 def steering(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of this environment that steer frameworks."""
+    """Return the variables of this environment that steer frameworks."""
     return {
         key: environment[key] for key in sorted(environment) if STEERING.fullmatch(key) and not SECRET_NAME.search(key)
     }
@@ -142,12 +142,13 @@ def end_downloading(storage: str = "") -> None:
 
 
 def variables(workload: Workload, threads: int) -> dict[str, str]:
-    """Environment variables for a process of a workload with so many compute threads."""
+    """Return the environment variables for a process of a workload with so many compute threads."""
     return {"OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": "-1", **workload.variables}
 
 
 def share_of_cpus(cpus: list[int], rank: int, count: int) -> list[int]:
-    """The `count` CPUs of rank `rank`, of `cpus` in `topology.order`; ranks beyond the last begin with the first."""
+    """Return the `count` CPUs of rank `rank`, of `cpus` in `topology.order`; ranks beyond the last begin with the
+    first."""
     return sorted({cpus[(rank * count + i) % len(cpus)] for i in range(count)})
 
 
@@ -175,7 +176,7 @@ def resume_garbage_collection() -> None:
 
 
 def bound_cpus() -> list[int] | None:
-    """The CPUs this process may use; None where the system has no affinity."""
+    """Return the CPUs this process may use; None where the system has no affinity."""
     return allowed_cpus() if hasattr(os, "sched_getaffinity") else None
 
 
@@ -190,7 +191,7 @@ def for_workers_of_ray(python: str) -> dict[str, str]:
 
 
 def short_folder() -> str | None:
-    """The system's temporary folder, or /tmp where its name is too long for Ray's sockets."""
+    """Return the system's temporary folder, or /tmp where its name is too long for Ray's sockets."""
     return None if len(tempfile.gettempdir()) <= LONGEST_TEMPORARY else "/tmp"  # noqa: S108
 
 

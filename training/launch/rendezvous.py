@@ -21,7 +21,7 @@ class Rendezvous:
     rank: int
 
     def variable(self) -> dict[str, str]:
-        """The environment that tells a process of it."""
+        """Return the environment that tells a process of it."""
         return {VARIABLE: json.dumps(asdict(self))}
 
 

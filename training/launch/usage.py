@@ -68,7 +68,8 @@ class Usage:
         return CpuWait(seconds=seconds, cpu_seconds=read[0], waited_seconds=read[1], pressure_seconds=pressure)
 
     def throttled(self) -> float | None:
-        """Seconds that the cgroup held its processes back since this object was made; None where it has no quota."""
+        """Return seconds that the cgroup held its processes back since this object was made; None where it has no
+        quota."""
         now = throttled_seconds()
         return None if now is None or self._throttled_before is None else now - self._throttled_before
 
@@ -104,7 +105,7 @@ class Thread:
 
 
 def threads() -> set[Thread] | None:
-    """The threads of this process; None where the system does not list them."""
+    """Return the threads of this process; None where the system does not list them."""
     try:
         folders = list(TASKS.iterdir())
     except OSError:
@@ -146,12 +147,12 @@ def _by_age(threads: set[Thread]) -> list[Thread]:
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process so far, user and system, all threads."""
+    """Return CPU time of this process so far, user and system, all threads."""
     return time.process_time()
 
 
 def peak_memory_bytes() -> int:
-    """The most memory this process ever had resident."""
+    """Return the most memory this process ever had resident."""
     try:  # ru_maxrss survives exec, so a small child of a large process would inherit its peak
         peak = re.search(r"^VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
     except OSError:
@@ -162,7 +163,8 @@ def peak_memory_bytes() -> int:
 
 
 def throttled_seconds() -> float | None:
-    """Time a CPU quota has held the cgroup's processes back so far (v2 and v1); None where there is no such count."""
+    """Return the time a CPU quota has held the cgroup's processes back so far (v2 and v1); None where there is no such
+    count."""
     limiting = throttled_folder()
     counts = _cgroup_counts(*([limiting / "cpu.stat"] if limiting else ()))
     if "throttled_usec" in counts:
@@ -211,7 +213,8 @@ class RunQueue:
         self._ended = (0, 0)
 
     def read(self) -> tuple[float, float] | None:
-        """Seconds with a CPU, and seconds of waiting for one, of all threads so far; None where it is not counted."""
+        """Return seconds with a CPU, and seconds of waiting for one, of all threads so far; None where it is not
+        counted."""
         try:
             threads = list(self._tasks.iterdir())
         except OSError:

@@ -10,18 +10,19 @@ _UNLIMITED_BYTES = 2**62
 
 
 def cpu_quota(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float | None:
-    """CPUs that the tightest quota over this process allows at a time; None where there is none."""
+    """Return CPUs that the tightest quota over this process allows at a time; None where there is none."""
     return min((quota for quota, _ in _quotas(root, membership)), default=None)
 
 
 def throttled_folder(root: Path = ROOT, membership: Path = MEMBERSHIP) -> Path | None:
-    """The folder of the cgroup with that quota, whose `cpu.stat` counts how long it held its processes back."""
+    """Return the folder of the cgroup with that quota, whose `cpu.stat` counts how long it held its processes back."""
     return min(_quotas(root, membership), default=(0.0, None))[1]
 
 
 def pressure_seconds(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float | None:
-    """Time so far in which some process of this one's cgroup was ready and had no CPU (`cpu.pressure`: what other
-    cgroups took, its own quota, and its own processes beside each other); None where that is not counted: version 1.
+    """Return the time so far in which some process of this one's cgroup was ready and had no CPU (`cpu.pressure`: what
+    other cgroups took, its own quota, and its own processes beside each other); None where that is not counted: version
+    1.
 
     Source: https://docs.kernel.org/accounting/psi.html
     """
@@ -46,7 +47,7 @@ def memory_kills(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int:
 
 
 def memory_limit(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int | None:
-    """The bytes that this process's cgroup may have; None where nothing limits it."""
+    """Return the bytes that this process's cgroup may have; None where nothing limits it."""
     for folder in _folders(root, membership, "memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
             if (folder / name).is_file():
@@ -56,7 +57,7 @@ def memory_limit(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int | None
 
 
 def memory_available(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int:
-    """The bytes that this process can still have: of this machine, and of its cgroup where that is limited."""
+    """Return the bytes that this process can still have: of this machine, and of its cgroup where that is limited."""
     lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     free = int(lines["MemAvailable"].split()[0]) * 1024
     limit = memory_limit(root, membership)

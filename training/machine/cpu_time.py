@@ -176,7 +176,7 @@ class CpuTime:
 
 
 def most_of_others(before: Reading, now: Reading) -> list[tuple[str, float]]:
-    """Names of other programs with the CPUs that they took between the two, most first."""
+    """Return names of other programs with the CPUs that they took between the two, most first."""
     taken: dict[str, float] = {}
     for pid, (name, seconds) in now.others.items():
         _, earlier = before.others.get(pid, ("", 0.0))
@@ -192,7 +192,7 @@ def _is_same(before: Process, now: Process) -> bool:
 
 
 def _below(processes: dict[int, Process]) -> dict[int, list[int]]:
-    """The children of each process."""
+    """Return the children of each process."""
     below: dict[int, list[int]] = {}
     for process in processes.values():
         below.setdefault(process.parent, []).append(process.pid)
@@ -200,7 +200,7 @@ def _below(processes: dict[int, Process]) -> dict[int, list[int]]:
 
 
 def _family(root: int, below: dict[int, list[int]]) -> Iterator[int]:
-    """A process, and all that come from it."""
+    """Yield a process, and all that come from it."""
     pending = [root]
     while pending:
         pid = pending.pop()

@@ -126,7 +126,7 @@ def take_name(name: str, *, ask: bool = True) -> ExitStack | Holder:
 
 
 def _relative_with(name: str) -> Holder | None:
-    """The process of this one's family that has the socket, as far as /proc shows; also for a thousandth run."""
+    """Return the process of this one's family that has the socket, as far as /proc shows; also for a thousandth run."""
     try:
         entries = [line.split(maxsplit=7) for line in (PROC / "net/unix").read_text(errors="replace").splitlines()]
     except OSError:

@@ -16,7 +16,7 @@ PORTS_TRIED = 50
 
 
 def listen(port: int) -> socket.socket:
-    """A listener on loopback at `port`, or the next that is free. Raises OSError."""
+    """Return a listener on loopback at `port`, or the next that is free. Raises OSError."""
     for candidate in range(port, port + PORTS_TRIED):
         with suppress(OSError):
             return socket.create_server((LOOPBACK, candidate))

@@ -67,7 +67,7 @@ def cores_by_kind(places: Sequence[Cpu]) -> tuple[int, ...]:
 
 
 def cpu_list(text: str) -> list[int]:
-    """The CPUs of a list as the kernel writes it: `0-2,8` is 0, 1, 2 and 8. Raises ValueError."""
+    """Return the CPUs of a list as the kernel writes it: `0-2,8` is 0, 1, 2 and 8. Raises ValueError."""
     cpus: list[int] = []
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
@@ -85,7 +85,7 @@ def _core(cpu: int, root: Path) -> int | None:
 
 
 def _kinds(cpus: Sequence[int], root: Path) -> dict[int, int]:
-    """The kind of each CPU; none where all are alike or the system does not say."""
+    """Return the kind of each CPU; none where all are alike or the system does not say."""
     listed = [_cpus_in(root / "devices" / name / "cpus") for name in KINDS]
     kinds = {cpu: kind for kind, members in enumerate(filter(None, listed)) for cpu in members}
     return kinds or _kinds_by_speed({cpu: speed for cpu in cpus if (speed := _speed(cpu, root))})
@@ -102,7 +102,7 @@ def _kinds_by_speed(speeds: dict[int, int]) -> dict[int, int]:
 
 
 def _speed(cpu: int, root: Path) -> int | None:
-    """The kernel's figure for what this CPU can do beside the fastest one, or else its highest clock."""
+    """Return the kernel's figure for what this CPU can do beside the fastest one, or else its highest clock."""
     folder = root / f"devices/system/cpu/cpu{cpu}"
     for name in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
         try:

@@ -59,7 +59,7 @@ class ClusterPlace(ABC):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The checks that apply to every cluster."""
+        """Return the checks that apply to every cluster."""
         return (
             _namespace_is_ours,
             offline.problems,

@@ -43,7 +43,7 @@ class ExistingCluster(ClusterPlace):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The checks of this target, then those of every cluster."""
+        """Return the checks of this target, then those of every cluster."""
         own = (
             _image_is_known,
             _context_is_named,

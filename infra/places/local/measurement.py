@@ -34,7 +34,7 @@ class ProcessMeasurement(pulumi.ComponentResource):
 
     @property
     def results(self) -> dict[str, pulumi.Output[str]]:
-        """The summary of each run's result, canonical JSON, by the run's name."""
+        """Return the summary of each run's result, canonical JSON, by the run's name."""
         return {name: run.result for name, run in self.runs.items()}
 
 

@@ -41,7 +41,7 @@ class Local:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The checks of this target."""
+        """Return the checks of this target."""
         return (
             _cpus_are_whole,
             _cores_suffice,

@@ -75,7 +75,7 @@ class MinikubePlace(ClusterPlace):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The checks of this target, then those of every cluster."""
+        """Return the checks of this target, then those of every cluster."""
         own = (
             _profile_has_a_name,
             _operator_is_installed,

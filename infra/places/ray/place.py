@@ -39,7 +39,7 @@ class ExistingRay:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The checks of this target."""
+        """Return the checks of this target."""
         return (
             _address_is_named,
             _token_is_secret,

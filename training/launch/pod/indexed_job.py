@@ -23,7 +23,7 @@ POLL_SECONDS = 0.5
 
 
 def addresses(hostname: str, index: int, service: str, workers: int) -> list[str]:
-    """`host:port` of every pod in the order of their indices; `hostname` is that of pod `index`."""
+    """Return `host:port` of every pod in the order of their indices; `hostname` is that of pod `index`."""
     job, _, last = hostname.rpartition("-")
     if last != str(index) or not job:
         raise ValueError(
@@ -33,7 +33,8 @@ def addresses(hostname: str, index: int, service: str, workers: int) -> list[str
 
 
 def join(environment: Mapping[str, str] = os.environ) -> Rendezvous:
-    """The rendezvous of this pod, once every pod's name resolves. Raises TimeoutError naming those that never did."""
+    """Return the rendezvous of this pod, once every pod's name resolves. Raises TimeoutError naming those that never
+    did."""
     index, workers = int(environment[INDEX]), int(environment[WORKERS])
     peers = addresses(socket.gethostname(), index, environment[SERVICE], workers)
     wait_for([peer.partition(":")[0] for peer in peers])

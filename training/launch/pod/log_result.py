@@ -41,13 +41,13 @@ def _halved(value: Any) -> Any:
 
 
 def _longest(value: Any) -> int:
-    """The number of entries of the longest series."""
+    """Return the number of entries of the longest series."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return max((len(part) if key in SERIES else _longest(part) for key, part in parts), default=0)
 
 
 def find_result(log: str) -> TrainingResult:
-    """The result after the last marker of a log; raises ResultError when there is none, or not all of it."""
+    """Return the result after the last marker of a log; raises ResultError when there is none, or not all of it."""
     _, marker, after = log.rpartition(MARKER)
     if not marker:
         raise ResultError("the log holds no result: the run did not end, or its log was cut")
@@ -61,6 +61,6 @@ def find_result(log: str) -> TrainingResult:
 
 
 def without_result(log: str) -> str:
-    """The log up to its last marker: what people read."""
+    """Return the log up to its last marker: what people read."""
     before, marker, _ = log.rpartition(MARKER)
     return before if marker else log

@@ -63,7 +63,7 @@ def _run_with_kept_log(storage: str, name: str) -> NoReturn:
 
 
 def _storage(flags: list[str]) -> str:
-    """The address of the run's own folder; "": there is none."""
+    """Return the address of the run's own folder; "": there is none."""
     addresses = [flag.partition("=")[2] for flag in flags if flag.startswith("--storage=")]
     return addresses[-1] if addresses else ""
 

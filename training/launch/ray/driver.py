@@ -44,7 +44,7 @@ class WorkersError(OSError):
 
 
 def documented_trainer(workload: Workload) -> Callable[..., Any]:
-    """The trainer of Ray's guide for the workload's framework. Importing it imports that, in the driver too."""
+    """Return the trainer of Ray's guide for the workload's framework. Importing it imports that, in the driver too."""
     module, _, name = workload.trainer.rpartition(".")
     trainer: Callable[..., Any] = getattr(import_module(module), name)
     return trainer
@@ -173,7 +173,7 @@ def cluster() -> RayCluster:
 
 
 def _fit(request: entry.Request, arm: str) -> tuple[dict[str, Any], int | None]:
-    """The result of rank 0, and how often the run was retried; None where it would not have been."""
+    """Return the result of rank 0, and how often the run was retried; None where it would not have been."""
     import ray.train
 
     recovers = _recovers(request)
@@ -214,13 +214,13 @@ def _recovers(request: entry.Request) -> "Recovers | None":
 
 
 def _first_reason(failures: Mapping[int, Exception]) -> str:
-    """The last line of what the first of the ranks says."""
+    """Return the last line of what the first of the ranks says."""
     rank, failure = min(failures.items())
     return f"rank {rank} of Ray Train failed: {str(failure).strip().splitlines()[-1]}"
 
 
 def _train_worker(config: dict[str, Any]) -> dict[str, Any] | None:
-    """One of the workers, in a process that Ray started."""
+    """Return one of the workers, in a process that Ray started."""
     import ray.train
 
     request: entry.Request = config["request"]

@@ -103,7 +103,8 @@ class JobsApi:
         self._request("POST", "", body)
 
     def upload(self, package: bytes | Path) -> str:
-        """The URI of a package (a zip) on the cluster, for `working_dir`; sent unless one of that content is there.
+        """Return the URI of a package (a zip) on the cluster, for `working_dir`; sent unless one of that content is
+        there.
 
         Ray forgets a package with the last job that has it, and ten minutes after this where none does. Raises
         SubmitError for one that is too large.
@@ -130,11 +131,11 @@ class JobsApi:
         return dict(self._request("GET", _quoted(submission_id)))
 
     def log(self, submission_id: str) -> str:
-        """The job's whole log so far."""
+        """Return the job's whole log so far."""
         return str(self._request("GET", f"{_quoted(submission_id)}/logs")["logs"])
 
     def jobs(self) -> list[dict[str, Any]]:
-        """All that Ray knows of, ended ones and drivers that connected by themselves too."""
+        """Return all that Ray knows of, ended ones and drivers that connected by themselves too."""
         return list(self._request("GET", ""))
 
     def version(self) -> str:
@@ -142,7 +143,7 @@ class JobsApi:
         return str(json.loads(self._send("GET", "/api/version"))["ray_version"])
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Ray's nodes, dead ones too."""
+        """Return Ray's nodes, dead ones too."""
         return list(json.loads(self._send("GET", f"/api/v0/nodes?limit={MOST_NODES}"))["data"]["result"]["result"])
 
     def stop(self, submission_id: str) -> None:
@@ -178,7 +179,8 @@ def _quoted(submission_id: str) -> str:
 
 
 def patiently(ask: Callable[[], Any], what: str) -> Any:
-    """The answer; a head that can't be reached is asked again for a minute, with a line each. Raises SubmitError."""
+    """Return the answer; a head that can't be reached is asked again for a minute, with a line each. Raises
+    SubmitError."""
     deadline = time.monotonic() + PATIENCE_SECONDS
 
     def pause(_: int, error: Exception) -> float | None:

@@ -34,7 +34,7 @@ def counted() -> tuple[int, int | None]:
 
 
 def by_ray() -> list[tuple[str, str]]:
-    """The address of a node and the id of a worker that Ray has ended there; its dashboard tells."""
+    """Return the address of a node and the id of a worker that Ray has ended there; its dashboard tells."""
     try:
         ended = list_workers(filters=[("exit_type", "=", "NODE_OUT_OF_MEMORY")], limit=MOST_WORKERS)
     except (RayStateApiException, ValueError, OSError) as error:

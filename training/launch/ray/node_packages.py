@@ -23,7 +23,7 @@ SECONDS = 120.0
 
 
 def installed(packages: list[str], modules: list[str]) -> dict[str, Any]:
-    """Versions by package, Python's own among them, and those of the modules that can be imported."""
+    """Return versions by package, Python's own among them, and those of the modules that can be imported."""
     versions = {"python": platform.python_version()}
     for name in packages:
         try:

@@ -56,7 +56,7 @@ def refusal(others: Sequence[Mapping[str, Any]], stack: str, why: str = SHARES) 
 
 
 def reason(others: Sequence[Mapping[str, Any]], stack: str, why: str = SHARES) -> str:
-    """The same without what to do."""
+    """Return the same without what to do."""
     shown = "; ".join(map(_shown, others))
     jobs = "a job" if len(others) == 1 else "jobs"
     return (

@@ -71,7 +71,7 @@ class OfRay:
         ray.train.report(metrics, checkpoint=ray.train.Checkpoint.from_directory(folder) if folder else None)
 
     def newest(self) -> AbstractContextManager[Path | None]:
-        """A copy of the newest that is whole, of those in storage; None where there is none.
+        """Return a copy of the newest that is whole, of those in storage; None where there is none.
 
         `ray.train.get_checkpoint` knows one only when the controller has polled every worker since: a worker that
         dies before that would cost what is kept already.

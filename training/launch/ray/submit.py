@@ -201,7 +201,7 @@ def follow(
 
 
 def _why(job: Mapping[str, Any]) -> str:
-    """Ray's message without the log, which was printed, and of a traceback its beginning and its end."""
+    """Return Ray's message without the log, which was printed, and of a traceback its beginning and its end."""
     lines = printable(str(job.get("message") or "no message")).partition(", last available logs")[0].splitlines()
     return "\n".join(lines if len(lines) <= MOST_LINES else [*lines[:2], "…", *lines[2 - MOST_LINES :]])
 

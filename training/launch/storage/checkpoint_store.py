@@ -40,7 +40,7 @@ def seal(folder: Path, epoch: int, score: float) -> None:
 
 
 def whole(folder: Path) -> Manifest | None:
-    """The manifest of a checkpoint all of whose files are as they were written; None of any other folder."""
+    """Return the manifest of a checkpoint all of whose files are as they were written; None of any other folder."""
     try:
         manifest = _read(folder / MANIFEST)
         same = all(_digest(folder / name) == digest for name, digest in manifest.files.items())
@@ -62,7 +62,8 @@ def manifests(storage: Storage) -> dict[str, Manifest]:
 
 
 def newest_in(storage: Storage) -> AbstractContextManager[Path | None]:
-    """A copy of the newest checkpoint that is whole, in a folder in storage and below; None where there is none."""
+    """Return a copy of the newest checkpoint that is whole, in a folder in storage and below; None where there is
+    none."""
     return _newest_of(manifests(storage), storage)
 
 
@@ -99,7 +100,7 @@ class InStorage:
             del scores[worse]
 
     def newest(self) -> AbstractContextManager[Path | None]:
-        """A copy of the newest that is whole; None where there is none."""
+        """Return a copy of the newest that is whole; None where there is none."""
         known = manifests(self._storage)
         self._scores = _scores_of(known)
         return _newest_of(known, self._storage)

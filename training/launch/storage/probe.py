@@ -77,7 +77,7 @@ def _list(storage: Storage) -> None:
 
 
 def _use(own: Storage) -> None:
-    """Raises OSError, also where what comes back is something else."""
+    """Raise OSError, also where what comes back is something else."""
     own.make()
     with TemporaryDirectory() as folder:
         sent, received = Path(folder) / "there", Path(folder) / "back"

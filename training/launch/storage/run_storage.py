@@ -72,7 +72,7 @@ class Storage:
         return cls(fs.LocalFileSystem(), str(Path(address).absolute()))
 
     def within(self, name: str) -> "Storage":
-        """A folder in this one."""
+        """Return a folder in this one."""
         return Storage(self.system, f"{self.folder}/{name}")
 
     def make(self) -> None:
@@ -111,7 +111,7 @@ class Storage:
             part.unlink(missing_ok=True)
 
     def read(self, name: str) -> bytes:
-        """A file's content."""
+        """Return a file's content."""
         with self.system.open_input_file(f"{self.folder}/{name}") as file:
             return bytes(file.readall())
 

@@ -183,6 +183,6 @@ def _where(process: Process, recipe: CnnRecipe) -> Checkpoints:
 
 
 def _generators(model: Any) -> list[Any]:
-    """The states of what draws in the layers, as dropout does; tf-keras (of uv.lock) keeps them private."""
+    """Return the states of what draws in the layers, as dropout does; tf-keras (of uv.lock) keeps them private."""
     drawing = [layer._random_generator for layer in model.submodules if hasattr(layer, "_random_generator")]
     return [own._generator.state for own in drawing if own._generator is not None]

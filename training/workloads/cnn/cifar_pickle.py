@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 
 def load(content: bytes) -> dict[bytes, Any]:
-    """The mapping in a file; arrays are of integers. Raises UnpicklingError, and whatever a damaged pickle raises."""
+    """Return the mapping in a file; arrays are of integers. Raises UnpicklingError, and whatever a damaged pickle
+    raises."""
     read = _Unpickler(io.BytesIO(content), encoding="bytes").load()
     if not isinstance(read, dict):
         raise pickle.UnpicklingError(f"it holds a {type(read).__name__}, and no mapping")

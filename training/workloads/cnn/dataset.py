@@ -52,11 +52,11 @@ class Data:
     """Hash of the whole data set, whatever part of it is used."""
 
     def validation(self) -> Part:
-        """The held-out images of this process, copied."""
+        """Return the held-out images of this process, copied."""
         return Part(self.known.images[self.own_validation], self.known.labels[self.own_validation])
 
     def epoch_order(self, seed: int, epoch: int) -> Labels:
-        """Rows of the training images as epoch `epoch`, from 1, visits them: the same in every process."""
+        """Return rows of the training images as epoch `epoch`, from 1, visits them: the same in every process."""
         if not self.parts:
             return np.random.default_rng([seed, epoch]).permutation(self.train_rows)
         order, first = np.empty_like(self.train_rows), 0
@@ -68,7 +68,8 @@ class Data:
 
 
 def load(recipe: CnnRecipe, path: str, share: Share) -> Data:
-    """The recipe's data set, from its `datasetPath`: checked, shortened to `trainImages`, 10 % held out for validation.
+    """Return the recipe's data set, from its `datasetPath`: checked, shortened to `trainImages`, 10 % held out for
+    validation.
 
     Raises DatasetError.
     """
@@ -167,7 +168,7 @@ def _shuffled(count: int) -> Labels:
 
 
 def check(images: Images, name: str) -> None:
-    """Raises DatasetError if shapes, types, counts or labels are not what training expects."""
+    """Raise DatasetError if shapes, types, counts or labels are not what training expects."""
     parts = (("training", images.train_images, images.train_labels), ("test", images.test_images, images.test_labels))
     for part, pixels, labels in parts:
         what = f"data set {name}, {part} part:"

@@ -47,7 +47,7 @@ class CnnDetail:
 
 
 def detail_of(result: TrainingResult) -> CnnDetail:
-    """The detail of a run of the CNN that was read from its file; raises TypeError for any other."""
+    """Return the detail of a run of the CNN that was read from its file; raises TypeError for any other."""
     if not isinstance(result.detail, CnnDetail):
         raise TypeError(f"a result of {result.workload} has {type(result.detail).__name__} instead of the CNN's detail")
     return result.detail

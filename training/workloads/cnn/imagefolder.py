@@ -70,7 +70,7 @@ def _classes(names: list[str], path: str) -> set[str]:
 
 
 def _check(classes: dict[str, set[str]], path: str) -> None:
-    """Raises DatasetError where a part is empty, or has other classes than the other."""
+    """Raise DatasetError where a part is empty, or has other classes than the other."""
     empty = [part for part, names in classes.items() if not names]
     if empty:
         raise DatasetError(
@@ -91,7 +91,7 @@ def _labels(files: list[str], number: dict[str, int]) -> Labels:
 
 
 def _read(storage: Storage, files: Sequence[str], source: Source, world: int) -> Bytes:
-    """The images (n, side, side, 3) of these files. Raises DatasetError at the first that can't be had."""
+    """Return the images (n, side, side, 3) of these files. Raises DatasetError at the first that can't be had."""
     side = source.side
     _refuse_too_many(len(files), side, world)
     pixels = np.empty((len(files), side, side, 3), np.uint8)
@@ -125,7 +125,7 @@ def _image(storage: Storage, name: str, source: Source) -> Bytes:
 
 
 def _decoded(content: bytes, side: int) -> Bytes:
-    """An image's middle square, its shorter side resized to `side`."""
+    """Return an image's middle square, its shorter side resized to `side`."""
     import tensorflow as tf  # heavy, and not needed to list what there is
 
     image = tf.io.decode_image(content, channels=3, expand_animations=False)
@@ -139,7 +139,7 @@ def _decoded(content: bytes, side: int) -> Bytes:
 
 
 def _refuse_too_many(images: int, side: int, world: int) -> None:
-    """Raises DatasetError where they would not fit into memory, of which Linux would end the process without a word."""
+    """Raise DatasetError where they would not fit into memory, of which Linux would end the process without a word."""
     shared = 1 if memory_limit() else world  # without a limit of its own it shares this machine with the others
     needed, available = _COPIES * images * side * side * 3, memory_available() // shared
     if needed > available:

@@ -50,7 +50,7 @@ class Loop:
 
     @property
     def replicas(self) -> int:
-        """Number of replicas that TensorFlow keeps in step."""
+        """Return the number of replicas that TensorFlow keeps in step."""
         return int(self._world)
 
     def trace(self, order: Labels) -> None:
@@ -69,7 +69,8 @@ class Loop:
         return sums.numpy(), ends.numpy()
 
     def evaluate(self, own: Part, images: int) -> tuple[float, NDArray[np.int32]]:
-        """Mean loss and confusion matrix (classes, classes; rows: true) of so many images; each replica has its `own`.
+        """Return the mean loss and confusion matrix (classes, classes; rows: true) of so many images; each replica has
+        its `own`.
 
         Call `average_statistics` first, or each replica judges with its own batch statistics.
         """
@@ -84,12 +85,12 @@ class Loop:
 
     @tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]
     def total(self, value: Any) -> Any:
-        """The sum of `value` over all replicas."""
+        """Return the sum of `value` over all replicas."""
         return self._strategy.run(self._over_workers, args=(value,))
 
     @tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]
     def concatenation(self, value: Any) -> Any:
-        """The values (n,) of all replicas, one after another by rank; n may differ."""
+        """Return the values (n,) of all replicas, one after another by rank; n may differ."""
         if self._world == 1:
             return value
         return self._strategy.run(self._gathered, args=(value,))
@@ -168,7 +169,8 @@ class Loop:
         return tf.gather(padded, columns[:, None] + across, axis=2, batch_dims=1)
 
     def _reduced(self, gradients: Any) -> Any:
-        """The gradients of the whole global batch: each replica's are already divided by its size, so they add up."""
+        """Return the gradients of the whole global batch: each replica's are already divided by its size, so they add
+        up."""
         if self._world == 1 or self._recipe.gradient_precision == "float32":
             return self._over_workers(gradients)
         return [tf.cast(g, tf.float32) for g in self._over_workers([tf.cast(g, tf.bfloat16) for g in gradients])]
@@ -204,7 +206,7 @@ class Loop:
 
 
 def _own_statistics(model: Any) -> list[Any]:
-    """The moving averages of the layers that normalise by their own replica's batch."""
+    """Return the moving averages of the layers that normalise by their own replica's batch."""
     layers = [layer for layer in model.submodules if isinstance(layer, tf.keras.layers.BatchNormalization)]
     return [variable for layer in layers if not layer.synchronized for variable in layer.non_trainable_variables]
 

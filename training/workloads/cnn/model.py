@@ -21,7 +21,7 @@ EXPANSION = 4
 
 
 def build_cnn(width: int, shape: Shape) -> Any:
-    """Three blocks of two 3×3 convolutions (1, 2 and 4 times `width`), then a dense layer of 8 times `width`.
+    """Return three blocks of two 3×3 convolutions (1, 2 and 4 times `width`), then a dense layer of 8 times `width`.
 
     Input (n, side, side, 3) floats from 0 to 1; output (n, classes) float32 logits. Initial weights: the seed's.
     """
@@ -70,7 +70,7 @@ class _Builder:
         self._seeds: Iterator[int] = iter(range(shape.seed * 1000, shape.seed * 1000 + 1000))
 
     def convolved(self, tensor: Any, width: int, size: int, stride: int = 1, gamma: str = "ones") -> Any:
-        """A convolution, normalised."""
+        """Return a convolution, normalised."""
         layers = tf.keras.layers
         convolution = layers.Conv2D(
             width, size, stride, padding="same", use_bias=False,
@@ -80,7 +80,8 @@ class _Builder:
         return normal(convolution(tensor))
 
     def block(self, tensor: Any, width: int, stride: int) -> Any:
-        """A bottleneck: 1×1, 3×3 and 1×1, beside what passes by. It begins as that alone: Goyal et al. 2017, 5.1."""
+        """Return a bottleneck: 1×1, 3×3 and 1×1, beside what passes by. It begins as that alone: Goyal et al. 2017,
+        5.1."""
         relu, out = tf.keras.layers.ReLU, width * EXPANSION
         beside = tensor if tensor.shape[-1] == out else self.convolved(tensor, out, 1, stride)
         hidden = relu()(self.convolved(tensor, width, 1))

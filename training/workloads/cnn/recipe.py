@@ -69,7 +69,7 @@ class CnnRecipe(Recipe):
     )
 
     def scaled_learning_rate(self) -> float:
-        """The learning rate at this global batch: Goyal et al. 2017 (linear), Krizhevsky 2014 (sqrt)."""
+        """Return the learning rate at this global batch: Goyal et al. 2017 (linear), Krizhevsky 2014 (sqrt)."""
         ratio = self.global_batch_size / REFERENCE_BATCH
         factors = {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}
         return self.learning_rate * factors[self.learning_rate_scaling]

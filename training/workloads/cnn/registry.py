@@ -125,7 +125,7 @@ def imagefolder(source: Source) -> Listed:
 
 @model("cnn")
 def cnn(shape: Shape) -> Any:
-    """The exercise's CNN, 3.25 M parameters: three blocks of two 3×3 convolutions (64, 128, 256), dense 512."""
+    """Return the exercise's CNN, 3.25 M parameters: three blocks of two 3×3 convolutions (64, 128, 256), dense 512."""
     from training.workloads.cnn.model import build_cnn
 
     return build_cnn(64, shape)
@@ -133,7 +133,7 @@ def cnn(shape: Shape) -> Any:
 
 @model("cnn-half")
 def cnn_half(shape: Shape) -> Any:
-    """The exercise's CNN at half the width: a quarter of the parameters, about a third of the work."""
+    """Return the exercise's CNN at half the width: a quarter of the parameters, about a third of the work."""
     from training.workloads.cnn.model import build_cnn
 
     return build_cnn(32, shape)
@@ -141,7 +141,8 @@ def cnn_half(shape: Shape) -> Any:
 
 @model("cnn-double")
 def cnn_double(shape: Shape) -> Any:
-    """The exercise's CNN at twice the width: four times the parameters, between three and four times the work."""
+    """Return the exercise's CNN at twice the width: four times the parameters, between three and four times the
+    work."""
     from training.workloads.cnn.model import build_cnn
 
     return build_cnn(128, shape)

@@ -52,7 +52,7 @@ class Listed:
 
 
 def load_digits() -> Images:
-    """The 1,797 digits of the file beside this module: 64 pixels from 0 to 16 a line, then the label."""
+    """Return the 1,797 digits of the file beside this module: 64 pixels from 0 to 16 a line, then the label."""
     with gzip.open(DIGITS, "rt", encoding="ascii") as lines:
         table = np.loadtxt(lines, delimiter=",", dtype=np.uint8)
     small = np.minimum(table[:, :64].reshape(-1, 8, 8).astype(np.uint16) * 16, 255).astype(np.uint8)
@@ -73,7 +73,7 @@ def load_cifar10(path: str) -> Images:
 
 
 def download_cifar10() -> Path:
-    """The folder of CIFAR-10's files, downloaded into Keras' cache unless it is there. Raises DatasetError."""
+    """Return the folder of CIFAR-10's files, downloaded into Keras' cache unless it is there. Raises DatasetError."""
     from tf_keras.utils import get_file  # heavy, and only needed without a folder
 
     try:
@@ -119,7 +119,7 @@ def _content(folder: str, name: str) -> bytes:
 
 
 def make_synthetic(train_images: int, seed: int) -> Images:
-    """Images whose class is a colour pattern under noise; a fifth as many, 100 at least, for testing."""
+    """Return images whose class is a colour pattern under noise; a fifth as many, 100 at least, for testing."""
     random = np.random.default_rng(seed)
     patterns = random.integers(64, 192, size=(10, 8, 8, 3)).repeat(4, axis=1).repeat(4, axis=2)
 

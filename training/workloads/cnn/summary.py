@@ -39,7 +39,7 @@ PROBE_REPEATS = 5
 
 
 def result(session: Session, record: Record) -> TrainingResult | None:
-    """The test set, once; then what all ranks have to say. None on every rank but 0."""
+    """Return the test set, once; then what all ranks have to say. None on every rank but 0."""
     began = time.monotonic()
     test_loss, confusion = session.loop.evaluate(session.data.test, session.data.test_images)
     test_seconds = time.monotonic() - began
@@ -234,7 +234,7 @@ def _worker(session: Session, record: Record) -> Worker:
 
 
 def _probe(session: Session) -> dict[str, float]:
-    """Seconds of an all-reduce by size of its buffer in bytes: the median of a few, outside the clock."""
+    """Return seconds of an all-reduce by size of its buffer in bytes: the median of a few, outside the clock."""
     seconds_by_size = {}
     for size in PROBE_BYTES:
         buffer, times = tf.zeros([size // 4]), []

@@ -46,7 +46,7 @@ class Schedule:
         self._since_change = 0
 
     def rate(self, epoch: int) -> float:
-        """The learning rate of epoch `epoch`, from 1. Cosine: Loshchilov and Hutter 2016, without restarts."""
+        """Return the learning rate of epoch `epoch`, from 1. Cosine: Loshchilov and Hutter 2016, without restarts."""
         if self._recipe.learning_rate_schedule == "cosine":
             return self._rate * 0.5 * (1 + math.cos(math.pi * (epoch - 1) / self._recipe.epochs))
         return self._rate
@@ -84,7 +84,7 @@ def train(recipe: CnnRecipe, process: Process) -> TrainingResult | None:
 
 
 def set_up(recipe: CnnRecipe, process: Process) -> Session:
-    """Everything before the first step: strategy, data, model and the traced training function."""
+    """Return everything before the first step: strategy, data, model and the traced training function."""
     usage, phases = Usage(), process.phases
     tf.config.threading.set_intra_op_parallelism_threads(ARMS[process.arm].compute_threads(recipe))
     tf.config.threading.set_inter_op_parallelism_threads(INTER_OP_THREADS)
@@ -105,7 +105,7 @@ def set_up(recipe: CnnRecipe, process: Process) -> Session:
 
 
 def fit(session: Session, progress: Progress, keeper: Keeper | None) -> Record:
-    """All epochs, each followed by validation; only steps after warm-up are timed."""
+    """Return all epochs, each followed by validation; only steps after warm-up are timed."""
     recipe, schedule = session.recipe, Schedule(session.recipe)
     record = Record(first_step=Stamp.now())
     if keeper:
@@ -207,7 +207,8 @@ def _warm_up(session: Session, record: Record, order: Labels, steps: int, epoch:
 def _timed(
     session: Session, record: Record, order: Labels, first: int, epoch: int
 ) -> tuple[NDArray[np.float64], float]:
-    """Steps from `first` to the epoch's end, on the clock: wall time, this process's CPU time, and each step's end."""
+    """Return steps from `first` to the epoch's end, on the clock: wall time, this process's CPU time, and each step's
+    end."""
     cpu, clock, began = cpu_seconds(), time.time(), time.monotonic()
     sums, ends = session.loop.steps(order, first, session.steps_per_epoch, epoch)
     seconds = time.monotonic() - began

@@ -64,7 +64,7 @@ class Sizes:
         return max(1, math.ceil(round(self.worker_cpus * (self.workers if arm == "wide" else 1), 3)))
 
     def cpus(self, arm: str) -> int:
-        """CPUs that an arm is bound to as a whole."""
+        """Return CPUs that an arm is bound to as a whole."""
         ranks, shares = (1 if arm in ALONE else self.workers), (1 if arm == "baseline" else self.workers)
         return ranks * self.threads(arm) + shares * self.input_cpus
 
@@ -258,7 +258,7 @@ def own_arguments(arm: str, script: Script, sizes: Sizes, values: Mapping[str, s
 
 
 def arguments(script: Script, values: Mapping[str, str]) -> list[str]:
-    """The script's arguments with their placeholders replaced; nothing else in them is looked at."""
+    """Return the script's arguments with their placeholders replaced; nothing else in them is looked at."""
     replaced = []
     for argument in script.arguments:
         for name, value in values.items():
@@ -268,12 +268,13 @@ def arguments(script: Script, values: Mapping[str, str]) -> list[str]:
 
 
 def threading(threads: int) -> dict[str, str]:
-    """Variables by which PyTorch and TensorFlow have so many compute threads."""
+    """Return variables by which PyTorch and TensorFlow have so many compute threads."""
     return {"OMP_NUM_THREADS": str(threads), "TF_NUM_INTRAOP_THREADS": str(threads)}
 
 
 def seeing(arm: str, sizes: Sizes) -> dict[str, str]:
-    """Variables by which an arm sees its GPUs, in the order of their slots, and no other; in a pod there are no others.
+    """Return variables by which an arm sees its GPUs, in the order of their slots, and no other; in a pod there are no
+    others.
 
     NCCL's ranks find each other on loopback, as those of gloo do: a run on this machine has no other network.
     """

@@ -111,7 +111,7 @@ class Machine:
             return resolved.arms({"storage": str(storage)}, port, devices, str(storage.parent / plain.PLAN))[arm]
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
-        """The whole environment of the command."""
+        """Return the whole environment of the command."""
         own = self.unobserved(invocation.command, invocation.needed, invocation.own_ray, invocation.storage)
         return {**own, **invocation.observer}
 
@@ -139,7 +139,7 @@ class Machine:
         return {}
 
     def head(self) -> RayHead | None:
-        """The pod of Ray's head, which this is then."""
+        """Return the pod of Ray's head, which this is then."""
         return None
 
     def reasons(self) -> dict[str, str]:
@@ -364,7 +364,7 @@ def _of_driver(invocation: Invocation, secret: Mapping[str, str], more: Mapping[
 
 
 def _with_variables(job_config: str, more: Mapping[str, str]) -> str:
-    """The configuration of a Ray job, whose workers get more variables."""
+    """Return the configuration of a Ray job, whose workers get more variables."""
     config = json.loads(job_config)
     runtime = config.setdefault("runtime_env", {})
     runtime["env_vars"] = {**runtime.get("env_vars", {}), **more}
@@ -372,6 +372,6 @@ def _with_variables(job_config: str, more: Mapping[str, str]) -> str:
 
 
 def _resolved(address: str) -> str:
-    """`host:port` with the host's own address; every rank's name resolves when the first begins."""
+    """Return `host:port` with the host's own address; every rank's name resolves when the first begins."""
     host, _, port = address.rpartition(":")
     return f"{socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0]}:{port}"

@@ -49,7 +49,7 @@ class ArmFacts:
 
 
 def of_arm(arm: str, expected_ranks: int, seen: Sequence[Observation]) -> ArmFacts:
-    """The facts of one run; `seen` holds its ranks' observations, at least one."""
+    """Return the facts of one run; `seen` holds its ranks' observations, at least one."""
     work = ranks_work.together(seen)
     reported = seen[0].reported_rows
     rows, of_epoch = work.number("rowsPerStep"), work.number("rowsPerEpoch")

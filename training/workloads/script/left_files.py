@@ -32,7 +32,7 @@ def keep(folder: Path, patterns: list[str], address: str) -> list[Artifact]:
 
 
 def _matching(folder: Path, patterns: list[str]) -> Iterator[Path]:
-    """Files in the folder; a link that leads out of it is none."""
+    """Yield files in the folder; a link that leads out of it is none."""
     for pattern in patterns:
         for path in folder.glob(pattern):
             if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
@@ -64,7 +64,7 @@ def look(folder: Path) -> Looked:
 
 
 def since(before: Looked, folder: Path) -> list[str]:
-    """The first few files that were made or changed; none of a folder that has too many to tell."""
+    """Return the first few files that were made or changed; none of a folder that has too many to tell."""
     now = look(folder)
     if max(len(before), len(now)) >= MOST_LOOKED_AT:
         return []

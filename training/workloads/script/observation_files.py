@@ -30,14 +30,14 @@ MOST_WORK = 0.9
 
 
 def read(folder: Path) -> list[Observation]:
-    """The observations in `folder`, by rank; none where no step was seen."""
+    """Return the observations in `folder`, by rank; none where no step was seen."""
     files = sorted(folder.glob("rank-*.json"))
     observations = [parse(json.loads(path.read_text(encoding="utf-8"))) for path in files]
     return sorted(observations, key=lambda observation: observation.rank)
 
 
 def parse(data: dict[str, Any]) -> Observation:
-    """One observation from its file."""
+    """Return one observation from its file."""
     thread_cpus, pod, device = data["threadCpus"], data.get("pod"), data.get("device") or {}
     data, lost = _without_lost(data), data.get("unknown") or {}
     return Observation(
@@ -213,7 +213,7 @@ def _inputs(data: dict[str, Any]) -> Inputs:
 
 
 def _cpus_at_work(thread_cpus: Sequence[tuple[Sequence[int], float]]) -> tuple[int, ...]:
-    """The CPUs of threads by the CPU seconds that they used, until these make up MOST_WORK.
+    """Return the CPUs of threads by the CPU seconds that they used, until these make up MOST_WORK.
 
     A thread that OpenMP bound to one CPU computes there, and that others which hardly work may use more says nothing.
     """

@@ -89,7 +89,7 @@ class Trained:
 
     @property
     def ever(self) -> int:
-        """Numbers that had one in any step."""
+        """Return numbers that had one in any step."""
         return self.always + self.at_first + self.later + self.at_times
 
 
@@ -266,17 +266,17 @@ class Observation:
 
     @property
     def first_step_at(self) -> float:
-        """When its first step had been computed, in seconds of the wall clock."""
+        """Return when its first step had been computed, in seconds of the wall clock."""
         return self.device_marks[0][1] if self.device_marks else self.step_ends[0]
 
     @property
     def step_seconds(self) -> float | None:
-        """The median step of the later half: the first ones warm up."""
+        """Return the median step of the later half: the first ones warm up."""
         return settled_step_seconds(self.step_ends)
 
     @property
     def pass_steps(self) -> list[int]:
-        """Steps of each pass that was finished."""
+        """Return steps of each pass that was finished."""
         return pass_steps(self.passes, len(self.step_ends))
 
     @property
@@ -296,7 +296,7 @@ class Observation:
 
     @property
     def epoch_rows(self) -> int | None:
-        """Rows of a pass: as they were delivered in the first that was finished, else as announced."""
+        """Return rows of a pass: as they were delivered in the first that was finished, else as announced."""
         if self.pass_steps and self.step_rows and self.rows_of_all_steps:
             return self.step_rows[self.pass_steps[0] - 1]
         return self.announced_rows
@@ -309,19 +309,19 @@ class Observation:
 
     @property
     def rows_per_step(self) -> float | None:
-        """The median over steps, so that a loader that draws ahead or a short last batch counts nothing; None where
-        most steps had nothing delivered."""
+        """Return the median over steps, so that a loader that draws ahead or a short last batch counts nothing; None
+        where most steps had nothing delivered."""
         return statistics.median(self.rows_of_steps) or None if self.step_rows else None
 
     @property
     def rows_of_steps(self) -> list[int]:
-        """Rows that were delivered for each step; none where they are not counted."""
+        """Return rows that were delivered for each step; none where they are not counted."""
         rows = self.step_rows or ()
         return [after - before for before, after in zip((0, *rows), rows, strict=False)]
 
 
 def settled_step_seconds(step_ends: Sequence[float]) -> float | None:
-    """The median step of the later half; None for too few."""
+    """Return the median step of the later half; None for too few."""
     times = [after - before for before, after in itertools.pairwise(step_ends)]
     settled = times[len(times) // 2 :] if len(times) >= 2 * LEAST_TIMED else times[1:]
     return statistics.median(settled) if len(settled) >= LEAST_TIMED else None

@@ -75,7 +75,7 @@ class PythonError(ValueError):
 
 
 def checked(python: str, script: Script | None) -> dict[str, str]:
-    """Versions by package where the environment has what the script takes, new enough. Raises PythonError."""
+    """Return versions by package where the environment has what the script takes, new enough. Raises PythonError."""
     if script and "/" in python and not Path(python).exists():
         folder = Path(python).parent.parent
         raise PythonError(f"there is no {near(python)}", line_that_makes(script, folder))
@@ -86,13 +86,13 @@ def checked(python: str, script: Script | None) -> dict[str, str]:
 
 
 def versions(python: str) -> dict[str, str]:
-    """Versions by package, and Python's own. Raises PythonError for what is no Python that can be observed."""
+    """Return versions by package, and Python's own. Raises PythonError for what is no Python that can be observed."""
     installed: dict[str, str] = _probed(python)["versions"]
     return installed
 
 
 def modules(python: str) -> frozenset[str]:
-    """Frameworks that it can import, by the names of their modules; and `pip`. Raises PythonError likewise."""
+    """Return frameworks that it can import, by the names of their modules; and `pip`. Raises PythonError likewise."""
     return frozenset(_probed(python)["modules"])
 
 
@@ -138,7 +138,7 @@ def of_image(installed: Mapping[str, str]) -> dict[str, str]:
 
 
 def lacking(script: Script, installed: Mapping[str, str]) -> set[str]:
-    """Modules that the script imports at once and an image with this installed has not."""
+    """Return modules that the script imports at once and an image with this installed has not."""
     names = {module: NAME_OF.get(module, module) for module in script.loads}
     return {module for module, name in names.items() if {name, f"{name}-cpu"}.isdisjoint(installed)}
 
@@ -240,7 +240,7 @@ def line_that_installs(names: Iterable[str], python: str, *, upgrade: bool = Fal
 
 
 def near(path: str | Path) -> str:
-    """A path as one would type it: in the project's folder the shorter one, in any other the whole path."""
+    """Return a path as one would type it: in the project's folder the shorter one, in any other the whole path."""
     if os.environ.get(command_line.FROM, str(PROJECT)) != str(PROJECT):
         return str(path)
     return min(os.path.relpath(path, PROJECT), str(path), key=len)
@@ -251,6 +251,6 @@ def _packages(names: Iterable[str]) -> list[str]:
 
 
 def uv() -> str:
-    """The one on PATH, or that which `rwi` installed."""
+    """Return the one on PATH, or that which `rwi` installed."""
     own = sorted((PROJECT / ".tools" / "uv").glob("*/uv"))
     return near(own[-1]) if own and not shutil.which("uv") else "uv"

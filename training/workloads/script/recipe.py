@@ -18,7 +18,8 @@ PATTERN_WORDS = "patterns of paths in {storage}, as `*.pt` or `**/*.pt`, with bl
 
 
 def variables(text: str) -> dict[str, str]:
-    """Environment variables by name, of a text as `DATA=/data HF_HOME=/models`. Raises ValueError naming the word."""
+    """Return the environment variables by name, of a text as `DATA=/data HF_HOME=/models`. Raises ValueError naming the
+    word."""
     return dict(variable(word) for word in shlex.split(text))
 
 
@@ -33,7 +34,7 @@ def variable(word: str) -> tuple[str, str]:
 
 
 def _readable_by(read: Any, allowed: str) -> Rule:
-    """A text that `read` takes."""
+    """Return a text that `read` takes."""
 
     def parse(text: str) -> str:
         read(text)
@@ -64,7 +65,7 @@ def _word(text: str) -> None:
 
 
 def environment_rule() -> Rule:
-    """Variables for a script, as one text."""
+    """Return variables for a script, as one text."""
     return _readable_by(variables, ENVIRONMENT_WORDS)
 
 
@@ -183,7 +184,7 @@ class ScriptRecipe(Recipe):
 
     @property
     def input_cpus(self) -> int:  # type: ignore[override]
-        """CPUs of each worker beside `worker_cpus`: the arms with and without Ray Data have the same."""
+        """Return CPUs of each worker beside `worker_cpus`: the arms with and without Ray Data have the same."""
         return self.data_cpus if self.data_arguments else 0
 
     worker_gpus: int = setting(

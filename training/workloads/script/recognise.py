@@ -129,7 +129,7 @@ class Script:
 
 
 def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto", takes: Takes = IN_EVERY_ARM) -> Script:
-    """The script at `path`; `kind` is one of KINDS, or `auto`. Raises ScriptError."""
+    """Return the script at `path`; `kind` is one of KINDS, or `auto`. Raises ScriptError."""
     if kind not in ("auto", *KINDS):
         raise ScriptError("kind", f"no script is of kind {kind!r}: allowed are auto, {', '.join(KINDS)}")
     tree = parsed(path)
@@ -165,7 +165,7 @@ def kind_by_imports(path: Path) -> Kind:
 
 
 def parsed(path: Path) -> ast.Module:
-    """The file's text as Python reads it; raises ScriptError for one that is none."""
+    """Return the file's text as Python reads it; raises ScriptError for one that is none."""
     try:
         _refuse_other_than_file(path)
         content = path.read_bytes()
@@ -335,7 +335,8 @@ def _imports(
     files: set[Path],
     of_file: Callable[[ast.Module, str], Collection[str]] | None = None,
 ) -> set[str]:
-    """Dotted names that the script imports, wherever they stand, and those of its neighbours, which go to `files`.
+    """Return dotted names that the script imports, wherever they stand, and those of its neighbours, which go to
+    `files`.
 
     `of_file`: which of those of a file count, and its neighbours by them; all if it is None.
     """
@@ -363,7 +364,8 @@ def _of_file(tree: ast.Module, package: str) -> frozenset[str]:
 
 
 def _neighbours(top: Path, name: str, files: set[Path]) -> Iterator[tuple[Path, str]]:
-    """The files beside the script that a dotted name loads, each with its package; all of a package go to `files`."""
+    """Yield the files beside the script that a dotted name loads, each with its package; all of a package go to
+    `files`."""
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):  # an attribute of something else than a name
         return
@@ -380,7 +382,7 @@ def _neighbours(top: Path, name: str, files: set[Path]) -> Iterator[tuple[Path, 
 
 
 def _imported(node: ast.AST, package: str = "") -> set[str]:
-    """Dotted names that one statement imports; `package` is that of its file."""
+    """Return dotted names that one statement imports; `package` is that of its file."""
     if isinstance(node, ast.Import):
         return {alias.name for alias in node.names}
     if not isinstance(node, ast.ImportFrom):
@@ -442,7 +444,7 @@ def _not_beside(path: Path, names: set[str]) -> set[str]:
 
 
 def _loaded_by(trainer: str) -> tuple[str, ...]:
-    """Frameworks without which one of Ray's modules of TRAINERS does nothing."""
+    """Return frameworks without which one of Ray's modules of TRAINERS does nothing."""
     return RLLIB_LOADS if trainer == "ray.rllib" else (trainer.rpartition(".")[2],)
 
 

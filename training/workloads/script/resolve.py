@@ -170,7 +170,7 @@ def _layer(
 
 
 def script_of(recipe: ScriptRecipe) -> Script:
-    """The script, recognised. Raises ScriptError."""
+    """Return the script, recognised. Raises ScriptError."""
     arguments = tuple(shlex.split(recipe.script_arguments))
     takes = Takes(placeholders=recipe.placeholders(), one_process=recipe.one_process, gpus=bool(recipe.worker_gpus))
     script = recognise(path_of(recipe.script), arguments, recipe.script_kind, takes)
@@ -178,7 +178,7 @@ def script_of(recipe: ScriptRecipe) -> Script:
 
 
 def with_ray_data(recipe: ScriptRecipe) -> Script:
-    """The script with its `dataArguments`, recognised. Raises ScriptError."""
+    """Return the script with its `dataArguments`, recognised. Raises ScriptError."""
     return script_of(replace(recipe, script_arguments=recipe.data_arguments, data_arguments=""))
 
 
@@ -260,7 +260,7 @@ def why_not(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
 
 
 def shown(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
-    """The whole command of an arm, for a review before anything is run."""
+    """Return the whole command of an arm, for a review before anything is run."""
     resolved = resolve(recipe, image)
     if image is None:
         remark = f"    # {resolved.layer.words}" if resolved.layer and arm in commands.BY_RAY else ""

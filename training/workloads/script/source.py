@@ -35,7 +35,8 @@ class SourceError(ValueError):
 
 
 def digest(script: Script, folder: Path | None) -> str:
-    """SHA-256 over names and contents of the script and the modules beside it that it imports, and of `folder`.
+    """Return the SHA-256 over names and contents of the script and the modules beside it that it imports, and of
+    `folder`.
 
     Raises SourceError.
     """
@@ -45,7 +46,7 @@ def digest(script: Script, folder: Path | None) -> str:
 
 
 def hash_of(files: Iterable[tuple[str, Path]]) -> str:
-    """SHA-256 over names, contents, and which can be executed."""
+    """Return the SHA-256 over names, contents, and which can be executed."""
     total = hashlib.sha256()
     for name, path in sorted(files):
         mode = "x" if path.stat().st_mode & stat.S_IXUSR else ""
@@ -55,7 +56,7 @@ def hash_of(files: Iterable[tuple[str, Path]]) -> str:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The files of a folder that git does not ignore; outside a repository those that are not hidden.
+    """Return the files of a folder that git does not ignore; outside a repository those that are not hidden.
 
     Raises SourceError where they are more than `MOST_BYTES` together, or one can't be read.
     """
@@ -131,7 +132,8 @@ class Package:
 
 
 def package_of(script: Script, folder: Path | None) -> Package:
-    """The files of a script, at the same places to each other. Raises SourceError for what pods can't be given."""
+    """Return the files of a script, at the same places to each other. Raises SourceError for what pods can't be
+    given."""
     if folder:
         _refuse_links_out(folder)
     top = Path(os.path.commonpath([script.path.parent, *([folder] if folder else [])]))
@@ -148,7 +150,7 @@ def unpack(content: bytes, into: Path) -> None:
 
 
 def packed_folder(folder: Path) -> bytes:
-    """The files that git does not ignore (`files_of`), as a zip.
+    """Return the files that git does not ignore (`files_of`), as a zip.
 
     Raises SourceError for more than `MOST_BYTES`, and for a link that has no file of the folder at its end.
     """
@@ -168,7 +170,7 @@ def _zip(files: Mapping[str, Path]) -> bytes:
 
 
 def _small(files: Mapping[str, Path]) -> bytes:
-    """The files as a zip; raises SourceError for one that an object of Kubernetes does not hold."""
+    """Return the files as a zip; raises SourceError for one that an object of Kubernetes does not hold."""
     sizes = {name: path.stat().st_size for name, path in files.items()}
     content = _zip(files) if sum(sizes.values()) <= MOST_UNPACKED_BYTES else None
     if content is not None and len(content) <= MOST_PACKED_BYTES:

@@ -94,7 +94,7 @@ def _block_means(marks: Marks) -> list[float]:
 
 
 def pass_steps(passes: Sequence[SeenPass], total: int) -> list[int]:
-    """Steps of each pass that was finished: up to the first batch of the next one, or to the end."""
+    """Return steps of each pass that was finished: up to the first batch of the next one, or to the end."""
     end_steps = [*(seen_pass.start for seen_pass in passes[1:]), total]
     return [end - seen_pass.start for seen_pass, end in zip(passes, end_steps, strict=False) if seen_pass.finished]
 

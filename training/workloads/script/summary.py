@@ -96,7 +96,7 @@ class EndedRun:
 
     @cached_property
     def facts(self) -> facts.ArmFacts | None:
-        """Facts about all ranks; None if nothing was seen."""
+        """Return facts about all ranks; None if nothing was seen."""
         of_arm = facts.of_arm(self.command.arm, self.command.ranks, self.seen) if self.seen else None
         return plain.proved(of_arm, self.proof) if of_arm else None
 
@@ -110,7 +110,7 @@ class EndedRun:
 
     @cached_property
     def step_parts(self) -> StepParts | None:
-        """Where the time of its timed steps went; None if that is not known."""
+        """Return where the time of its timed steps went; None if that is not known."""
         return step_parts([rank.parts for rank in self.seen], self.clock.timed_steps) if self.clock else None
 
     @cached_property
@@ -289,7 +289,7 @@ def _provenance(ended: EndedRun) -> Provenance:
 
 
 def _worker(ended: EndedRun, observation: Observation | None) -> Worker:
-    """A rank, with the CPUs that its own threads had; where none was seen, one that stands for the command."""
+    """Return a rank, with the CPUs that its own threads had; where none was seen, one that stands for the command."""
     pod = observation.pod if observation else None
     affinity = list(observation.affinity) if observation and observation.affinity and not pod else None
     is_rllib = observation is not None and observation.framework == RLLIB
@@ -316,7 +316,8 @@ def _worker(ended: EndedRun, observation: Observation | None) -> Worker:
 
 
 def _mean_cpus(observation: Observation, clock: StepClock) -> float | None:
-    """CPU seconds a second of one process, over the steps that are timed; of a rank with fewer those that it made."""
+    """Return CPU seconds a second of one process, over the steps that are timed; of a rank with fewer those that it
+    made."""
     last = min(len(observation.step_ends), len(observation.cpu_at_step))
     steps = [step for step in clock.timed_steps if step < last]
     seconds = sum(observation.step_ends[step] - observation.step_ends[step - 1] for step in steps)

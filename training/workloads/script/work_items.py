@@ -220,12 +220,12 @@ class ArmWork:
     """Items that are not known, and why."""
 
     def number(self, name: str) -> float | None:
-        """One of them as a number."""
+        """Return one of them as a number."""
         return float(self.items[name]) if name in self.items else None
 
     @property
     def epochs(self) -> float | None:
-        """Whole ones; None where it made none, or they are not known."""
+        """Return whole ones; None where it made none, or they are not known."""
         return self.number("epochs")
 
     @property

@@ -70,7 +70,7 @@ class Brought:
 
 
 def parse(data: Any) -> Brought:
-    """The trial of such JSON data."""
+    """Return the trial of such JSON data."""
     return cast("Brought", decode(Brought, data, NAME))
 
 
@@ -82,7 +82,7 @@ def of_run(plan: Plan) -> Iterator[Brought]:
 
 
 def of_trial(plan: Plan, number: int) -> Brought | None:
-    """The trial of this number, which ran here or was brought here; None where there is no record of it."""
+    """Return the trial of this number, which ran here or was brought here; None where there is no record of it."""
     folder = plan.trial_folder(number)
     if (folder / NAME).is_file():
         return parse(json.loads((folder / NAME).read_text(encoding="utf-8")))

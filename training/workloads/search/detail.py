@@ -107,7 +107,7 @@ class SearchDetail:
 
 
 def read(folder: Path) -> Trial | None:
-    """The record in a trial's folder; None where the trial has not ended, or whoever ran it was killed."""
+    """Return the record in a trial's folder; None where the trial has not ended, or whoever ran it was killed."""
     try:
         text = (folder / RECORD).read_text(encoding="utf-8")
     except OSError:

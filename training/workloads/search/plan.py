@@ -77,5 +77,5 @@ class Plan:
 
 
 def read(path: Path) -> Plan:
-    """The plan in a file that `write` wrote."""
+    """Return the plan in a file that `write` wrote."""
     return cast("Plan", decode(Plan, json.loads(path.read_text(encoding="utf-8")), NAME))

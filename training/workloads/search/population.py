@@ -139,7 +139,7 @@ def folders(trial_folder: Path) -> list[Path]:
 
 
 def read(folder: Path) -> Segment | None:
-    """The segment in a folder; None where it has not ended."""
+    """Return the segment in a folder; None where it has not ended."""
     try:
         text = (folder / SEGMENT).read_text(encoding="utf-8")
     except OSError:

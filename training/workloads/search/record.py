@@ -68,7 +68,7 @@ class EndedTrial:
 
     @property
     def epochs(self) -> int | None:
-        """Epochs that were seen to their ends, else reports; None where neither was seen."""
+        """Return epochs that were seen to their ends, else reports; None where neither was seen."""
         passes = self.observation.passes if self.observation and not self.pattern else ()
         finished = sum(each.finished for each in passes)
         return finished or len(self.points) or None

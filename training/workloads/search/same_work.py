@@ -113,7 +113,7 @@ def _reproduces(first: TrainingResult, other: TrainingResult) -> bool:
 
 
 def _near(results: Sequence[TrainingResult], recipe: SearchRecipe) -> Known:
-    """Arms whose trials have other numbers of threads: never proof of other work, as their sums differ."""
+    """Return arms whose trials have other numbers of threads: never proof of other work, as their sums differ."""
     for first, other in pairwise(results):
         for number, pair in enumerate(zip(_words(first, METRICS), _words(other, METRICS), strict=True)):
             if {FAILED, UNKNOWN} & {*pair}:

@@ -57,7 +57,7 @@ class ThisMachine:
 
     @property
     def folder(self) -> Path:
-        """The folder of the run."""
+        """Return the folder of the run."""
         return self._request.result.parent
 
     def recipe(self, recipe: SearchRecipe) -> SearchRecipe:
@@ -90,7 +90,7 @@ class ThisMachine:
         return list(brought.of_run(plan))
 
     def head(self) -> RayHead | None:
-        """The pod of Ray's head, which this is then."""
+        """Return the pod of Ray's head, which this is then."""
         return None
 
 
@@ -172,7 +172,7 @@ class OnHead(OnePod):
 
     @property
     def folder(self) -> Path:
-        """A folder of this run, at the same place in every pod of Ray's."""
+        """Return a folder of this run, at the same place in every pod of Ray's."""
         return self._folder
 
     def recipe(self, recipe: SearchRecipe) -> SearchRecipe:

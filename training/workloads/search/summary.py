@@ -85,17 +85,17 @@ class EndedSearch:
 
     @cached_property
     def clocked(self) -> list[Trial]:
-        """The trials whose times are known: all but those whose process was ended with whoever ran it."""
+        """Return the trials whose times are known: all but those whose process was ended with whoever ran it."""
         return [trial for trial in self.trials if trial.ended > trial.began]
 
     @cached_property
     def began(self) -> float:
-        """When the first trial was started, in seconds since the epoch."""
+        """Return when the first trial was started, in seconds since the epoch."""
         return min(trial.began for trial in self.clocked)
 
     @cached_property
     def in_order(self) -> list[Trial]:
-        """The trials in the order in which they ended."""
+        """Return the trials in the order in which they ended."""
         return sorted(self.clocked, key=lambda trial: trial.ended)
 
     @cached_property
@@ -105,8 +105,8 @@ class EndedSearch:
 
     @cached_property
     def slots(self) -> list[list[Trial]]:
-        """The trials that one slot made, for each slot. A pod is a slot; on this machine it is, of those that were free
-        when a trial began, the one that was free first."""
+        """Return the trials that one slot made, for each slot. A pod is a slot; on this machine it is, of those that
+        were free when a trial began, the one that was free first."""
         if self.plan.in_pods:
             pods: dict[str | None, list[Trial]] = {}
             for trial in sorted(self.clocked, key=lambda trial: trial.began):
@@ -116,7 +116,7 @@ class EndedSearch:
 
     @cached_property
     def idle_at_end(self) -> float:
-        """Seconds for which slots had nothing left to start, after their last."""
+        """Return seconds for which slots had nothing left to start, after their last."""
         last = self.in_order[-1].ended
         if not self.recipe.is_population:
             return sum(last - (trials[-1].ended if trials else self.began) for trials in self.slots)
@@ -134,12 +134,12 @@ class EndedSearch:
 
     @cached_property
     def seen(self) -> dict[int, Sequence[Seen]]:
-        """What was seen of its processes, by the trial's number; nothing of a trial that made no step."""
+        """Return what was seen of its processes, by the trial's number; nothing of a trial that made no step."""
         return {number: each.seen for number, each in self.brought.items() if each.seen}
 
     @cached_property
     def best(self) -> Trial | None:
-        """The finished trial with the best metric; None where no trial finished."""
+        """Return the finished trial with the best metric; None where no trial finished."""
         finished = [trial for trial in self.trials if trial.state == "finished" and trial.metric is not None]
         sign = 1 if self.recipe.metric_mode == "max" else -1
         return max(finished, key=lambda trial: sign * (trial.metric or 0.0), default=None)
@@ -159,7 +159,7 @@ class EndedSearch:
 
     @cached_property
     def versions(self) -> dict[str, str]:
-        """Versions by package; those of this project's environment under names of their own."""
+        """Return versions by package; those of this project's environment under names of their own."""
         return {**self.resolved.versions, **{f"{name} that searches": version(name) for name in OURS}}
 
 
@@ -283,7 +283,7 @@ def _in_slots(started: Sequence[Started], slots: int) -> list[list[Started]]:
 
 
 def _worker(ended: EndedSearch, slot: int, trials: Sequence[Trial]) -> Worker:
-    """A slot, with what its trials had."""
+    """Return a slot, with what its trials had."""
     seen = [process for trial in trials for process in ended.seen.get(trial.number, ())]
     affinity = sorted({cpu for each in seen for cpu in each.affinity or ()}) or None
     threads = {each.threads for each in seen}

@@ -93,7 +93,7 @@ class SegmentedTrial(tune.Trainable):  # type: ignore[misc]
 
 
 def tuner(plan: Plan, folder: Path) -> tune.Tuner:
-    """The search, with its files in a folder of the run.
+    """Return the search, with its files in a folder of the run.
 
     `max_concurrent_trials` would hold the population, not what runs at a time: that is held by the CPUs.
     """

@@ -125,7 +125,7 @@ def _refuse_other_failures(plan: Plan, by_tune: int) -> None:
 
 
 def tuner(plan: Plan, folder: Path) -> tune.Tuner:
-    """The search, with its files in a folder of the run."""
+    """Return the search, with its files in a folder of the run."""
     recipe = plan.settings
     return tune.Tuner(
         tune.with_resources(

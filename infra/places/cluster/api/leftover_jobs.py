@@ -23,7 +23,7 @@ def unfinished(api: Any, namespace: str) -> dict[str, str]:
 
 
 def unfinished_jobs(api: Any, namespace: str) -> list[Mapping[str, Any]]:
-    """The same as objects. Raises KubeError."""
+    """Return the same as objects. Raises KubeError."""
     return [job for job in kube.items(api, _path(namespace)) if _is_run(job) and not _has_ended(job)]
 
 

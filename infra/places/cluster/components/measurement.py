@@ -79,7 +79,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
 
     @property
     def results(self) -> dict[str, pulumi.Output[str]]:
-        """The summary of each run's result, canonical JSON, by the run's name."""
+        """Return the summary of each run's result, canonical JSON, by the run's name."""
         return {name: run.result for name, run in self.runs.runs.items()}
 
     def _child(self) -> pulumi.ResourceOptions:

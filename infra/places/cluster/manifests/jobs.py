@@ -64,12 +64,13 @@ class JobSettings:
 
     @property
     def deadline_seconds(self) -> int:
-        """The number of seconds after which Kubernetes ends a Job; it does not count while the Job is suspended."""
+        """Return the number of seconds after which Kubernetes ends a Job; it does not count while the Job is
+        suspended."""
         return self.timeout_minutes * 60
 
     @property
     def await_seconds(self) -> int:
-        """The number of seconds that Pulumi waits for a Job's end."""
+        """Return the number of seconds that Pulumi waits for a Job's end."""
         return self.deadline_seconds + AWAIT_EXTRA_SECONDS + (self.queue.seconds if self.queue else 0)
 
 

@@ -74,8 +74,8 @@ class RayClusterSettings:
 
 
 def spec(settings: RayClusterSettings) -> Manifest:
-    """The spec of the RayCluster. Ray is told the number of GPUs: KubeRay knows NVIDIA's own resource alone, and a head
-    beside GPUs would count those that NVIDIA's runtime shows to every container of an image with CUDA."""
+    """Return the spec of the RayCluster. Ray is told the number of GPUs: KubeRay knows NVIDIA's own resource alone, and
+    a head beside GPUs would count those that NVIDIA's runtime shows to every container of an image with CUDA."""
     gpus = settings.placement.gpus
     of_gpus, of_head = ({"num-gpus": str(gpus.number)}, {"num-gpus": "0"}) if gpus else ({}, {})
     always = 0 if settings.per_run else settings.workers

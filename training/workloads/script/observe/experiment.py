@@ -102,12 +102,12 @@ class Experiment:
 
     @property
     def is_input_ready(self) -> bool:
-        """Whether the loader gives batches again that it has delivered before."""
+        """Return whether the loader gives batches again that it has delivered before."""
         return self.condition == INPUT_READY
 
     @property
     def exchanges(self) -> bool:
-        """Whether gradients are exchanged, where the script says so."""
+        """Return whether gradients are exchanged, where the script says so."""
         return self.condition != NO_EXCHANGE
 
     def turn(self) -> None:

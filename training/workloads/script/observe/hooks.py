@@ -81,7 +81,7 @@ class Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of a module of OBSERVERS; None for any other."""
+        """Return the spec of a module of OBSERVERS; None for any other."""
         tables = (OBSERVERS, EXPERIMENTS) if experiment.is_wanted() else (OBSERVERS,)
         observers = [table[fullname] for table in tables if fullname in table]
         if not observers:

@@ -36,7 +36,8 @@ class Pod:
         self._throttled = _throttled_seconds() if {NODE, RAY_JOB} & os.environ.keys() else None
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Plain data, without a name for a node that several ranks may be on; None on the machine that measures."""
+        """Return plain data, without a name for a node that several ranks may be on; None on the machine that
+        measures."""
         if not {NODE, RAY_JOB} & os.environ.keys():
             return None
         last, throttled = _container_cpu(), _throttled_seconds()

@@ -78,7 +78,7 @@ def _among(steps: Any, arguments: dict[str, Any]) -> Iterator[None]:
 
 
 def _rows_per_step(arguments: dict[str, Any]) -> int | None:
-    """Rows of one step over all ranks, as far as `fit` was told."""
+    """Return rows of one step over all ranks, as far as `fit` was told."""
     data = arguments.get("x")
     spec = getattr(data, "element_spec", None)
     while isinstance(spec, (tuple, list)) and spec:
@@ -280,7 +280,8 @@ def _is_on_torch() -> bool:
 
 
 def _threads(module: str) -> int | None:
-    """Intra-op threads as the script asks TensorFlow for, else as its variable says; None with another backend."""
+    """Return intra-op threads as the script asks TensorFlow for, else as its variable says; None with another
+    backend."""
     tensorflow, keras = sys.modules.get("tensorflow"), sys.modules.get("keras")
     if tensorflow is None or (module.startswith("keras.") and keras and keras.backend.backend() != "tensorflow"):
         return None
@@ -289,7 +290,7 @@ def _threads(module: str) -> int | None:
 
 
 def _learning_rate(model: Any) -> float:
-    """0 where the optimizer has none that is a number."""
+    """Return 0 where the optimizer has none that is a number."""
     return _of_optimizer(model, "learning_rate") or 0.0
 
 

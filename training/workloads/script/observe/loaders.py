@@ -159,7 +159,8 @@ class Loader:
             self.validations += 1
 
     def _forget_what_was_looked_at(self, steps: int, entered: int) -> bool:
-        """The latest pass, where no step was made since it began: a shape, a picture, a mean was wanted of it."""
+        """Return the latest pass, where no step was made since it began: a shape, a picture, a mean was wanted of
+        it."""
         looked = self._latest
         if looked is None or looked.start != steps or self.is_ahead or looked.trained != self.in_training + entered:
             return False
@@ -170,7 +171,8 @@ class Loader:
         return True
 
     def deliver(self, rows: int, index: Any = None, of: Pass | None = None) -> int:
-        """A batch of so many rows for a training, of a pass (else the latest), and what its sampler drew, if anything.
+        """Return a batch of so many rows for a training, of a pass (else the latest), and what its sampler drew, if
+        anything.
 
         Gives how many rows wait to be marked: `mark` is for a moment at which no step is timed.
         """

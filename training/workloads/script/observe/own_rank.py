@@ -14,8 +14,8 @@ CLUSTER = "TRAINING_CLUSTER"
 
 
 def of_environment() -> tuple[int, int]:
-    """Rank and world as what distributes a plain script says, or as TF_CONFIG, CLUSTER or torchrun's variables have
-    them; 0 of 1 without."""
+    """Return the rank and world as what distributes a plain script says, or as TF_CONFIG, CLUSTER or torchrun's
+    variables have them; 0 of 1 without."""
     if SPREAD in sys.modules:
         return sys.modules[SPREAD].ranks  # type: ignore[no-any-return]
     if "TF_CONFIG" in os.environ:
@@ -34,7 +34,7 @@ def of_environment() -> tuple[int, int]:
 
 
 def cluster() -> dict[str, Any] | None:
-    """All ranks' addresses, this one's rank, and XGBoost's tracker; None where nothing is told by CLUSTER."""
+    """Return all ranks' addresses, this one's rank, and XGBoost's tracker; None where nothing is told by CLUSTER."""
     return json.loads(os.environ[CLUSTER]) if CLUSTER in os.environ else None
 
 

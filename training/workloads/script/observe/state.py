@@ -380,7 +380,7 @@ class State:
         return self.model.digest()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, camelCase, units in names; what is not known is null."""
+        """Return plain data, camelCase, units in names; what is not known is null."""
         loader = self.training()
         alone = loader is not None and len(loader.rows_at_step) == len(self.step_ends)
         weights = self.take_time(self._digest)

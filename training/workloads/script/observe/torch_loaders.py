@@ -198,7 +198,7 @@ def _new_loader(iterator: Any) -> Loader:
 
 
 def _base(dataset: Any) -> tuple[Any, list[Any]]:
-    """The data set below every Subset, and the numbers that each Subset has of the one below it."""
+    """Return the data set below every Subset, and the numbers that each Subset has of the one below it."""
     levels = []
     while type(dataset).__name__ == "Subset" and hasattr(dataset, "indices") and hasattr(dataset, "dataset"):
         levels.append(dataset.indices)
@@ -245,9 +245,9 @@ def length_of(thing: Any) -> int | None:
 
 
 def _identity(dataset: Any, depth: int = 0) -> str | None:
-    """A text by which the content of a data set is told from another's: its own, or of some rows that it holds in an
-    attribute, or that data sets below it do, with its numbers and texts. None where that says nothing: no row is read
-    for it."""
+    """Return a text by which the content of a data set is told from another's: its own, or of some rows that it holds
+    in an attribute, or that data sets below it do, with its numbers and texts. None where that says nothing: no row is
+    read for it."""
     own = getattr(dataset, "_fingerprint", None)  # of Hugging Face's datasets
     if isinstance(own, str):
         return own
@@ -289,7 +289,7 @@ def _columns(dataset: Any) -> Iterator[Any]:
 
 
 def _sample(column: Any, length: int) -> str:
-    """Some rows as text; "" where that says nothing of what is in them, as where all are alike: they may be read
+    """Return some rows as text; "" where that says nothing of what is in them, as where all are alike: they may be read
     later."""
     rows = list(range(0, length, max(1, length // SAMPLED_ROWS)))
     if hasattr(column, "tolist"):  # of PyTorch or numpy
@@ -329,7 +329,7 @@ def _tensors(batch: Any) -> Iterator[Any]:
 
 
 def leading_size(batch: Any) -> int:
-    """Rows of a batch that has no row numbers: the first tensor's first dimension."""
+    """Return rows of a batch that has no row numbers: the first tensor's first dimension."""
     if isinstance(batch, dict):
         return leading_size(next(iter(batch.values()))) if batch else 0
     if isinstance(batch, (list, tuple)):

@@ -115,7 +115,7 @@ def _decided(folder: Path, rank: int, words: str) -> str:
 
 
 def _measure(distributed: Any, exchanged: int) -> dict[str, float]:
-    """Seconds of an all-reduce by the size of its buffer in bytes: the median of a few."""
+    """Return seconds of an all-reduce by the size of its buffer in bytes: the median of a few."""
     torch, seconds_by_size = sys.modules["torch"], {}
     group = distributed.new_group(backend="gloo", timeout=datetime.timedelta(seconds=DEADLINE_SECONDS))
     try:

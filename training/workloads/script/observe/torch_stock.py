@@ -94,7 +94,7 @@ class Stock:
         """Whether the script changes batches in place: then copies are kept, and given."""
 
     def __len__(self) -> int:
-        """Batches that can be given."""
+        """Return batches that can be given."""
         return len(self._batches)
 
     def keep(self, batch: Any) -> str:

@@ -72,7 +72,7 @@ def _is_captured() -> bool:
 
 
 def digest() -> str | None:
-    """SHA-256 of all parameters of the present optimizers; None where a rank holds a part of them alone."""
+    """Return the SHA-256 of all parameters of the present optimizers; None where a rank holds a part of them alone."""
     torch = sys.modules["torch"]
     total = hashlib.sha256()
     if not is_complete():

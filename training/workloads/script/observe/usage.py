@@ -85,7 +85,7 @@ class _RunQueue:
         self._ended = (0, 0)
 
     def read(self) -> tuple[float, float] | None:
-        """Seconds with a CPU, and of waiting for one, of all threads so far; None where it is not counted."""
+        """Return seconds with a CPU, and of waiting for one, of all threads so far; None where it is not counted."""
         try:
             threads = list((PROCESS / "task").iterdir())
         except OSError:
@@ -120,7 +120,7 @@ def _resident_bytes() -> int | None:
 
 
 def peak_memory_bytes() -> int | None:
-    """The most memory that this process had resident."""
+    """Return the most memory that this process had resident."""
     try:  # ru_maxrss survives exec, so a small child of a large process would inherit its peak
         peak = re.search(r"^VmHWM:\s*(\d+) kB", (PROCESS / "status").read_text(), re.MULTILINE)
     except OSError:

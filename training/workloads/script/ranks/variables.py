@@ -28,7 +28,8 @@ def hold_ports(count: int, host: str, family: int = socket.AF_INET) -> dict[int,
 
 
 def torchrun(addresses: list[str], rank: int) -> dict[str, str]:
-    """All that torchrun sets and a library may ask for; Lightning looks for the run's id. A group is a machine's."""
+    """Return all that torchrun sets and a library may ask for; Lightning looks for the run's id. A group is a
+    machine's."""
     world = str(len(addresses))
     host, _, port = addresses[0].rpartition(":")
     hosts = [address.rpartition(":")[0] for address in addresses]
