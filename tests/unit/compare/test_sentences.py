@@ -311,6 +311,7 @@ MEANINGS: dict[str, Callable[..., bool]] = {
     "row: – not known": lambda drawn: any(never(drawn, "centre", arm) for arm in drawn.alternatives),
     r"breakEvenEpochs: (without start-up, one epoch of Ray .*? as one process on \d CPUs?)(, so .*|: .*)": reason,
     "(?:Estimate, |Ray's test accuracy is |Each worker computes its own |A bigger single process ).*": always,
+    "`.*` would narrow this most a minute, in about .* here\\.": always,
     "[=~].*": always,
     # What to type
     f"next: ./rwi up --set epochs={NUMBER} .*": advised,

@@ -139,8 +139,8 @@ def _after_step(optimizer: Any, *_: Any) -> None:
 
 def _begin_device(now: state.State, optimizer: Any) -> None:
     """Have CUDA waited for, if it computes the steps of this optimizer."""
-    cuda = sys.modules["torch"].cuda
-    if on_cuda := _on_cuda(cuda, optimizer):
+    if on_cuda := _on_cuda(optimizer):
+        cuda = sys.modules["torch"].cuda
         now.device.begin(functools.partial(_synchronise, cuda, on_cuda))
         try:
             uuid = f"GPU-{str(cuda.get_device_properties(on_cuda[0]).uuid).removeprefix('GPU-')}"
@@ -150,15 +150,16 @@ def _begin_device(now: state.State, optimizer: Any) -> None:
             now.device.no_gpu = f"PyTorch does not say which GPU it is; 2.4 and newer do: {error!r}"
 
 
-def _on_cuda(cuda: Any, optimizer: Any) -> list[Any]:
+def _on_cuda(optimizer: Any) -> list[Any]:
     """Return the GPUs that compute its steps: those of its parameters, else the process' own one if that holds memory.
 
     Parameters may stay in the host's memory while a GPU computes with copies of them (offloading).
     """
     devices = {parameter.device for group in optimizer.param_groups for parameter in group["params"]}
     on_cuda = [device for device in devices if device.type == "cuda"]
-    if not on_cuda and cuda.is_initialized() and cuda.max_memory_reserved():
-        return [sys.modules["torch"].device("cuda", cuda.current_device())]
+    torch = sys.modules["torch"]
+    if not on_cuda and hasattr(torch, "cuda") and torch.cuda.is_initialized() and torch.cuda.max_memory_reserved():
+        return [torch.device("cuda", torch.cuda.current_device())]
     return on_cuda
 
 
