@@ -236,12 +236,16 @@ def _evictions(cluster: Cluster) -> list[Any]:
 
 
 def _answer_check(cluster: Cluster, state: str) -> bool:
-    """Give an admission check that waits this state; return whether one did. As a controller does, again and again:
-    Kueue may write its own state of a moment before over an answer."""
+    """Give an admission check that waits this state; return whether one did. As a controller does: again and again, and
+    for workloads with quota alone, as Kueue begins anew with what was answered before."""
     pending = [
         (each["metadata"]["name"], check)
         for each in workloads(cluster, "Job")
-        for check in each.get("status", {}).get("admissionChecks") or ()
+        if any(
+            (condition["type"], condition["status"]) == ("QuotaReserved", "True")
+            for condition in each.get("status", {}).get("conditions", ())
+        )
+        for check in each["status"].get("admissionChecks") or ()
         if check["state"] == "Pending"
     ]
     for name, check in pending:

@@ -54,7 +54,7 @@ def main():
     """Prove each, one after the other."""
     if sys.argv[1:]:
         globals()[sys.argv[1]]()
-    most_seconds = 90.0 if sys.argv[1:] else 200.0  # ranks of a mutant may wait for each other for ever
+    most_seconds = 90.0 if sys.argv[1:] else 900.0  # ranks of a mutant may wait for each other for ever
     for script, workers in json.load(sys.stdin):
         answer = prove.prove_keras([script], workers, most_seconds)
         sys.stdout.write(json.dumps({**answer, "left": sorted(path.name for path in Path().iterdir())}) + "\n")

@@ -39,7 +39,7 @@ def main():
     if sys.argv[1:]:
         globals()[sys.argv[1]]()
     for script, workers in json.load(sys.stdin):
-        answer = prove.OTHERS["xgboost"]([script], workers, 200.0)
+        answer = prove.OTHERS["xgboost"]([script], workers, 900.0)
         sys.stdout.write(json.dumps({**answer, "left": sorted(path.name for path in Path().iterdir())}) + "\n")
         sys.stdout.flush()
 
