@@ -134,10 +134,10 @@ def main():
     """Prove each, one after the other."""
     if sys.argv[1:]:
         MUTANTS[sys.argv[1]]()
-    torch = prove.load()
+    torch, most_seconds = prove.load(), 60.0 if sys.argv[1:] else 300.0  # ranks of a mutant may wait for ever
     for script, workers in json.load(sys.stdin):
         of = ported.port if "PORT" in os.environ else prove.prove
-        answer = of(torch, [script], workers, 60.0)
+        answer = of(torch, [script], workers, most_seconds)
         sys.stdout.write(json.dumps({**answer, "left": sorted(path.name for path in Path().iterdir())}) + "\n")
         sys.stdout.flush()
 
