@@ -5,12 +5,15 @@ import re
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from infra.places.cluster.api import kube, kueue, leftover_jobs
+from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.job_result import start_seconds
 from infra.places.cluster.manifests import ray_cluster
 from infra.places.cluster.manifests.pods import pods_of
@@ -220,9 +223,10 @@ def test_quota_that_was_taken_back_before_the_start_evicted_no_run(cluster: Clus
     wait_for(lambda: is_active(quota_of(cluster, team)))
     kube.create(cluster.api, cluster.path("batch/v1/jobs"), job_of_somebody("run", {"cpu": "1", "memory": "1Gi"}))
 
-    wait_for(lambda: _evictions(cluster) or (_answer_check(cluster, "Retry") and []))
-    (job,) = wait_for(lambda: _started(cluster) or (_answer_check(cluster, "Ready") and []))
-    assert _evictions(cluster)
+    (job,) = wait_for(
+        lambda: _answer_check(cluster) or [each for each in jobs(cluster) if each["status"].get("startTime")]
+    )
+    assert workloads(cluster, "Job")[0]["status"]["schedulingStats"]["evictions"]
     assert "" == kueue.eviction(cluster.api, cluster.namespace, job)
 
     kube.patch(cluster.api, cluster.path(f"{API}/localqueues", QUEUE), {"spec": {"stopPolicy": "HoldAndDrain"}})
@@ -230,32 +234,25 @@ def test_quota_that_was_taken_back_before_the_start_evicted_no_run(cluster: Clus
     kube.delete(cluster.api, f"/apis/{API}/admissionchecks/again")
 
 
-def _evictions(cluster: Cluster) -> list[Any]:
-    stats = [each.get("status", {}).get("schedulingStats", {}) for each in workloads(cluster, "Job")]
-    return [eviction for each in stats for eviction in each.get("evictions", ())]
+def _answer_check(cluster: Cluster) -> list[Any]:
+    """Have an admission check that waits tried again, and agree the second time; return nothing.
 
-
-def _answer_check(cluster: Cluster, state: str) -> bool:
-    """Give an admission check that waits this state; return whether one did. As a controller does: again and again, and
-    for workloads with quota alone, as Kueue begins anew with what was answered before."""
-    pending = [
-        (each["metadata"]["name"], check)
-        for each in workloads(cluster, "Job")
-        if any(
-            (condition["type"], condition["status"]) == ("QuotaReserved", "True")
-            for condition in each.get("status", {}).get("conditions", ())
+    As a controller does: at each look, for a workload that has quota, and never for one that has changed since.
+    """
+    for workload in workloads(cluster, "Job"):
+        status = workload.get("status", {})
+        has_quota = ("QuotaReserved", "True") in (
+            (each["type"], each["status"]) for each in status.get("conditions", ())
         )
-        for check in each["status"].get("admissionChecks") or ()
-        if check["state"] == "Pending"
-    ]
-    for name, check in pending:
-        answered = {**check, "state": state, "lastTransitionTime": _now()}
-        _set_status(cluster, cluster.path(f"{API}/workloads", name), {"admissionChecks": [answered]})
-    return bool(pending)
-
-
-def _started(cluster: Cluster) -> list[Any]:
-    return [each for each in jobs(cluster) if each["status"].get("startTime")]
+        for check in status.get("admissionChecks") or () if has_quota else ():
+            if check["state"] == "Pending":
+                state = "Ready" if status.get("schedulingStats") else "Retry"
+                answered = {**check, "state": state, "lastTransitionTime": _now()}
+                version = {"resourceVersion": workload["metadata"]["resourceVersion"]}
+                path = cluster.path(f"{API}/workloads", workload["metadata"]["name"])
+                with suppress(KubeError):
+                    _set_status(cluster, path, {"admissionChecks": [answered]}, version)
+    return []
 
 
 def _condition(kind: str) -> dict[str, str]:
@@ -266,6 +263,6 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _set_status(cluster: Cluster, path: str, status: dict[str, Any]) -> None:
-    """As the controller of an admission check does."""
-    kube.patch(cluster.api, f"{path}/status", {"status": status})
+def _set_status(cluster: Cluster, path: str, status: dict[str, Any], version: Mapping[str, str] | None = None) -> None:
+    """As the controller of an admission check does. Raises KubeError where the object is of another version by now."""
+    kube.patch(cluster.api, f"{path}/status", {"metadata": version or {}, "status": status})
