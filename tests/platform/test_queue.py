@@ -241,9 +241,8 @@ def _answer_check(cluster: Cluster) -> list[Any]:
     """
     for workload in workloads(cluster, "Job"):
         status = workload.get("status", {})
-        has_quota = ("QuotaReserved", "True") in (
-            (each["type"], each["status"]) for each in status.get("conditions", ())
-        )
+        holds = {each["type"] for each in status.get("conditions", ()) if each["status"] == "True"}
+        has_quota = "QuotaReserved" in holds and "Evicted" not in holds
         for check in status.get("admissionChecks") or () if has_quota else ():
             if check["state"] == "Pending":
                 state = "Ready" if status.get("schedulingStats") else "Retry"
