@@ -23,7 +23,7 @@ from training.machine import machine_lock, output, topology
 from training.workloads.script.commands import WITHOUT_GPU, threading
 from training.workloads.script.environment import observed_by
 from training.workloads.script.observation_files import read
-from training.workloads.script.observations import settled_step_seconds
+from training.workloads.script.observations import Observation, settled_step_seconds
 
 FOLDERS = (provenance.PROJECT / "examples", provenance.PROJECT / "bench")
 CLOCK = """import atexit, json, os, time
@@ -92,8 +92,13 @@ def measure(name: str, python: str, number: int, epochs: int) -> Repeat:
             command = [python, str(script), "--epochs", str(epochs)]
             steps[observed] = step_seconds(command, ticks, Path(folder) if observed else None)
         (seen,) = read(Path(folder))
+    return repeat_of(seen, seen.step_seconds or 0.0, steps)
+
+
+def repeat_of(seen: Observation, observed: float, steps: Mapping[bool, float]) -> Repeat:
+    """Return a repeat of what the observer saw and clocked, and of the script's own steps with it and without."""
     return Repeat(
-        observed=seen.step_seconds or 0.0,
+        observed=observed,
         clock=steps[True],
         without=steps[False],
         hooks=seen.hook_seconds / len(seen.step_ends),

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.observer import Repeat, run, step_seconds, summary
+from bench.observer import repeat_of, run, step_seconds, summary
 from training.contract import provenance, result
 from training.machine import gpus, machine_lock
 from training.workloads.script.commands import WITHOUT_GPU
@@ -82,15 +82,7 @@ def clocks(bench: Bench, width: int, repeats: int) -> Iterator[str]:
             (seen,) = read(Path(own))
             off = span_ratio(seen, json.loads(ticks[True].read_text(encoding="utf-8")))
         every = seen.device_every
-        pairs.append(
-            Repeat(
-                observed=steps[True] * off,
-                clock=steps[True],
-                without=steps[False],
-                hooks=seen.hook_seconds / len(seen.step_ends),
-                hooks_share=seen.hook_seconds / (seen.step_ends[-1] - seen.step_ends[0]),
-            )
-        )
+        pairs.append(repeat_of(seen, steps[True] * off, steps))
     yield f"width {width}{f', waited for after {every} steps at a time' if every else ''}"
     yield from summary(pairs).splitlines()
 
