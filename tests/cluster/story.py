@@ -29,7 +29,7 @@ TEMPLATE: dict[str, dict[str, Any]] = {
 SMALL = {
     "workers": "1",
     "workerCpus": "0.25",
-    "headCpus": "0.25",
+    "headCpus": "0.5",  # `ray start` gives up after 30 s, which a quarter of a slow core takes
     "workerMemory": "1Gi",
     "allowOversubscription": "true",
     "nativeArm": "false",
