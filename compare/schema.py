@@ -134,7 +134,7 @@ class LongerRun:
     seconds: Annotated[float | None, "what such a measurement probably takes, with all arms and repeats"]
     not_advised: Annotated[
         str,
-        "why that is not advised: no setting allows it, or it takes over `budgetMinutes` or a day; empty: it is",
+        "why not: no setting allows it, or it takes longer than `budgetMinutes`, else than a day; empty: it is advised",
     ]
 
 
