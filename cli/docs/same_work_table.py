@@ -8,11 +8,10 @@ from pathlib import Path
 
 from cli.docs.config_table import between
 from training.contract.codec import write_whole
-from training.workloads.script.work_items import ITEMS
+from training.workloads.script.work_items import ITEMS, Item
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "own-script.md"
 MARKERS = "<!-- same work table -->\n", "<!-- end of same work table -->\n"
-MARKERS_OF_ERRORS = "<!-- errors table -->\n", "<!-- end of errors table -->\n"
 
 
 def main() -> int:
@@ -22,17 +21,14 @@ def main() -> int:
 
 
 def in_page(page: str) -> str:
-    """Return the page with its tables rewritten; ValueError when it has no markers."""
-    rows = [f"| `{item.name}` | {item.title} | {item.torch} | {item.keras} | {item.boosters} |\n" for item in ITEMS]
-    titles = (
-        "| item | what | PyTorch | Keras (`fit`) | XGBoost, LightGBM (`train`) |\n| --- | --- | --- | --- | --- |\n"
-    )
-    errors = [f"| `{item.name}` | {item.right} | {item.wrong} |\n" for item in ITEMS]
-    titles_of_errors = (
-        "| item | where a correct script may differ | where other work may be equal |\n| --- | --- | --- |\n"
-    )
-    page = between(page, MARKERS, f"{titles}{''.join(rows)}")
-    return between(page, MARKERS_OF_ERRORS, f"{titles_of_errors}{''.join(errors)}")
+    """Return the page with its table rewritten; ValueError when it has no markers."""
+    rows = [f"| `{item.name}` | {item.title} | {_frameworks(item)} |\n" for item in ITEMS]
+    return between(page, MARKERS, f"| item | what | seen of |\n| --- | --- | --- |\n{''.join(rows)}")
+
+
+def _frameworks(item: Item) -> str:
+    seen = {"PyTorch": item.torch, "Keras": item.keras, "boosters": item.boosters}
+    return "all" if all(seen.values()) else ", ".join(name for name, way in seen.items() if way)
 
 
 if __name__ == "__main__":

@@ -36,27 +36,25 @@ ITEMS = (
     Item(
         name=PROOF,
         title="work proved of ranks",
-        torch="of a script that trains in one process: weights and gradients of some steps in 64 bits, compared "
-        "with one process",
-        keras="the same for `fit`; the rows of each rank are counted where they enter the model",
-        boosters="the trees of some rounds, compared with one process",
-        right="differences that every port has are named; with any other it is unknown (`tests/script/plain/named`)",
+        torch="weights and gradients of 8 steps",
+        keras="likewise",
+        boosters="trees of 8 rounds",
+        right="differences of every port are named; with another it is unknown (`tests/script/plain/named`)",
         wrong="other work after the steps of the proof, by the same lines and operations",
     ),
     Item(
         name=TREES,
         title="trees that a proof found to differ",
         torch="",
-        boosters="of a script that trains in one process: why the trees of its ranks differ, and the metrics of both",
-        right="unknown, as in every port: each rank makes the bins from its own rows, and draws rows by chance "
-        "itself (`tests/script/plain_trees/named`). Then only `metricTarget` decides",
-        wrong="no way is known",
+        boosters="why they differ, and the metrics of both",
+        right="unknown, as in every port: bins and random rows are each rank's own "
+        "(`tests/script/plain_trees/named`). Only `metricTarget` decides",
+        wrong="none is known",
     ),
     Item(
         name="steps",
         title="steps of the run",
-        torch="of the first optimizer, and of those that take its place in a later epoch, fold or phase; if "
-        "several step in turns, those of one",
+        torch="of the first optimizer and those that follow it; if several take turns, of one",
         keras="batches of `fit`",
         boosters="rounds",
         right="unknown if the loss ends the script (`right/stops_early`, `right/stops_amid_an_epoch`). A step "
@@ -67,67 +65,63 @@ ITEMS = (
     Item(
         name="optimizers",
         title="steps of every optimizer",
-        torch="of each; unknown if one steps while none of its steps counts",
+        torch="of each",
         right="unknown if an optimizer steps by a loss (`right/critic_when_it_is_weak`), by chance "
-        "(`right/rare_task`), in an order that chance decides (`right/tasks_drawn`), or first after the "
-        "first pass (`right/restarts_on_a_plateau`). Few steps that a GradScaler leaves out in one arm are "
-        "equal, many are unknown",
+        "(`right/rare_task`), in random order (`right/tasks_drawn`), or first after the first pass "
+        "(`right/restarts_on_a_plateau`), or if a GradScaler leaves out many steps in one arm",
         wrong="weights that change without an optimizer. Another number of steps is unknown in the first pass, or "
-        "if other optimizers do not step as often between them "
-        "(`wrong/new_optimizer_each_epoch_other_decay`)",
+        "if others step unevenly between them (`wrong/new_optimizer_each_epoch_other_decay`)",
     ),
     Item(
         name="rowsPerStep",
         title="rows a step, over all ranks",
-        torch="counted when a DataLoader delivers them, while gradients are on",
-        keras="as `fit` was told; in one process counted by the proof",
-        boosters="as each rank's DMatrix or Dataset counts them",
-        right="unknown if the batch grows to the same size in all arms, but in other steps",
+        torch="as a DataLoader delivers them, while gradients are on",
+        keras="as `fit` was told, in one process counted",
+        boosters="as a DMatrix or Dataset counts them",
+        right="unknown if the batch grows to the same size in other steps",
         wrong="rows that are delivered and dropped; `input` shows it (`wrong/rows_cut_after_delivery`)",
     ),
     Item(
         name="rows",
         title="rows of the run and of an epoch, but for padding",
-        torch="counted likewise; an epoch ends with the iterator of its DataLoader. If row numbers are known: how "
-        "many rows come again. If the data set is recognised: that all arms read the same",
+        torch="likewise, also how many come again, and that all arms read the same data set",
         boosters="likewise",
-        right="padding is ignored (`right/uneven_last_batch`). If the loss ends the script, the rows of an epoch "
+        right="padding is ignored (`right/uneven_last_batch`). If the loss ends the script, those of an epoch "
         "count. Unknown if a data set has other numbers in another arm",
         wrong="rows that come again in passes that are not checked, or in each epoch alike",
     ),
     Item(
         name="rowsDisjoint",
         title="no row on two ranks",
-        torch="row numbers in the first pass, the latest of the passes 2, 4, 8, … and the last one; in other "
-        "passes only whether ranks had all the same. All ranks have to read the same data set, which is "
-        "recognised by its attributes (arrays, lists, tables, numbers, texts) or its fingerprint",
+        torch="row numbers in the first pass, the latest of 2, 4, 8, … and the last; in others only whether ranks "
+        "had all the same",
         facts=("sharedRows", "sameDataSet", "drawnAgain"),
         right="unknown if rows are drawn with replacement (`right/weighted_rows`), have no numbers "
-        "(`right/stream`), or are shared by ranks that hold parts of the weights (`right/tensor_parallel`)",
+        "(`right/stream`), or belong to ranks that hold parts of the weights (`right/tensor_parallel`)",
         wrong="rows that are shared in passes that are not checked",
     ),
     Item(
         name="input",
         title="what enters the first module that has parameters",
-        torch="how many numbers, over all ranks and of each row, from the second step on, and of which type",
+        torch="how many numbers, in all and of each row, and their type",
         boosters="number of features",
         right="unknown if rows vary in size (`right/padded_texts`), grow in other steps "
         "(`right/longer_rows_when_accurate`), or if the module is not always called "
         "(`right/first_block_dropped`)",
-        wrong="rows that are dropped behind that module (`beyond/rows_cut_inside`), another second input "
+        wrong="rows dropped behind that module (`beyond/rows_cut_inside`), another second input "
         "(`beyond/smaller_second_input`)",
     ),
     Item(
         name="autocast",
         title="autocast",
         torch="when that module is called",
-        right="no way is known",
+        right="none is known",
         wrong="autocast that begins behind that module (`beyond/autocast_inside`)",
     ),
     Item(
         name="parameters",
         title="parameters: how many, of which type",
-        torch="of all optimizers, and of one model after another",
+        torch="of all optimizers and models",
         keras="of the model",
         right="unknown if ranks hold parts of them (`right/fsdp`, `right/tensor_parallel`)",
         wrong="another network of the same size (`beyond/other_activation`)",
@@ -140,51 +134,47 @@ ITEMS = (
         right="equal if the same ones had a gradient, as often as chance allows (`right/drops_layers`, "
         "`right/experts_by_rows`). Unknown if they get one from another step on "
         "(`right/thaws_after_a_plateau`)",
-        wrong="layers that are dropped with another probability, within what chance allows "
-        "(`beyond/drops_more_layers`)",
+        wrong="layers dropped with another probability, within what chance allows (`beyond/drops_more_layers`)",
     ),
     Item(
         name="weights",
         title="weights equal on all ranks",
-        torch="after steps 1, 2, 4, 8, … of the run, after the first two of each optimizer, and at the end of "
-        "each model and of the run; after epochs and more steps of each optimizer if that takes little time",
+        torch="after steps 1, 2, 4, 8, …, the first two of each optimizer, and at the end",
         keras="likewise",
-        boosters="the trees, at the end",
+        boosters="at the end",
         right="unknown if a rank misses steps under `Join` (`right/uneven_inputs`), if not all ranks have the "
-        "optimizer (`right/first_rank_probes`), or if a model is gone before it is looked at",
+        "optimizer (`right/first_rank_probes`), or if a model is gone too soon",
         wrong="weights that differ between two checks only",
     ),
     Item(
         name="learningRate",
         title="learning rate: highest and mean over the steps",
-        torch="of every parameter group of every optimizer, at first and later, and what sets it",
+        torch="of every parameter group, and what sets it",
         keras="of the model's optimizer",
         boosters="as `train` was told",
-        right="equal if only ReduceLROnPlateau lowers it, with the same constants from the same rates "
+        right="equal if only ReduceLROnPlateau lowers it, with the same constants and first rates "
         "(`right/plateau_after_dropout`). Unknown if the script sets it (`right/rate_halved_by_hand`) or "
         "steps a schedule by a loss (`right/schedule_stepped_by_the_loss`)",
-        wrong="another metric for ReduceLROnPlateau (`beyond/plateau_of_another_metric`). A rate that the script "
-        "sets by hand, and that is equal at first, is unknown (`wrong/rate_halved_by_epochs_of_world`), "
-        "unless it is as many times as high as there are ranks",
+        wrong="another metric for ReduceLROnPlateau (`beyond/plateau_of_another_metric`). A rate set by hand, and "
+        "equal at first, is unknown (`wrong/rate_halved_by_epochs_of_world`), unless it is as many times as "
+        "high as there are ranks",
     ),
     Item(
         name="hyperparameters",
         title="what else decides a step",
-        torch="numbers of every parameter group, such as momentum and weight decay, at first and at each change",
+        torch="numbers of every parameter group, such as momentum, at first and at each change",
         right="equal if only the optimizer changes them, from the same values (`right/estimates_its_steps`). "
-        "Unknown if the script changes them by a metric (`right/momentum_by_the_gradients`), or a closure "
-        "or a hook runs in the step",
+        "Unknown if a metric changes them (`right/momentum_by_the_gradients`), or a closure or hook runs",
         wrong="what an optimizer does with the same values (`beyond/estimates_otherwise`); settings that are no "
-        "numbers. What the script changes later by its workers is unknown (`wrong/settings_by_a_closure`)",
+        "numbers. Later changes by the script's workers are unknown (`wrong/settings_by_a_closure`)",
     ),
     Item(
         name="validation",
         title="validations",
         torch="passes over a DataLoader without a training step",
         keras="of `fit`",
-        right="unknown if their numbers differ: a script may validate when its loss is low "
-        "(`right/validates_when_the_loss_is_low`)",
-        wrong="as many passes over other rows; a validation without a DataLoader. None in one arm is unknown "
+        right="unknown if their numbers differ (`right/validates_when_the_loss_is_low`)",
+        wrong="as many passes over other rows; one without a DataLoader. None in one arm is unknown "
         "(`wrong/validates_in_one_process_only`)",
     ),
     Item(
@@ -193,15 +183,15 @@ ITEMS = (
         torch="",
         keras="as `fit` was told",
         boosters="as `train` was told",
-        right="no way is known: early stopping changes `steps`, not what was asked for",
+        right="none is known: early stopping changes `steps`",
         wrong="a callback that stops: `steps` is unknown then",
     ),
     Item(
         name="boosterParameters",
         title="parameters of the trees",
         torch="",
-        boosters="all that `train` was given, except threads and addresses",
-        right="no way is known",
+        boosters="all that `train` was given, but threads and addresses",
+        right="none is known",
         wrong="what a callback changes in the training",
     ),
 )
