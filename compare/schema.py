@@ -96,7 +96,7 @@ class ArmSummary:
 
     role: Annotated[str, "reference, alternative, control, subject or variant"]
     title: Annotated[str, "what ran, in words: `one process on 2 CPUs`"]
-    measures: Annotated[dict[str, Spread | None], "by name, see below"]
+    measures: Annotated[dict[str, Spread | None], "by name, as in the tables above"]
     startup_phases: Annotated[dict[str, float], "startupSeconds by phase, medians"]
     world_size: Annotated[int | None, "replicas that the framework saw; null where no step was seen"]
     compute_threads: Annotated[int | None, "intra-op threads of a worker; null where they could not be counted"]
@@ -289,7 +289,7 @@ class Comparison:
     ]
     arms: Annotated[dict[str, ArmSummary], "the arms that were measured, by name"]
     absent: Annotated[dict[str, str], "the arms that were not, and why"]
-    ratios: Annotated[dict[str, Estimate | None], "by name, see below"]
+    ratios: Annotated[dict[str, Estimate | None], "by name, as in the tables above"]
     break_even: Annotated[dict[str, BreakEven | None], "by the arm that Ray is compared with"]
     break_even_epochs: Annotated[
         int | None, "epochs from which on Ray takes less time than each alternative, with 95 % confidence"

@@ -4,11 +4,11 @@ Only maintainers run it: `python -m cli.docs.outputs_table`. A test compares the
 docs cannot drift from the code.
 """
 
+import itertools
 import sys
 import types
 import typing
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ The output `comparison` has everything as one JSON string. `./rwi outputs --json
 ([why](adr/0003-result-is-one-string.md)). A number that was not measured is `null`, never 0; `reasons` then has the
 reason by its dotted name (`baseline.reportSeconds`, `checks.weightsEqual`). Units are in the keys; accuracies are
 fractions, and gaps are percentage points. [The glossary](glossary.md) explains the words.
+
+In types `?` is *or null*, `[ ]` a list, and `{ }` an object of such values by name.
 """
 _ANSWERS = ("answer", "verdict", "claim", "break_even_epochs")
 _MORE = f"""\
@@ -88,12 +90,14 @@ def _answers() -> str:
 
 
 def _other_ratios() -> list[str]:
-    """Return the ratios that mean something else of a workload, a table for each."""
+    """Return the ratios that mean something else of a workload, a sentence for each."""
     others = {
-        name: tuple(replace(each, detail="") for each in measures.ratios_of(name) if each.name in named(name).entries)
+        name: [
+            f"`{each.name}` ({each.meaning})" for each in measures.ratios_of(name) if each.name in named(name).entries
+        ]
         for name in WORKLOADS
     }
-    return [_catalogue(f"Ratios that mean something else of `{name}`", of) for name, of in others.items() if of]
+    return [f"Of `{name}` these mean something else: {', '.join(of)}.\n" for name, of in others.items() if of]
 
 
 def _arms() -> str:
@@ -114,11 +118,28 @@ def _table_of_arms(workload: str) -> str:
 
 
 def _catalogue(title: str, entries: Sequence[Measure | Ratio]) -> str:
-    rows, detail = "", ""
-    for each in entries:
-        rows += f"| `{each.name}` | {each.title} | {_meaning(each, detail)} |\n"
-        detail = each.detail if isinstance(each, Ratio) else ""
+    """Return a table; ratios in a row that the docs say the same of stand in one line."""
+    groups = [list(group) for _, group in itertools.groupby(entries, key=lambda each: _detail(each) or each.name)]
+    rows = "".join(f"| {_names(group)} | {_title(group)} | {_meaning(group)} |\n" for group in groups)
     return f"## {title}\n\n| name | shown as | meaning |\n|---|---|---|\n{rows}"
+
+
+def _detail(entry: Measure | Ratio) -> str:
+    return entry.detail if isinstance(entry, Ratio) else ""
+
+
+def _names(group: Sequence[Measure | Ratio]) -> str:
+    return ", ".join(f"`{each.name}`" for each in group)
+
+
+def _title(group: Sequence[Measure | Ratio]) -> str:
+    title = group[0].title
+    return title.partition(",")[0] if len(group) > 1 else title
+
+
+def _meaning(group: Sequence[Measure | Ratio]) -> str:
+    meanings, detail = "; ".join(each.meaning for each in group), _detail(group[0])
+    return f"{meanings}: {detail}" if detail else meanings
 
 
 def _measures() -> list[str]:
@@ -139,36 +160,31 @@ def _measures() -> list[str]:
     ]
 
 
-def _meaning(entry: Measure | Ratio, detail_before: str) -> str:
-    """Return what an entry means; a detail that the row above has, too, is not repeated."""
-    if not isinstance(entry, Ratio) or not entry.detail:
-        return entry.meaning
-    return f"{entry.meaning}: {'as above' if entry.detail == detail_before else entry.detail}"
-
-
 def _section(title: str, kind: type) -> str:
     hints = typing.get_type_hints(kind, include_extras=True)
     inherited = typing.get_type_hints(kind.__base__, include_extras=True) if kind.__base__ is not object else {}
-    rows = "".join(_row(camel(name), hint) for name, hint in hints.items() if name not in inherited)
-    of_base = f" It has the keys of {_type(kind.__base__)}, too." if inherited else ""
-    meaning = " ".join((kind.__doc__ or "").split()) + of_base
-    return f"## {title}\n\n{meaning}\n\n| key | type | meaning |\n|---|---|---|\n{rows}"
+    elsewhere = {*inherited, *(_ANSWERS if kind is schema.Comparison else ())}
+    rows = "".join(_row(camel(name), hint) for name, hint in hints.items() if name not in elsewhere)
+    more = f" It has the keys of {_type(kind.__base__)}, too." if inherited else ""
+    more += " It has the first four of [the answer](#the-answer), too." if kind is schema.Comparison else ""
+    meaning = " ".join((kind.__doc__ or "").split()) + more
+    return f"## {title}\n\n{meaning}\n\n| key | meaning |\n|---|---|\n{rows}"
 
 
 def _row(name: str, hint: Any) -> str:
     kind, meaning = typing.get_args(hint)
-    return f"| `{name}` | {_type(kind)} | {meaning} |\n"
+    return f"| `{name}`: {_type(kind)} | {meaning} |\n"
 
 
 def _type(kind: Any) -> str:
     """Return a type as a reader of JSON knows it."""
     arguments = typing.get_args(kind)
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
-        return " or ".join(_type(argument) for argument in arguments)
+        return f"{_type(arguments[0])}?"
     if typing.get_origin(kind) is list:
-        return f"list of {_type(arguments[0])}"
+        return f"[ {_type(arguments[0])} ]"
     if typing.get_origin(kind) is dict:
-        return "object" if arguments[1] is Any else f"object of {_type(arguments[1])}"
+        return "object" if arguments[1] is Any else f"{{ {_type(arguments[1])} }}"
     names: dict[Any, str] = {float: "number", int: "integer", str: "text", bool: "boolean", type(None): "null"}
     linked = {of_section for _, of_section in _TITLES}
     return names.get(kind) or (f"[{kind.__name__}](#{kind.__name__.lower()})" if kind in linked else "object")
