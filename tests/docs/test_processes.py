@@ -9,7 +9,7 @@ from infra.image.spec import ENTRIES
 from tests.unit.test_imports import FILES, PROJECT, module_of
 
 DOCUMENT = PROJECT / "docs" / "architecture.md"
-ROW = re.compile(r"^\| `([\w.<>]+)` \| (`[^|]+`) \| ([\w' ]+) \| [^|]+ \|$", re.MULTILINE)
+ROW = re.compile(r"^\| `([\w.<>]+)` \| (`[^|]+`) \| ([\w' ]+) \|$", re.MULTILINE)
 NAME = re.compile(r"(training|infra|report|bench|cli)(\.\w+)+")
 AN_ARM = "training.<arm>"
 NO_START = {
