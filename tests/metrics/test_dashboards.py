@@ -16,7 +16,7 @@ SECONDS = 300
 OF_LIMITS = "ray_node_cgroup_mem"
 """A metric that depends on whether this machine limits the memory of its processes; pods always have a limit."""
 ROW = re.compile(
-    r"\| `(?P<dashboard>[a-z]+)` \| (?P<title>[^|]+) \| (?P<refs>all|[A-Z](?: [A-Z])*) \| (?P<why>[^|]+) \|"
+    r"\| `(?P<dashboard>[a-z]+)` \| (?P<titles>[^|]+) \| (?P<refs>all|[A-Z](?: [A-Z])*) \| (?P<why>[^|]+) \|"
 )
 
 
@@ -24,7 +24,8 @@ def listed() -> dict[str, dict[str, str]]:
     """What the page says is empty: by dashboard and panel, the letters of expressions, or `all`."""
     tables: dict[str, dict[str, str]] = {}
     for match in ROW.finditer(markdown.read(PAGE)):
-        tables.setdefault(match["dashboard"], {})[match["title"].strip()] = match["refs"]
+        for title in match["titles"].split(";"):
+            tables.setdefault(match["dashboard"], {})[title.strip()] = match["refs"]
     return tables
 
 
