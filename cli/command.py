@@ -82,5 +82,5 @@ class Group(click.Group):
     command_class = Command
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Not by the alphabet."""
+        """Return the commands in the order in which they were added."""
         return list(self.commands)

@@ -61,7 +61,7 @@ class Door(click.Group):
     """All commands; a module each."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of their groups."""
+        """Return the commands in the order of their groups."""
         return [name for names in SECTIONS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -194,7 +194,7 @@ def _depth(context: click.Context) -> int:
 
 
 def _partition(words: list[str], word: str) -> tuple[list[str], list[str], list[str]]:
-    """Part words as `str.partition` does letters."""
+    """Divide words as `str.partition` does letters."""
     at = words.index(word) if word in words else len(words)
     return words[:at], words[at : at + 1], words[at + 1 :]
 

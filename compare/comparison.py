@@ -164,7 +164,7 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
 
 
 def _ratio(each: Ratio, values: Sequence[Value], claim: Claim | None, rule: Rule) -> Summary[Estimate]:
-    """Over the repeats that have it; nothing where the claim does not allow it."""
+    """Return the ratio over the repeats that have it; nothing where the claim does not allow it."""
     quotient = partial(estimate, words=each.words, rule=rule)
     summary = _over_repeats(values, partial(difference, rule=rule) if each.kind == "difference" else quotient)
     if isinstance(summary.value, Missing) or claim in each.claims:
@@ -296,7 +296,7 @@ def scalar_names(context: Context | None = None) -> list[str]:
 
 
 def scalars(comparison: Comparison) -> dict[str, float | str | None]:
-    """Medians over the repeats and the answer, by output name; None for what was not measured."""
+    """Return medians over the repeats and the answer, by output name; None for what was not measured."""
     ray = comparison.arms.get(RAY.name)
     ratios = comparison.ratios.items()
     values: dict[str, float | str | None] = dict.fromkeys(scalar_names())

@@ -108,7 +108,7 @@ def ratio_interval(ratios: Sequence[float], confidence: float = CONFIDENCE) -> I
 def difference_interval(
     before: Sequence[float], after: Sequence[float], confidence: float = CONFIDENCE
 ) -> Interval | None:
-    """Welch's t interval of the difference of unpaired means (Biometrika 34, 1947); None for fewer than two each."""
+    """Return Welch's interval of the difference of unpaired means (Biometrika 34, 1947); None for too few."""
     if len(before) < 2 or len(after) < 2:
         return None
     errors = [statistics.variance(values) / len(values) for values in (before, after)]
@@ -134,7 +134,7 @@ def decide(interval: Interval | None) -> Decision:
 
 
 def repeats_to_decide(ratios: Sequence[float], rule: Rule = ONCE) -> int | None:
-    """Repeats, in all, that would probably decide if the ratio and its spread are as these say.
+    """Return repeats, in all, that would probably decide if the ratio and its spread are as these say.
 
     The fewest with which an interval this wide about this ratio excludes 1, or lies within the margin, in nine of ten
     measurements. None if more than the rule allows were needed.
@@ -195,7 +195,7 @@ def _estimate(values: Sequence[float], interval: Interval | None, decision: str,
 
 @cache
 def t_quantile(probability: float, freedom: float) -> float:
-    """Student's t with `freedom` degrees of freedom, any positive number, at a probability from 0.5 to below 1."""
+    """Return Student's t with `freedom` (any positive number) degrees, at a probability from 0.5 to below 1."""
     low, high = 0.0, 1.0
     while _t_probability(high, freedom) < probability:
         high *= 2
@@ -206,7 +206,7 @@ def t_quantile(probability: float, freedom: float) -> float:
 
 
 def _t_probability(t: float, freedom: float) -> float:
-    """P(T <= t) for t >= 0: 1 - I_x(freedom / 2, 1 / 2) / 2 with x = freedom / (freedom + t²)."""
+    """Return P(T <= t) for t >= 0: 1 - I_x(freedom / 2, 1 / 2) / 2 with x = freedom / (freedom + t²)."""
     return 1 - _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5) / 2
 
 
@@ -221,7 +221,7 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
 
 
 def _continued_fraction(x: float, a: float, b: float, terms: int = 80) -> float:
-    """1 + d₁/(1 + d₂/(1 + …)) from the inside out. Up to 400 degrees of freedom 80 terms are as good as floats."""
+    """Return 1 + d₁/(1 + d₂/(1 + …)) from the inside out. Up to 400 degrees 80 terms are as good as floats."""
     value = 1.0
     for n in range(terms, 0, -1):
         m = n // 2

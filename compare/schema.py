@@ -326,12 +326,12 @@ class Comparison:
     ] = ""
 
     def to_json(self) -> str:
-        """Canonical JSON, without NaN: equal comparisons give equal text."""
+        """Return canonical JSON, without NaN: equal comparisons give equal text."""
         return canonical(encode(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Comparison":
-        """Raises CompareError saying what is wrong with the text."""
+        """Return a comparison from its text. Raises CompareError saying what is wrong with it."""
         try:
             data = json.loads(text)
         except ValueError as error:

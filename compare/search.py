@@ -186,7 +186,7 @@ def length_words(findings: SearchFindings) -> str:
 
 
 def shown_length(seconds: float) -> str:
-    """`40 ms`, `6.2 s` or `5.2 min`."""
+    """Return `40 ms`, `6.2 s` or `5.2 min`."""
     return f"{1000 * seconds:.0f} ms" if seconds < 1 else shown_seconds(seconds)
 
 

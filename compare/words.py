@@ -29,7 +29,7 @@ class Compared:
         return "times as long" if self.is_longer else "times as fast"
 
     def words(self) -> str:
-        """`4.2 times as long (3.9 to 4.5)`."""
+        """Return a ratio as `4.2 times as long (3.9 to 4.5)`."""
         if not self.low:
             return f"{self.times} {self.unit}"
         return f"{self.times} {self.unit} ({self.low} to {self.high}{', the runs differed a lot' * self.differed})"
@@ -97,12 +97,12 @@ def factor(value: Estimate, label: str = "") -> str:
 
 
 def shown_times(value: float) -> str:
-    """`1.41`, `4.1` or `23`."""
+    """Return a ratio as `1.41`, `4.1` or `23`."""
     return f"{value:.2f}" if value < 2 else f"{value:.1f}" if value < 10 else f"{value:,.0f}"
 
 
 def shown_seconds(seconds: float | None) -> str:
-    """`8.3 s`, `5.2 min` or `3.1 h`."""
+    """Return `8.3 s`, `5.2 min` or `3.1 h`."""
     if seconds is None:
         return "an unknown time"
     unit, name = time_unit(seconds)

@@ -177,7 +177,7 @@ def _shown(values: dict[str, Any], key: str) -> str:
 
 
 def show_difference(change: Change) -> str:
-    """`+4.1 % (-1.0 to +9.6)`, points for accuracies; a dash where one side was not measured."""
+    """Return `+4.1 % (-1.0 to +9.6)`, points for accuracies; a dash where one side was not measured."""
     before, after, interval = change.before, change.after, change.interval
     if before is None or after is None or (not change.in_points and before.median <= 0):
         return figures.MISSING

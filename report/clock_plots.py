@@ -83,7 +83,7 @@ def _line(axes: Axes, arm: str, line: Line, shown: Clocks, unit: float) -> None:
 
 
 def _mark(axes: Axes, meeting: Meeting, last: int) -> None:
-    """The epochs at which Ray may catch up, with 95 % confidence, and the number that is said of it."""
+    """Mark the epochs at which Ray may catch up, with 95 % confidence, and the number that is said of it."""
     if meeting.possibly:
         axes.axvspan(meeting.possibly, meeting.surely or last, color=MUTED, alpha=0.18, linewidth=0)
     is_sure = meeting.surely is not None and meeting.surely <= last
@@ -94,7 +94,7 @@ def _mark(axes: Axes, meeting: Meeting, last: int) -> None:
 
 
 def _note(axes: Axes, text: str, epochs: float, last: int, height: tuple[float, float]) -> None:
-    """Beside a vertical line, on the side where there is more room; `height`: a share of the axes and points above."""
+    """Write beside a vertical line, where there is more room; `height`: a share of the axes and points above."""
     side = 1 if epochs < last / 2 else -1
     place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
     place |= {"xytext": (4 * side, height[1]), "ha": "left" if side > 0 else "right"}

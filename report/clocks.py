@@ -32,7 +32,7 @@ class Line:
     """What an epoch adds, in each repeat."""
 
     def at(self, epochs: float) -> tuple[float, float, float]:
-        """Lowest repeat, mean, highest repeat; where the means of two arms meet, their ratio's centre is 1."""
+        """Return the lowest repeat, mean and highest; where the means of two arms meet, their ratio's centre is 1."""
         seconds = self.of_runs(epochs)
         return min(seconds), _mean(seconds), max(seconds)
 
@@ -181,5 +181,5 @@ def _line(arm: ArmSummary) -> Line | None:
 
 
 def _mean(values: tuple[float, ...] | list[float]) -> float:
-    """Geometric, as the centre of a ratio's interval is; of noise that makes one negative the arithmetic mean."""
+    """Return the geometric mean, as the centre of a ratio's interval is; of a negative number the arithmetic one."""
     return statistics.geometric_mean(values) if min(values) > 0 else statistics.fmean(values)

@@ -34,7 +34,7 @@ def figure(value: Spread, entry: Measure | Ratio) -> Figure:
 
 
 def _ratio(value: float) -> str:
-    """At least three digits: `0.56`, `12.3`, `1234`; of runs that have nothing in common `2e6`."""
+    """Return a ratio with at least three digits: `0.56`, `12.3`, `1234`; of runs that have nothing in common `2e6`."""
     size = abs(value)
     digits = 2 if size < 9.995 else 1 if size < 99.95 else 0
     return f"{value:.{digits}f}" if size < 9999.5 else f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
@@ -50,7 +50,7 @@ def is_shown(comparison: Comparison, each: Measure) -> bool:
 
 
 def text(value: Spread | None, entry: Measure | Ratio, single: str = " (one repeat)") -> str:
-    """`1.53× (1.50 to 1.57)`; `1.53×` and `single` where there is no range; a dash for what was not measured."""
+    """Return `1.53× (1.50 to 1.57)`; `1.53×` and `single` where there is no range; a dash for what was not measured."""
     if value is None:
         return MISSING
     shown = figure(value, entry)

@@ -101,7 +101,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
 
 
 def _level(comparison: Comparison) -> str:
-    """`95 %`: of each interval that is shown."""
+    """Return the level of each interval that is shown: `95 %`."""
     alternatives = [arm for arm in comparison.arms.values() if arm.role in ALTERNATIVES]
     decided = rule(is_auto=bool(comparison.auto), alternatives=len(alternatives))
     return f"{100 * decided.confidence:.4g} %"
@@ -221,7 +221,7 @@ def _search(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, Any] 
 
 
 def _provenance(comparison: Comparison) -> list[tuple[str, str]]:
-    """Host, versions and hashes of the measurement, as label and text."""
+    """Return host, versions and hashes of the measurement, as label and text."""
     if not comparison.arms:
         return []
     provenance = comparison.arms[comparison.shown_arms()[-1]].provenance

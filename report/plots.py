@@ -233,7 +233,7 @@ def cpu_over_time(runs: Sequence[ShownRun]) -> str:
 
 
 def memory_over_time(runs: Sequence[ShownRun]) -> str:
-    """Resident memory of each worker, likewise."""
+    """Draw the resident memory of each worker, likewise."""
     labels = ("seconds since the first step", "resident memory, MiB")
     with drawing("memory", "Memory of each worker", labels, height=3.5) as picture:
         _samples(picture, runs, lambda sample: sample[2] / 2**20)
@@ -302,7 +302,7 @@ def _milliseconds(run: ShownRun) -> Iterable[float]:
 
 
 def _samples(picture: Picture, runs: Sequence[ShownRun], value: Callable[[list[float]], float]) -> None:
-    """One line a worker; workers of an arm share its colour and are told apart by their line."""
+    """Draw one line a worker; workers of an arm share its colour and are told apart by their line."""
     for run in runs:
         for worker in run.result.workers:
             _worker(picture, run, worker, value)
@@ -327,7 +327,7 @@ def _worker(picture: Picture, run: ShownRun, worker: Worker, value: Callable[[li
 
 
 def shown_names(names: Sequence[str]) -> list[str]:
-    """Class names as labels: short, and without the characters that no SVG may hold (controls, lone surrogates)."""
+    """Return class names as labels: short, without characters that no SVG may hold (controls, lone surrogates)."""
     printable = ("".join(letter if letter.isprintable() else "\ufffd" for letter in name) for name in names)
     return [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in printable]
 

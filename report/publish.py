@@ -95,7 +95,7 @@ def _write_new(comparison: Comparison, stack: str, project: Path) -> Path:
 
 
 def _name(comparison: Comparison) -> str:
-    """UTC start of the newest run, and the recipe: not now, so that publishing again gives the same name."""
+    """Return the newest run's start (UTC) and the recipe: not now, so that publishing again gives the same name."""
     measured_at = newest_start(comparison)
     if measured_at is None:
         raise PublishError(f"this comparison has no runs: the last `pulumi up` finished none; run `{rwi('up')}`")
@@ -107,7 +107,7 @@ def _name(comparison: Comparison) -> str:
 
 
 def _unused(results: Path, name: str) -> Path:
-    """`name`, or `name.2`, … where the same runs were compared before in another way (a newer program, a lost run)."""
+    """Return `name`, or `name.2`, … if the same runs were compared otherwise before (a newer program, a lost run)."""
     edition = 1 + max((_edition(path) for path in results.glob(f"{name}*")), default=0)
     return results / (name if edition == 1 else f"{name}.{edition}")
 

@@ -30,7 +30,7 @@ def elapsed(result: TrainingResult) -> list[float]:
 
 
 def series(result: TrainingResult) -> Iterator[Value]:
-    """Epoch by epoch at training's own time, in which nothing but steps passes; reports when they were made."""
+    """Return epochs at training's own time, in which nothing but steps passes, and reports when they were made."""
     started = datetime.fromisoformat(result.started_at).timestamp()
     if isinstance(result.detail, CnnDetail):  # no other workload has a history
         began = started + (result.seconds.startup or 0.0)

@@ -62,7 +62,7 @@ def rows(comparison: Comparison) -> list[list[str]]:
 
 
 def milliseconds(seconds: float | None) -> str:
-    """`1,234.5`, or a dash for what is not known."""
+    """Return `1,234.5`, or a dash for what is not known."""
     return MISSING if seconds is None else f"{1000 * seconds:,.1f}"
 
 

@@ -87,7 +87,7 @@ class Picture:
 
 @contextmanager
 def drawing(name: str, description: str, labels: tuple[str, str], *, height: float = 2.9) -> Iterator[Picture]:
-    """A picture to draw into: `labels` name the axes with their units, `name` makes its ids unique in the page."""
+    """Return a picture to draw into: `labels` name the axes with units, `name` makes its ids unique in the page."""
     with mpl.rc_context(cast("Any", _STYLE)):
         figure = Figure(figsize=(WIDTH_INCHES, height))
         picture = Picture(figure, figure.add_subplot())

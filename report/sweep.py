@@ -78,7 +78,7 @@ class Sweep:
 
     @classmethod
     def read(cls, folder: Path) -> "Sweep":
-        """Raises PublishError on a file that is damaged or of another version."""
+        """Return the sweep of a folder. Raises PublishError on a file that is damaged or of another version."""
         try:
             data = json.loads((folder / NAME).read_text(encoding="utf-8"))
             if data.pop("schemaVersion") != SCHEMA_VERSION:
@@ -99,7 +99,7 @@ class Row:
 
     @property
     def workers(self) -> int | None:
-        """N of the distributed arms."""
+        """Return N of the distributed arms."""
         return int(self.comparison.recipe["workers"]) if self.comparison else None
 
     def ratio(self, name: str) -> Estimate | None:

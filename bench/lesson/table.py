@@ -242,7 +242,7 @@ def _tables(lesson: Lesson) -> list[str]:
 
 
 def length(break_even: BreakEven) -> str:
-    """`1.44 ms (1.31 to 1.58 ms)`, `at most 0.21 ms: …`, or on which side of the lengths it lies."""
+    """Return `1.44 ms (1.31 to 1.58 ms)`, `at most 0.21 ms: …`, or on which side of the lengths it lies."""
     if break_even.seconds:
         ends = f"{seconds(break_even.seconds.lower)} to {seconds(break_even.seconds.upper)}"
         return f"{seconds(break_even.seconds.centre)} ({ends})"
@@ -334,5 +334,5 @@ def _draw(lesson: Lesson, cpus: int) -> str:
 
 
 def _bars(intervals: Sequence[Interval]) -> list[list[float]]:
-    """Below and above the centres."""
+    """Return what lies below and above the centres."""
     return [[each.centre - each.lower for each in intervals], [each.upper - each.centre for each in intervals]]

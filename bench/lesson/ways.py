@@ -142,7 +142,7 @@ def _array_of(size_bytes: int) -> Any:
 
 
 def iterations_per_second() -> float:
-    """Of `spin` on this machine now: the fastest of some, since whatever disturbs one makes it slower."""
+    """Return the iterations of `spin` a second on this machine now: the fastest of some, the least disturbed one."""
     return CALIBRATION_ITERATIONS / min(timed(lambda: spin(CALIBRATION_ITERATIONS)) for _ in range(CALIBRATIONS))
 
 
@@ -190,7 +190,7 @@ class Pool(Way):
         return {}
 
     def one_by_one(self, function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
-        """By `apply`."""
+        """Call by `apply`."""
         return [self._pool.apply(function, (argument,)) for argument in arguments]
 
     def together(self, function: Callable[[Any], Any], arguments: Sequence[Any], size: int = 1) -> None:
@@ -198,7 +198,7 @@ class Pool(Way):
         self._pool.map(function, arguments, chunksize=size)
 
     def stop(self) -> None:
-        """Also what has a task."""
+        """End the processes, also those that have a task."""
         if self._pool:
             self._pool.terminate()
             self._pool.join()
@@ -213,7 +213,7 @@ class Executor(Way):
         self._executor = ProcessPoolExecutor(cpus, mp_context=multiprocessing.get_context("spawn"))
 
     def one_by_one(self, function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
-        """By `submit`."""
+        """Call by `submit`."""
         return [self._executor.submit(function, argument).result() for argument in arguments]
 
     def together(self, function: Callable[[Any], Any], arguments: Sequence[Any], size: int = 1) -> None:

@@ -62,7 +62,7 @@ class ClusterSource:
         return news
 
     def is_over(self) -> bool:
-        """Published since this source was made, or a run that went on then has failed."""
+        """Return whether it was published since this source was made, or a run that went on then has failed."""
         return self._failed or published(self._project, self._cluster.stack) != self._published
 
     def _pods(self) -> list[dict[str, Any]]:

@@ -83,7 +83,7 @@ class LocalSource:
         return news
 
     def is_over(self) -> bool:
-        """Published since this source was made, or a run that went on then has ended without a result."""
+        """Return whether it was published since this source was made, or a run has ended without a result since."""
         return self._failed or published(self._project, self._stack) != self._published
 
     def _news(self, folder: Path) -> News:
@@ -134,7 +134,7 @@ def _repeat(name: str) -> int:
 
 
 def _state(folder: Path) -> State:
-    """Finished with a result; running as long as a process was started for the folder; else it ended without one."""
+    """Return `finished` with a result, `running` while a process was started for the folder, else that it ended."""
     if (folder / result.NAME).is_file():
         return "finished"
     young = time.time() - folder.stat().st_mtime < GRACE_SECONDS

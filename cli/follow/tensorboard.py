@@ -69,7 +69,7 @@ def _find_tensorboard() -> str | None:
 
 
 def write_event_files(runs: Sequence[ShownRun], folder: Path) -> None:
-    """One folder of event files a run; what an earlier call wrote there is replaced."""
+    """Write one folder of event files a run; what an earlier call wrote there is replaced."""
     for run in runs:
         shutil.rmtree(folder / run.name, ignore_errors=True)
         with SummaryWriter(str(folder / run.name)) as writer:
@@ -77,7 +77,7 @@ def write_event_files(runs: Sequence[ShownRun], folder: Path) -> None:
 
 
 def _write(writer: SummaryWriter, result: TrainingResult) -> None:
-    """Scalars by epoch. Wall times are training's own, so that TensorBoard's `relative` axis shows training seconds."""
+    """Write scalars by epoch, at training's own time, so that TensorBoard's `relative` axis shows training seconds."""
     for each in series(result):
         writer.add_scalar(each.name, each.value, each.step, walltime=each.at)
     ended = datetime.fromisoformat(result.started_at).timestamp() + result.seconds.wall

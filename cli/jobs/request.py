@@ -100,7 +100,7 @@ def _arguments(words: Sequence[str], workers: int) -> list[str]:
 
 
 def _packages(typed: Sequence[str]) -> tuple[str, ...]:
-    """Packages, or the lines of the requirements file that is named."""
+    """Return packages, or the lines of the requirements file that is named."""
     words = list(typed)
     if len(words) == 1 and words[0].endswith(".txt") and words[0][0] != "-":
         try:

@@ -69,7 +69,7 @@ def read_preview(text: str) -> Preview:
 
 
 def _name(urn: str) -> str:
-    """`training:Run ray-1`: the type without those of its parents, and the name."""
+    """Return `training:Run ray-1`: the type without those of its parents, and the name."""
     types, _, name = urn.split("::", 2)[-1].partition("::")
     return f"{types.rpartition('$')[2]} {name}"
 

@@ -51,7 +51,7 @@ def ensure_for(stack: str, settings: Optional[Mapping[str, str]] = None, *, cli:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Two calls at once would install over each other: the second waits, and says so."""
+    """Keep others out: two calls at once would install over each other, so the second waits, and says so."""
     lock = os.open(TOOLS / "lock", os.O_RDONLY | os.O_CREAT, 0o644)  # whoever may only read here waits, too
     try:
         lock_or_wait(lock, "another command is installing tools here: waiting for it")

@@ -42,7 +42,7 @@ class ToolError(Exception):
 
 
 def say(message: str) -> None:
-    """One line for the user, on stderr: stdout belongs to what was asked for."""
+    """Print one line for the user, on stderr: stdout belongs to what was asked for."""
     print(printable(message), file=sys.stderr, flush=True)
 
 

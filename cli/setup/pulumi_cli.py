@@ -46,7 +46,7 @@ def folder_in_use() -> str | None:
 
 
 def path_without_ours(path: str) -> str:
-    """PATH less the folders under .tools, which `rwi project env` puts there: what the user has of their own."""
+    """Return PATH less the folders under .tools, which `rwi project env` puts there: what the user has of their own."""
     return os.pathsep.join(folder for folder in path.split(os.pathsep) if not folder.startswith(f"{TOOLS}{os.sep}"))
 
 

@@ -68,7 +68,7 @@ def is_whole() -> bool:
 
 
 def find_uv() -> Path:
-    """uv on PATH if it is new enough, else the one under .tools, installed first where it is missing."""
+    """Return uv on PATH if it is new enough, else the one under .tools, installed first where it is missing."""
     if (on_path := _on_path()) is not None:
         return on_path
     ours = _ours()

@@ -60,7 +60,7 @@ def _fetch(address: str, archive: Path) -> str:
 
 
 def _unpack(archive: Path, programs: Path) -> None:
-    """The programs, which lie side by side in the archive's one folder."""
+    """Unpack the programs, which lie side by side in the archive's one folder."""
     programs.mkdir()
     with tarfile.open(archive) as content:
         for member in content.getmembers():

@@ -103,7 +103,7 @@ def _line(address: str, endpoint: str, stack: str) -> str:
 
 
 def refuse_while_in_use(resource_counts: Mapping[str, int]) -> None:
-    """ToolError for stacks that hold resources: without .state and .tools they would be out of reach."""
+    """Raise ToolError for stacks that hold resources: without .state and .tools they would be out of reach."""
     if resource_counts:
         lines = [
             f"- {stack} holds {count} resource(s): `{rwi('destroy', stack.rpartition('/')[2])}` first"

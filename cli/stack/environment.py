@@ -29,7 +29,7 @@ PASSPHRASE = STATE / "passphrase"
 
 
 def for_pulumi(base: Mapping[str, str], target: str, *, backend: bool = True) -> dict[str, str]:
-    """`base` with all that pulumi needs for a stack of this target; makes the backend's folder and passphrase."""
+    """Return `base` with all that pulumi needs for a stack of this target; make the backend's folder and passphrase."""
     path = os.pathsep.join([*path_additions(), base.get("PATH", "")])
     return {**base, **switches(target), **(state_variables(base) if backend else {}), "PATH": path}
 
@@ -57,7 +57,7 @@ def state_variables(base: Mapping[str, str]) -> dict[str, str]:
 
 
 def path_additions() -> list[str]:
-    """.venv first, because the language host that can be built takes Python from PATH; the CLI; uv, for its host."""
+    """Return .venv first (the language host that can be built takes Python from PATH), then the CLI and uv."""
     folder = pulumi_cli.folder_in_use()
     if folder is None:
         raise ToolError(f"no Pulumi CLI is set up here: `{rwi('up')}` installs it")
@@ -110,7 +110,7 @@ def _passphrase_file() -> Path:
 
 
 def exports(base: Mapping[str, str], target: str) -> str:
-    """Shell lines for `eval`; PATH is put before what the shell has, everything quoted."""
+    """Return shell lines for `eval`; PATH is put before what the shell has, everything quoted."""
     variables = {**switches(target), **state_variables(base)}
     folders = [folder for folder in path_additions() if folder not in base.get("PATH", "").split(os.pathsep)]
     lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(variables.items())]

@@ -94,7 +94,7 @@ class Recovery:
         return begun
 
     def ray_clusters(self) -> tuple[str, list[str]]:
-        """Under which of its names the stack's cluster is reached, and where it has a RayCluster, by its state."""
+        """Return the name by which the stack's cluster is reached, and where it has a RayCluster, by its state."""
         deployment = self._deployment()
         return state.pinned_as(deployment) or self.stack, state.ray_namespaces(deployment)
 

@@ -49,5 +49,5 @@ class Remaining:
 
 
 def in_words(seconds: float) -> str:
-    """`about 3 min`, or `about 40 s`: of seconds, as many as 5 divides."""
+    """Return `about 3 min`, or `about 40 s`: of seconds, as many as 5 divides."""
     return f"about {duration(max(5, 5 * round(seconds / 5)))}"

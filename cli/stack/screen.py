@@ -93,7 +93,7 @@ class Screen:
             self.print(text, style)
 
     def print(self, text: str, style: str = "") -> None:
-        """A line above the table, which scrolls away with the others."""
+        """Print a line above the table, which scrolls away with the others."""
         self._console.print(Text(printable(self._reword(text)), style=style))
 
     def tick(self) -> None:

@@ -109,7 +109,7 @@ class Stack:
         return status
 
     def update(self) -> int:
-        """`pulumi up`, after what a killed one left was cleared."""
+        """Run `pulumi up`, after what a killed one left was cleared."""
         self.select()
         if self.target in CLUSTER_TARGETS or any((STATE / "kubeconfig").glob("*")):
             self._refuse_to_move_others()

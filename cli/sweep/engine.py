@@ -48,7 +48,7 @@ class SessionCommand(PulumiCommand):
         on_output: OnOutput | None = None,
         on_error: OnOutput | None = None,
     ) -> CommandResult:
-        """Raises CommandError when the command fails, and UpdateInterruptedError when it was told to stop."""
+        """Run the command. Raises CommandError when it fails, and UpdateInterruptedError when it was told to stop."""
         if args[0] not in _LIVE:
             return super().run(args, cwd, additional_env, on_output, on_error)
         with _interruptions() as interrupted:
@@ -63,7 +63,7 @@ class SessionCommand(PulumiCommand):
 
 @contextmanager
 def _interruptions() -> Iterator[Any]:
-    """Gives a function that says whether a signal to end has come; `session` handles it, and does not tell."""
+    """Yield a function that says whether a signal to end has come; `session` handles it, and does not tell."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)

@@ -41,6 +41,6 @@ def points_of(axes: Mapping[str, Sequence[str]]) -> list[Point]:
 
 
 def key_of(axes: Mapping[str, Sequence[str]], base: Mapping[str, str], shared: Mapping[str, str]) -> str:
-    """Hash of what is asked for and of what all points share; equal keys are one sweep, begun earlier."""
+    """Return the hash of what is asked for and of what all points share; equal keys are one sweep, begun earlier."""
     whole = {"axes": {name: list(values) for name, values in axes.items()}, "base": dict(base), "shared": dict(shared)}
     return hashlib.sha256(canonical(whole).encode()).hexdigest()

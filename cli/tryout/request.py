@@ -36,7 +36,7 @@ class Request:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The script's."""
+        """Return the script's arguments."""
         return self.typed.arguments
 
     @property

@@ -132,7 +132,7 @@ def guarded(plan: Path, limit_seconds: int, own: Path) -> Iterator[subprocess.Po
 
 
 def _guarded(plan: Path, limit_seconds: int, own: Path, is_over: Callable[[], bool]) -> tuple[int, str, int]:
-    """Exit code, the end of what was printed, and how many bytes that was."""
+    """Return exit code, the end of what was printed, and how many bytes that was."""
     running = _start(plan, limit_seconds, own, subprocess.PIPE)
     assert running.stdin is not None and running.stdout is not None  # noqa: S101, PT018 (both are pipes)
     tail = _Tail(running.stdout, running.stdin)

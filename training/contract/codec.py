@@ -33,7 +33,7 @@ def write_whole(path: Path, text: str, *, mode: int = 0o666) -> None:
 
 
 def encode(value: Any) -> Any:
-    """Dataclasses as JSON data with camelCase keys, at every depth."""
+    """Return dataclasses as JSON data with camelCase keys, at every depth."""
     if dataclasses.is_dataclass(value):
         return {camel(f.name): encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):

@@ -110,7 +110,7 @@ def describe(event: dict[str, Any]) -> str:  # noqa: PLR0911 (one return a kind)
 
 
 def _how_it_ended(event: dict[str, Any]) -> str:
-    """`trial 3 finished with accuracy 0.93`, or `trial 3 failed`."""
+    """Return `trial 3 finished with accuracy 0.93`, or `trial 3 failed`."""
     with_metric = "" if event["value"] is None else f" with {event['metric']} {event['value']:.5g}"
     return f"trial {event['trial']} {event['state']}{with_metric}"
 
@@ -122,7 +122,7 @@ def epoch_of(event: dict[str, Any]) -> int | None:
 
 
 def _how_far(event: dict[str, Any]) -> Iterator[str]:
-    """`epoch 2/3` and `step 40/64`, or `step 104/192` alone where no epochs are known."""
+    """Return `epoch 2/3` and `step 40/64`, or `step 104/192` alone where no epochs are known."""
     epoch, step, steps = epoch_of(event), event["step"], event.get("steps")
     if epoch:
         step, steps = step - (epoch - 1) * event["stepsPerEpoch"], event["stepsPerEpoch"]

@@ -133,13 +133,13 @@ def _is_left_out(field: Field[Any], value: Any) -> bool:
 
 @cache
 def camel(name: str) -> str:
-    """snake_case to camelCase."""
+    """Turn snake_case to camelCase."""
     head, *rest = name.split("_")
     return head + "".join(word.capitalize() for word in rest)
 
 
 def kebab(name: str) -> str:
-    """snake_case to a --kebab-case flag."""
+    """Turn snake_case to a --kebab-case flag."""
     return "--" + name.replace("_", "-")
 
 

@@ -362,7 +362,7 @@ class TrainingResult:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "TrainingResult":
-        """Raises ResultError on another version, a missing key or a wrong type."""
+        """Return a result from JSON data. Raises ResultError on another version, a missing key or a wrong type."""
         version = data.get("schemaVersion")
         if version != SCHEMA_VERSION:
             raise ResultError(

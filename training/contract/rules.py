@@ -56,7 +56,7 @@ def number(low: float, high: float, *, above: bool = False) -> Rule:
 
 
 def boolean() -> Rule:
-    """true or false, as Pulumi writes them."""
+    """Allow true or false, as Pulumi writes them."""
 
     def parse(text: str) -> bool:
         return {"true": True, "false": False}[text.strip().lower()]
@@ -82,5 +82,5 @@ def choice(*groups: Collection[str]) -> Rule:
 
 
 def text(allowed: str = "any text") -> Rule:
-    """Any text; what is allowed beyond that is the reader's to check."""
+    """Allow any text; what is allowed beyond that is the reader's to check."""
     return Rule(lambda value: value, allowed)

@@ -165,7 +165,7 @@ def prepare(workload: Workload, threads: int, rank: int, cpus: list[int] | None)
 
 
 def defer_garbage_collection() -> None:
-    """No garbage collection until `resume_garbage_collection`: what imports and tracing make is there to stay."""
+    """Have no garbage collection until `resume_garbage_collection`: what imports and tracing make is there to stay."""
     gc.disable()
 
 

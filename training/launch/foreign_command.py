@@ -137,7 +137,7 @@ def _bound(cpus: int) -> Iterator[None]:
 
 
 def end_descendants(grace_seconds: float = GRACE_SECONDS) -> int:
-    """SIGTERM, once to each, then SIGKILL, until none is left; gives how many there were at first."""
+    """Send SIGTERM once to each, then SIGKILL until none is left; return how many there were at first."""
     began, first, terminated = time.monotonic(), None, set[int]()
     while members := [process for process in psutil.Process().children(recursive=True) if _is_alive(process)]:
         first = len(members) if first is None else first

@@ -68,7 +68,7 @@ def _end(workers: list[subprocess.Popen[bytes]]) -> None:
 
 
 def main(arm: str, doc: str | None) -> None:
-    """One of the workers, or the launcher of them all."""
+    """Run as one of the workers, or as the launcher of them all."""
     request, cluster = entry.begin(arm, doc), rendezvous.from_environment()
     if cluster:
         entry.run(lambda: run_worker(request, arm, cluster), request.result)

@@ -173,7 +173,7 @@ def throttled_seconds() -> float | None:
 
 
 def container_cpu(less: float = 0.0) -> list[float] | None:
-    """Now, in seconds since the epoch, and the CPU seconds of the whole container so far, minus `less`.
+    """Return the time, in seconds since the epoch, and the CPU seconds of the whole container so far, minus `less`.
 
     None where the cgroup has no such count. Outside a container this may be the count of the machine.
     """

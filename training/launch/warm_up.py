@@ -52,7 +52,7 @@ def main(recipe_text: str, folder: str = "") -> None:
 
 
 def compile_once(packages: Path, stamp: Path, progress: Progress) -> None:
-    """The modules of a folder of packages, unless the stamp is of just these. What is compiled is left as it is."""
+    """Compile the modules of a folder of packages, unless the stamp is of just these or they are compiled."""
     digest = _digest(packages)
     with suppress(OSError):
         if stamp.read_text(encoding="utf-8") == digest:

@@ -139,7 +139,7 @@ class CpuTime:
         self._run, self._kept_at = now, kept_at
 
     def _of_cpus(self) -> tuple[int, int]:
-        """Ticks of programs, and stolen ones."""
+        """Return the ticks of programs, and stolen ones."""
         lines = [line.split() for line in (self._proc / "stat").read_text().splitlines()]
         counts = [count for name, *count in filter(None, lines) if self._is_asked_for(name)]
         if not counts:

@@ -49,7 +49,7 @@ class Holder:
     user: int | None
 
     def __str__(self) -> str:
-        """Who it is; and for another user's, what can be done should it never end."""
+        """Say who it is; and for another user's, what can be done should it never end."""
         if not self.pid:
             return "process unknown: `ss -xlp | grep ray-worth-it` as root names it"
         whose = f"process {self.pid} of {_name_of(self.user)}"

@@ -144,5 +144,5 @@ def _parsed(amounts: Mapping[str, str]) -> dict[str, float]:
 
 
 def _shown(amount: float) -> str:
-    """`4`, `0.5`, or for what is large `6 GiB`."""
+    """Return `4`, `0.5`, or for what is large `6 GiB`."""
     return f"{amount / 2**30:g} GiB" if amount >= 2**20 else f"{amount:g}"

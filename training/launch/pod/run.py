@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _run_with_kept_log(storage: str, name: str) -> NoReturn:
-    """The same command again, as a child."""
+    """Run the same command again, as a child."""
     os.environ[LOG_IS_KEPT] = "1"
     sys.exit(run_keeping_log([sys.executable, *sys.orig_argv[1:]], storage, name))
 
@@ -125,7 +125,7 @@ def _pass_on(child: "subprocess.Popen[bytes]", number: int, _: FrameType | None)
 
 
 def _write_all(target: int, chunk: bytes) -> None:
-    """All of it; where nobody reads any more, or the disk is full, the run goes on."""
+    """Write all of it; where nobody reads any more, or the disk is full, the run goes on."""
     with suppress(OSError):
         while chunk:
             chunk = chunk[os.write(target, chunk) :]

@@ -58,7 +58,7 @@ def main(arm: str, doc: str | None, settings: Mapping[str, str]) -> None:
 
 
 def run_on_this_machine(request: entry.Request, arm: str) -> TrainingResult:
-    """`run` in a network of its own, out of which only the dashboard is reached, from this machine."""
+    """Run `run` in a network of its own, out of which only the dashboard is reached, from this machine."""
     listener = port_forward.listen(DASHBOARD_PORT) if request.dashboard and not request.address else None
     request = entry.on_this_machine(request)
     if listener and isolation.is_alone():

@@ -21,7 +21,7 @@ def is_unfinished(job: Mapping[str, Any]) -> bool:
 
 
 def mark(owner: str) -> dict[str, str]:
-    """Metadata of the jobs of an owner's measurements: a stack's, on a Ray cluster of its own; else see `Owner`."""
+    """Return the metadata of jobs of an owner's measurements: a stack's, on its own Ray cluster; else see `Owner`."""
     return {_WHAT: "measurement", _WHOSE: owner}
 
 

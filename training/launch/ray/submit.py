@@ -72,7 +72,7 @@ class Whose:
 def run_alone(
     api: JobsApi, submission_id: str, submit: Callable[[], None], whose: Whose, shown: Callable[[str], str] = str
 ) -> None:
-    """The same of any job, which `submit` submits; `shown`: what `follow` prints of its log."""
+    """Do the same of any job, which `submit` submits; `shown`: what `follow` prints of its log."""
     before = stop_unfinished(api, whose)
     signal.signal(signal.SIGTERM, _Stop(api, submission_id))
     look = _Look(api, whose, before | {submission_id})
@@ -221,7 +221,7 @@ class _Stop:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m training.launch.ray.submit", description=__doc__)
     parser.add_argument("--address", required=True, help="http address of the cluster's dashboard")
     parser.add_argument("--submission-id", required=True, help="name of the Ray job")

@@ -72,7 +72,7 @@ def find(data: str, way: str) -> None:
 
 
 def _list(storage: Storage) -> None:
-    """First of all, because its refusal has a reason."""
+    """List what is there, first of all, because a refusal of that has a reason."""
     next(storage.names(), None)
 
 
@@ -167,7 +167,7 @@ _KNOWN: Mapping[tuple[str, ...], Callable[[str, str, str], tuple[str, str]]] = {
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m training.launch.storage.probe", description=__doc__)
     parser.add_argument("address")
     parser.add_argument("--way", choices=CREDENTIALS, default=OWN, help="kind of access, for messages")

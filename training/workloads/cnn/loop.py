@@ -143,7 +143,7 @@ class Loop:
             variable.assign(tf.where(real > 0, variable.read_value(), value))
 
     def _share(self, images: Any, step: Any) -> tuple[Any, Any, Any]:
-        """Offset and count of this replica's images in step `step`, and the images of the whole step: `batch_split`."""
+        """Return the offset and count of this replica's images in a step, and all images of it: `batch_split`."""
         start = step * self._recipe.global_batch_size
         batch = tf.minimum(self._recipe.global_batch_size, images - start)
         share, rest = batch // self._world, batch % self._world
@@ -152,7 +152,7 @@ class Loop:
         return tf.minimum(start + before, images - 1), count, batch
 
     def _augment(self, pixels: Any, offset: Any, step: Any, epoch: Any) -> Any:
-        """Random flips and crops, drawn for the whole global batch, so that an image meets the same in every arm."""
+        """Flip and crop at random, drawn for the whole global batch, so that an image meets the same in every arm."""
         if self._recipe.augmentation == "none":
             return pixels
         size, count = self._recipe.global_batch_size, tf.shape(pixels)[0]

@@ -82,7 +82,7 @@ def model(name: str) -> Callable[[Callable[[Shape], Any]], Callable[[Shape], Any
 
 @dataset("digits", train_images=1437)
 def digits(_: Source) -> Images:
-    """1,797 handwritten digits, 8×8 grey, enlarged to 32×32×3; every fifth is for testing.
+    """Return 1,797 handwritten digits, 8×8 grey, enlarged to 32×32×3; every fifth is for testing.
 
     Source: the test set of UCI "Optical Recognition of Handwritten Digits", as in `sklearn.datasets.load_digits`.
     """
@@ -101,7 +101,7 @@ def fetch_cifar10(source: Source) -> None:
 
 @dataset("cifar10", train_images=50_000, fetch=fetch_cifar10)
 def cifar10(source: Source) -> Images:
-    """CIFAR-10: 50,000 and 10,000 colour images; from `datasetPath`, or downloaded. Source: Krizhevsky 2009."""
+    """Return CIFAR-10: 50,000 and 10,000 colour images; from `datasetPath`, or downloaded. Source: Krizhevsky 2009."""
     from training.workloads.cnn.sources import load_cifar10
 
     return load_cifar10(source.path)
@@ -109,7 +109,7 @@ def cifar10(source: Source) -> Images:
 
 @dataset("synthetic", train_images=SYNTHETIC_IMAGES, any_size=True)
 def synthetic(source: Source) -> Images:
-    """CIFAR-shaped images of 10 learnable classes, made from the seed; of any size, for benchmarks."""
+    """Return CIFAR-shaped images of 10 learnable classes, from the seed; of any size, for benchmarks."""
     from training.workloads.cnn.sources import make_synthetic
 
     return make_synthetic(source.train_images or SYNTHETIC_IMAGES, source.seed)
@@ -117,7 +117,7 @@ def synthetic(source: Source) -> Images:
 
 @dataset("imagefolder", train_images=0, any_side=True)
 def imagefolder(source: Source) -> Listed:
-    """Images as files, `train/CLASS/*.jpg` and `val/CLASS/*.jpg`, in a folder or in storage: ImageNet's layout."""
+    """Return images of files, `train/CLASS/*.jpg`, `val/CLASS/*.jpg`, in a folder or storage: ImageNet's layout."""
     from training.workloads.cnn.imagefolder import listed
 
     return listed(source)
@@ -150,7 +150,7 @@ def cnn_double(shape: Shape) -> Any:
 
 @model("resnet50")
 def resnet50(shape: Shape) -> Any:
-    """ResNet-50, 25.6 M parameters with 1000 classes, for images from 64 pixels a side up. Source: He et al. 2015."""
+    """Return ResNet-50, 25.6 M parameters with 1000 classes, for images from 64 pixels a side (He et al. 2015)."""
     from training.workloads.cnn.model import build_resnet50
 
     return build_resnet50(shape)

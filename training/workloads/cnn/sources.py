@@ -63,7 +63,7 @@ def load_digits() -> Images:
 
 
 def load_cifar10(path: str) -> Images:
-    """CIFAR-10 from a cifar-10-batches-py folder, here or in storage, or by Keras' download when `path` is empty."""
+    """Return CIFAR-10 from a cifar-10-batches-py folder or storage, or by Keras' download if `path` is empty."""
     folder = path or str(download_cifar10())
     train = np.empty((5 * CIFAR10_BATCH, SIDE, SIDE, 3), np.uint8), np.empty(5 * CIFAR10_BATCH, np.int32)
     for i in range(5):

@@ -147,7 +147,7 @@ def _amount(session: Session, record: Record) -> Amount:
 
 
 def _curve(session: Session, record: Record) -> list[Point]:
-    """Validation accuracy by seconds of steps."""
+    """Return the validation accuracy by seconds of steps."""
     mean, seconds, points = record.timed_seconds / max(1, len(record.step_trace)), 0.0, []
     for epoch in record.history:
         step = epoch.train_seconds / epoch.timed_steps if epoch.timed_steps else mean

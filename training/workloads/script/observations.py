@@ -120,7 +120,7 @@ class MarkedPass:
 
     @property
     def delivered(self) -> int:
-        """Rows, each counted once."""
+        """Return rows, each counted once."""
         return self.rows.count(1)
 
 

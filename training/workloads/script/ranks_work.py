@@ -246,7 +246,7 @@ def _shared(marks: Sequence[bytes]) -> int:
 
 
 def _model(seen: Sequence[Observation]) -> Part:
-    """Parameters, which of them were trained, and what entered the first module."""
+    """Return parameters, which of them were trained, and what entered the first module."""
     items, unknown = dict[str, str](), dict[str, str]()
     if seen[0].framework not in (*BOOSTERS, RLLIB):
         trained = [observation.work.trained for observation in seen if observation.work.trained]

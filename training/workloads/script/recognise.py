@@ -239,7 +239,7 @@ def _can_be_alone(modules: frozenset[str], files: set[Path]) -> bool:
 
 
 def _asks(node: ast.AST) -> bool:
-    """`os.environ.get("WORLD_SIZE", …)`, `os.getenv("RANK")`, `"RANK" in os.environ`."""
+    """Return whether a node is `os.environ.get("WORLD_SIZE", …)`, `os.getenv("RANK")`, `"RANK" in os.environ`."""
     if isinstance(node, ast.Compare):
         return any(isinstance(each, ast.In | ast.NotIn) for each in node.ops) and _is_rank_variable(node.left)
     if isinstance(node, ast.Call):
@@ -449,7 +449,7 @@ def _loaded_by(trainer: str) -> tuple[str, ...]:
 
 
 def _names(tree: ast.Module) -> frozenset[str]:
-    """Names, attributes and texts."""
+    """Return names, attributes and texts."""
     nodes = list(ast.walk(tree))
     attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     names = {node.id for node in nodes if isinstance(node, ast.Name)}

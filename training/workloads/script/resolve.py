@@ -195,7 +195,7 @@ def files(recipe: ScriptRecipe) -> Files:
 
 
 def path_of(text: str) -> Path:
-    """Relative to the project's folder. Not resolved: an environment's Python is a link to one that is of none."""
+    """Return it in the project's folder, not resolved: an environment's Python is a link to one that is of none."""
     expanded = os.path.expanduser(text)  # noqa: PTH111 (Path's raises for an unknown ~user)
     return Path(os.path.normpath(PROJECT / expanded))
 
@@ -235,7 +235,7 @@ def prepare(recipe: ScriptRecipe, say: Callable[[str], None]) -> None:
 
 
 def warm_up(recipe: ScriptRecipe) -> list[str]:
-    """Imports the frameworks that the script imports, and Ray's library for it, once, with its own Python.
+    """Import the frameworks that the script imports, and Ray's library for it, once, with its own Python.
 
     It reads the programs that Ray starts, too.
     """

@@ -102,7 +102,7 @@ class EndedRun:
 
     @cached_property
     def clock(self) -> StepClock | None:
-        """Clock of rank 0; None where not all of its steps were seen."""
+        """Return the clock of rank 0; None where not all of its steps were seen."""
         if self.facts is None or "steps" in self.seen[0].lost:
             return None
         first = self.seen[0]
@@ -115,7 +115,7 @@ class EndedRun:
 
     @cached_property
     def software(self) -> Software:
-        """Software of its ranks; the versions are those of the script's own environment."""
+        """Return the software of its ranks; the versions are those of the script's own environment."""
         ours = provenance.code_hash(self.command.arm, self.resolved.recipe.workload)
         steering = environment.steering({**os.environ, **variables(self.resolved.recipe.environment)})
         return Software(

@@ -58,7 +58,7 @@ class EndedTrial:
 
     @property
     def points(self) -> list[list[float]]:
-        """[seconds since it began, value] of each report of the metric, as it was printed, observed or asked about."""
+        """Return [seconds since it began, value] of each report of the metric, as it was printed or observed."""
         observed = self.observation
         if observed and not self.pattern:
             points = [[at - self.began, value] for at, name, value in observed.metric_points if name == self.metric]

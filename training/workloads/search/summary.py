@@ -100,7 +100,7 @@ class EndedSearch:
 
     @cached_property
     def train_seconds(self) -> float:
-        """From the first trial's start to the last one's end."""
+        """Return the seconds from the first trial's start to the last one's end."""
         return self.in_order[-1].ended - self.began
 
     @cached_property
@@ -146,7 +146,7 @@ class EndedSearch:
 
     @cached_property
     def software(self) -> Software:
-        """Software of the trials; the versions are those of the script's own environment, and of who searches."""
+        """Return the software of the trials: versions of the script's own environment, and of who searches."""
         ours = provenance.code_hash(self.plan.arm, self.recipe.workload)
         steering = environment.steering({**os.environ, **variables(self.recipe.environment)})
         return Software(
@@ -234,7 +234,7 @@ def _words(trials: Sequence[Trial], read: Callable[[Trial], object]) -> str:
 
 
 def _epochs(trial: Trial) -> str:
-    """`3`, or `failed@3`: a trial that fails later in one arm than in another has done more work there."""
+    """Return `3`, or `failed@3`: a trial that fails later in one arm than in another has done more work there."""
     if trial.state != "failed":
         return UNKNOWN if trial.epochs is None else str(trial.epochs)
     return f"{FAILED}@{trial.epochs}" if trial.epochs else FAILED

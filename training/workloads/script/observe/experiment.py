@@ -60,7 +60,7 @@ class Plan:
 
     @property
     def block(self) -> int:
-        """Turns of a block."""
+        """Return the turns of a block."""
         return self.dropped + self.timed
 
 

@@ -262,7 +262,7 @@ def _digest_of(now: state.State, reference: Callable[[], Any]) -> str | None:
 
 
 def _replicas(model: Any) -> int:
-    """Over all processes, as the model's own strategy has them: what TF_CONFIG says need not be what was joined."""
+    """Return their number over all processes by the model's strategy: TF_CONFIG need not be what was joined."""
     if _group():
         return int(_group().get_world_size())
     return int(getattr(getattr(model, "distribute_strategy", None), "num_replicas_in_sync", 1))

@@ -216,14 +216,14 @@ class Loader:
         return pairs(self.passes) if len(self.passes) < MOST_PASSES and not self.is_ahead else None
 
     def sums(self, steps: int) -> list[list[int]] | None:
-        """[steps before it, rows, sum of their numbers' hashes] of each pass that had a step, of so many in all; None
+        """Return [steps before it, rows, sum of their hashes] of each pass that had a step, of so many in all; None
         where equal numbers are not known to be the same rows."""
         if not self.numbered or self.is_part:
             return None
         return [[each.start, *each.sums] for each in self.passes[:MOST_SUMS] if each.start < steps]
 
     def packed(self, steps: int) -> list[list[Any]] | None:
-        """[steps before it, rows that it delivered, which these are] of each pass that was marked and had a step, of so
+        """Return [steps before it, rows delivered, which these are] of each pass that was marked and had a step, of so
         many in all: a byte a row, 0 or 1, compressed, as text. None where rows have no numbers."""
         self.mark()
         if not self.numbered:
@@ -248,7 +248,7 @@ def _same(numbers: Any) -> Any:
 
 
 def pairs(passes: Iterable[Pass]) -> list[list[Any]]:
-    """[steps before it, whether it was finished] of each."""
+    """Return [steps before it, whether it was finished] of each."""
     return [[each_pass.start, each_pass.finished] for each_pass in passes]
 
 

@@ -442,7 +442,7 @@ def current() -> State:
 
 
 def note(text: str) -> None:
-    """Something that could not be observed, and why."""
+    """Note something that could not be observed, and why."""
     if text not in current().notes:
         current().notes.append(text)
 

@@ -135,7 +135,7 @@ def peak_memory_bytes() -> int | None:
 
 
 def thread_cpus() -> list[list[Any]] | None:
-    """[CPUs that a thread may use, CPU seconds of the threads that may use these], for each such set of CPUs.
+    """Return [CPUs that a thread may use, CPU seconds of the threads that may use these], for each such set of CPUs.
 
     By thread, because OpenMP may bind each of its own, and a process says what its first thread may use.
     """

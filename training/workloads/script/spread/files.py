@@ -138,23 +138,23 @@ class Entry:
         return self.path
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """As of `os.DirEntry`."""
+        """Return it as `os.DirEntry` does."""
         return os.stat(self._place, follow_symlinks=follow_symlinks)
 
     def inode(self) -> int:
-        """As of `os.DirEntry`."""
+        """Return it as `os.DirEntry` does."""
         return os.lstat(self._place).st_ino
 
     def is_symlink(self) -> bool:
-        """As of `os.DirEntry`."""
+        """Return it as `os.DirEntry` does."""
         return os.path.islink(self._place)
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """As of `os.DirEntry`."""
+        """Return it as `os.DirEntry` does."""
         return os.path.isdir(self._place) and (follow_symlinks or not self.is_symlink())
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """As of `os.DirEntry`."""
+        """Return it as `os.DirEntry` does."""
         return os.path.isfile(self._place) and (follow_symlinks or not self.is_symlink())
 
 

@@ -29,7 +29,7 @@ def load_observer() -> None:
 
 
 def load_own() -> None:
-    """The `sitecustomize` that this process would have had."""
+    """Load the `sitecustomize` that this process would have had."""
     elsewhere = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", elsewhere)
     if spec is None or spec.loader is None:
