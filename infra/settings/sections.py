@@ -69,7 +69,7 @@ class RunSettings:
         "",
         whole(1, 10_080),
         "minutes that a measurement may take; if it will take longer, a preview says what to leave out; with repeats"
-        " auto of one up, which begins no repeat after the fourth that would probably end later",
+        " auto the minutes of one up: after the fourth it begins no repeat that would probably end later",
         derived="none",
         example="15",
     )
