@@ -24,8 +24,7 @@ def listed() -> dict[str, dict[str, str]]:
     """What the page says is empty: by dashboard and panel, the letters of expressions, or `all`."""
     tables: dict[str, dict[str, str]] = {}
     for match in ROW.finditer(markdown.read(PAGE)):
-        for title in match["titles"].split(";"):
-            tables.setdefault(match["dashboard"], {})[title.strip()] = match["refs"]
+        tables.setdefault(match["dashboard"], {}).update(dict.fromkeys(match["titles"].split("; "), match["refs"]))
     return tables
 
 
