@@ -23,9 +23,11 @@ ONLY_PARSE = "only parse"
 """The object of click's contexts with which no command is run."""
 
 
-def name_of(context: click.Context) -> str:
-    """Return the words that name a command."""
-    return context.command_path.removeprefix(f"{context.find_root().command_path} ")
+def call_of(context: click.Context) -> str:
+    """Return the words that name a command, and its own assignments: a sweep's keys."""
+    name = context.command_path.removeprefix(f"{context.find_root().command_path} ")
+    own = context.params.get("assignments", {})
+    return " ".join([name, *(command_line.assignment(key, text) for key, text in own.items())])
 
 
 class Command(click.Command):
@@ -62,7 +64,7 @@ class Command(click.Command):
         if ctx.obj != ONLY_PARSE:
             os.environ[command_line.FROM] = str(Path.cwd())
             os.chdir(ROOT)
-            os.environ[NAME] = name_of(ctx)
+            os.environ[NAME] = call_of(ctx)
             run_main(lambda: int(super(Command, self).invoke(ctx) or 0), self.interrupted)
         return ctx
 

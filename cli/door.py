@@ -16,7 +16,7 @@ import click
 from click import shell_completion
 
 from cli import meant
-from cli.command import NAME, ONLY_PARSE, name_of
+from cli.command import NAME, ONLY_PARSE, call_of
 from cli.setup.project import need_tests, project_version, run_main, say
 from training.machine import command_line
 
@@ -131,11 +131,11 @@ def _checked(words: list[str], **kwargs: Any) -> int:
         need_tests()
     if context.command.name in CHECKED:
         from cli.stack import settings
-        from cli.sweep.plan import parse_axes
+        from cli.sweep.plan import parse_axes, points_of
 
-        os.environ[NAME], typed = name_of(context), context.params
-        parse_axes(typed.get("assignments", {}))
-        settings.refuse_wrong(typed["stack"], typed["settings"])
+        os.environ[NAME], typed = call_of(context), context.params
+        for point in points_of(parse_axes(typed.get("assignments", {}))):  # one without axes
+            settings.refuse_wrong(typed["stack"], {**typed["settings"], **point.settings})
     return 0
 
 

@@ -13,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from cli import meant
-from cli.setup.project import DEFAULT_STACK, ROOT, ToolError, checked_stack_name, stack_names
+from cli.setup.project import DEFAULT_STACK, ROOT, ToolError, checked_stack_name, project_name, stack_names
 
 KEPT = "Stopped. Runs that have ended are kept; the same command goes on from there."
 """What a user reads who ends a command about runs."""
@@ -45,13 +45,13 @@ class Assignment(click.ParamType[tuple[str, str]]):
     name = meant.ASSIGNMENT
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Return both parts."""
+        """Return both parts; a key of this project may stand with its name, as Pulumi takes it."""
         if isinstance(value, tuple):
             return value
         key, equals, text = str(value).partition("=")
         if not equals or not _KEY.fullmatch(key):
             self.fail(f"{value!r} is not key=value, as in  workers=3", param, ctx)
-        return key, text
+        return key.removeprefix(f"{project_name()}:"), text
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Complete keys."""

@@ -51,8 +51,9 @@ def refuse_unknown(key: str, example: str) -> None:
 
 def refuse_wrong(key: str, text: str, hint: str = "") -> None:
     """Raise ToolError for a value that the rule of its setting refuses."""
-    rule = every_key()[key].rule
+    known = every_key()[key]
     try:
-        rule.parse(text)
+        known.rule.parse(text)
     except ValueError:
-        raise ToolError(f"{key} = {text}: allowed is {rule.allowed}{hint}") from None
+        shown = "[secret]" if known.secret else text
+        raise ToolError(f"{key} = {shown}: allowed is {known.rule.allowed}{hint}") from None

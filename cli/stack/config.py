@@ -16,6 +16,7 @@ from cli.setup.project import ROOT, STATE, ToolError, shown_file, stack_file, st
 
 FOLDER = STATE / "config"
 _SECRETS = re.compile(r"^(?:encryptionsalt|encryptedkey|secretsprovider):.*$\n?", re.MULTILINE)
+_MERGE = "tag:yaml.org,2002:merge"
 _CONFIG_FOLDER = re.compile(r"^stackConfigDir:.*$\n?", re.MULTILINE)
 
 
@@ -37,15 +38,20 @@ def config_of(stack: str) -> dict[str, object]:
 
 
 class _StackLoader(yaml.SafeLoader):
-    """Refuses a key that stands twice, of which one value would be lost, as Pulumi does."""
+    """Refuses a key that stands twice, of which one value would be lost, as Pulumi does; `1` and `yes` are names as
+    keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Return a mapping; raises ConstructorError with the place of the second."""
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key is to be a name", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value} stands there twice", key.start_mark)
-            seen.add(str(key.value))
+            seen.add(key.value)
+            if key.tag != _MERGE:
+                key.tag = self.DEFAULT_SCALAR_TAG
         return super().construct_mapping(node, deep)
 
 

@@ -47,9 +47,10 @@ def _line(command: str, stack: str, overrides: Mapping[str, str]) -> str:
 
 def _of_call(stack: str, values: Mapping[str, str | None]) -> str:
     """Return the same call; a key that is to be removed has its default, or is left out where there is none."""
-    known = every_key()
+    known, call = every_key(), os.environ.get(NAME, "up")
+    swept = {word.partition("=")[0] for word in shlex.split(call)}
     texts = {key: known[key].default if value is None and key in known else value for key, value in values.items()}
-    return rwi(os.environ.get(NAME, "up"), stack, {key: text for key, text in texts.items() if text})
+    return rwi(call, stack, {key: text for key, text in texts.items() if text and key not in swept})
 
 
 def _changes(command: str) -> dict[str, str | None] | None:

@@ -5,10 +5,11 @@ For what looks at a stack and changes nothing; the engine is not asked.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from cli.setup.project import SWEEP_PREFIX, ToolError, project_name
@@ -21,6 +22,10 @@ from training.machine.command_line import assignment
 
 if TYPE_CHECKING:
     from infra.settings.settings import Settings
+
+T = TypeVar("T")
+_SECURE = "secure"
+"""What a stack's file has an encrypted value under."""
 
 
 def load(stack: str, overrides: Mapping[str, str]) -> Settings:
@@ -44,11 +49,17 @@ def _texts_and_facts(stack: str, overrides: Mapping[str, str]) -> tuple[dict[str
     """Return the texts by key of this project, of the stack's file and the call, and the facts of this machine."""
     stack_values = stack_config.config_of(stack.removeprefix(SWEEP_PREFIX))
     project = project_name()
-    parts = ((*key.rpartition(":")[::2], value) for key, value in stack_values.items())
-    values = {key: value for namespace, key, value in parts if namespace in ("", project)}
-    secret = {key for key, value in values.items() if isinstance(value, dict)}
+    values = _own(stack_values, project)
+    secret = {key for key, value in values.items() if isinstance(value, dict) and value.keys() == {_SECURE}}
     texts = {key: _text(value) for key, value in values.items() if key not in secret}
-    return {**texts, **overrides}, machine_facts(project, stack, frozenset(secret), stack_values)
+    facts = machine_facts(project, stack, frozenset(secret), [*stack_values, *overrides])
+    return {**facts.declared, **texts, **_own(overrides, project)}, facts
+
+
+def _own(values: Mapping[str, T], project: str) -> dict[str, T]:
+    """Return the values of this project's keys, by their names; those of others, as `aws:region`, are not read."""
+    parts = ((*key.rpartition(":")[::2], value) for key, value in values.items())
+    return {key: value for namespace, key, value in parts if namespace in ("", project)}
 
 
 def kept_at(settings: Settings) -> str:
@@ -88,5 +99,9 @@ def _refuse_unknown_name(endpoint: str) -> None:
 
 
 def _text(value: object) -> str:
-    """Return a value as Pulumi's text: YAML's true and 2 are texts there."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    """Return a value as Pulumi's text: YAML's true and 2.0 are `true` and `2` there, nothing is "", and a list is
+    JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    whole = int(value) if isinstance(value, float) and value.is_integer() else value
+    return json.dumps(whole, separators=(",", ":"), ensure_ascii=False, default=str).strip('"')

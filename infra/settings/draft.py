@@ -87,7 +87,7 @@ class Draft:
         """Return `key = value` as set, or the default."""
         default = self.keys[key].default_for(self.usable_target)
         text = self.texts.get(key, "").strip() or default
-        if key in self.facts.secret_keys:
+        if key in self.facts.secret_keys or (self.keys[key].secret and text != default):
             return f"{key} = [secret]"
         if not text:
             return f"{key} not set ({self.keys[key].derived})"

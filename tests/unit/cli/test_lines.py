@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import shlex
 import signal
@@ -10,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cli import door
 from cli.command import NAME
-from cli.door import parse
 from cli.setup import project
 from cli.setup.project import ToolError
 from cli.stack import change, edit, lines, settings
@@ -110,6 +111,51 @@ def test_a_refused_setting_is_fixed_where_it_came_from(stacks: Path) -> None:
     assert ["./rwi set workers= --stack mine"] == fixes("mine")
     assert ["./rwi up --set workers=2 --set epochs=5"] == fixes("local", workers="0", epochs="5")
     assert ["./rwi up --set workers=3"] == fixes("local", worker="3")
+
+
+@pytest.mark.parametrize(
+    ("config", "typed"),
+    [
+        ("{workers: , epochs: ~, trainImages: 256.0}", "up"),
+        ("{aws:region: eu, pulumi:tags: {a: b}, rayToken: {secure: v1:x}}", "up"),
+        ("{}", "up --set ray-worth-it:workers=3 --set aws:region=eu"),
+        ("{scriptArguments: --epochs 2}", "up --set script=a.py"),
+        ("{scriptArguments: --epochs 2}", "sweep script=a.py"),
+        ("{workers: 0}", "sweep workers=2"),
+    ],
+)
+def test_the_first_check_refuses_nothing_that_the_engine_takes(stacks: Path, config: str, typed: str) -> None:
+    """Texts are those that Pulumi makes of YAML, other projects' keys are not read, and a sweep's are its points'."""
+    (stacks / "Pulumi.local.yaml").write_text(f"config: {config}\n", encoding="utf-8")
+
+    assert 0 == door.check(typed.split())
+
+
+@pytest.mark.parametrize("config", ["{1: 2}", "{yes: 2}", "{? [a] : 2}", "{workers: [2]}", "{workers: {a: 2}}"])
+def test_the_first_check_answers_odd_yaml_in_words(stacks: Path, config: str) -> None:
+    """Names that YAML takes for something else, and values that are no texts."""
+    (stacks / "Pulumi.local.yaml").write_text(f"config: {config}\n", encoding="utf-8")
+
+    with pytest.raises(ToolError):
+        door.check(["up"])
+
+
+@pytest.mark.parametrize("typed", ["up --set", "sweep"])
+def test_a_secret_in_a_call_is_in_no_message(stacks: Path, typed: str) -> None:
+    """It may stand in a log of CI, where the call itself is masked."""
+    (stacks / "Pulumi.local.yaml").write_text("config: {}\n", encoding="utf-8")
+
+    with pytest.raises(ToolError, match="storageCredentials") as error:
+        door.check([*typed.split(), "storageCredentials=AWS_SECRET_ACCESS_KEY=hunter2"])
+    assert "hunter2" not in str(error.value)
+
+
+def test_the_fixed_line_of_a_sweep_has_its_keys(stacks: Path) -> None:
+    """It would sweep over nothing without them, and a point's value is no `--set`."""
+    (stacks / "Pulumi.local.yaml").write_text("config: {}\n", encoding="utf-8")
+
+    with pytest.raises(ToolError, match=re.escape("./rwi sweep epochs='1 2' --set workers=2\n")):
+        door.check(["sweep", "epochs=1 2", "--set", "workers=abc"])
 
 
 def test_set_changes_the_file_and_keeps_the_rest(stacks: Path) -> None:
@@ -244,4 +290,4 @@ def test_a_fixing_line_reaches_set_as_it_was_meant() -> None:
     value = '--a {workers} "b c" $HOME'
     line = lines.for_rwi(f"pulumi config set scriptArguments -- '{value}'", "local", {})
 
-    assert value == parse(shlex.split(line)[1:]).params["assignments"]["scriptArguments"]
+    assert value == door.parse(shlex.split(line)[1:]).params["assignments"]["scriptArguments"]
