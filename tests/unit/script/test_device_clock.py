@@ -183,7 +183,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     counted: list[Any] = []
     cuda = SimpleNamespace(synchronize=counted.append, is_current_stream_capturing=lambda: False, counted=counted)
     cuda.is_initialized = lambda: False
-    module = SimpleNamespace(cuda=cuda, get_num_threads=lambda: 1, device=lambda kind, _: Device(kind))
+    module = SimpleNamespace(cuda=cuda, get_num_threads=lambda: 1, device=Device)
     monkeypatch.setitem(sys.modules, "torch", module)
     monkeypatch.setattr(state, "_states", [state.State()])
     monkeypatch.setattr(state, "_write_at_end", lambda: None)
@@ -194,6 +194,7 @@ class Device(NamedTuple):
     """As `torch.device` is: equal ones are the same key."""
 
     type: str
+    index: int = 0
 
 
 class Thing(SimpleNamespace):
@@ -221,16 +222,17 @@ def test_optimizers_on_a_gpu_are_waited_for(torch: Any, kind: str, synchronised:
     assert bool(state.current().parts.no_parts) == (kind == "cuda")  # no clock of the program sees what it computes
 
 
-@pytest.mark.parametrize(("reserved", "synchronised"), [(2**20, 1), (0, 0)])
+@pytest.mark.parametrize(("reserved", "synchronised"), [({0: 2**20}, [0]), ({0: 0}, []), ({0: 1, 1: 2**30}, [1, 0])])
 def test_a_gpu_that_computes_with_copies_of_parameters_is_waited_for(
-    torch: Any, reserved: int, synchronised: int
+    torch: Any, reserved: dict[int, int], synchronised: list[int]
 ) -> None:
-    """Parameters of an offloaded model are in the host's memory; a GPU that holds nothing computes nothing."""
+    """Parameters of an offloaded model are in the host's memory, and it need not be on the process' current GPU; a GPU
+    that holds nothing computes nothing."""
     torch.is_initialized, torch.current_device = lambda: True, lambda: 0
-    torch.max_memory_reserved = lambda *_: reserved
+    torch.device_count, torch.max_memory_reserved = lambda: len(reserved), lambda number=0: reserved[number]
     torch_steps._after_step(optimizer_on("cpu"))
 
-    assert synchronised == len(torch.counted)
+    assert synchronised == [each.index for each in torch.counted]
     assert (state.current().device.to_dict() is not None) == bool(synchronised)
     assert bool(state.current().parts.no_parts) == bool(synchronised)
 

@@ -151,15 +151,19 @@ def _begin_device(now: state.State, optimizer: Any) -> None:
 
 
 def _on_cuda(optimizer: Any) -> list[Any]:
-    """Return the GPUs that compute its steps: those of its parameters, else the process' own one if that holds memory.
+    """Return the GPUs that compute its steps: those of its parameters, else those on which the process has had memory,
+    the one with most of it first.
 
-    Parameters may stay in the host's memory while a GPU computes with copies of them (offloading).
+    Parameters may stay in the host's memory while a GPU computes with copies of them (offloading), whichever is the
+    current one.
     """
     devices = {parameter.device for group in optimizer.param_groups for parameter in group["params"]}
     on_cuda = [device for device in devices if device.type == "cuda"]
     torch = sys.modules["torch"]
-    if not on_cuda and hasattr(torch, "cuda") and torch.cuda.is_initialized() and torch.cuda.max_memory_reserved():
-        return [torch.device("cuda", torch.cuda.current_device())]
+    if not on_cuda and hasattr(torch, "cuda") and torch.cuda.is_initialized():
+        reserved = {number: torch.cuda.max_memory_reserved(number) for number in range(torch.cuda.device_count())}
+        numbers = sorted(filter(reserved.get, reserved), key=reserved.__getitem__, reverse=True)
+        return [torch.device("cuda", number) for number in numbers]
     return on_cuda
 
 
