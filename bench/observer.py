@@ -107,7 +107,7 @@ def repeat_of(seen: Observation, observed: float, steps: Mapping[bool, float]) -
 
 
 def step_seconds(
-    command: list[str], ticks: Path, observed_into: Path | None = None, gpu: Mapping[str, str] = WITHOUT_GPU
+    command: Sequence[str], ticks: Path, observed_into: Path | None = None, gpu: Mapping[str, str] = WITHOUT_GPU
 ) -> float:
     """Run a program with a clock, whose steps' ends come into a file, and return the seconds of a step."""
     run(command, ticks, observed_into, gpu)
@@ -115,7 +115,7 @@ def step_seconds(
 
 
 def run(
-    command: list[str], ticks: Path, observed_into: Path | None = None, gpu: Mapping[str, str] = WITHOUT_GPU
+    command: Sequence[str], ticks: Path, observed_into: Path | None = None, gpu: Mapping[str, str] = WITHOUT_GPU
 ) -> None:
     """Run a program, with the file for its steps' ends; exit with what it printed where it fails.
 

@@ -1,12 +1,13 @@
 """Measures the observer of scripts on one NVIDIA GPU: python -m bench.gpu PYTHON [--minutes N] [--into FILE]
 
 PYTHON is the interpreter of an environment with PyTorch; this one needs psutil. Each part says what it found as soon as
-it has it, so that a run which is ended early has not been in vain. With `--device cpu` the same steps run without a
-GPU, and the parts that need one are left out. Measures; passes no judgement.
+it has it, and why where it failed; what hangs is ended, so that all is over in time. With `--device cpu` the same steps
+run without a GPU, and the parts that need one are left out. Measures; passes no judgement.
 """
 
 import argparse
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -28,7 +29,10 @@ WIDTHS = (256, 2048, 8192)
 """Widths of the network's layers: of a step that is handed over more slowly than computed, and of longer ones."""
 FULL, SHORT = ("--steps", "300"), ("--steps", "60")
 MINUTES = 9.0
-RUN_SECONDS = 180
+RUN_SECONDS, KILL_SECONDS = 90, 5
+"""The longest run, and the time that a longer one has from the signal to end until it is killed."""
+ENDED = 124
+"""The exit code of `timeout` for what it has ended."""
 SMI = ("utilization.gpu", "memory.used", "power.draw", "clocks.sm")
 """Columns of nvidia-smi, in the order of the observer's samples: percent, MiB, watts, MHz."""
 MIB = 2**20
@@ -39,7 +43,7 @@ class Written:
     """What the script says by PyTorch; None without a GPU."""
 
     peak_memory_bytes: int | None
-    profiled: Mapping[str, float] | None
+    profiled: Mapping[str, float | None] | None
     """Seconds of a step by the profiler and by CUDA events."""
 
 
@@ -51,19 +55,36 @@ class Bench:
     device: str
     gpu: Mapping[str, str]
     folder: Path
+    until: float
+    """When all is to be over, by the monotonic clock."""
 
-    def command(self, *options: str) -> list[str]:
+    def left(self) -> float:
+        """Return the seconds that are left."""
+        return self.until - time.monotonic()
+
+    def in_time(self, command: Sequence[str]) -> list[str]:
+        """Return the command with an end: of torchrun's ranks, too, which end with it."""
+        seconds = max(1, min(RUN_SECONDS, int(self.left() - KILL_SECONDS)))
+        return ["timeout", f"--kill-after={KILL_SECONDS}", str(seconds), *command]
+
+    def command(self, *options: str, ranks: int = 1) -> list[str]:
         """Return the command that trains with these options."""
-        return [self.python, str(STEPS), "--device", self.device, *options]
+        # The name of a machine without a network may mean no address.
+        torchrun = [
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--local-addr=127.0.0.1",
+            f"--nproc-per-node={ranks}",
+        ]
+        steps = [str(STEPS), "--device", self.device, *options]
+        return self.in_time([self.python, *(torchrun if ranks > 1 else []), *steps])
 
     def seen(self, *options: str, ranks: int = 1) -> tuple[list[Observation], Written]:
         """Run once, observed, and return what the observer saw of each rank, and what the script wrote."""
         with tempfile.TemporaryDirectory(dir=self.folder) as own:
-            command, ticks = self.command(*options), Path(own, "ticks.json")
-            if ranks > 1:
-                torchrun = [self.python, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-                command = [*torchrun, *command[1:]]
-            run(command, ticks, Path(own), self.gpu)
+            ticks = Path(own, "ticks.json")
+            run(self.command(*options, ranks=ranks), ticks, Path(own), self.gpu)
             more = json.loads(Path(f"{ticks}.more").read_text(encoding="utf-8"))
             return read(Path(own)), Written(more["peakMemoryBytes"], more["profiled"])
 
@@ -71,8 +92,11 @@ class Bench:
 def clocks(bench: Bench, width: int, repeats: int) -> Iterator[str]:
     """Yield the observer's clock against the script's own, and what a step takes with the observer to one without."""
     options = (*FULL, "--width", str(width))
-    pairs, every = [], None
+    pairs, every, longest = [], None, 0.0
     for number in range(repeats):
+        if pairs and bench.left() < longest:
+            break
+        began = time.monotonic()
         with tempfile.TemporaryDirectory(dir=bench.folder) as own:
             ticks = {observed: Path(own, f"{observed}.json") for observed in ((True, False), (False, True))[number % 2]}
             steps = {
@@ -83,6 +107,7 @@ def clocks(bench: Bench, width: int, repeats: int) -> Iterator[str]:
             off = span_ratio(seen, json.loads(ticks[True].read_text(encoding="utf-8")))
         every = seen.device_every
         pairs.append(repeat_of(seen, steps[True] * off, steps))
+        longest = max(longest, time.monotonic() - began)
     yield f"width {width}{f', waited for after {every} steps at a time' if every else ''}"
     yield from summary(pairs).splitlines()
 
@@ -101,13 +126,14 @@ def span_ratio(seen: Observation, ticks: Sequence[float]) -> float:
 def profiled(bench: Bench) -> Iterator[str]:
     """Yield the time of a step by PyTorch's profiler and by CUDA events, of the same steps."""
     _, written = bench.seen(*FULL, "--width", str(WIDTHS[-1]), "--profile")
-    times = written.profiled or {}
-    yield f"a step by the profiler {1000 * times['profiler']:.3f} ms, by CUDA events {1000 * times['events']:.3f} ms"
+    for name, seconds in (written.profiled or {}).items():
+        yield f"a step by {name}: {'not known' if seconds is None else f'{1000 * seconds:.3f} ms'}"
 
 
 def memory_and_use(bench: Bench) -> Iterator[str]:
     """Yield the medians of the observer's samples beside those of nvidia-smi at the same time, and the most memory."""
     query = ["nvidia-smi", f"--query-gpu={','.join(SMI)}", "--format=csv,noheader,nounits", "--loop=1"]
+    query += [f"--id={bench.gpu['CUDA_VISIBLE_DEVICES']}"]
     with subprocess.Popen(query, stdout=subprocess.PIPE, text=True) as smi:
         try:
             (seen,), written = bench.seen("--steps", "2000", "--width", str(WIDTHS[-1]))
@@ -148,19 +174,16 @@ def arms(bench: Bench) -> Iterator[str]:
     """Yield what a run of each arm ends with, as an update makes it, with a GPU for each worker."""
     for arm, workers in (("baseline", 1), ("native", 2), ("wide", 2)):
         path = bench.folder / arm / "result.json"
-        command = [
-            sys.executable,
-            "-m",
-            f"training.{arm}",
-            "--workload=script",
-            f"--result={path}",
-            f"--script={STEPS}",
-        ]
-        command += [f"--python={bench.python}", f"--workers={workers}", "--worker-gpus=1"]
+        command = [sys.executable, "-m", f"training.{arm}", "--workload=script", f"--result={path}"]
+        command += [f"--script={STEPS}", f"--python={bench.python}", f"--workers={workers}"]
+        command += [f"--worker-gpus={int(bench.device == 'cuda')}"]
         command += [f"--script-arguments=--device {bench.device} {' '.join(SHORT)}"]
         done = subprocess.run(
-            command, cwd=provenance.PROJECT, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
+            bench.in_time(command), cwd=provenance.PROJECT, capture_output=True, text=True, check=False
         )
+        if done.returncode == ENDED:
+            yield f"{arm}: had not ended in time"
+            continue
         if done.returncode:
             yield f"{arm}: exit code {done.returncode}: {(done.stdout + done.stderr).strip().splitlines()[-1:]}"
             continue
@@ -170,27 +193,45 @@ def arms(bench: Bench) -> Iterator[str]:
 
 
 def main() -> None:
-    """Measure part by part while there is time, and print each."""
+    """Measure part by part while there is time, and print each. What fails in one is said, and the next one begins."""
     parser = argparse.ArgumentParser(prog="python -m bench.gpu", description=(__doc__ or "").partition(":")[0])
     parser.add_argument("python", help="the interpreter of an environment with PyTorch")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help="after which no further part begins")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="after which all is over")
     parser.add_argument("--repeats", type=int, default=6, help="pairs of runs of each width")
     parser.add_argument("--into", type=Path, help="a file that gets the same lines")
     options = parser.parse_args()
-    machine_lock.hold(lambda text: print(text, file=sys.stderr))
+    python = shutil.which(options.python)
+    if python is None:
+        parser.error(f"{options.python} is no program here")
     until = time.monotonic() + 60 * options.minutes
+    machine_lock.hold(lambda text: print(text, file=sys.stderr))
     is_gpu = options.device == "cuda"
-    variables = {"CUDA_VISIBLE_DEVICES": gpus.first(1)[0]} if is_gpu else WITHOUT_GPU
+    try:
+        variables = {"CUDA_VISIBLE_DEVICES": gpus.first(1)[0]} if is_gpu else WITHOUT_GPU
+    except gpus.NoGpusError as error:
+        sys.exit(f"error: {error}; `--device cpu` runs the same steps without a GPU")
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(python=options.python, device=options.device, gpu=variables, folder=Path(folder))
-        bench.seen(*SHORT)  # reads files for the first time
+        bench = Bench(
+            python=str(Path(python).absolute()), device=options.device, gpu=variables, folder=Path(folder), until=until
+        )
         parts = {each.__name__: each(bench) for each in (which_gpu, memory_and_use, arms, profiled)} if is_gpu else {}
         widths = WIDTHS if is_gpu else WIDTHS[:1]
         parts |= {f"clocks, width {width}": clocks(bench, width, options.repeats) for width in widths}
         for name, lines in parts.items():
-            for line in lines if time.monotonic() < until else [f"not begun: {name}"]:
+            for line in in_words(name, lines, bench):
                 _say(line, options.into)
+
+
+def in_words(name: str, lines: Iterator[str], bench: Bench) -> Iterator[str]:
+    """Yield the lines of a part, and why where it ended early, or did not begin."""
+    if bench.left() < KILL_SECONDS:
+        yield f"{name}: not begun"
+        return
+    try:
+        yield from lines
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever it is, the other parts can be measured)
+        yield f"{name}: {error!r}"
 
 
 def _say(line: str, into: Path | None) -> None:

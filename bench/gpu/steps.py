@@ -34,9 +34,14 @@ def clock_of(device: torch.device) -> tuple[Callable[[], Any], Callable[[Any, An
     return mark, lambda began, ended: began.elapsed_time(ended) / 1000
 
 
-def profiled_seconds(profile: Any) -> float:
-    """Return the seconds from the first kernel's start to the last one's end, divided by the profiled steps."""
+def profiled_seconds(profile: Any) -> float | None:
+    """Return the seconds from the first kernel's start to the last one's end, divided by the profiled steps.
+
+    None where it recorded none: where CUPTI may not be used, say.
+    """
     kernels = [each for each in profile.events() if each.device_type == torch.autograd.DeviceType.CUDA]
+    if not kernels:
+        return None
     began, ended = min(each.time_range.start for each in kernels), max(each.time_range.end for each in kernels)
     return float(ended - began) / 1e6 / PROFILED_STEPS
 
@@ -57,7 +62,7 @@ def predictions_of(model: nn.Module, device: torch.device, *, offload: bool) -> 
     return nn.parallel.DistributedDataParallel(model) if torch.distributed.is_initialized() else network
 
 
-def train(options: argparse.Namespace, device: torch.device) -> tuple[list[float], dict[str, float] | None]:
+def train(options: argparse.Namespace, device: torch.device) -> tuple[list[float], dict[str, float | None] | None]:
     """Train, and return the seconds of each step's end since the first one's, and those of a step while profiled."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world > 1:
@@ -70,13 +75,14 @@ def train(options: argparse.Namespace, device: torch.device) -> tuple[list[float
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     mark, seconds = clock_of(device)
     marks: list[Any] = []
-    profile = None
+    profile = started = None
     for epoch in range(options.epochs):
         for number, (values, labels) in enumerate(loader):
             if options.profile and epoch == options.epochs - 1 and number == len(loader) - PROFILED_STEPS:
                 torch.cuda.synchronize()
                 profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
                 profile.start()
+                started = mark()  # after what the profiler's start takes
             optimizer.zero_grad()
             expected = labels.to(device, non_blocking=True)
             nn.functional.cross_entropy(predictions(values.to(device, non_blocking=True)), expected).backward()
@@ -87,7 +93,7 @@ def train(options: argparse.Namespace, device: torch.device) -> tuple[list[float
     times = None
     if profile is not None:
         profile.stop()
-        events = seconds(marks[-PROFILED_STEPS - 1], marks[-1]) / PROFILED_STEPS
+        events = seconds(started, marks[-1]) / PROFILED_STEPS
         times = {"profiler": profiled_seconds(profile), "events": events}
     return [seconds(marks[0], each) for each in marks], times
 
