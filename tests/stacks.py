@@ -1,6 +1,7 @@
 """The stack files: of places, of data in a bucket, and of the examples with the environment that some of them need."""
 
 import os
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,14 @@ _OTHERS = {"trees": TREES, "reinforcement": RLLIB}
 
 def given(stack: str) -> dict[str, str]:
     """The settings of a stack's file, by key."""
-    config = yaml.safe_load((ROOT / f"stacks/Pulumi.{stack}.yaml").read_text(encoding="utf-8"))["config"]
-    return {key.rpartition(":")[2]: value for key, value in config.items()}
+    return {key.rpartition(":")[2]: value for key, value in _config(stack).items()}
+
+
+@cache
+def _config(stack: str) -> dict[str, str]:
+    text = (ROOT / f"stacks/Pulumi.{stack}.yaml").read_text(encoding="utf-8")
+    config: dict[str, str] = yaml.safe_load(text)["config"]
+    return config
 
 
 STACKS = sorted(path.stem.removeprefix("Pulumi.") for path in (ROOT / "stacks").glob("Pulumi.*.yaml"))

@@ -4,12 +4,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import psutil
 import yaml
 
 from training.contract import provenance
 from training.machine import cpu, topology
+
+YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's loader if it is installed: eight times as fast as PyYAML's own."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ def declared(folder: Path) -> dict[str, str]:
 
     Other entries are skipped: a `value`, which Pulumi writes for other projects' keys, or a bare one.
     """
-    config = yaml.safe_load((folder / "Pulumi.yaml").read_text(encoding="utf-8"))["config"]
+    config = _yaml(folder / "Pulumi.yaml")["config"]
     entries = {key: entry for key, entry in config.items() if isinstance(entry, dict)}
     return {key: str(entry["default"]) for key, entry in entries.items() if "default" in entry}
 
@@ -92,10 +96,14 @@ def declared(folder: Path) -> dict[str, str]:
 def set_twice(file: Path, project: str) -> tuple[str, ...]:
     """Return the keys that a stack's file has both bare and with the project's name: Pulumi takes either, by chance."""
     try:
-        keys = set((yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("config") or {})
+        keys = set((_yaml(file) or {}).get("config") or {})
     except (OSError, ValueError, AttributeError, TypeError, yaml.YAMLError):  # no file, or none that Pulumi reads
         return ()
     return tuple(sorted(key for key in keys if f"{project}:{key}" in keys))
+
+
+def _yaml(file: Path) -> Any:
+    return yaml.load(file.read_text(encoding="utf-8"), YAML_LOADER)  # noqa: S506 - the safe one
 
 
 def stack_file(stack: str) -> str:

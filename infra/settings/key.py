@@ -6,6 +6,7 @@ Parsing, the tables of the docs and the declarations of Pulumi.yaml are made fro
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any, Literal, NoReturn, TypeVar, cast, get_args
 
 from training.contract.recipe import camel
@@ -74,6 +75,7 @@ def keys_in(section: type[Any]) -> dict[str, Key]:
     return {key.name: key for key in keys}
 
 
+@cache
 def _key_fields(section: type[Any]) -> dict[str, Key]:
     """Return the keys of a section by their fields' names, as they are defined."""
     return {each.name: each.metadata["key"] for each in fields(section) if "key" in each.metadata}

@@ -146,17 +146,17 @@ def accepted(draft: Draft, place: Judge) -> Settings:
 
 def checked(draft: Draft, place: Judge) -> Settings:
     """Return settings that passed every check. Raises InvalidSettingsError that lists all problems."""
-    own = of_workload(draft.workload)
-    checks = (*CHECKS, *own.checks, *own.checks_where(_installed(draft, place)), *place.checks)
+    own, installed = of_workload(draft.workload), _installed(draft, place)
+    checks = (*CHECKS, *own.checks, *own.checks_where(installed), *place.checks)
     problems = [*draft.problems, *run_checks(draft, checks)]
     if problems:
         raise InvalidSettingsError(draft.facts.stack, problems)
-    return _settings(draft, place)
+    return _settings(draft, place, installed)
 
 
-def _settings(draft: Draft, place: Judge) -> Settings:
+def _settings(draft: Draft, place: Judge, installed: Installed) -> Settings:
     own, allowed, recipe = of_workload(draft.workload), draft.run.allow_oversubscription, recipe_of(draft)
-    secret, installed = own.secrets(draft), _installed(draft, place)
+    secret = own.secrets(draft)
     why_not, judgement = _judged(draft, place, recipe, installed)
     absent = {arm: why for arm, why in why_not.items() if ARMS[arm].usual_role != "variant"}
     permitted = [shortage.what for shortage in judgement.unfit if shortage.liftable and allowed]

@@ -21,6 +21,7 @@ from typing import Any
 import pulumi
 import yaml
 
+from infra.settings.facts import YAML_LOADER
 from infra.settings.rules import CHART, CHART_FILE, CHART_REPOSITORY, SUMS
 from training.contract.provenance import PROJECT
 from training.machine.retries import retry
@@ -67,16 +68,12 @@ class Chart:
         crds = [
             document
             for text in _archive_crds(self.path)
-            for document in yaml.load_all(text, Loader=_LOADER)
+            for document in yaml.load_all(text, Loader=YAML_LOADER)
             if document
         ]
         if not crds:
             raise ChartError(f"the chart {self.path} has no CRDs: it is not KubeRay's operator chart")
         return sorted(crds, key=lambda crd: str(crd["metadata"]["name"]))
-
-
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's loader if it is installed: the CRDs are 4 MB of YAML."""
 
 
 def crds_digest(crds: list[dict[str, Any]]) -> str:

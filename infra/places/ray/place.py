@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Collection, Iterator, Sequence
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,6 +30,9 @@ ON_ONE_NODE = ("wide", "native")
 DATASETS = ("digits", "synthetic")
 """Data sets that no node has to hold or download."""
 
+_version = cache(version)
+"""It reads all that Ray says of itself, and a preview asks several times."""
+
 
 class ExistingRay:
     """The cluster at an address. It is not changed: runs are jobs that start and end."""
@@ -49,7 +53,7 @@ class ExistingRay:
 
     def installed(self, requirements: str | None, image: str | None) -> OfRayCluster:  # noqa: ARG002
         """Return the versions of this machine's Ray and Python: a preview asks no node."""
-        return OfRayCluster(ray=version("ray"), python=platform.python_version())
+        return OfRayCluster(ray=_version("ray"), python=platform.python_version())
 
     def judge(self, draft: Draft, arms: Sequence[str], optional: Collection[str]) -> Judgement:  # noqa: ARG002
         """Leave out arms on one node: a preview asks no node how many CPUs it has. `up` asks the cluster what it holds.

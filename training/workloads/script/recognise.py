@@ -199,7 +199,7 @@ def _refuse_other_than_file(path: Path) -> None:
 
 @cache
 def _tree(source: bytes, name: str) -> ast.Module:
-    """Parse a file once: a preview asks several times what a script is."""
+    """Parse a file once: a preview asks several times what a script is. What its tree alone tells is kept, too."""
     return ast.parse(source, name)
 
 
@@ -226,16 +226,20 @@ def _is_plain(modules: frozenset[str], arguments: tuple[str, ...], takes: Takes)
 
 def _starts_ranks(modules: frozenset[str], files: set[Path]) -> bool:
     """Return whether it has torch.multiprocessing start them, as PyTorch's tutorial does."""
-    calls = (node for tree in _trees(files) for node in ast.walk(tree) if isinstance(node, ast.Call))
     by_torch = any(_is_in(name, "torch.multiprocessing") for name in modules)
-    return by_torch and any(_last_name(call.func) in ("spawn", "start_processes") for call in calls)
+    return by_torch and any(_calls(tree, name) for tree in _trees(files) for name in ("spawn", "start_processes"))
 
 
 def _can_be_alone(modules: frozenset[str], files: set[Path]) -> bool:
     """Return whether it checks for other ranks, or its framework does; False if it reads a variable unconditionally."""
     if any(_is_in(name, module) for name in modules for module in ASK_THEMSELVES):
         return True
-    return any(_asks(node) for tree in _trees(files) for node in ast.walk(tree))
+    return any(_asks_for_ranks(tree) for tree in _trees(files))
+
+
+@cache
+def _asks_for_ranks(tree: ast.Module) -> bool:
+    return any(_asks(node) for node in ast.walk(tree))
 
 
 def _asks(node: ast.AST) -> bool:
@@ -286,10 +290,17 @@ def _check_it_is_one(script: Script) -> None:
 
 def _lacks(tree: ast.Module, word: str) -> bool:
     """Return whether it makes a ScalingConfig without this keyword, as far as the text tells."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _last_name(node.func) == "ScalingConfig"]
+    calls = _calls(tree, "ScalingConfig")
     return any({None, word}.isdisjoint(keyword.arg for keyword in call.keywords) for call in calls)
 
 
+@cache
+def _calls(tree: ast.Module, name: str) -> tuple[ast.Call, ...]:
+    """Return the calls of what has this last name."""
+    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.Call) and _last_name(node.func) == name)
+
+
+@cache
 def _most_cpus_asked(tree: ast.Module) -> float:
     """Return the largest number of CPUs in a `resources_per_worker={"CPU": 2}`; 0 without one that is a number."""
     entries = [
@@ -307,11 +318,9 @@ def _most_cpus_asked(tree: ast.Module) -> float:
 
 
 def _check_text(script: Script, tree: ast.Module, takes: Takes) -> None:
-    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+    for call in _calls(tree, "ScalingConfig"):
         values = {word.arg: word.value for word in call.keywords if word.arg}
         workers, gpu = values.get("num_workers"), values.get("use_gpu")
-        if _last_name(call.func) != "ScalingConfig":
-            continue
         where = f"{script.path.name}, line {call.lineno}"
         if isinstance(workers, ast.Constant) and isinstance(workers.value, int):
             raise ScriptError(
@@ -369,8 +378,11 @@ def _neighbours(top: Path, name: str, files: set[Path]) -> Iterator[tuple[Path, 
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):  # an attribute of something else than a name
         return
-    if (top / parts[0] / "__init__.py").is_file():
-        files.update((top / parts[0]).rglob("*.py"))
+    first = top / parts[0]
+    if not (first.is_dir() or first.with_suffix(".py").is_file()):
+        return
+    if (first / "__init__.py").is_file():
+        files.update(first.rglob("*.py"))
     for number in range(1, len(parts) + 1):
         module = top.joinpath(*parts[:number])
         if (module / "__init__.py").is_file():
@@ -407,11 +419,13 @@ def _packages(path: Path, names: set[str], files: set[Path]) -> frozenset[str]:
     return frozenset(_not_beside(path, names) - sys.stdlib_module_names - _OF_PYTHON)
 
 
+@cache
 def _imported_at_once(tree: ast.Module, package: str) -> set[str]:
     """Return dotted names of imports that are not in a function, a condition or a `try`."""
     return {name for node in tree.body for name in _imported(node, package)}
 
 
+@cache
 def _not_optional(tree: ast.AST, package: str) -> set[str]:
     """Return dotted names of all imports but those of a `try` that goes on without them, and of type checkers."""
     names = _imported(tree, package)
@@ -448,6 +462,7 @@ def _loaded_by(trainer: str) -> tuple[str, ...]:
     return RLLIB_LOADS if trainer == "ray.rllib" else (trainer.rpartition(".")[2],)
 
 
+@cache
 def _names(tree: ast.Module) -> frozenset[str]:
     """Return names, attributes and texts."""
     nodes = list(ast.walk(tree))
