@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from fnmatch import fnmatch
 
-from tests.unit.test_imports import FILES, TABLE, imports, module_of
+from tests.unit.test_imports import FILES, TABLE, imports, module_of, parsed
 
 LATE = {
     ("infra.places.place", "infra.places.*.place"): "the chosen place alone: each has packages of its own",
@@ -80,8 +80,9 @@ def late_imports() -> Iterator[tuple[str, str]]:
     """Modules with the modules of the project that they import inside functions."""
     tops, modules = {room.partition(".")[0] for room in TABLE}, module_names()
     for path in FILES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        functions = [
+            node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
         for node in {inner for function in functions for inner in ast.walk(function)}:
             if isinstance(node, ast.Import):
                 yield from ((module_of(path), a.name) for a in node.names if a.name.partition(".")[0] in tops)

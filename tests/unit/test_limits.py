@@ -4,6 +4,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.unit.test_imports import parsed
+
 TESTS = Path(__file__).resolve().parents[1]
 NO_TESTS = ("adversaries", "golden", "planted_train.py", "why_train.py", "work.py", "plain.py", "stub_entry.py")
 """Scripts that tests train with, and programs that they start."""
@@ -26,7 +28,7 @@ CLOCKS = ("monotonic", "perf_counter", "time")
 
 def judged(path: Path) -> Iterator[str]:
     """Each place of a file where a time of its own decides."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if (
             _waits(node)
             if isinstance(node, ast.Call)

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from cli.setup.project import ROOT
+from tests.unit.test_imports import parsed
 
 FOLDERS = ("__main__.py", "bench", "cli", "compare", "infra", "policy", "report", "tests", "training")
 NAME = re.compile(r"(bench|cli|compare|infra|policy|report|tests|training)(\.\w+)*")
@@ -16,7 +17,7 @@ def started() -> Iterator[tuple[str, str]]:
     """Yield each file that has a list with "-m" and one of our modules behind it, and that module."""
     for folder in FOLDERS:
         for file in [ROOT / folder] if folder.endswith(".py") else sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            for node in ast.walk(parsed(file)) if '"-m"' in file.read_text(encoding="utf-8") else ():
                 if isinstance(node, ast.List | ast.Tuple):
                     words = [each.value if isinstance(each, ast.Constant) else None for each in node.elts]
                     for before, word in pairwise(words):

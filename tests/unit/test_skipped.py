@@ -6,10 +6,11 @@ from functools import cache
 from pathlib import Path
 
 from tests.skipped import KINDS, LATE, LEFT_OUT, OF_THE_MACHINE, kind_of, lines
+from tests.unit.test_imports import parsed
 
 TESTS = Path(__file__).resolve().parents[1]
 OF_MACHINES = (
-    "CPU", "Linux", "root", "mounts", "system", "GiB", "cgroup", "no run there has pods", "Python is no program",
+    "CPU", "Linux", "root", "mounts", "system", "GiB", "cgroup", "Python is no program",
     "takes root", "a container's", "is no library", "physical cores", "IPv6",
 )  # fmt: skip
 """In reasons that no program and no variable takes away."""
@@ -58,7 +59,7 @@ def test_a_kind_names_what_its_reasons_name() -> None:
 def reasons(path: Path) -> list[str]:
     """The texts given to pytest's skip, skipif and importorskip."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)) if "skip" in path.read_text(encoding="utf-8") else ():
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("skip", "skipif", "importorskip"):
             found += [each.value for each in node.keywords if each.arg == "reason"]
             found += node.args[:1] if node.func.attr == "skip" else []  # type: ignore[attr-defined]

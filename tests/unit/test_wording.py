@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import read
+from tests.unit.test_imports import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = 4
@@ -31,10 +32,10 @@ def text_of(node: ast.AST) -> Iterator[tuple[ast.Constant | ast.JoinedStr, str]]
                 yield from text_of(child)
 
 
-def assertions(source: str) -> Iterator[tuple[int, str]]:
+def assertions(source: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Line and sentence of each `assert` and each `match=` with a literal of so many words."""
     lines = source.splitlines()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         asserted: list[ast.AST] = [node.test] if isinstance(node, ast.Assert) else []
         if isinstance(node, ast.Call):
             asserted = [keyword.value for keyword in node.keywords if keyword.arg == "match"]
@@ -51,7 +52,7 @@ def of_all_tests() -> list[str]:
     return [
         f"{file.relative_to(ROOT)}:{line}: {text!r}"
         for file in sorted((ROOT / "tests").rglob("*.py"))
-        for line, text in assertions(file.read_text(encoding="utf-8"))
+        for line, text in assertions(file.read_text(encoding="utf-8"), parsed(file))
     ]
 
 
@@ -83,18 +84,18 @@ def test_assertions_hold_no_sentences() -> None:
 )
 def test_what_counts(source: str, count: int) -> None:
     """Four words in a row of one literal, wherever it stands in the assertion, but for commands."""
-    assert count == len(list(assertions(source)))
+    assert count == len(list(assertions(source, ast.parse(source))))
 
 
 def test_each_section_is_of_a_test_that_is_there() -> None:
     """A test that was renamed or removed leaves no sentence behind that the program no longer says."""
+    text_of_file = {path.relative_to(ROOT).as_posix(): path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
     gone = []
     for golden in sorted((ROOT / "tests/golden").glob("*.txt")):
         for node, _ in read(golden.read_text(encoding="utf-8")):
             file, name = node.split("::", 1)
             function = name.split("::")[-1].split("[")[0]
-            source = (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).is_file() else ""
-            if f"def {function}(" not in source:
+            if f"def {function}(" not in text_of_file.get(file, ""):
                 gone.append(f"{golden.name}: {node}")
 
     assert not gone

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_imports import PROJECT, files
+from tests.unit.test_imports import PROJECT, files, parsed
 
 SAY_NOTHING = {"found", "one", "given", "made", "said", "told", "its", "held", "asked", "there"}
 EXEMPT = {("infra/places/cluster/image_check.py", "found")}
@@ -37,7 +37,7 @@ def test_no_name_fits_any_value() -> None:
     refused = [
         f"{path.relative_to(PROJECT)}:{line}: {name}"
         for path in files()
-        for line, name in bindings(ast.parse(path.read_text(encoding="utf-8")))
+        for line, name in bindings(parsed(path))
         if name.strip("_") in SAY_NOTHING and (_relative(path), name) not in EXEMPT
     ]
 
