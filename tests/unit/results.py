@@ -12,7 +12,7 @@ from typing import Any
 from compare.measurement import Context, Run
 from training.contract.arms import ARMS
 from training.contract.cpu_use import CpuWait, MachineUse
-from training.contract.recipe import batch_split, canonical
+from training.contract.recipe import batch_split
 from training.contract.result import (
     Amount,
     Point,
@@ -175,7 +175,7 @@ def make_run(arm: str = "ray", repeat: int = 1, recipe: CnnRecipe | None = None,
 def as_run(result: TrainingResult, repeat: int = 1) -> Run:
     """The run of a result."""
     name = f"{result.arm}-{repeat}"
-    sha256 = hashlib.sha256(canonical(result.to_dict()).encode()).hexdigest()
+    sha256 = hashlib.sha256(repr(result).encode()).hexdigest()
     return Run.from_summary(name, repeat, result.summary(f"runs/test/{name}/result.json", sha256))
 
 

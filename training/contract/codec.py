@@ -34,8 +34,8 @@ def write_whole(path: Path, text: str, *, mode: int = 0o666) -> None:
 
 def encode(value: Any) -> Any:
     """Return dataclasses as JSON data with camelCase keys, at every depth."""
-    if dataclasses.is_dataclass(value):
-        return {camel(f.name): encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if (keys := _keys_of(type(value))) is not None:
+        return {key: encode(getattr(value, name)) for name, key in keys}
     if isinstance(value, dict):
         return {key: encode(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -43,10 +43,22 @@ def encode(value: Any) -> Any:
     return value
 
 
+@cache
+def _keys_of(kind: type[Any]) -> tuple[tuple[str, str], ...] | None:
+    """Return a dataclass's fields with their keys in JSON; None for another type."""
+    is_record = dataclasses.is_dataclass(kind)
+    return tuple((f.name, camel(f.name)) for f in dataclasses.fields(kind)) if is_record else None
+
+
+@cache
+def _parts_of(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    return typing.get_origin(kind), typing.get_args(kind)
+
+
 def decode(kind: Any, data: Any, where: str) -> Any:  # noqa: PLR0911 (one return a kind)
     """Return JSON data as `kind`: a dataclass, list, dict or optional value of these. Raises ResultError naming
     `where`."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    origin, arguments = _parts_of(kind)
     if kind is Any:
         return data
     if origin in (types.UnionType, typing.Union):
