@@ -26,7 +26,7 @@ def coming(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     given = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
     cases: list[Case] = [one.params["case"] for one in given if one]
     with leftovers.ahead("adversaries"), ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {case.name: pool.submit(got, case, folder / case.path.stem, kept) for case in cases if not missing(case)}
+        yield {case.name: pool.submit(got, case, folder / case.name, kept) for case in cases if not missing(case)}
         pool.shutdown(cancel_futures=True)
 
 
@@ -43,11 +43,12 @@ def test_what_is_claimed_is_what_is_known(case: Case, coming: dict[str, Future[G
 
 
 def test_every_script_has_its_case() -> None:
-    """None lies there untried, and none is named that is not there."""
-    files = {str(path.relative_to(SCRIPTS).with_suffix("")) for path in SCRIPTS.glob("*/*.py")}
+    """None lies there untried, none is named that is not there, and every patch fits its base."""
+    files = [*SCRIPTS.glob("*/*.py"), *SCRIPTS.glob("*/*.patch")]
     cases = [case.name for case in (*CASES, *BEYOND)]
 
-    assert sorted(files) == sorted(cases)
+    assert sorted(cases) == sorted(str(path.relative_to(SCRIPTS).with_suffix("")) for path in files)
+    assert all(compile(case.text, case.name, "exec") for case in (*CASES, *BEYOND))
 
 
 def test_most_correct_scripts_reach_the_strongest_claim() -> None:

@@ -38,7 +38,7 @@ SLOW = "right/keras_own_loop"
 )
 def test_a_kind_is_recognised_and_ends_well_in_every_arm(case: Case, tmp_path: Path, kept: Path) -> None:
     """With the claim that the docs promise for it, and as many ranks as there are workers."""
-    assert KINDS[case.name] == recognise(case.path, tuple(case.arguments.split())).kind
+    assert KINDS[case.name] == recognise(case.write(tmp_path / "script"), tuple(case.arguments.split())).kind
     if why := missing(case):
         pytest.skip(why)
 

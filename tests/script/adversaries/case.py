@@ -1,5 +1,10 @@
-"""What a case is: a script, and what may honestly be said of its arms."""
+"""What a case is: a script, and what may honestly be said of its arms.
 
+`NAME.py` is a whole script. `NAME.patch` has the lines in which a script differs from another one, its base: first the
+text of its docstring, then `--- ` and the base's file, then hunks as of a unified diff, without the numbers of lines.
+"""
+
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -37,7 +42,7 @@ class Case:
     """A script, and what is expected of the comparison of its arms."""
 
     name: str
-    """Of its file, with the folder: `wrong/half_the_steps`."""
+    """Of its file, with the folder and without the ending: `wrong/half_the_steps`."""
     what: str
     """In a few words."""
     outcomes: frozenset[Outcome]
@@ -53,9 +58,42 @@ class Case:
     """Whether it is tried each time where its packages are at hand."""
 
     @property
-    def path(self) -> Path:
+    def text(self) -> str:
         """The script."""
-        return SCRIPTS / f"{self.name}.py"
+        whole = SCRIPTS / f"{self.name}.py"
+        return whole.read_text() if whole.exists() else patched(whole.with_suffix(".patch").read_text())
+
+    @property
+    def beside(self) -> Path:
+        """A folder that it needs beside it; most need none, and it is not there."""
+        return SCRIPTS / self.name
+
+    def write(self, folder: Path) -> Path:
+        """Write the script into a folder, which is created, with what it needs beside it; return its path."""
+        folder.mkdir(parents=True)
+        if self.beside.is_dir():
+            shutil.copytree(self.beside, folder / self.beside.name)
+        path = folder / f"{self.beside.name}.py"
+        path.write_text(self.text)
+        return path
+
+
+def patched(patch: str) -> str:
+    """Return the script of a patch. Raises ValueError unless its base has the old lines of every hunk exactly once."""
+    head, *hunks = patch.split("@@\n")
+    docstring, base = head.rstrip().rsplit("\n--- ", 1)
+    text = f'"""{docstring}"""' + (SCRIPTS / base).read_text().split('"""', 2)[2]
+    for hunk in hunks:
+        old, new = (_lines(hunk, marks) for marks in (" -", " +"))
+        if text.count(old) != 1:
+            raise ValueError(f"{base} has these lines {text.count(old)} times:{old}")
+        text = text.replace(old, new)
+    return text
+
+
+def _lines(hunk: str, marks: str) -> str:
+    """Return the lines of a hunk that have one of these marks; a line without any is an empty one of both."""
+    return "\n" + "".join(line[1:] or line for line in hunk.splitlines(keepends=True) if line[0] in f"{marks}\n")
 
 
 def wrong(name: str, what: str, *items: Item, **more: Any) -> Case:

@@ -83,7 +83,7 @@ def results_of(case: Case, folder: Path, kept: Path | None = None) -> dict[str, 
     """By arm; of one after another, in one folder, because an arm may leave something there for the next."""
     if kept and (files := _kept_files(case, kept)):
         return {arm: result.read(path) for arm, path in files.items()}
-    script = _copy(case, folder)
+    script = case.write(folder / "script")
     arms = [arm for arm in ARMS if arm != "ray" or case.with_ray]
     results = {arm: _run(case, script, arm, folder / arm) for arm in arms}
     if kept:
@@ -119,15 +119,6 @@ def _has(python: str, module: str) -> bool:
     return not subprocess.run([python, "-c", code], check=False).returncode
 
 
-def _copy(case: Case, folder: Path) -> Path:
-    """The script in a folder of its own, with the folder beside it that has its name."""
-    there = folder / "script"
-    there.mkdir(parents=True)
-    if case.path.with_suffix("").is_dir():
-        shutil.copytree(case.path.with_suffix(""), there / case.path.stem)
-    return Path(shutil.copy(case.path, there))
-
-
 def _run(case: Case, script: Path, arm: str, folder: Path) -> TrainingResult:
     """As an update starts it."""
     folder.mkdir()
@@ -160,12 +151,11 @@ def _outcome(command: Sequence[str]) -> tuple[str, str]:
 
 def _key(case: Case) -> str:
     """Of all that decides what is observed: the script, what observes it, and with what."""
-    beside = case.path.with_suffix("")
-    files = [case.path, *beside.rglob("*.py"), *(PROJECT / "training").rglob("*.py")]
-    known = hashlib.sha256(json.dumps([case.arguments, python_of(case), case.with_ray]).encode())
+    files = [*case.beside.rglob("*.py"), *(PROJECT / "training").rglob("*.py")]
+    known = hashlib.sha256(json.dumps([case.text, case.arguments, python_of(case), case.with_ray]).encode())
     for path in sorted(files):
         known.update(path.read_bytes())
-    return f"{case.path.stem}-{known.hexdigest()[:16]}"
+    return f"{case.beside.name}-{known.hexdigest()[:16]}"
 
 
 def _kept_files(case: Case, kept: Path) -> dict[str, Path]:
