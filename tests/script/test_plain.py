@@ -4,7 +4,6 @@ The scripts are ordinary ones, in a folder for each outcome. Mutants break the m
 """
 
 import subprocess
-from collections.abc import Iterator
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -127,13 +126,6 @@ PORTS_OF_MUTANTS = {
     "port_without_shares": "splits no rows",
     "port_without_exchange": "the weights of the port are others",
 }
-
-
-@pytest.fixture(scope="module")
-def proved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """What is proved of the scripts that are asked for."""
-    with TABLE.proved(request, tmp_path_factory.mktemp("plain")) as answers:
-        yield answers
 
 
 @pytest.mark.parametrize("case", marked(CASES, FEW))

@@ -6,7 +6,6 @@ The scripts are ordinary ones, in a folder for each outcome. Mutants break the m
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +50,6 @@ TABLE = Table(
         "without_weights": ["equal/arrays"],
     },
 )
-
-
-@pytest.fixture(scope="module")
-def proved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """What is proved of the scripts that are asked for."""
-    with TABLE.proved(request, tmp_path_factory.mktemp("plain")) as answers:
-        yield answers
 
 
 @pytest.mark.parametrize("case", marked(CASES, FEW))

@@ -6,7 +6,6 @@ The scripts are ordinary ones, in a folder for each outcome; what proves them, a
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +48,6 @@ TABLE = Table(
         "without_weights": ["equal/fit"],
     },
 )
-
-
-@pytest.fixture(scope="module")
-def proved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """What is proved of the scripts that are asked for."""
-    with TABLE.proved(request, tmp_path_factory.mktemp("plain")) as answers:
-        yield answers
 
 
 @pytest.mark.parametrize("case", marked(CASES, FEW))

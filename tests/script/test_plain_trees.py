@@ -4,7 +4,6 @@ TRY_TREES_PYTHON names an environment. Mutants break the mechanism, or the proof
 """
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +48,6 @@ TABLE = Table(
         "without_exchange": ["equal/xgboost_integers"],
     },
 )
-
-
-@pytest.fixture(scope="module")
-def proved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """What is proved of the scripts that are asked for."""
-    with TABLE.proved(request, tmp_path_factory.mktemp("plain")) as answers:
-        yield answers
 
 
 @pytest.mark.parametrize("case", marked(CASES, FEW))

@@ -5,34 +5,30 @@ Wrong ones do not do the same work in exactly one way; right ones do, and look o
 
 from typing import Any
 
-from tests.script.adversaries.case import RAY_TRAIN, Case, Outcome, beyond, either, right, unknown, weak, wrong
+from tests.script.adversaries.case import RAY_TRAIN, Case, beyond, doubtful, either, right, unknown, weak, wrong
 
 XGBOOST: dict[str, Any] = {"arguments": RAY_TRAIN, "needs": ("xgboost", "ray")}
 LIGHTGBM: dict[str, Any] = {"arguments": RAY_TRAIN, "needs": ("lightgbm", "ray")}
-NOT_SAME: frozenset[Outcome] = frozenset({"not comparable", "same script"})
 _ENDED_ELSEWHERE = (
     "a correct script that ends by its loss trains other numbers of whole epochs, too, and is not accused"
 )
-_BY_HAND = "a correct script that looks at its loss, and does so then, shows the same"
 _ALIKE = "losses, or what is drawn, may be alike in both runs"
 _OF_A_COPY = "what is repeated from a copy in memory is delivered to nobody: known of its input alone"
 _OF_EVAL = "rows that a network saw in eval mode between two steps were not learned from, but a loader delivered them"
 
 WRONG = (
     wrong("half_the_steps", "steps divided by the world size", "steps", "rows", quick=True),
-    wrong("max_steps_by_world", "40 steps, or 25", "steps", "rows", outcomes=NOT_SAME, why=_BY_HAND),
-    wrong("epochs_by_world", "4 epochs, or 2", "steps", "rows", outcomes=NOT_SAME, why=_ENDED_ELSEWHERE),
+    doubtful("max_steps_by_world", "40 steps, or 25", "steps", "rows"),
+    doubtful("epochs_by_world", "4 epochs, or 2", "steps", "rows", why=_ENDED_ELSEWHERE),
     wrong("half_the_model", "a layer divided by the world size", "parameters", quick=True),
     wrong("skips_a_block", "a block is left out with workers", "trained"),
     wrong("frozen_with_workers", "a layer is frozen with workers", "trained", "parameters"),
-    wrong(
-        "frozen_later", "a layer is frozen from the second epoch on", "trained", outcomes=NOT_SAME, why=_BY_HAND,
-    ),
+    doubtful("frozen_later", "a layer is frozen from the second epoch on", "trained"),
     wrong("scaler_skips_all", "GradScaler leaves out every step with workers", "optimizers"),
     wrong("half_the_rows", "the share of a share", "steps", "rows"),
     wrong("half_the_rows_twice", "half of the rows, twice as often", "rows", "rowsDisjoint"),
-    wrong(
-        "half_the_data_repeated", "half of the data, twice in it", "rows", outcomes=NOT_SAME,
+    doubtful(
+        "half_the_data_repeated", "half of the data, twice in it", "rows",
         why="a data set whose content is not the same to the last digit may be of the same rows",
     ),
     wrong("sampler_goes_twice_over_a_quarter", "each rank has half of its rows, twice", "rows"),
@@ -41,13 +37,13 @@ WRONG = (
     wrong("rows_cut_in_the_end", "half of each batch is dropped, in the last of five epochs", "input"),
     wrong("stale_gradients", "every second batch is left aside", "input"),
     wrong("smaller_pictures", "half the width and height", "input"),
-    wrong(
-        "smaller_pictures_few_steps", "27 pixels instead of 32", "input", outcomes=NOT_SAME,
+    doubtful(
+        "smaller_pictures_few_steps", "27 pixels instead of 32", "input",
         why="what rows add with which a sampler pads two steps an epoch is as much",
     ),
     wrong("shorter_texts", "texts of half the length", "input"),
-    wrong(
-        "longest_texts_cut", "texts cut to 40 of up to 56 tokens", "input", outcomes=NOT_SAME,
+    doubtful(
+        "longest_texts_cut", "texts cut to 40 of up to 56 tokens", "input",
         why="smaller batches of texts have less padding, too",
     ),
     wrong("autocast_with_workers", "bfloat16 by autocast", "autocast"),
@@ -58,25 +54,18 @@ WRONG = (
     wrong("learning_rate_of_second_group", "the head's rate times world size", "learningRate"),
     wrong("accelerate_other_rate", "Accelerate's schedule in double pace", "learningRate", needs=("accelerate",)),
     wrong("weight_decay_by_world", "another weight decay", "hyperparameters"),
-    wrong(
-        "weight_decay_later", "no weight decay after the first epoch", "hyperparameters",
-        outcomes=NOT_SAME, why=_BY_HAND,
-    ),
-    wrong(
-        "weight_decay_in_the_end", "no weight decay in the last three of seven epochs", "hyperparameters",
-        outcomes=NOT_SAME, why=_BY_HAND, quick=True,
+    doubtful("weight_decay_later", "no weight decay after the first epoch", "hyperparameters"),
+    doubtful(
+        "weight_decay_in_the_end", "no weight decay in the last three of seven epochs", "hyperparameters", quick=True,
     ),
     wrong("groups_by_name", "a group is empty with workers", "hyperparameters"),
     wrong("momentum_by_world", "no momentum with workers", "hyperparameters"),
     wrong("rate_decay_by_world", "Adagrad's own decay of its rate", "hyperparameters"),
-    wrong(
-        "settings_by_a_closure", "weight decay and momentum that a closure sets by world", "hyperparameters",
-        outcomes=NOT_SAME, why=_BY_HAND, quick=True,
+    doubtful(
+        "settings_by_a_closure", "weight decay and momentum that a closure sets by world",
+        "hyperparameters", quick=True,
     ),
-    wrong(
-        "settings_before_each_step", "weight decay that a hook before each step sets by world", "hyperparameters",
-        outcomes=NOT_SAME, why=_BY_HAND,
-    ),
+    doubtful("settings_before_each_step", "weight decay that a hook before each step sets by world", "hyperparameters"),
     wrong("no_ddp", "no gradient is exchanged", "weights"),
     wrong("synchronised_at_the_end", "weights are sent after the last step", "weights", quick=True),
     wrong("averaged_each_epoch", "weights are averaged at an epoch's end", "weights"),
@@ -91,9 +80,8 @@ WRONG = (
     wrong(
         "new_optimizer_each_epoch_same_rows", "the same, and a new optimizer for each epoch", "rowsDisjoint", quick=True
     ),
-    wrong(
+    doubtful(
         "new_optimizer_each_epoch_other_decay", "the third epoch's optimizer has another decay", "hyperparameters",
-        outcomes=NOT_SAME, why=_BY_HAND,
     ),
     wrong("third_model_alone", "the third of five models exchanges no gradients", "weights", quick=True),
     wrong("large_model_alone", "the third of five large models exchanges no gradients", "weights"),
@@ -104,44 +92,36 @@ WRONG = (
     wrong("student_alone", "a student in its teacher's place exchanges no gradients", "weights"),
     wrong("third_model_same_half", "the third of five models has the same half on all ranks", "rowsDisjoint"),
     wrong("fourth_model_cut", "half of each batch is dropped, of the fourth of five models", "input"),
-    wrong(
-        "last_models_cut", "half of each batch is dropped, of the last of 80 models", "input", outcomes=NOT_SAME,
+    doubtful(
+        "last_models_cut", "half of each batch is dropped, of the last of 80 models", "input",
         why="modules are looked for in the first 64 models alone: that takes time",
     ),
-    wrong(
+    doubtful(
         "folds_share_rows", "the third of five folds has the same half on all ranks", "rowsDisjoint", "rows",
-        outcomes=NOT_SAME,
         why="each fold is a data set of its own; rows of one data set are told apart",
     ),
     wrong("same_half_then_accuracy", "the same half on all ranks later, then a look at all", "rowsDisjoint"),
     wrong("same_half_of_each_step", "of two batches a step one is the same on all ranks", "rowsDisjoint", "rows"),
-    wrong(
+    doubtful(
         "second_loader_same_half", "of a second data set the same half on all ranks", "rows", "rowsDisjoint",
-        outcomes=NOT_SAME,
         why="rows of one data set are told apart; that there is a second one is known, and no more",
     ),
-    wrong(
+    doubtful(
         "shifted_per_rank", "a data set that each rank begins elsewhere", "rowsDisjoint",
-        outcomes=NOT_SAME,
         why="a number is the same row only in the same data set, and these are not known to be one",
     ),
-    wrong(
+    doubtful(
         "shuffled_per_rank", "an order of each rank's own, and then its places", "rowsDisjoint", "rows",
-        outcomes=NOT_SAME,
         why="a place is the same row only in the same data set, and what one holds may be out of sight",
     ),
-    wrong(
+    doubtful(
         "drawn_alike", "drawn with replacement, with the same seed", "rowsDisjoint", "rows",
-        outcomes=NOT_SAME,
         why="draws with replacement may share rows, too; all of them is proof for who counts them",
     ),
     wrong("no_sampler_batch_divided", "all rows on each rank, in half batches", "steps", "rows", "rowsDisjoint"),
     wrong("no_sampler_at_all", "all rows on each rank, in whole batches", "rows", "rowsDisjoint", "rowsPerStep"),
-    wrong(
-        "same_rows_by_hand",
-        "all rows on each rank, cut by hand",
-        "input", "rows", "rowsPerStep", "rowsDisjoint",
-        outcomes=NOT_SAME,
+    doubtful(
+        "same_rows_by_hand", "all rows on each rank, cut by hand", "input", "rows", "rowsPerStep", "rowsDisjoint",
         why="twice the input of a step shows; whether that is each worker's own batch or the same one twice does not",
     ),
     wrong(
@@ -154,22 +134,18 @@ WRONG = (
     wrong("second_loader_whole", "unlabelled rows whole on each rank", "rowsDisjoint", "rows", "rowsPerStep", "input"),
     wrong("second_optimizer_half_as_often", "the head steps half as often", "steps", "optimizers"),
     wrong("accumulates_in_one_process_only", "twice the steps with workers", "steps", "rowsPerStep"),
-    wrong(
-        "accumulates_with_workers_only", "half the steps with workers", "steps", "rowsPerStep", outcomes=NOT_SAME,
+    doubtful(
+        "accumulates_with_workers_only", "half the steps with workers", "steps", "rowsPerStep",
         why="a step of as many rows as each worker had alone, times the workers, is what weak scaling is, too",
     ),
-    wrong(
+    doubtful(
         "validates_in_one_process_only", "no validation with workers", "validation",
-        outcomes=NOT_SAME, why="a correct script that validates when its loss is low shows the same",
+        why="a correct script that validates when its loss is low shows the same",
     ),
-    wrong(
-        "goes_on_from_a_checkpoint", "goes on where the arm before it was", "steps", "rows",
-        outcomes=NOT_SAME, why=_ENDED_ELSEWHERE,
-    ),
+    doubtful("goes_on_from_a_checkpoint", "goes on where the arm before it was", "steps", "rows", why=_ENDED_ELSEWHERE),
     wrong("lightning_limited", "half of the batches of an epoch", "steps", "rows", needs=("lightning",)),
-    wrong(
-        "transformers_max_steps", "max_steps by world", "steps", "rows", needs=("transformers",),
-        outcomes=NOT_SAME, why=_ENDED_ELSEWHERE,
+    doubtful(
+        "transformers_max_steps", "max_steps by world", "steps", "rows", needs=("transformers",), why=_ENDED_ELSEWHERE,
     ),
     wrong(
         "ray_train_not_prepared", "Ray Train without prepare_data_loader", "steps", "rows", "rowsDisjoint",
@@ -184,41 +160,23 @@ WRONG = (
     wrong("lightgbm_fewer_leaves", "smaller trees", "boosterParameters", **LIGHTGBM),
     wrong("keras_half_the_epochs", "Keras' fit, half the epochs", "rounds", needs=("keras",)),
     wrong("keras_smaller_network", "Keras' fit, half the layer", "parameters", needs=("keras",)),
-    wrong(
-        "keras_half_the_rows", "Keras' fit, half the rows twice", "rows",
-        outcomes=NOT_SAME, needs=("keras",),
+    doubtful(
+        "keras_half_the_rows", "Keras' fit, half the rows twice", "rows", needs=("keras",),
         why="which rows a tf.data pipeline gives is not known; that an epoch has half the steps is",
     ),
     wrong("plateau_rate_by_world", "ReduceLROnPlateau, rate times world size", "learningRate", quick=True),
     wrong("plateau_patience_by_world", "ReduceLROnPlateau, another patience", "learningRate"),
-    wrong(
-        "warm_up_by_world", "LambdaLR, a longer warm-up", "learningRate", outcomes=NOT_SAME, why=_BY_HAND, quick=True
-    ),
-    wrong(
-        "decay_beside_a_plateau_by_world", "ReduceLROnPlateau beside another decay", "learningRate",
-        outcomes=NOT_SAME, why=_BY_HAND,
-    ),
-    wrong(
-        "plateau_changed_by_world", "ReduceLROnPlateau, later another patience", "learningRate",
-        outcomes=NOT_SAME, why=_BY_HAND,
-    ),
-    wrong(
-        "plateau_and_a_factor_later", "ReduceLROnPlateau, and by hand the rate times world size", "learningRate",
-        outcomes=NOT_SAME, why=_BY_HAND,
-    ),
+    doubtful("warm_up_by_world", "LambdaLR, a longer warm-up", "learningRate", quick=True),
+    doubtful("decay_beside_a_plateau_by_world", "ReduceLROnPlateau beside another decay", "learningRate"),
+    doubtful("plateau_changed_by_world", "ReduceLROnPlateau, later another patience", "learningRate"),
+    doubtful("plateau_and_a_factor_later", "ReduceLROnPlateau, and by hand the rate times world size", "learningRate"),
     wrong("rate_halved_by_hand_from_another", "halved by a loss, from another rate", "learningRate"),
-    wrong(
-        "rate_halved_by_epochs_of_world", "halved each epoch, or each second", "learningRate",
-        outcomes=NOT_SAME, why=_BY_HAND,
-    ),
-    wrong(
+    doubtful("rate_halved_by_epochs_of_world", "halved each epoch, or each second", "learningRate"),
+    doubtful(
         "drops_layers_by_world", "LayerDrop, of nearly all with workers", "trained",
-        outcomes=NOT_SAME, why="gradients of both ranks are added: how often one of them drops a layer is not seen",
+        why="gradients of both ranks are added: how often one of them drops a layer is not seen",
     ),
-    wrong(
-        "thaws_by_epochs_of_world", "a layer is trained from the second epoch on, or the third", "trained",
-        outcomes=NOT_SAME, why=_BY_HAND,
-    ),
+    doubtful("thaws_by_epochs_of_world", "a layer is trained from the second epoch on, or the third", "trained"),
     wrong("expert_never_trained", "a mixture of experts, one of which gets no row", "trained"),
     wrong("estimate_by_world", "the first estimate of a step times world size", "hyperparameters"),
     wrong("uneven_inputs_not_exchanged", "Join without an exchange of gradients", "weights", quick=True),
