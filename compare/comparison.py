@@ -32,6 +32,7 @@ from compare.schema import (
     WorkersCurve,
 )
 from compare.search import search_of
+from compare.spot import spot_of
 from compare.step_parts import step_times
 from compare.stopping import ending, longer_run
 from compare.value import Check, Missing, Summary, Value
@@ -50,6 +51,8 @@ OF_CURVE = ("stopsPayingAt", "costsMoreFrom")
 """Of the workers' curve, where one was measured."""
 OWN_RANKS = "this project made no ranks"
 """Why nothing is said of how they were made."""
+OF_SPOT = ("spotCostRatio", "spotStopsPayingAt")
+"""Of Ray on spot capacity, where its price is set."""
 OF_SEARCH = ("bestConfig", "bestMetric", "trials", "breakEvenTrialSeconds")
 """Of a search."""
 
@@ -83,6 +86,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
         workers_curve=None if isinstance(points, Missing) else _curve(points),
         search=None if isinstance(findings.search, Missing) else findings.search.summary(),
         longer=known(findings.longer),
+        spot=known(findings.spot),
         passes=measurement.passed,
         bound=findings.bound.summary if findings.bound else None,
         distribution=known(_distribution(measurement)),
@@ -153,6 +157,7 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
         idle_ray_cpus=others.idle_ray_cpus,
         projection=projection,
         workers_curve=points,
+        spot=spot_of(measurement, why_nothing),
         search=search_of(measurement, claim, why_nothing),
         qualifiers=qualifiers(measurement, estimates, others, fair.checks),
         arms={name: _arm(name, measurement, numbers.of_arms[name]) for name in numbers.of_arms},
@@ -253,6 +258,7 @@ def _reasons(findings: Findings) -> dict[str, str]:
         "projection": findings.projection,
         "workersCurve": points,
         "longer": findings.longer,
+        "spot": findings.spot,
         "bound": findings.bound or Missing(RAY_TRAINED),
         "distribution": _distribution(measurement),
         **({"search": search} if isinstance(search, Missing) else search.missing()),
@@ -283,7 +289,7 @@ def scalar_names(context: Context | None = None) -> list[str]:
     with these settings may have, or of all. What cannot exist would be unknown in every preview."""
     if context is None:
         ratios = [each.name for each in measures.RATIOS]
-        return ["answer", "verdict", REPEATS, *ratios, "breakEvenEpochs", *OF_SEARCH, *OF_CURVE, *OF_RAY]
+        return ["answer", "verdict", REPEATS, *ratios, "breakEvenEpochs", *OF_SEARCH, *OF_CURVE, *OF_SPOT, *OF_RAY]
     recipe = context.recipe
     had = [each.name for each in measures.ratios_of(recipe.workload, recipe.worker_gpus) if each.can_exist(context)]
     of_ray = [name for name in OF_RAY if name != COST or context.prices != NO_PRICES]
@@ -291,6 +297,7 @@ def scalar_names(context: Context | None = None) -> list[str]:
         *("answer", "verdict", REPEATS, *had, "breakEvenEpochs"),
         *(OF_SEARCH if named(recipe.workload).searches else ()),
         *(OF_CURVE if context.curve else ()),
+        *(OF_SPOT if context.spot and RAY.name in context.arms else ()),
         *(of_ray if RAY.name in context.arms else ()),
     ]
 
@@ -306,6 +313,8 @@ def scalars(comparison: Comparison) -> dict[str, float | str | None]:
     curve = comparison.workers_curve
     values |= {"stopsPayingAt": curve.stops_paying_at if curve else None}
     values |= {"costsMoreFrom": curve.costs_more_from if curve else None}
+    if of_spot := comparison.spot.arms.get(RAY.name) if comparison.spot else None:
+        values |= dict(zip(OF_SPOT, (of_spot.cost_ratio, of_spot.stops_paying_at), strict=True))
     if search := comparison.search:
         of_search = (search.best_config, search.best_metric, canonical(search.trials), search.break_even_trial_seconds)
         values |= dict(zip(OF_SEARCH, of_search, strict=True))

@@ -87,6 +87,15 @@ class Prices:
 NO_PRICES = Prices()
 
 
+class SpotTerms(NamedTuple):
+    """What spot capacity costs, and how often it is taken away."""
+
+    factor: float
+    """Its price ÷ the price on demand."""
+    interruptions_per_hour: float
+    """Of one worker."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Context:
     """Settings of the measurement that the results do not contain.
@@ -121,6 +130,7 @@ class Context:
     workers_gone_seconds: float | None = None
     """Seconds within which Ray's workers are gone after a Ray run; None if they stay."""
     prices: Prices = field(default_factory=Prices)
+    spot: SpotTerms | None = None
 
     def at(self, workers: int) -> "Context":
         """Return the context with another number of workers, by which their reservations are computed."""

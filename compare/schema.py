@@ -275,6 +275,44 @@ class Distribution:
     port: Annotated[str, "the smallest port, as a diff that was run; empty: none, and `write` says why"]
 
 
+@dataclass(frozen=True)
+class SpotCourse:
+    """The parts of an undisturbed run, medians over the repeats."""
+
+    start_seconds: Annotated[
+        float, "start to first step, and what the first steps take beyond others; every restart pays it again"
+    ]
+    epochs: Annotated[int, "epochs trained; 1 where epochs were not clocked: all that follows the start"]
+    epoch_seconds: Annotated[float, "an epoch, without a checkpoint"]
+    checkpoint_seconds: Annotated[float | None, "a checkpoint; null: none was made"]
+    end_seconds: Annotated[float, "what follows the last epoch"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpotArm:
+    """An arm on spot capacity, with the interval between checkpoints that costs the least."""
+
+    machines: Annotated[int, "machines, the loss of any of which stops the run; on a cluster Ray's head is one"]
+    course: Annotated[SpotCourse, "what it is computed from"]
+    checkpoint_epochs: Annotated[int, "best `checkpointEpochs`; 0: none, and an interrupted run starts from scratch"]
+    seconds: Annotated[
+        float | None, "expected, start to result, without waits for another machine; null: over 1,000 times as long"
+    ]
+    on_demand_seconds: Annotated[float, "without interruption and without checkpoints"]
+    cost_ratio: Annotated[float | None, "expected cost on spot / cost on demand"]
+    cost: Annotated[float | None, "expected cost on spot; null where no price is set"]
+    stops_paying_at: Annotated[float, "interruptions per hour of one worker from which on spot costs more"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spot:
+    """Whether interruptible capacity is worth it, computed from undisturbed runs: nothing was interrupted."""
+
+    factor: Annotated[float, "`priceSpotFactor`"]
+    interruptions_per_hour: Annotated[float, "of one worker, `interruptionsPerHour`"]
+    arms: Annotated[dict[str, SpotArm], "by name; an arm of which no step was seen is absent"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """The `comparison` output: everything, as one JSON object."""
@@ -319,6 +357,7 @@ class Comparison:
         Distribution | None,
         "how a script that trains in one process was distributed; null: its ranks, if any, are its own",
     ] = None
+    spot: Annotated[Spot | None, "cost on spot capacity; null: not asked for, or not known"] = None
     measurement: Annotated[str, "identifies what was measured: the hash that all runs share"] = ""
     auto: Annotated[
         str,

@@ -17,7 +17,7 @@ from compare.measurement import NO_REPEAT, Measurement
 from compare.projection import headline
 from compare.qualifiers import ACCURACY_POINTS
 from compare.ray_data import DataPair
-from compare.schema import Answer, ArmSummary, Claim, Ending, Estimate, LongerRun, Projection, Spread
+from compare.schema import Answer, ArmSummary, Claim, Ending, Estimate, LongerRun, Projection, Spot, Spread
 from compare.search import SearchFindings, length_words, shown_length
 from compare.step_parts import waits
 from compare.stopping import next_up
@@ -63,6 +63,7 @@ class Findings:
     idle_ray_cpus: Summary[Spread]
     projection: Projection | Missing
     workers_curve: Curve | Missing
+    spot: Spot | Missing
     qualifiers: Mapping[str, str]
     with_data: DataPair | None
     """The arm with Ray Data against the subject; None without one. The verdict says nothing of it."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pulumi
 
 from compare.comparison import compare, scalar_names, scalars
-from compare.measurement import CompareError, Context, Prices, Run
+from compare.measurement import CompareError, Context, Prices, Run, SpotTerms
 from infra.plan import RunPlan, Site
 from infra.settings.settings import Settings
 
@@ -65,6 +65,8 @@ def compare_results(context: Context, plans: Sequence[RunPlan], results: Mapping
 
 def context_of(settings: Settings, site: Site, plans: Sequence[RunPlan]) -> Context:
     """Return the settings of the measurement that the results do not contain."""
+    of_comparison = settings.comparison
+    factor, interruptions = of_comparison.price_spot_factor, of_comparison.interruptions_per_hour
     return Context(
         recipe=settings.recipe,
         target=settings.target,
@@ -82,8 +84,9 @@ def context_of(settings: Settings, site: Site, plans: Sequence[RunPlan]) -> Cont
         idle_ray=site.idle_ray,
         workers_gone_seconds=site.workers_gone_seconds,
         prices=Prices(
-            cpu_hour=settings.comparison.price_cpu_hour,
-            gib_hour=settings.comparison.price_gib_hour,
-            gpu_hour=settings.comparison.price_gpu_hour,
+            cpu_hour=of_comparison.price_cpu_hour,
+            gib_hour=of_comparison.price_gib_hour,
+            gpu_hour=of_comparison.price_gpu_hour,
         ),
+        spot=SpotTerms(factor, interruptions) if factor is not None and interruptions is not None else None,
     )

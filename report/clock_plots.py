@@ -1,4 +1,5 @@
-"""The pictures that answer, from numbers of `report.clocks`: whole clocks over epochs, and where their time went."""
+"""The pictures that answer, from numbers of `report.clocks` and `report.spot`: whole clocks over epochs, where their
+time went, and the cost on spot capacity."""
 
 import textwrap
 from collections.abc import Mapping
@@ -12,12 +13,15 @@ from compare.words import shown_seconds, time_unit
 from report import clocks, svg
 from report.clocks import Clocks, Line, Meeting
 from report.plots import LONGEST_TITLE
-from report.svg import ARM_COLOURS, ARM_LINES, INK, MUTED, drawing
+from report.spot import Curves
+from report.svg import ARM_COLOURS, ARM_LINES, ARM_MARKERS, INK, MUTED, drawing
 
 COLOURS = dict(zip(clocks.PARTS, svg.PARTS, strict=True))
 STEPS = 60
 """Points of a band, whose edges change from one repeat to another."""
 UNITS = {"s": "seconds", "min": "minutes", "h": "hours"}
+MOST_RATIO = 1.3
+"""Highest cost on spot, of that on demand, that is drawn."""
 HEIGHT_INCHES = 3.5
 """Of the lines; the bars of four arms are as high."""
 
@@ -71,6 +75,24 @@ def by_part(parts: Mapping[str, Mapping[str, float]], titles: Mapping[str, str])
         samples = [Patch(color=COLOURS[part], label=part) for part in clocks.visible(parts)]
         columns = min(3, len(samples))
         picture.figure.legend(handles=samples, loc="outside lower center", ncols=columns or 1)
+    return picture.markup
+
+
+def on_spot(shown: Curves) -> str:
+    """Return the cost on spot by that on demand over interruptions: a line an arm, marked where spot stops paying, and
+    the stack's own rate."""
+    labels = ("interruptions per hour of one worker", "cost on spot ÷ on demand")
+    with drawing("spot", "Cost on spot capacity over interruptions", labels, height=HEIGHT_INCHES) as picture:
+        axes, last = picture.axes, shown.rates[-1]
+        axes.axhline(1, color=INK, linewidth=0.9)
+        for arm, ratios in shown.ratios.items():
+            style: dict[str, Any] = {"color": ARM_COLOURS[arm], "label": arm}
+            axes.plot(shown.rates, ratios, linestyle=ARM_LINES[arm], **style)
+            axes.plot([shown.stops[arm]], [1], marker=ARM_MARKERS[arm], markersize=6, linestyle="none", **style)
+        axes.set(xlim=(0, last), ylim=(0, MOST_RATIO))
+        axes.axvline(shown.own, color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)))
+        _note(axes, f"this stack: {shown.own:g}", shown.own, last, (0, 5))
+        picture.legend(columns=4)
     return picture.markup
 
 

@@ -18,7 +18,7 @@ from compare.in_short import ALTERNATIVES, RATIOS, in_short, machine_in_short
 from compare.intervals import rule
 from compare.schema import Comparison, Estimate
 from compare.words import compared
-from report import curve, gpus, ratios, search_page, step_parts, words
+from report import curve, gpus, ratios, search_page, spot, step_parts, words
 from report.figures import figure, is_shown
 from report.links import RunFile, run_files
 from report.pictures import first, pictures
@@ -87,6 +87,9 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             curve=curve.rows(comparison),
             curve_headings=curve.HEADINGS,
             curve_summary=curve.summary(comparison),
+            spot=spot.rows(comparison),
+            spot_headings=spot.HEADINGS,
+            spot_notes=spot.notes(comparison),
             checks=[(sentences.get(name, name), name, passed) for name, passed in comparison.checks.items()],
             pictures=pictures(comparison, runs),
             distribution=words.distribution(comparison),

@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from compare.schema import ArmSummary, Comparison
-from report import clock_plots, curve, plots, search_page, step_parts
+from report import clock_plots, curve, plots, search_page, spot, step_parts
 from report.clocks import clocks, parts, reading
 from report.plots import ShownRun
 from training.workloads.cnn.detail import CnnDetail
@@ -91,6 +91,9 @@ def pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, list
     if projection := comparison.projection:
         points = curve.measured_points(comparison)
         sections["projection"] = [drawn("Projection", lambda: plots.scaling(projection, points))]
+    if on_spot := spot.curves(comparison):
+        title, note = "Cost on spot capacity over interruptions", "Marked: where spot stops paying."
+        sections["spot"] = [drawn(title, lambda: clock_plots.on_spot(on_spot), note)]
     return sections
 
 

@@ -12,7 +12,7 @@ from compare.projection import sentences
 from compare.quiet import NO_RAY_PODS, ONE_RAY_RUN
 from compare.schema import ArmSummary, Comparison
 from compare.words import names_by_reason
-from report import clocks, curve, ratios, step_parts, words
+from report import clocks, curve, ratios, spot, step_parts, words
 from report.figures import MISSING, figure, is_shown, unit
 from training.contract.arms import ARMS, RAYDATA, RAYSTART, counted
 from training.contract.workload import named
@@ -20,8 +20,8 @@ from training.contract.workload import named
 WIDTH = 80
 OF_INPUT = ("firstBatchSeconds", "dataWaitSeconds")
 """Measures that are said where an arm reads through Ray Data."""
-OF_VERDICT = ("longer", "bound", "distribution")
-"""Parts of the comparison of which the verdict says why there are none."""
+OF_VERDICT = ("longer", "bound", "distribution", "spot")
+"""Parts of the comparison of which the verdict, or a line of their own, says why there are none."""
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 SHADES = dict(zip(clocks.PARTS, "▒█░▓·", strict=True))
 """How a bar shows the parts of a whole clock."""
@@ -44,6 +44,7 @@ def render(comparison: Comparison) -> str:
         "\n".join(map(wrap, words.search(comparison))),
         _step_parts(comparison),
         _curve(comparison),
+        _spot(comparison),
         _checks(comparison),
         _projection(comparison),
     ]
@@ -145,6 +146,13 @@ def _curve(comparison: Comparison) -> str:
     if not rows:
         return ""
     return f"{aligned([list(curve.HEADINGS), *rows])}\n{wrap(curve.summary(comparison) + '.')}"
+
+
+def _spot(comparison: Comparison) -> str:
+    """Return what each arm costs on spot capacity, and where that stops paying; "" where it was not asked for."""
+    rows = spot.rows(comparison)
+    table = [aligned([list(spot.HEADINGS), *rows], text_columns=(0, 1))] if rows else []
+    return "\n".join([*table, *map(wrap, spot.notes(comparison))])
 
 
 def _checks(comparison: Comparison) -> str:

@@ -59,7 +59,7 @@ SETTINGS = (
     "measureSteps", "searchTrials", "searchAlgorithm", "searchScheduler", "searchGrace", "searchReduction",
     "trialWorkers", "repeats", "wideArm", "workersCurve", "nativeArm", "keepBaseline", "runTimeoutMinutes",
     "budgetMinutes", "allowOversubscription", "workerMemory", "storageClass", "storageSize", "priceCpuHour",
-    "priceGibHour", "priceGpuHour", "workerGpus", "minikubeGpus",
+    "priceGibHour", "priceGpuHour", "priceSpotFactor", "interruptionsPerHour", "workerGpus", "minikubeGpus",
     "headCpus", "headMemory", "sharedMemory", "scratch", "minikubeProfile", "minikubeNodes",
     "minikubeCpus", "minikubeMemory", "operator", "kuberayVersion", "image", "namespace", "createNamespace",
 )  # fmt: skip

@@ -178,6 +178,20 @@ class ComparisonSettings:
         example="2.5",
         derived="none",
     )
+    price_spot_factor: float | None = setting(
+        "",
+        number(0, 1, above=True),
+        "price of spot capacity ÷ price on demand, with interruptionsPerHour; the comparison then says whether it pays",
+        example="0.35",
+        derived="none",
+    )
+    interruptions_per_hour: float | None = setting(
+        "",
+        number(0, 1000),
+        "how often an hour one worker on spot capacity is interrupted, with priceSpotFactor",
+        example="0.05",
+        derived="none",
+    )
     tracking_uri: str | None = setting(
         "",
         rules.server(),

@@ -365,6 +365,22 @@ def _gpus_that_have_a_price_exist(draft: Draft) -> Iterator[Problem]:
         )
 
 
+def _spot_keys_come_together(draft: Draft) -> Iterator[Problem]:
+    values = {
+        "priceSpotFactor": draft.comparison.price_spot_factor,
+        "interruptionsPerHour": draft.comparison.interruptions_per_hour,
+    }
+    missing = [key for key, value in values.items() if value is None]
+    if len(missing) == 1:
+        (given,) = values.keys() - missing
+        yield Problem(
+            f"{draft.shown(given)} without {missing[0]}",
+            "both, or none",
+            (set_line(missing[0], draft.keys[missing[0]].example), f"pulumi config rm {given}"),
+            why="what spot capacity costs depends on its price and on how often it is taken away",
+        )
+
+
 CHECKS: tuple[Check, ...] = (
     _curve_ends_at_workers,
     _seeds_stay_valid,
@@ -373,4 +389,5 @@ CHECKS: tuple[Check, ...] = (
     _tracking_is_an_address,
     _tracking_is_installed,
     _gpus_that_have_a_price_exist,
+    _spot_keys_come_together,
 )

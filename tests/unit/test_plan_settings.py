@@ -47,6 +47,8 @@ CHANGES_NOTHING = {
     "priceCpuHour": EVERYWHERE,  # what the comparison makes of the hours
     "priceGibHour": EVERYWHERE,
     "priceGpuHour": EVERYWHERE,
+    "priceSpotFactor": EVERYWHERE,  # what the comparison makes of the parts of a run
+    "interruptionsPerHour": EVERYWHERE,
     "budgetMinutes": EVERYWHERE,  # what a preview says of the time
     "runTimeoutMinutes": EVERYWHERE,  # the Job's deadline: it ends a run, and changes none that ends before it
     "allowOpenPorts": EVERYWHERE,  # whether it is measured
@@ -101,6 +103,8 @@ ANOTHER = {
     "priceCpuHour": "0.05",
     "priceGibHour": "0.01",
     "priceGpuHour": "2.5",
+    "priceSpotFactor": "0.35",
+    "interruptionsPerHour": "0.05",
     "runTimeoutMinutes": "61",
     "budgetMinutes": "15",
     "trackingUri": "http://mlflow.example.com:5000",
@@ -224,6 +228,8 @@ BESIDE = {
     "saveModel": {"storage": "s3://bucket/prefix", **ROLE},
     "checkpointEpochs": {"storage": "s3://bucket/prefix", **ROLE},
     "artifacts": {"storage": "s3://bucket/prefix", **ROLE, "scriptArguments": "--epochs {epochs} --out {storage}"},
+    "priceSpotFactor": {"interruptionsPerHour": "0.1"},
+    "interruptionsPerHour": {"priceSpotFactor": "0.5"},
     "checkpointsKept": {"storage": "s3://bucket/prefix", **ROLE, "checkpointEpochs": "1"},
     "searchGrace": {"searchScheduler": "asha"},
     "searchReduction": {"searchScheduler": "asha"},

@@ -38,6 +38,7 @@ NUMBERS = {
 }
 """Outputs of a stack with every default."""
 SCRIPT = {"workload": "script", "script": "examples/keras_tf_config.py"}
+SPOT = {"priceSpotFactor": "0.35", "interruptionsPerHour": "0.05"}
 THROUGHPUT = {"throughputRatio", "wideThroughputRatio"}
 
 
@@ -139,6 +140,7 @@ def test_an_arm_that_is_not_measured_is_absent_with_its_reason() -> None:
         ({"nativeArm": "false"}, set(), {"rayOverhead"}),
         ({"wideArm": "false"}, set(), {"wideSpeedup", "endToEndWideSpeedup"}),
         ({"priceCpuHour": "0.05"}, {"cost", "costRatio"}, set()),
+        (SPOT, {"spotCostRatio", "spotStopsPayingAt"}, set()),
         ({"workersCurve": "1"}, {"stopsPayingAt", "costsMoreFrom"}, set()),
         (SCRIPT, THROUGHPUT, {"accuracyGap"}),
         (SCRIPT | {"metric": "loss"}, THROUGHPUT | {"metricGap"}, {"accuracyGap"}),

@@ -1,0 +1,170 @@
+"""What a run costs on capacity that may be interrupted, with the checkpoints that cost the least. Pure.
+
+Every machine of a run is interrupted by itself, as a Poisson process; whichever is lost, the run ends, and starts again
+from its newest checkpoint. How long another machine takes to come is not known, and nothing is paid meanwhile.
+"""
+
+import math
+import statistics
+from collections.abc import Iterator
+
+from compare.measurement import Context, Measurement, Run
+from compare.run_numbers import HOUR, clock_of, cost, step_seconds, whole_seconds
+from compare.schema import Spot, SpotArm, SpotCourse
+from compare.value import Missing
+from training.contract.arms import ARMS
+
+NOT_ASKED = "priceSpotFactor and interruptionsPerHour are not set"
+OF_TRIALS = "a search loses trials and not the whole run: that is not computed"
+NO_START = "no step was seen, so it is not known what a start takes"
+HOPELESS = 1000.0
+"""From so many times the undisturbed seconds on an expectation is not said: such a run hardly ever ends."""
+FINE = 100
+"""Up to so many epochs each interval is tried; of longer trainings also those with up to so many checkpoints."""
+HALVINGS = 60
+SMALLEST, LARGEST = 1e-12, 700.0
+"""Exponents, below which a division by the rate says nothing, and beyond which math.exp raises."""
+
+
+def spot_of(measurement: Measurement, why_nothing: str) -> Spot | Missing:
+    """Return what each arm costs on spot capacity, and from which rate of interruptions on it costs more."""
+    asked = measurement.context.spot
+    if asked is None:
+        return Missing(NOT_ASKED)
+    if why_nothing or measurement.workload.searches:
+        return Missing(why_nothing or OF_TRIALS)
+    courses = {name: course for name in measurement.arms if (course := course_of(measurement.by_arm[name]))}
+    if not courses:
+        return Missing(NO_START)
+    arms = {name: _arm(name, course, measurement) for name, course in courses.items()}
+    return Spot(factor=asked.factor, interruptions_per_hour=asked.interruptions_per_hour, arms=arms)
+
+
+def _arm(name: str, course: SpotCourse, measurement: Measurement) -> SpotArm:
+    context, asked = measurement.context, measurement.context.spot
+    assert asked is not None  # noqa: S101 - the caller looked
+    machines = machines_of(name, context)
+    rate = machines * asked.interruptions_per_hour
+    interval = best_interval(course, rate)
+    seconds, alone = expected_seconds(course, rate, interval), whole(course)
+    costs = [own * whole(course) / whole_seconds(run.result)
+             for run in measurement.by_arm[name] if (own := cost(run, context)) is not None]  # fmt: skip
+    is_known = seconds < HOPELESS * alone
+    ratio = asked.factor * seconds / alone
+    return SpotArm(
+        machines=machines,
+        course=course,
+        checkpoint_epochs=interval,
+        seconds=seconds if is_known else None,
+        on_demand_seconds=alone,
+        cost_ratio=ratio if is_known else None,
+        cost=ratio * statistics.median(costs) if costs and is_known else None,
+        stops_paying_at=stops_paying_at(course, asked.factor) / machines,
+    )
+
+
+def machines_of(arm: str, context: Context) -> int:
+    """Return how many machines a run needs, each of which may be lost: its processes', and on a cluster Ray's head."""
+    has_head = ARMS[arm].start == "ray" and context.ray_overhead.cpus > 0
+    return ARMS[arm].processes(context.recipe) + has_head
+
+
+def course_of(runs: list[Run]) -> SpotCourse | None:
+    """Return the medians of the parts of an arm's runs; None where no step was seen."""
+    parts = [part for run in runs if (part := _course(run))]
+    if not parts or len(parts) < len(runs):
+        return None
+    checkpoints = [part.checkpoint_seconds for part in parts if part.checkpoint_seconds is not None]
+    return SpotCourse(
+        start_seconds=statistics.median(part.start_seconds for part in parts),
+        epochs=min(part.epochs for part in parts),
+        epoch_seconds=statistics.median(part.epoch_seconds for part in parts),
+        checkpoint_seconds=statistics.median(checkpoints) if len(checkpoints) == len(parts) else None,
+        end_seconds=statistics.median(part.end_seconds for part in parts),
+    )
+
+
+def _course(run: Run) -> SpotCourse | None:
+    """Return the parts of a run. Where no epoch was clocked, all that follows its start is one.
+
+    What the first steps take beyond the mean step belongs to the start: whoever starts again pays it again.
+    """
+    result, clock = run.result, clock_of(run.result)
+    start, whole_run, step = result.seconds.startup, clock.whole, step_seconds(result)
+    if start is None:
+        return None
+    if clock.per_epoch is None or step is None:
+        return SpotCourse(start, 1, max(0.0, whole_run - start), None, 0.0)
+    warm_steps = clock.epochs * result.steps.per_epoch - result.steps.timed
+    start += max(0.0, (result.seconds.warmup or 0.0) - warm_steps * step)
+    of_checkpoints = result.seconds.checkpoint or 0.0
+    interval = int(result.recipe.get("checkpointEpochs") or 0)
+    made = clock.epochs // interval if interval else 0
+    epoch = clock.per_epoch - of_checkpoints / (result.steps.gaps or clock.epochs)
+    end = max(0.0, whole_run - of_checkpoints - start - clock.epochs * epoch)
+    return SpotCourse(start, clock.epochs, epoch, of_checkpoints / made if made else None, end)
+
+
+def whole(course: SpotCourse) -> float:
+    """Return seconds from start to result without an interruption and without a checkpoint."""
+    return course.start_seconds + course.epochs * course.epoch_seconds + course.end_seconds
+
+
+def expected_seconds(course: SpotCourse, interruptions_per_hour: float, interval: int) -> float:
+    """Return the expected seconds from start to result of a run that loses what follows its newest checkpoint.
+
+    `interruptions_per_hour` of the whole run, λ; `interval`: epochs between checkpoints, 0: none. With restart R, which
+    may be interrupted, too, a segment of w seconds and its checkpoint take E(w) on average:
+      1. To get through L seconds without a break takes X(L) = (e^(λL) - 1) / λ: one try of a mean of (1 - e^(-λL)) / λ
+         seconds succeeds with probability e^(-λL).
+      2. The first try begins after a checkpoint, each later one with a restart: E = (1 - e^(-λw)) (1 / λ + X(R + w)).
+      3. So E = e^(λR) (e^(λw) - 1) / λ. The first segment follows the start, which adds X(R).
+    With segments of one length that is the complete model of Daly, "A higher order estimate of the optimum checkpoint
+    interval for restart dumps", Future Generation Computer Systems 22 (2006). Its first order: Young, "A first order
+    approximation to the optimum checkpoint interval", Communications of the ACM 17 (1974).
+    """
+    rate, again = interruptions_per_hour / HOUR, course.start_seconds
+    return _through(again, rate) + math.exp(min(rate * again, LARGEST)) * sum(
+        count * _through(seconds, rate) for count, seconds in _segments(course, interval)
+    )
+
+
+def _segments(course: SpotCourse, interval: int) -> Iterator[tuple[int, float]]:
+    """Yield how many segments there are of so many seconds. As this project's trainings do: a checkpoint after every
+    epoch that `interval` divides, the last one, too."""
+    count, rest = divmod(course.epochs, interval) if interval else (0, course.epochs)
+    if count:
+        yield count, interval * course.epoch_seconds + (course.checkpoint_seconds or 0.0)
+    yield 1, rest * course.epoch_seconds + course.end_seconds
+
+
+def _through(seconds: float, rate: float) -> float:
+    """Return the expected seconds until so many passed without an interruption; `rate` in 1 / s."""
+    exponent = rate * seconds
+    return seconds if exponent < SMALLEST else math.expm1(min(exponent, LARGEST)) / rate
+
+
+def best_interval(course: SpotCourse, interruptions_per_hour: float) -> int:
+    """Return the epochs between checkpoints with the least expected time; 0: none, or what one takes is not known."""
+    if course.checkpoint_seconds is None:
+        return 0
+    few, many = range(1, min(course.epochs, FINE) + 1), (course.epochs // count for count in range(1, FINE + 1))
+    tried = sorted({*few, *many} - {0})
+    return min([0, *tried], key=lambda interval: expected_seconds(course, interruptions_per_hour, interval))
+
+
+def best_seconds(course: SpotCourse, interruptions_per_hour: float) -> float:
+    """Return the expected seconds with the best interval."""
+    return expected_seconds(course, interruptions_per_hour, best_interval(course, interruptions_per_hour))
+
+
+def stops_paying_at(course: SpotCourse, factor: float) -> float:
+    """Return the interruptions per hour of the whole run from which on spot costs more than to pay for no break."""
+    most = whole(course) / factor
+    low, high = 0.0, 1.0
+    while best_seconds(course, high) <= most:
+        low, high = high, 2 * high
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if best_seconds(course, middle) <= most else (low, middle)
+    return low

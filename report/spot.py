@@ -1,0 +1,89 @@
+"""Spot capacity as rows of texts, the same in the table and on the page, and the points of its picture. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from compare.schema import Comparison, SpotArm
+from compare.spot import HOPELESS, best_seconds
+from compare.words import enumerated
+from report.figures import MISSING
+from training.contract.arms import counted
+from training.machine.command_line import rwi
+
+HEADINGS = ("on spot", "checkpoint", "expected s", "on demand s", "cost ratio", "pays below /h")
+POINTS = 80
+ROOM = 1.15
+"""Room right of the last thing that is marked."""
+
+
+def rows(comparison: Comparison) -> list[list[str]]:
+    """Return a row an arm under `HEADINGS`; none where spot was not asked for."""
+    arms = comparison.spot.arms if comparison.spot else {}
+    return [_row(name, arms[name], comparison) for name in comparison.shown_arms() if name in arms]
+
+
+def _row(name: str, arm: SpotArm, comparison: Comparison) -> list[str]:
+    interval = arm.checkpoint_epochs
+    return [
+        name,
+        f"every {counted(interval, comparison.passed)}" if interval else "none",
+        MISSING if arm.seconds is None else f"{arm.seconds:,.1f}",
+        f"{arm.on_demand_seconds:,.1f}",
+        MISSING if arm.cost_ratio is None else f"{arm.cost_ratio:.2f}",
+        f"{arm.stops_paying_at:.3g}",
+    ]
+
+
+def notes(comparison: Comparison) -> list[str]:
+    """Return which arms spot is worth it for, and what is known of restarts; why nothing is where it was asked for."""
+    spot = comparison.spot
+    if spot is None:
+        return [f"Spot: {comparison.reasons['spot']}."] if "priceSpotFactor" in comparison.settings else []
+    pays = [name for name, arm in spot.arms.items() if arm.cost_ratio is not None and arm.cost_ratio < 1]
+    loses = [name for name in spot.arms if name not in pays]
+    said = [f"worth it for {enumerated(pays)}"] if pays else []
+    said += [f"not worth it for {enumerated(loses)}"] if loses else []
+    rate = f"{spot.interruptions_per_hour:g} interruptions per hour of one worker"
+    texts = [f"Spot at {spot.factor:g} of the price and {rate} is {', '.join(said)}: expected, not measured."]
+    texts.append(
+        "A restart counts as long as a start, without the time to read a checkpoint or to wait for another machine;"
+        f" `{rwi('bench recovery')}` measures a resume of Ray."
+    )
+    if hopeless := [name for name, arm in spot.arms.items() if arm.seconds is None]:
+        texts.append(f"So often interrupted, {enumerated(hopeless)} would take over {HOPELESS:,.0f} times as long.")
+    if scratch := [name for name, arm in spot.arms.items() if arm.course.checkpoint_seconds is None]:
+        fix = (
+            f"set `storage` and `checkpointEpochs 1` to measure what a checkpoint of {enumerated(scratch)} takes"
+            if "checkpointEpochs" in comparison.recipe
+            else "what a script saves, and whether it resumes, is not known"
+        )
+        texts.append(f"Without checkpoints an interrupted run starts from scratch: {fix}.")
+    return texts
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Cost on spot ÷ on demand, by interruptions per hour of one worker."""
+
+    rates: list[float]
+    ratios: Mapping[str, list[float]]
+    """By arm, at each of these rates."""
+    stops: Mapping[str, float]
+    """By arm, the rate from which on spot costs more."""
+    own: float
+    """The rate of the stack."""
+
+
+def curves(comparison: Comparison) -> Curves | None:
+    """Return the lines of the picture, from no interruptions to beyond all that is marked; None without spot."""
+    spot = comparison.spot
+    if spot is None:
+        return None
+    stops = {name: arm.stops_paying_at for name, arm in spot.arms.items()}
+    last = ROOM * max(*stops.values(), spot.interruptions_per_hour) or 1.0
+    rates = [last * point / POINTS for point in range(POINTS + 1)]
+    ratios = {
+        name: [spot.factor * best_seconds(arm.course, arm.machines * rate) / arm.on_demand_seconds for rate in rates]
+        for name, arm in spot.arms.items()
+    }
+    return Curves(rates, ratios, stops, spot.interruptions_per_hour)
