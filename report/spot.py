@@ -23,10 +23,10 @@ def rows(comparison: Comparison) -> list[list[str]]:
 
 
 def _row(name: str, arm: SpotArm, comparison: Comparison) -> list[str]:
-    interval = arm.checkpoint_epochs
+    interval, passed = arm.checkpoint_epochs, comparison.passed
     return [
         name,
-        f"every {counted(interval, comparison.passed)}" if interval else "none",
+        f"every {counted(interval, passed) if interval > 1 else passed}" if interval else "none",
         MISSING if arm.seconds is None else f"{arm.seconds:,.1f}",
         f"{arm.on_demand_seconds:,.1f}",
         MISSING if arm.cost_ratio is None else f"{arm.cost_ratio:.2f}",
