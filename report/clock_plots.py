@@ -86,9 +86,8 @@ def on_spot(shown: Curves) -> str:
         axes, last = picture.axes, shown.rates[-1]
         axes.axhline(1, color=INK, linewidth=0.9)
         for arm, ratios in shown.ratios.items():
-            style: dict[str, Any] = {"color": ARM_COLOURS[arm], "label": arm}
-            axes.plot(shown.rates, ratios, linestyle=ARM_LINES[arm], **style)
-            axes.plot([shown.stops[arm]], [1], marker=ARM_MARKERS[arm], markersize=6, linestyle="none", **style)
+            axes.plot(shown.rates, ratios, color=ARM_COLOURS[arm], linestyle=ARM_LINES[arm], label=arm)
+            axes.plot([shown.stops[arm]], [1], color=ARM_COLOURS[arm], marker=ARM_MARKERS[arm], markersize=6)
         axes.set(xlim=(0, last), ylim=(0, MOST_RATIO))
         axes.axvline(shown.own, color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)))
         _note(axes, f"this stack: {shown.own:g}", shown.own, last, (0, 5))
