@@ -17,13 +17,12 @@ from pathlib import Path
 
 from compare.run_numbers import HOUR
 from compare.schema import SpotCourse
-from compare.spot import best_interval, expected_seconds, whole
+from compare.spot import expected_seconds, whole
 from tests.simulations.spot import interval_of_mean
 from training.contract import progress
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = ("--workers=2", "--train-images=192", "--checkpoint-epochs=1")
-TICKS = os.sysconf("SC_CLK_TCK")
 POLL_SECONDS = 0.05
 
 
@@ -38,7 +37,7 @@ def attempt(folder: Path, epochs: int, until: float) -> tuple[float, dict[str, l
     try:
         while taken < until and os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             fields = Path(f"/proc/{running.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-            taken = sum(map(int, fields[11:15])) / TICKS  # its user and system time, and that of ended children
+            taken = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # with that of its ended children
             seen, offset = progress.read_new(result.parent / progress.NAME, offset)
             for event in seen:
                 events.get(event["event"], []).append(taken)
@@ -91,10 +90,9 @@ def main() -> int:
         courses += [undisturbed(args.epochs)] if number % 3 == 0 else []
     expected = statistics.fmean(expected_seconds(course, per_hour, 1) for course in courses)
     low, high = interval_of_mean(courses, per_hour, 1, len(taken), random.Random(args.seed))  # noqa: S311
-    mean, alone = statistics.fmean(taken), whole(courses[0])
+    mean = statistics.fmean(taken)
     print(f"{len(taken)} runs: mean {mean:.1f} CPU s; expected {expected:.1f}, in {low:.1f} to {high:.1f}")
-    print(f"undisturbed {alone:.1f} without checkpoints; {per_hour:.1f} kills an hour; best interval"
-          f" {best_interval(courses[0], per_hour)}")  # fmt: skip
+    print(f"undisturbed and without checkpoints {whole(courses[0]):.1f}; {per_hour:.1f} kills an hour")
     return 0 if low <= mean <= high else 1
 
 
