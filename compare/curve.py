@@ -11,8 +11,8 @@ from itertools import pairwise
 from compare import fairness, quiet
 from compare.entries import ZERO
 from compare.intervals import CONFIDENCE, corrected, estimate, ratio_interval, spread
-from compare.measurement import NO_PRICES, Context, Measurement, Run, of_repeats, workers_of
-from compare.run_numbers import clock_of, cost, cpu_hours, link, step_seconds, whole_seconds
+from compare.measurement import Measurement, Run, of_repeats, workers_of
+from compare.run_numbers import clock_of, cost, cpu_hours, link, price, step_seconds, whole_seconds
 from compare.schema import CurvePoint, Estimate, Spread
 from compare.value import Missing
 from training.contract.arms import BASELINE, RAY, counted
@@ -79,7 +79,9 @@ def _point(measurement: Measurement, repeats: Sequence[Repeat], before: int | No
     if before is not None:
         epochs = min(run.result.epochs_completed for repeat in repeats for run in repeat.values())
         clocks = [[clock_of(repeat[each].result).at(epochs) for each in (before, number)] for repeat in repeats]
-        prices = [[_price(repeat[each], measurement.context) for each in (number, before)] for repeat in repeats]
+        prices = [
+            [price(repeat[each], measurement.context.at(each)) for each in (number, before)] for repeat in repeats
+        ]
         gain, cost_ratio = _ratio(clocks), _ratio(prices, ("cheaper", "dearer"))
     return CurvePoint(
         workers=number,
@@ -96,12 +98,6 @@ def _point(measurement: Measurement, repeats: Sequence[Repeat], before: int | No
 
 def _step(run: Run) -> float | None:
     return step_seconds(run.result)
-
-
-def _price(run: Run, context: Context) -> float | None:
-    """Return a run's cost: in money if prices are set, else in CPU hours."""
-    own = context.at(workers_of(run))
-    return cpu_hours(run, own) if context.prices == NO_PRICES else cost(run, own)
 
 
 def _spread(values: Sequence[float | None]) -> Spread | None:

@@ -1,17 +1,19 @@
 """What more workers would give: a band that held on published curves, or nothing. Fitted to this stack's runs; pure.
 
-From N workers, the most that were measured, to n the speedup is predicted to go on as it came there:
-log S(n) = log S(N) + a · log(n / N). The line is the simplest form that the curves in tests/data justify:
-`python -m tests.simulations.projection` compares it with Amdahl's law, Gunther's universal scalability law and Ernest's
-model (Venkataraman et al., NSDI 2016), and calibrates the band. The band has two parts, which add up as squares:
+From N workers, the most that were measured, to n the speedup is predicted half-way, in logarithms, between the line
+log S(n) = log S(N) + a · log(n / N) of the slope until there and Amdahl's law through one process and N workers. On
+published curves of strong scaling the one is too high and the other too low: `python -m tests.simulations.projection`
+compares them with Gunther's universal scalability law and Ernest's model (Venkataraman et al., NSDI 2016), and
+calibrates the band. The band has two parts, which add up as squares:
 
-- how far published curves left the line by n / N: `ERRORS`;
-- the 90 % t interval of the line over the repeats.
+- how far published curves left the prediction by n / N: `ERRORS`;
+- the 90 % t interval of the prediction over the repeats.
 
 Up to twice N there is a number with its band, up to four times a range, and beyond that nothing.
 """
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,35 +21,43 @@ from itertools import pairwise, takewhile
 
 from compare.curve import ONE_REPEAT, Curve
 from compare.intervals import Interval, mean_interval, t_quantile
-from compare.measurement import NO_REPEAT, Measurement, Run
-from compare.run_numbers import step_seconds, whole_seconds
+from compare.measurement import NO_REPEAT, Measurement, Repeat, Run
+from compare.run_numbers import price, reserved, step_seconds
 from compare.schema import NextMeasurement, ProjectedPoint, Projection
+from compare.stopping import longest_repeat, most_seconds
 from compare.value import Missing
 from compare.words import duration, shown_times
 from training.contract.arms import BASELINE, RAY, counted
+from training.contract.recipe import MOST_WORKERS
+from training.contract.repeats import MOST_REPEATS
 
 CONFIDENCE = 0.9
 NUMBER_UP_TO, RANGE_UP_TO = 2, 4
 """Times the most workers measured."""
 ERRORS: Mapping[int, tuple[tuple[float, float], tuple[float, float]]] = {
-    2: ((-0.80, 0.38), (-0.62, 0.27)),
-    3: ((-0.77, 0.27), (-0.39, 0.62)),
+    2: ((-0.82, 0.64), (-0.68, 0.40)),
+    3: ((-0.82, 0.38), (-0.41, 0.43)),
 }
-"""By how many numbers of workers a line is fitted to (3: or more): the lowest and highest error of its exponent, up to
+"""By how many numbers of workers a trend is fitted to (3: or more): the lowest and highest error of its exponent, up to
 twice the most that were measured, and at four times. In leave-one-source-out over the curves of
-tests/data/scaling-curves.csv 90 % of the points at either distance lie inside: tests/simulations/projection.py.
+tests/data/scaling-curves.csv 90 % of the average source's points, and of all points, lie inside at either distance:
+tests/simulations/projection.py.
 """
 STEEPEST = 1.1
 """No curve is predicted to rise more steeply than its workers to this power, unless it did where it was measured."""
 KNEE = 1.1
 """The knee is the number of workers from which twice as many are less than so many times as fast."""
+WHOLE_REPEATS = 3
+"""Of a curve, with which it is used whole."""
+LEAST_GAIN = 1.02
+"""By how much a band has to become narrower for that to be proposed."""
 LEAST_SHARE = 8
 """Images (or what else a step takes) a worker below which nothing is projected, because a step is overhead there."""
 
 
 @dataclass(frozen=True)
-class Line:
-    """The straight line of the logarithms through the most workers and the next number of at most half as many."""
+class Trend:
+    """The speedup by workers, as it goes on beyond those that were measured."""
 
     speedups: Mapping[int, Sequence[float]]
     """Over one process, of each repeat, by number of workers: 1 and others, ascending."""
@@ -64,7 +74,7 @@ class Line:
 
     @cached_property
     def slope(self) -> Interval:
-        """Return the exponent that is predicted to go on."""
+        """Return the exponent of the line through the most workers and the next number of at most half as many."""
         return self.exponent(max(number for number in self.speedups if 2 * number <= self.most), self.most)
 
     def exponent(self, before: int, after: int) -> Interval:
@@ -72,19 +82,27 @@ class Line:
         pairs = zip(self.speedups[before], self.speedups[after], strict=True)
         return _interval([math.log(more / less) / math.log(after / before) for less, more in pairs])
 
+    def gain(self, workers: int) -> Interval:
+        """Return the logarithm of Amdahl's gain of more workers over the most that were measured."""
+        pairs = zip(self.speedups[1], self.speedups[self.most], strict=True)
+        return _interval([math.log(_amdahl(now / one, self.most, workers)) for one, now in pairs])
+
     def band(self, workers: int) -> Interval:
         """Return the speedup with more workers than were measured, at most four times as many: 90 % lie inside."""
         distance = math.log(workers / self.most)
-        (low, high), noise = self.errors(len(self.speedups), distance), self.noise(distance)
-        centre = self.now.centre + self.slope.centre * distance
+        (low, high), noise = self.errors(len(self.speedups), distance), self.noise(workers)
+        ahead = 0.5 * (distance * self.slope.centre + self.gain(workers).centre)
+        high, centre = min(high, max(STEEPEST, self.slope.centre) * distance - ahead), self.now.centre + ahead
         return Interval(centre - math.hypot(low, noise), centre, centre + math.hypot(high, noise)).mapped(math.exp)
 
-    def noise(self, distance: float) -> float:
-        """Return half of the interval of the line: of its parts the sum, which is exact where both err alike."""
-        return self.now.upper - self.now.centre + distance * (self.slope.upper - self.slope.centre)
+    def noise(self, workers: int) -> float:
+        """Return half of the interval of the prediction: of its parts the sum, which is exact where all err alike."""
+        slope, gain = (part.upper - part.centre for part in (self.slope, self.gain(workers)))
+        return self.now.upper - self.now.centre + 0.5 * (math.log(workers / self.most) * slope + gain)
 
-    def errors(self, numbers: int, distance: float) -> tuple[float, float]:
-        """Return how far curves fall below and rise above a line of so many numbers of workers, as logarithms;
+    @staticmethod
+    def errors(numbers: int, distance: float) -> tuple[float, float]:
+        """Return how far curves fall below and rise above a trend of so many numbers of workers, as logarithms;
         `distance` is the logarithm of workers ÷ most workers."""
         near, far = ERRORS[min(numbers, 3)]
         doublings = distance / math.log(2)
@@ -92,7 +110,13 @@ class Line:
             math.log(2) * (at_two * min(doublings, 1) + (2 * at_four - at_two) * max(0.0, doublings - 1))
             for at_two, at_four in zip(near, far, strict=True)
         )
-        return -low, min(high, (max(STEEPEST, self.slope.centre) - self.slope.centre) * distance)
+        return -low, high
+
+
+def _amdahl(speedup: float, now: int, workers: int) -> float:
+    """Return how many times as fast as now more workers are by Amdahl's law, without less than no serial part."""
+    serial = max(0.0, (now / speedup - 1) / (now - 1))
+    return workers / (1 + serial * (workers - 1)) * (1 + serial * (now - 1)) / now
 
 
 def _interval(values: Sequence[float]) -> Interval:
@@ -103,30 +127,35 @@ def _interval(values: Sequence[float]) -> Interval:
 
 
 def project(measurement: Measurement, curve: Curve | Missing) -> Projection | Missing:
-    """Return the projection of complete repeats; missing where no line can be fitted."""
+    """Return the projection of complete repeats; missing where no trend can be fitted."""
     reason = _why_missing(measurement)
     if reason:
         return Missing(reason)
     speedups = _speedups(measurement, curve)
     if len(next(iter(speedups.values()))) < 2:
         return Missing(f"{ONE_REPEAT}, and without one there is no band")
-    line, share = Line(speedups), _most_workers(measurement)
-    most = min(RANGE_UP_TO * line.most, share)
-    if most <= line.most:
+    trend, share = Trend(speedups), _most_workers(measurement)
+    most = min(RANGE_UP_TO * trend.most, share)
+    if trend.most == MOST_WORKERS:
+        return Missing(f"no stack has more than {MOST_WORKERS} workers")
+    if most <= trend.most:
         unit = measurement.repeats[0][RAY.name].result.amount.unit
-        return Missing(f"with more than {line.most} workers each would have fewer than {LEAST_SHARE} {unit} of a step")
+        return Missing(f"with more than {trend.most} workers each would have fewer than {LEAST_SHARE} {unit} of a step")
     points = list(
-        takewhile(lambda point: _has_answer(line, point), (_point(line, each) for each in _numbers(line.most, most)))
+        takewhile(
+            lambda point: _has_answer(trend, point),
+            (_point(trend, each, measurement) for each in _numbers(trend.most, most)),
+        )
     )
-    lowest, highest = _knee(line, points)
+    lowest, highest = _knee(trend, points)
     return Projection(
-        measured=list(line.speedups),
-        exponent=line.slope.centre,
-        speedup=math.exp(line.now.centre),
+        measured=list(trend.speedups),
+        exponent=trend.slope.centre,
+        speedup=math.exp(trend.now.centre),
         points=points,
         knee_from=lowest,
         knee_to=highest,
-        next=_next(line, most, measurement),
+        next=_next(trend, most, measurement),
     )
 
 
@@ -135,23 +164,33 @@ def _why_missing(measurement: Measurement) -> str:
     if not repeats:
         return NO_REPEAT
     if measurement.workload.searches:
-        return "trials exchange nothing, and the line is of workers that do"
+        return "trials exchange nothing, and a projection is of workers that do"
     if RAY.name not in repeats[0]:
-        return f"{measurement.absent[RAY.name]}, and the line is of its runs"
+        return f"{measurement.absent[RAY.name]}, and a projection is of its runs"
+    if shared := measurement.context.oversubscription:
+        return f"{shared}, and a projection is of workers with CPUs of their own"
     if measurement.recipe.workers < 2:
-        return "one worker is one point, and a line takes two: set workers to 2 or more"
+        return "one worker is one point, and a projection takes two: set workers to 2 or more"
+    return _why_unlike(repeats)
+
+
+def _why_unlike(repeats: Sequence[Repeat]) -> str:
     baseline, ray = (repeats[0][arm.name].result for arm in (BASELINE, RAY))
     if baseline.amount.per_step != ray.amount.per_step:
-        return "a step of one process has not the work of one of all workers, and the line is of strong scaling"
+        return "a step of one process has not the work of one of all workers, and a projection is of strong scaling"
     steps = [step_seconds(repeat[arm.name].result) for repeat in repeats for arm in (BASELINE, RAY)]
     return "" if all(steps) else "a run has no timed step"
 
 
 def _speedups(measurement: Measurement, curve: Curve | Missing) -> dict[int, Sequence[float]]:
-    """Return Ray's by number of workers; of one process where Ray was not measured with one worker."""
+    """Return Ray's by number of workers; of one process where Ray was not measured with one worker.
+
+    Where fewer repeats have every number of a curve than have all arms, those of the arms alone: more than two of them
+    say more than a further number of workers.
+    """
     points = [] if isinstance(curve, Missing) else curve.points
     speedups = {point.workers: point.speedup.values for point in points if point.speedup}
-    if measurement.recipe.workers not in speedups:
+    if len(speedups.get(measurement.recipe.workers, [])) < min(WHOLE_REPEATS, len(measurement.repeats)):
         pairs = [(_step(repeat[BASELINE.name]), _step(repeat[RAY.name])) for repeat in measurement.repeats]
         speedups = {measurement.recipe.workers: [baseline / all_workers for baseline, all_workers in pairs]}
     repeats = len(speedups[measurement.recipe.workers])
@@ -164,7 +203,7 @@ def _step(run: Run) -> float:
 
 def _most_workers(measurement: Measurement) -> int:
     per_step = measurement.repeats[0][RAY.name].result.amount.per_step
-    return per_step // LEAST_SHARE if per_step else RANGE_UP_TO * measurement.recipe.workers
+    return min(per_step // LEAST_SHARE, MOST_WORKERS) if per_step else MOST_WORKERS
 
 
 def _numbers(now: int, most: int) -> list[int]:
@@ -173,11 +212,15 @@ def _numbers(now: int, most: int) -> list[int]:
     return sorted({*range(now + step, most + 1, step), most, min(NUMBER_UP_TO * now, most)})
 
 
-def _point(line: Line, workers: int) -> ProjectedPoint:
-    band, now, times = line.band(workers), math.exp(line.now.centre), workers / line.most
+def _point(trend: Trend, workers: int, measurement: Measurement) -> ProjectedPoint:
+    """Return what is said of more workers. What a step costs grows with what they reserve, on a cluster less than they:
+    Ray's head stays one."""
+    band, now, run = trend.band(workers), math.exp(trend.now.centre), measurement.repeats[0][RAY.name]
+    before, after = (price(run, measurement.context.at(number)) for number in (trend.most, workers))
+    times = after / before if before and after else workers / trend.most
     return ProjectedPoint(
         workers=workers,
-        speedup=band.centre if workers <= NUMBER_UP_TO * line.most else None,
+        speedup=band.centre if workers <= NUMBER_UP_TO * trend.most else None,
         lower=band.lower,
         upper=band.upper,
         cost_lower=times * now / band.upper,
@@ -185,19 +228,19 @@ def _point(line: Line, workers: int) -> ProjectedPoint:
     )
 
 
-def _has_answer(line: Line, point: ProjectedPoint) -> bool:
+def _has_answer(trend: Trend, point: ProjectedPoint) -> bool:
     """Return whether the band does not hold both *faster than now* and *half as fast*."""
-    now = math.exp(line.now.centre)
+    now = math.exp(trend.now.centre)
     return not (point.upper > now and point.lower <= now / 2)
 
 
-def _knee(line: Line, points: Sequence[ProjectedPoint]) -> tuple[int | None, int | None]:
+def _knee(trend: Trend, points: Sequence[ProjectedPoint]) -> tuple[int | None, int | None]:
     """Return the least and the largest number of workers that the knee may be at; None: beyond what is projected."""
-    measured = [(before, line.exponent(before, after)) for before, after in pairwise(line.speedups)]
+    measured = [(before, trend.exponent(before, after)) for before, after in pairwise(trend.speedups)]
     segments = [(workers, exponent.lower, exponent.upper) for workers, exponent in measured]
-    now = math.exp(line.now.centre)
-    edges = {line.most: (now, now)} | {point.workers: (point.lower, point.upper) for point in points}
-    corners = [corner for corner in (line.most, NUMBER_UP_TO * line.most, max(edges)) if corner in edges]
+    now = math.exp(trend.now.centre)
+    edges = {trend.most: (now, now)} | {point.workers: (point.lower, point.upper) for point in points}
+    corners = [corner for corner in (trend.most, NUMBER_UP_TO * trend.most, max(edges)) if corner in edges]
     for before, after in pairwise(dict.fromkeys(corners)):
         low, high = (math.log(edges[after][each] / edges[before][each]) / math.log(after / before) for each in (0, 1))
         segments.append((before, low, high))
@@ -206,41 +249,53 @@ def _knee(line: Line, points: Sequence[ProjectedPoint]) -> tuple[int | None, int
     return lowest, next((workers for workers, _, high in segments if high < least), None)
 
 
-def _next(line: Line, most: int, measurement: Measurement) -> list[NextMeasurement]:
-    """Return what would narrow the band at the most workers, the best a minute first; minutes by the runs' own
-    clocks."""
-    now, numbers, repeats = line.most, len(line.speedups), len(line.speedups[line.most])
+def _next(trend: Trend, most: int, measurement: Measurement) -> list[NextMeasurement]:
+    """Return what would narrow the band at the most workers, the best a minute first: what the settings' own rules
+    allow, within the budget. Minutes by the longest repeat of these."""
+    now, numbers, repeats = trend.most, len(trend.speedups), len(trend.speedups[trend.most])
+    context, is_auto = measurement.context, measurement.context.is_auto
     distance, twice = math.log(most / now), min(NUMBER_UP_TO * now, most)
-    errors, noise = line.errors(numbers, distance), line.noise(distance)
-    all_runs = [*(run for runs in measurement.by_arm.values() for run in runs), *measurement.of_curve]
-    minutes = sum(whole_seconds(run.result) for run in all_runs) / 60
-    of_point = sum(whole_seconds(run.result) for run in measurement.by_arm[RAY.name]) / 60
-    choices: list[tuple[dict[str, int | str], float, tuple[float, float], float]]
-    if measurement.context.is_auto:
-        choices = [({"workers": twice}, minutes, line.errors(numbers, math.log(most / twice)), noise)]
-    else:
-        before, after = (t_quantile((1 + CONFIDENCE) / 2, n - 1) / math.sqrt(n) for n in (repeats, 2 * repeats))
-        choices = [
-            ({"repeats": 2 * repeats}, minutes, errors, noise * after / before),
-            (
-                {"workers": twice, "workersCurve": _joined(measurement.context.curve, now)},
-                minutes + of_point,
-                line.errors(numbers + 1, math.log(most / twice)),
-                noise,
-            ),
-        ]
-        if numbers == 2 and now >= 4:
-            curve = _joined(measurement.context.curve, now // 2)
-            choices.append(({"workersCurve": curve}, minutes + of_point, line.errors(3, distance), noise))
+    errors, noise = trend.errors(numbers, distance), trend.noise(most)
+    repeat, runs = longest_repeat(measurement), measurement.by_arm[RAY.name]
+    of_point = statistics.fmean(run.result.seconds.wall for run in runs)
+    choices: list[tuple[dict[str, int | str], float, tuple[float, float], float]] = []
+    if not is_auto and 2 * context.repeats <= MOST_REPEATS:
+        before, after = (_half_width(number) for number in (repeats, 2 * context.repeats))
+        seconds = (2 * context.repeats - len(measurement.repeats)) * repeat
+        choices.append(({"repeats": 2 * context.repeats}, seconds, errors, noise * after / before))
+    if _has_room(measurement, twice):
+        numbers_then, seconds = (numbers, 0.0) if is_auto else (numbers + 1, of_point)
+        curve = {} if is_auto else {"workersCurve": _joined(context.curve, now)}
+        errors_then = trend.errors(numbers_then, math.log(most / twice))
+        choices.append(({"workers": twice, **curve}, context.repeats * (repeat + seconds), errors_then, noise))
+    if not is_auto and numbers == 2 and now >= 4 and now // 2 not in context.curve:
+        of_half = _joined(context.curve, now // 2)
+        choices.append(
+            ({"workersCurve": of_half}, context.repeats * (repeat + of_point), trend.errors(3, distance), noise)
+        )
     measurements = [
         NextMeasurement(
             settings={key: str(value) for key, value in settings.items()},
-            minutes=takes,
+            minutes=seconds / 60,
             narrows_by=math.exp(_width(errors, noise) - _width(errors_then, noise_then)),
         )
-        for settings, takes, errors_then, noise_then in choices
+        for settings, seconds, errors_then, noise_then in choices
+        if seconds <= most_seconds(context.settings)
     ]
-    return sorted(measurements, key=lambda each: math.log(each.narrows_by) / each.minutes, reverse=True)
+    useful = [each for each in measurements if each.narrows_by > LEAST_GAIN]
+    return sorted(useful, key=lambda each: math.log(each.narrows_by) / each.minutes, reverse=True)
+
+
+def _half_width(repeats: int) -> float:
+    """Return half of the 90 % t interval of so many repeats, as standard deviations."""
+    return t_quantile((1 + CONFIDENCE) / 2, repeats - 1) / math.sqrt(repeats)
+
+
+def _has_room(measurement: Measurement, workers: int) -> bool:
+    """Return whether so many workers have CPUs of their own; of a cluster, that grows, it is not known here."""
+    made_with = measurement.repeats[0][RAY.name].result.provenance
+    cpus = min(made_with.cpus_allowed, made_with.cpu_quota or math.inf)
+    return measurement.context.target != "local" or reserved(RAY.name, measurement.context.at(workers)).cpus <= cpus
 
 
 def _joined(curve: Sequence[int], more: int) -> str:
@@ -295,6 +350,8 @@ def _knee_said(projection: Projection) -> str:
 
 
 def _to_measure(projection: Projection) -> str:
+    if not projection.next:
+        return "nothing that this stack may measure within its budget would narrow this"
     best = projection.next[0]
     settings = " ".join(f"{key}={value}" for key, value in best.settings.items())
     return f"`{settings}` would narrow this most a minute, in about {duration(60 * best.minutes)} here"

@@ -223,6 +223,11 @@ def cost(run: Run, context: Context) -> float | None:
     )
 
 
+def price(run: Run, context: Context) -> float | None:
+    """Return a run's cost: in money if prices are set, else in CPU hours."""
+    return cpu_hours(run, context) if context.prices == NO_PRICES else cost(run, context)
+
+
 def link(run: Run) -> RunLink:
     """Return the link to a run that was compared."""
     return RunLink(

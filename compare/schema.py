@@ -179,7 +179,7 @@ class NextMeasurement:
     """What to measure for a narrower band."""
 
     settings: Annotated[dict[str, str], "keys and values to set"]
-    minutes: Annotated[float, "of its runs, by the clocks of these"]
+    minutes: Annotated[float, "it takes, by the longest repeat of this measurement with its pauses"]
     narrows_by: Annotated[float, "upper / lower end with the most workers now, / that afterwards"]
 
 
@@ -189,7 +189,7 @@ class Projection:
 
     measured: Annotated[list[int], "numbers of workers that it is fitted to, ascending"]
     speedup: Annotated[float, "baseline / Ray with the most of them, steady state"]
-    exponent: Annotated[float, "speedup × n^exponent is predicted of n times as many workers"]
+    exponent: Annotated[float, "there n times as many workers were n^exponent times as fast"]
     points: Annotated[
         list[ProjectedPoint],
         "ascending; they end before the first whose band holds both *faster than now* and *half as fast*",
@@ -200,7 +200,10 @@ class Projection:
         "may be at; null: beyond the last point",
     ]
     knee_to: Annotated[int | None, "the largest; null: beyond the last point"]
-    next: Annotated[list[NextMeasurement], "the one that narrows the most a minute first"]
+    next: Annotated[
+        list[NextMeasurement],
+        "the one that narrows the most a minute first; what this machine, the keys' rules and the budget allow",
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,6 +76,17 @@ def _longest_repeat(runs: Sequence[tuple[int, float, float]]) -> float:
     return max(seconds.values(), default=0.0)
 
 
+def longest_repeat(measurement: Measurement) -> float:
+    """Return the same of a measurement, with the runs of its workers' curve."""
+    runs = [*measurement.of_curve, *(run for of in measurement.by_arm.values() for run in of)]
+    return _longest_repeat([(run.repeat, run.started, run.result.seconds.wall) for run in runs])
+
+
+def most_seconds(settings: Mapping[str, str]) -> float:
+    """Return how long a measurement may take for it to be advised."""
+    return _budget_seconds(settings) or MOST_SECONDS
+
+
 def lacks_time(comparison: Comparison) -> bool:
     """Return whether `budgetMinutes` ends each update before a further repeat."""
     budget = budget_seconds(comparison)
@@ -84,9 +95,8 @@ def lacks_time(comparison: Comparison) -> bool:
 
 def next_up(measurement: Measurement) -> str:
     """Return what the next update does with a measurement that goes on."""
-    runs = [(run.repeat, run.started, run.result.seconds.wall) for of in measurement.by_arm.values() for run in of]
     budget = _budget_seconds(measurement.context.settings)
-    if budget is not None and _longest_repeat(runs) > budget:
+    if budget is not None and longest_repeat(measurement) > budget:
         return f"no `up` goes on, because a repeat takes longer than {BUDGET} {measurement.context.settings[BUDGET]}"
     return "the next `up` goes on"
 
@@ -160,6 +170,6 @@ def _too_long(measurement: Measurement, seconds: float | None, longest: float | 
         return "how long that takes is not known"
     if longest > 60 * of_run:
         return f"a run would take longer than runTimeoutMinutes {of_run:g}"
-    if seconds > (60 * float(minutes) if minutes else MOST_SECONDS):
+    if seconds > most_seconds(measurement.context.settings):
         return f"here that takes longer than {f'{BUDGET} {minutes}' if minutes else 'a day'}"
     return ""

@@ -11,7 +11,7 @@ from typing import Literal
 from infra.settings import rules
 from infra.settings.key import LOCAL, OF_S3, OWN_PROCESSES, RAY, TARGETS, Target, setting
 from infra.settings.rules import Quantity
-from training.contract.recipe import WORKLOADS
+from training.contract.recipe import MOST_WORKERS, WORKLOADS
 from training.contract.repeats import AUTO, FIRST_REPEATS, MOST_AUTO_REPEATS, Repeats
 from training.contract.rules import boolean, choice, number, text, whole
 
@@ -50,7 +50,7 @@ class RunSettings:
     )
     workers_curve: tuple[int, ...] = setting(
         "none",
-        rules.listed(whole(1, 256)),
+        rules.listed(whole(1, MOST_WORKERS)),
         "also measure Ray with these numbers of workers, up to `workers`: it shows when more stop paying off",
         example="1,2",
     )

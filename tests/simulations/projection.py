@@ -3,9 +3,11 @@
 tests/data/scaling-curves.csv has the curves: throughput, or time, by number of workers, as each `source` published it.
 Each is taken as a user would have measured it: one worker and one more number, or all numbers up to one, and the
 rest is to be predicted. It prints how far several models are off, the constants `ERRORS` of compare/projection.py, how
-many points lie inside the bands when their own source is left out, and how many do with noise from run to run.
+many points lie inside the bands when their own source is left out, of all sources and of small clusters, and how many
+do with noise from run to run.
 """
 
+import bisect
 import csv
 import itertools
 import math
@@ -19,11 +21,15 @@ from pathlib import Path
 import numpy as np
 
 from compare import projection
-from compare.projection import Line
+from compare.projection import Trend
 
 CURVES = Path(__file__).parents[1] / "data" / "scaling-curves.csv"
-TAIL = 0.04
-"""On either side, of all curves: with it 90 % of the points of a source that was left out lie inside."""
+SHARES = {(2, 2): 0.93, (2, 4): 0.97, (3, 2): 0.95, (3, 4): 0.97}
+"""Of the average source's points those inside a band, by how many numbers are known (3: or more) and the distance: the
+least hundredths with which 90 % of the average source that was left out, and of all such points, lie inside.
+"""
+SMALL = 8
+"""The most workers of a small cluster."""
 SEED = 20261129
 Throughput = Mapping[int, float]
 """Over that of the fewest workers, by number of workers ÷ fewest, ascending."""
@@ -56,15 +62,14 @@ class Case:
         """How far away the point is: workers ÷ most known."""
         return self.workers / max(self.known)
 
-    def line(self) -> Line:
-        """The product's line through what is known, as if each of two repeats had measured just that."""
-        return Line({number: [value, value] for number, value in self.known.items()})
+    def trend(self) -> Trend:
+        """The product's trend through what is known, as if each of two repeats had measured just that."""
+        return Trend({number: [value, value] for number, value in self.known.items()})
 
     @property
     def error(self) -> float:
-        """Of the line's exponent."""
-        line = self.line()
-        return math.log(self.truth / math.exp(line.now.centre)) / math.log(self.times) - line.slope.centre
+        """Of the exponent."""
+        return math.log(self.truth / self.trend().band(self.workers).centre) / math.log(self.times)
 
 
 def curves() -> list[Curve]:
@@ -105,27 +110,29 @@ def distance(case: Case) -> int:
     return next((times for times in (2, 4) if case.times <= times), 8)
 
 
-def calibrated(known: Sequence[Case]) -> Band:
-    """Return the quantiles of the exponent's error up to twice, and to four times, each curve counted once.
+def calibrated(known: Sequence[Case], numbers: int) -> Band:
+    """Return the errors of the exponent up to twice, and to four times: the shortest interval that holds a share of the
+    average source's points.
 
     At four times the error itself is no smaller than at twice: there are fewer such points.
     """
-    near, far = (_quantiles([case for case in known if distance(case) == times]) for times in (2, 4))
-    return near, (round(min(far[0], near[0] / 2), 2), round(max(far[1], near[1] / 2), 2))
+    near, far = (_shortest([c for c in known if distance(c) == times], SHARES[numbers, times]) for times in (2, 4))
+    return near, (min(far[0], round(near[0] / 2, 2)), max(far[1], round(near[1] / 2, 2)))
 
 
-def _quantiles(known: Sequence[Case]) -> tuple[float, float]:
-    counts = Counter(case.curve.name for case in known)
-    pairs = sorted((case.error, 1 / counts[case.curve.name]) for case in known)
-    weights = np.array([weight for _, weight in pairs])
-    shares = (np.cumsum(weights) - weights / 2) / weights.sum()
-    low, high = np.interp([TAIL, 1 - TAIL], shares, [error for error, _ in pairs])
-    return round(float(low), 2), round(float(high), 2)
+def _shortest(known: Sequence[Case], share: float) -> tuple[float, float]:
+    counts = Counter(case.curve.source for case in known)
+    pairs = sorted((case.error, 1 / counts[case.curve.source] / len(counts)) for case in known)
+    until = [0.0, *itertools.accumulate(weight for _, weight in pairs)]
+    ends = ((first, bisect.bisect_left(until, before + share - 1e-9) - 1) for first, before in enumerate(until[:-1]))
+    errors = [(pairs[first][0], pairs[last][0]) for first, last in ends if last < len(pairs)]
+    low, high = min(errors, key=lambda each: each[1] - each[0])
+    return round(low, 2), round(high, 2)
 
 
-def is_inside(case: Case, line: Line) -> bool:
+def is_inside(case: Case, trend: Trend) -> bool:
     """Return whether the point lies in the band."""
-    band = line.band(case.workers)
+    band = trend.band(case.workers)
     return band.lower <= case.truth * (1 + 1e-9) and case.truth <= band.upper * (1 + 1e-9)
 
 
@@ -133,9 +140,9 @@ def held_out(numbers: int) -> list[tuple[Case, bool]]:
     """Return each case up to four times, and whether it lies in the band that the other sources gave."""
     known, found, constants = [case for case in cases(numbers) if distance(case) <= 4], [], projection.ERRORS
     for source in sorted({case.curve.source for case in known}):
-        others = calibrated([case for case in known if case.curve.source != source])
+        others = calibrated([case for case in known if case.curve.source != source], numbers)
         projection.ERRORS = {numbers: others, 3: others}
-        found += [(case, is_inside(case, case.line())) for case in known if case.curve.source == source]
+        found += [(case, is_inside(case, case.trend())) for case in known if case.curve.source == source]
     projection.ERRORS = constants
     return found
 
@@ -151,14 +158,34 @@ def with_noise(numbers: int, spread: float, repeats: int = 4) -> list[tuple[Case
             ]
             for number, value in case.known.items()
         }
-        found.append((case, is_inside(case, Line(noisy))))
+        found.append((case, is_inside(case, Trend(noisy))))
     return found
+
+
+def by_source(found: Sequence[tuple[Case, bool]], times: int) -> dict[str, list[bool]]:
+    """Return whether the points at a distance lie inside, by source."""
+    sources: dict[str, list[bool]] = {}
+    for case, is_in in found:
+        if distance(case) == times:
+            sources.setdefault(case.curve.source, []).append(is_in)
+    return sources
 
 
 def share(found: Sequence[tuple[Case, bool]], times: int) -> tuple[float, int]:
     """Return the share of the points at a distance that lie inside, and how many there are."""
-    inside = [is_in for case, is_in in found if distance(case) == times]
+    inside = [is_in for points in by_source(found, times).values() for is_in in points]
     return statistics.fmean(inside), len(inside)
+
+
+def of_sources(found: Sequence[tuple[Case, bool]], times: int) -> tuple[float, int]:
+    """Return the share inside of the average source, which is what a user is, and how many there are."""
+    shares = [statistics.fmean(points) for points in by_source(found, times).values()]
+    return statistics.fmean(shares), len(shares)
+
+
+def small(found: Sequence[tuple[Case, bool]]) -> list[tuple[Case, bool]]:
+    """Return those of curves with at most eight workers."""
+    return [(case, is_in) for case, is_in in found if max(case.curve.throughput) <= SMALL]
 
 
 def least_squares(rows: Sequence[Sequence[float]], targets: Sequence[float]) -> list[float]:
@@ -192,8 +219,15 @@ def of_terms(weak: Terms, strong: Terms | None = None, free: float = 1.0) -> Cal
     return predict
 
 
+def of_line(case: Case) -> float:
+    """Return what the line of the logarithms predicts by itself."""
+    trend = case.trend()
+    return math.exp(trend.now.centre + trend.slope.centre * math.log(case.times))
+
+
 MODELS: Mapping[str, Callable[[Case], float]] = {
-    "line of the logarithms": lambda case: case.line().band(case.workers).centre,
+    "half-way between line and Amdahl": lambda case: case.trend().band(case.workers).centre,
+    "line of the logarithms": of_line,
     "Amdahl's law": of_terms(lambda n: [n - 1]),
     "universal scalability law": of_terms(lambda n: [n - 1, n * (n - 1)]),
     "Ernest": of_terms(lambda n: [1, n, n * math.log(n), n * n], free=0.0),
@@ -210,7 +244,7 @@ def models_table(numbers: int, *, of_strong: bool = False) -> Iterator[str]:
     known = [case for case in cases(numbers) if case.curve.is_strong or not of_strong]
     by_distance = {times: [case for case in known if distance(case) == times] for times in (2, 4, 8)}
     points = [f"{words} ({len(by_distance[times])})" for times, words in ((2, "≤ 2"), (4, "2 to 4"), (8, "> 4"))]
-    fitted_to = f"{numbers}{' or more' * (numbers > 2)}{', strong scaling' * of_strong}"
+    fitted_to = f"{_fitted_to(numbers)}{', strong scaling' * of_strong}"
     yield f"| model, fitted to {fitted_to} | {' | '.join(points)} | 90 % band, ≤ 2 | 2 to 4 |"
     yield "| --- " * 6 + "|"
     for name, predict in MODELS.items():
@@ -224,14 +258,35 @@ def models_table(numbers: int, *, of_strong: bool = False) -> Iterator[str]:
 
 def coverage_table() -> Iterator[str]:
     """Return the constants, and which part of the points lies inside."""
-    yield "| fitted to | exponent's error, ≤ 2 | 2 to 4 | inside if left out: ≤ 2 | 2 to 4 | noise 5 % | noise 10 % |"
-    yield "| --- " * 7 + "|"
-    for numbers in (2, 3):
-        near, far = calibrated([case for case in cases(numbers) if distance(case) <= 4])
-        inside = [_percent(*share(held_out(numbers), times)) for times in (2, 4)]
-        noisy = [" and ".join(_percent(*share(with_noise(numbers, s), t)) for t in (2, 4)) for s in (0.05, 0.10)]
-        errors = [f"{low:+.2f} to {high:+.2f}" for low, high in (near, far)]
-        yield f"| {numbers}{' or more' * (numbers > 2)} | {' | '.join([*errors, *inside, *noisy])} |"
+    yield "| fitted to | distance | exponent's error | points | average source | strong scaling | noise 5 % | 10 % |"
+    yield "| --- " * 8 + "|"
+    for numbers, times in itertools.product((2, 3), (2, 4)):
+        near, far = calibrated([case for case in cases(numbers) if distance(case) <= 4], numbers)
+        low, high = near if times == 2 else far
+        found = held_out(numbers)
+        strong = [(case, is_in) for case, is_in in found if case.curve.is_strong]
+        shares = (share(found, times), of_sources(found, times), share(strong, times))
+        noisy = (share(with_noise(numbers, spread), times) for spread in (0.05, 0.10))
+        cells = [f"{low:+.2f} to {high:+.2f}", *(_percent(*each) for each in (*shares, *noisy))]
+        yield f"| {_fitted_to(numbers)} | {_distance(times)} | {' | '.join(cells)} |"
+
+
+def small_table() -> Iterator[str]:
+    """Return the same of small clusters by themselves."""
+    yield "| fitted to | distance | points | average source |"
+    yield "| --- " * 4 + "|"
+    for numbers, times in itertools.product((2, 3), (2, 4)):
+        found = small(held_out(numbers))
+        cells = [_percent(*each) for each in (share(found, times), of_sources(found, times))]
+        yield f"| {_fitted_to(numbers)} | {_distance(times)} | {' | '.join(cells)} |"
+
+
+def _fitted_to(numbers: int) -> str:
+    return f"{numbers}{' or more' * (numbers > 2)}"
+
+
+def _distance(times: int) -> str:
+    return "≤ 2" if times == 2 else "2 to 4"
 
 
 def _percent(part: float, number: int) -> str:
@@ -244,7 +299,7 @@ def main() -> None:
     sources = len({curve.source for curve in found})
     print(f"{len(found)} curves of {sources} sources; a point for each number of workers beyond those fitted to\n")
     strong = (models_table(numbers, of_strong=True) for numbers in (2, 3))
-    for lines in (models_table(2), models_table(3), *strong, coverage_table()):
+    for lines in (models_table(2), models_table(3), *strong, coverage_table(), small_table()):
         print("\n".join(lines) + "\n")
 
 

@@ -25,7 +25,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from compare.intervals import mean_interval
-from compare.projection import Line
+from compare.projection import Trend
 
 NUMBERS, REPEATS, MEASUREMENTS, WARM_UP, STEPS, BATCH = (1, 2, 4, 8), 4, 10, 2, 16, 1024
 SHARE, PERIOD_MICROSECONDS, SHARES = 0.1, 20_000, 4096
@@ -96,19 +96,19 @@ def measure() -> Seconds:
         ranks, processes = list[Connection](), list[BaseProcess]()
         for rank in range(max(NUMBERS)):
             ours, of_rank = multiprocessing.Pipe()
-            process = multiprocessing.get_context("fork").Process(target=train, args=(rank, port, of_rank), daemon=True)
-            process.start()
+            fork = multiprocessing.get_context("fork")
+            processes.append(fork.Process(target=train, args=(rank, port, of_rank), daemon=True))
+            processes[-1].start()
             of_rank.close()
-            processes.append(process)
             ranks.append(ours)
-        [rank.recv() for rank in ranks]
+        [orders.recv() for orders in ranks]
         for process in processes:
             stack.enter_context(a_tenth(process))
         for repeat, turn in itertools.product(range(REPEATS), range(len(NUMBERS))):
             number = NUMBERS[(repeat + turn) % len(NUMBERS)]
-            for rank in ranks[:number]:
-                rank.send(number)
-            seconds[number].append([rank.recv() for rank in ranks[:number]][-1])
+            for orders in ranks[:number]:
+                orders.send(number)
+            seconds[number].append([orders.recv() for orders in ranks[:number]][-1])
     return seconds
 
 
@@ -116,7 +116,7 @@ def said_and_measured(seconds: Seconds) -> Iterator[tuple[list[str], bool]]:
     """Yield a row for each number of workers that is predicted, and whether what was measured lies inside."""
     speedups = {n: [one / step for one, step in zip(seconds[1], seconds[n], strict=True)] for n in NUMBERS}
     for known, workers in (((1, 2), 4), ((1, 2), 8), ((1, 2, 4), 8)):
-        band = Line({number: speedups[number] for number in known}).band(workers)
+        band = Trend({number: speedups[number] for number in known}).band(workers)
         measured = mean_interval([math.log(value) for value in speedups[workers]], 0.95)
         truth = math.exp(measured.centre) if measured else math.nan
         cells = [", ".join(map(str, known)), str(workers), f"{band.lower:.2f} to {band.upper:.2f}", f"{truth:.2f}"]
@@ -131,7 +131,7 @@ def main() -> None:
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no cgroup is left
     lines = asked.kept.read_text(encoding="utf-8").splitlines() if asked.kept.is_file() else []
-    found = [{int(number): values for number, values in json.loads(line).items()} for line in lines]
+    found: list[Seconds] = [{int(number): values for number, values in json.loads(line).items()} for line in lines]
     print("| measurement | fitted to | workers | said | measured | |\n" + "| --- " * 6 + "|", flush=True)
     inside: dict[str, list[bool]] = {}
     for number in range(asked.measurements):

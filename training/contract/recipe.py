@@ -15,6 +15,8 @@ from training.contract.rules import Rule, choice, number, whole
 
 WORKLOADS = ("cnn", "script", "search")
 """Names of all workloads; the first is the default."""
+MOST_WORKERS = 256
+"""That can be set."""
 
 
 def setting(  # noqa: PLR0913 - each is an attribute of a config key
@@ -73,7 +75,7 @@ class Recipe:
     """Whether Ray's arm is population based training; a workload overrides it."""
 
     workload: str = setting(WORKLOADS[0], choice(WORKLOADS), "what is trained")
-    workers: int = setting(2, whole(1, 256), "workers of the distributed arms")
+    workers: int = setting(2, whole(1, MOST_WORKERS), "workers of the distributed arms")
     worker_cpus: float = setting(
         1.0,
         number(0, 256, above=True),
