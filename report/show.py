@@ -2,6 +2,7 @@
 
 import webbrowser
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from compare import measures
@@ -15,6 +16,13 @@ from report.stored import PAGE, Stored, choose, publish_again, stored_results
 from report.table import aligned, wrap
 from training.contract.provenance import PROJECT
 from training.machine.command_line import rwi
+
+SHARED = "verdict.oversubscription"
+FREE = {
+    *("workers", "workersCurve", "repeats", "wideArm", "nativeArm", "keepBaseline", "minikubeNodes"),
+    *("budgetMinutes", "runTimeoutMinutes", "priceCpuHour", "priceGibHour", "priceGpuHour", "trackingUri"),
+}
+"""Settings in which a measurement may differ from the one that foretold it: no other run becomes another by them."""
 
 
 def history(stack: str, wanted: Sequence[str]) -> int:
@@ -52,31 +60,34 @@ def listed(project: Path, stack: str) -> str:
 def _scores(results: Sequence[Stored]) -> list[str]:
     """Return what was said of more workers beside what was measured later, and how many of these lay inside their band.
 
-    Of results that were made with the same but their workers; of several that said something, the last.
+    Of results that were made with the same but their workers, which shared no CPUs. Of several that said something the
+    last, and of several that measured it the last: what was said counts once.
     """
-    rows, inside = [["#", "workers", "measured", "said before", ""]], 0
+    scores: dict[tuple[int, int], tuple[list[str], bool]] = {}
     for number, result in enumerate(results, start=1):
         for workers, speedup in curve.measured_points(result.comparison).items():
-            earlier = next(_said_of(workers, result, results[: number - 1]), None)
-            if earlier:
-                before, point = earlier
+            for before, point in islice(_said_of(workers, result, results[: number - 1]), 1):
                 is_inside = point.lower <= speedup.median <= point.upper
-                inside += is_inside
                 band = f"{point.lower:.2f}× to {point.upper:.2f}× (#{before})"
-                rows.append([str(number), str(workers), factor(speedup), band, "inside" if is_inside else "OUTSIDE"])
-    if len(rows) == 1:
+                row = [str(number), str(workers), factor(speedup), band, "inside" if is_inside else "OUTSIDE"]
+                scores[before, workers] = row, is_inside
+    if not scores:
         return []
-    total = f"projections: {inside} of {len(rows) - 1} measured later inside their 90 % band"
+    heading, rows = ["#", "workers", "measured", "said before", ""], [row for row, _ in scores.values()]
+    rows = [heading, *sorted(rows, key=lambda row: int(row[0]))]
+    inside = sum(is_inside for _, is_inside in scores.values())
+    total = f"projections: {inside} of {len(scores)} measured later inside their 90 % band"
     return ["", aligned(rows, text_columns=(2, 3, 4)), total]
 
 
 def _said_of(workers: int, result: Stored, earlier: Sequence[Stored]) -> Iterator[tuple[int, ProjectedPoint]]:
     """Yield the projections of so many workers by earlier results, each with its number; the newest first."""
     for number, before in reversed([*enumerate(earlier, start=1)]):
-        projection = before.comparison.projection
+        projection = None if SHARED in result.comparison.reasons else before.comparison.projection
         if projection and workers > projection.measured[-1]:
             differences = made_differently(before.comparison, result.comparison)
-            if all(text.startswith("workers ") for text in differences):
+            settings = before.comparison.settings.items() ^ result.comparison.settings.items()
+            if all(text.startswith("workers ") for text in differences) and {key for key, _ in settings} <= FREE:
                 yield from ((number, point) for point in projection.points if point.workers == workers)
 
 

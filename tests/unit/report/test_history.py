@@ -181,6 +181,24 @@ def test_what_was_said_of_more_workers_is_held_against_what_was_measured(tmp_pat
     assert "inside" not in unscored
 
 
+def test_what_was_said_counts_once_and_of_the_same_alone(tmp_path: Path) -> None:
+    """Four workers are measured twice, then with another setting of the pods, then on CPUs that they share."""
+    publish(measured(), "local", tmp_path)
+    for hour, settings, reasons in (
+        (13, {}, {}),
+        (14, {"repeats": "8"}, {}),
+        (15, {"hostNetwork": "true"}, {}),
+        (16, {}, {"verdict.oversubscription": "4 workers share 2 CPUs"}),
+    ):
+        later = measured(0.4, hour, workers=4)
+        publish(replace(later, settings=settings, reasons=later.reasons | reasons), "local", tmp_path)
+
+    lines = listed(tmp_path, "local").splitlines()
+
+    assert "0 of 1" in lines[-1]
+    assert ["3", "4", "(#1)", "OUTSIDE"] == [lines[-2].split()[at] for at in (0, 1, -2, -1)]
+
+
 def test_a_damaged_result_is_left_out_and_said(tmp_path: Path) -> None:
     """The others are still shown; folders that are no results are no problem."""
     publish(measured(hour=12), "local", tmp_path)
