@@ -22,7 +22,7 @@ from training.machine import command_line
 
 SECTIONS = {
     "Measure": ("up", "preview", "set", "sweep", "destroy"),
-    "Your script": ("try", "why"),
+    "Your script": ("try", "why", "compare-commits"),
     "Look": ("outputs", "report", "status", "doctor"),
     "On a cluster": ("jobs",),
     "Develop": ("bench", "check", "test", "project"),
@@ -39,7 +39,7 @@ USAGE_STATUS = 2
 PROGRAM = "rwi"
 COMPLETE = "_RWI_COMPLETE"
 """The environment's variable with which a shell asks for completion."""
-MODULES = {"try": "try_script", "set": "set_keys"}
+MODULES = {"try": "try_script", "set": "set_keys", "compare-commits": "compare_commits"}
 """By command: the module whose name is another, as the command's is Python's."""
 
 
@@ -73,7 +73,6 @@ class Door(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List them by what they are for, in so few lines that a terminal of 24 shows all."""
-        formatter.write_paragraph()
         with formatter.indentation():
             formatter.write_dl([(command_line.rwi(line), text) for line, text in FIRST], col_max=formatter.width)
         formatter.write_paragraph()

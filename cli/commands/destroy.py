@@ -5,7 +5,7 @@ from cli.command import command
 from cli.setup import bootstrap
 
 
-@command("destroy", short_help="Delete what the stack holds; runs and results stay.", interrupted=options.KEPT)
+@command("destroy", short_help="Delete what the stack holds; results stay.", interrupted=options.KEPT)
 @options.stack
 @options.settings
 def run(stack: str, settings: dict[str, str]) -> int:

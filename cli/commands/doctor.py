@@ -7,7 +7,7 @@ from cli.command import command
 from cli.setup import bootstrap
 
 
-@command("doctor", short_help="What the stack needs, what is missing, and the fix.")
+@command("doctor", short_help="What the stack needs and lacks, and the fix.")
 @options.stack
 @options.settings
 @click.option("--archive", "is_archived", is_flag=True, help="Write what is known of the cluster into an archive.")

@@ -9,7 +9,7 @@ from cli.setup import bootstrap
 job = click.argument("name", metavar="JOB", required=False, default="")
 
 
-@group("jobs", "Scripts on it: list, submit, logs, stop, dashboard.")
+@group("jobs", "list, submit, logs, stop, dashboard.")
 def run() -> None:
     """Run scripts of yours on the stack's Ray cluster while nothing is measured, and see what it does."""
 

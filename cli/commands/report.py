@@ -10,7 +10,7 @@ result = click.option("--result", default="latest", show_default=True, help="Of 
 path_only = click.option("--print", "path_only", is_flag=True, help="Print its path alone.")
 
 
-@group("report", "Results: open, history, tensorboard, fetch, adopt.")
+@group("report", "open, history, tensorboard, fetch, adopt.")
 def run() -> None:
     """Open the report of a result, list or compare results, and what runs left."""
 

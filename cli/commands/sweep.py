@@ -7,7 +7,7 @@ from cli.command import command
 from cli.setup import bootstrap
 
 
-@command("sweep", short_help='Measure several settings: sweep workers="1 2 3".')
+@command("sweep", short_help='Several settings: sweep workers="1 2 3".')
 @options.assignments('KEY="VALUE VALUE..."...')
 @options.stack
 @options.settings

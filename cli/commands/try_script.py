@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 STOPPED = "Stopped: what ran was ended, and nothing is written."
 
 
-@command("try", short_help="About 20 steps of a script of yours, each way.", interrupted=STOPPED)
+@command("try", short_help="20 steps of a script of yours, each way.", interrupted=STOPPED)
 @options.of_script(required=True)
 @click.option("--steps", type=click.IntRange(8, 10_000), default=20, show_default=True, help="Of each arm.")
 @click.option("--limit", type=click.IntRange(5, 3600), default=120, show_default=True, help="Seconds of each arm.")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cli.tryout.typed import Typed
 
 
-@command("why", short_help="Why a step takes so long, and what would shorten it.")
+@command("why", short_help="Why a step takes long, what would shorten it.")
 @options.of_script(required=False)
 @click.option("--stack", type=options.StackName(), default="", help="Its script, where none is given.")
 @options.settings

@@ -41,7 +41,7 @@ def _stack_section(base: Preview | None, head: Preview | None) -> tuple[str, lis
         return "the head has no such stack", []
     if head.error:
         if base and base.error == head.error:  # an example whose environment is not on this machine, for one
-            return f"no preview, as in the base: {_safe(_why(head.error))}", []
+            return f"no preview, as in the base: {safe(_why(head.error))}", []
         also = " (as that of the base)" if base and base.error else ""
         return f"the preview of the head fails{also}", [["! " + line for line in head.error.splitlines()]]
     if base is None or base.error:
@@ -80,7 +80,7 @@ def _fill(lines: list[str], sections: Mapping[str, tuple[str, list[list[str]]]],
     room = limit_bytes - len("\n".join([*lines, *frames.values(), ""]).encode()) - 1
     parts = []
     for left, (stack, (summary, blocks)) in zip(range(len(sections), 0, -1), sections.items(), strict=True):
-        fences = 2 * len(_fence(_text(blocks))) + len("diff\n\n\n\n")
+        fences = 2 * len(fence(_text(blocks))) + len("diff\n\n\n\n")
         shown, used = _that_fit(blocks, room // left - fences)
         used += fences
         room -= used
@@ -104,8 +104,8 @@ def _that_fit(blocks: Sequence[list[str]], room: int) -> tuple[list[list[str]], 
 
 
 def _details(stack: str, summary: str, blocks: Sequence[list[str]], left_out: int) -> str:
-    text, fence = _text(blocks), _fence(_text(blocks))
-    diff = f"{fence}diff\n{text}\n{fence}\n\n" if blocks else ""
+    text, ends = _text(blocks), fence(_text(blocks))
+    diff = f"{ends}diff\n{text}\n{ends}\n\n" if blocks else ""
     more = f"{left_out} more not shown: a comment has room for so much. {_MORE}\n\n" if left_out else ""
     return f"<details><summary><b>{_name(stack)}</b>: {summary}</summary>\n\n{diff}{more}</details>\n"
 
@@ -115,23 +115,23 @@ def measure_comment(base: Comparison | None, head: Comparison | None, why_not: s
     lines = [MEASURE_MARKER, "## What this changes in the measurement", ""]
     if base is None or head is None:
         missing = " and ".join(name for name, side in (("base", base), ("head", head)) if side is None)
-        return "\n".join([*lines, f"No comparison: {missing} could not be measured.", "", *_quoted(why_not)]) + "\n"
+        return "\n".join([*lines, f"No comparison: {missing} could not be measured.", "", *quoted(why_not)]) + "\n"
     all_changes = changes(base, head)
     lines += [_headline(all_changes), "", _how(head), "", "| | | base | head | change | |", "|---|---|---|---|---|---|"]
     lines += [_row(change) for change in all_changes]
-    lines += ["", _safe(how_decided(base, head)), ""]
+    lines += ["", safe(how_decided(base, head)), ""]
     differences = made_differently(base, head)
     if differences:
         lines += [
             "<details><summary>What else differs</summary>",
             "",
-            *(f"- {_safe(text)}" for text in differences),
+            *(f"- {safe(text)}" for text in differences),
             "",
             "</details>",
             "",
         ]
     lines += ["<details><summary>Verdicts</summary>", ""]
-    lines += [f"- base: {_safe(base.verdict)}", f"- head: {_safe(head.verdict)}", "", "</details>"]
+    lines += [f"- base: {safe(base.verdict)}", f"- head: {safe(head.verdict)}", "", "</details>"]
     return "\n".join(lines) + "\n"
 
 
@@ -140,7 +140,7 @@ def _headline(all_changes: Sequence[Change]) -> str:
     decided = [change for change in all_changes if change.is_decided]
     if decided:
         listed = ", ".join(f"{change.arm} {change.title} {change.decision}".strip() for change in decided)
-        return f"**Changed: {_safe(listed)}.**"
+        return f"**Changed: {safe(listed)}.**"
     decisions = {change.decision for change in all_changes if change.decides}
     return "**No measurable difference.**" if decisions == {UNCHANGED} else "**Not decided.**"
 
@@ -148,36 +148,37 @@ def _headline(all_changes: Sequence[Change]) -> str:
 def _how(head: Comparison) -> str:
     baseline, repeats = head.arms.get(BASELINE.name), head.repeats
     host = (
-        f" on {_safe(baseline.provenance.cpu_model)}, {_safe(str(baseline.provenance.cpus_allowed))} CPUs"
+        f" on {safe(baseline.provenance.cpu_model)}, {safe(str(baseline.provenance.cpus_allowed))} CPUs"
         if baseline
         else ""
     )
-    return f"Stack `local` of both commits on the same runner, interleaved, {_safe(str(repeats))} repeats each{host}."
+    return f"Stack `local` of both commits on the same runner, interleaved, {safe(str(repeats))} repeats each{host}."
 
 
 def _row(change: Change) -> str:
     sides = (figures.text(side, change.entry) for side in (change.before, change.after))
     decision = f"**{change.decision}**" if change.is_decided else change.decision
-    cells = map(_safe, (change.title, change.arm, *sides, show_difference(change)))
+    cells = map(safe, (change.title, change.arm, *sides, show_difference(change)))
     return f"| {' | '.join([*cells, decision])} |"
 
 
-def _quoted(text: str) -> list[str]:
+def quoted(text: str) -> list[str]:
+    """Return the lines of a block with the end of a text; none for ""."""
     if not text:
         return []
-    return [f"{_fence(text)}text", text[-4000:], _fence(text)]
+    return [f"{fence(text)}text", text[-4000:], fence(text)]
 
 
 def _text(blocks: Sequence[Sequence[str]]) -> str:
     return "\n".join(line for block in blocks for line in block)
 
 
-def _fence(text: str) -> str:
+def fence(text: str) -> str:
     """Return a fence longer than any run of backticks in the text, which would end the block."""
     return "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
     """Escape a text that a pull request's code wrote: it can't become markup or a link, nor mention anybody."""
     line = re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", text)
     escaped = re.sub(r"([\\`*_{}\[\]<|#@&])", r"\\\1", line).replace("\\@", "@\u200b")

@@ -20,7 +20,7 @@ from cli.door import parse
 from cli.setup.project import ROOT
 from training.machine import command_line
 
-MOST = 16
+MOST = 17
 """Commands at the first level, so that one is found."""
 WIDTH, HEIGHT = 80, 24
 """Of a terminal; the last line is its prompt."""
@@ -82,7 +82,7 @@ WRONG: list[tuple[str, str]] = [
     ("up -s ci", "./rwi up --stack ci"),
     ("outputs -j", "./rwi outputs --json"),
     ("destroy --yes", "./rwi destroy"),
-    ("status --json", "--json is an option of outputs, "),
+    ("status --json", "--json is an option of compare-commits, outputs, "),
     ("up --stak ci", "./rwi up --stack ci"),
     ("try train.py --worker 2", "./rwi try train.py --workers 2"),
     ("try train.py --pyhton=x", "./rwi try train.py --python=x"),
@@ -130,8 +130,11 @@ WRONG: list[tuple[str, str]] = [
     ("try python3.11 train.py --epochs 3", "./rwi try train.py -- --epochs 3"),
     ("try torchrun --nproc-per-node 2 train.py", "./rwi try train.py"),
     ("try train.py --set workers=3", "./rwi try train.py --workers 3"),
-    ("try train.py --json", "--json is an option of outputs, "),
+    ("try train.py --json", "--json is an option of compare-commits, outputs, "),
     ("try 'a b.py' --x 'c d'", "./rwi try 'a b.py' -- --x 'c d'"),
+    ("compare-commit main HEAD train.py", "./rwi compare-commits main HEAD train.py"),
+    ("compare-commits main HEAD", "SCRIPT"),
+    ("compare-commits main HEAD train.py --epochs 3", "./rwi compare-commits main HEAD train.py -- --epochs 3"),
     ("test tests/unit", "./rwi test -- tests/unit"),
     ("why train.py --limit 1", "5<=x<=3600"),
     ("report history 1", "two results"),

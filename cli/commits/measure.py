@@ -1,0 +1,235 @@
+"""`rwi compare-commits`: measures whole runs of each arm of a script, of base and head in turns, until it is decided.
+
+A repeat runs each arm under both commits, one right after the other: base, head, then head, base. An arm is measured no
+further once its interval decides. Both commits have the same environment, arguments, folders of equal length and clean
+files at each run.
+"""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cli.commits import request as of_commits
+from cli.commits.checkouts import Checkout, checkouts, notes
+from cli.commits.request import CommitsRequest
+from cli.pull_request.commits import commits_comment, in_words
+from cli.setup.project import VENV, ToolError, absolute
+from cli.tryout import explain, prove, run_arm
+from cli.tryout.known_script import known_script, with_ray
+from cli.tryout.others import Others
+from cli.tryout.request import Request, read
+from cli.why.request import without_secrets
+from compare import commits
+from compare.commits import DECIDED, MOST_REPEATS, TIME_UP, UNDECIDED, CommitComparison, decision
+from report import terminal
+from training.contract.codec import encode, write_whole
+from training.contract.repeats import FIRST_REPEATS, MOST_AUTO_REPEATS
+from training.machine import cpu, machine_lock
+from training.workloads.script import plain
+from training.workloads.script.commands import BY_RAY, IN_ITS_ENVIRONMENT, ArmCommand
+from training.workloads.script.environment import SITE
+from training.workloads.script.recognise import Script
+
+WARM_UP_STEPS = 8
+SIDES = ("base", "head")
+
+
+@dataclass(kw_only=True)
+class Side:
+    """A commit that can be run."""
+
+    script: Script
+    request: Request
+    checkout: Checkout
+    folder: Path
+    """Of the files that runs write beside their own."""
+    path: str
+    """PYTHONPATH."""
+    arms: dict[str, ArmCommand]
+
+
+@dataclass
+class Measured:
+    """What is known so far."""
+
+    seconds: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
+    """Whole times of base and head, by arm."""
+    steps: dict[str, list[int | None]] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    ended: str = ""
+
+
+class TimeUpError(Exception):
+    """The budget ended within a run."""
+
+
+def show(request: CommitsRequest) -> int:
+    """Measure, print and write what was asked for, and return the exit status."""
+    comparison = compare_commits(request)
+    terminal.write(f"\n{in_words(comparison)}")
+    if request.json_to:
+        write_whole(absolute(request.json_to), json.dumps(encode(comparison), indent=1) + "\n")
+    if request.markdown_to:
+        write_whole(absolute(request.markdown_to), commits_comment(comparison))
+    return comparison.status
+
+
+def compare_commits(request: CommitsRequest) -> CommitComparison:
+    """Return what the head did to the script's whole times. Raises ToolError where nothing could be prepared."""
+    machine_lock.hold(lambda text: terminal.write(text, sys.stderr))
+    lacking = notes(request.top, request.commits)
+    measured, others = Measured(), Others()
+    with (
+        checkouts(request.top, request.commits) as found,
+        tempfile.TemporaryDirectory(prefix="commits-") as folder,
+    ):
+        python = request.typed.python
+        if request.requirements:
+            python = of_commits.environment(request.requirements, Path(folder, "environment"))
+        roots = of_commits.of_repository(python or str(VENV / "bin" / "python"), request.top)
+        if roots:
+            lacking.append(f"the environment imports from the repository ({', '.join(roots)}): each commit its own")
+        sides = {}
+        for name in SIDES:
+            try:
+                sides[name] = _side(request, found[name], python, roots, Path(folder, name))
+            except ToolError as error:
+                measured.failed[name] = str(error)[: commits.LONGEST_FAILURE]
+        if not measured.failed:
+            _present(sides, request, measured)
+            with others:
+                _measure(sides, measured, time.monotonic() + 60 * request.minutes)
+    return _comparison(request, measured, others.in_words(), lacking)
+
+
+def _side(request: CommitsRequest, checkout: Checkout, python: str, roots: Sequence[str], folder: Path) -> Side:
+    """Return a commit with the commands of its arms. Raises ToolError."""
+    folder.mkdir()
+    typed = replace(request.typed, script=str(checkout.folder / request.script), python=python)
+    of_try = read(typed)
+    script, versions = known_script(of_try)
+    by_ray = not set(request.arms).isdisjoint(BY_RAY)
+    ray = with_ray(of_try, script, versions, terminal.write) if by_ray else IN_ITS_ENVIRONMENT
+    arms, proves = prove.arms(script, of_try, folder, ray)
+    if proves and set(request.arms) & set(plain.OF_RANKS):
+        arms = prove.after(prove.known(script, proves, of_try, folder), arms)
+    path = [str(SITE), *(str(checkout.folder / root) for root in roots)]
+    return Side(
+        script=script,
+        request=of_try,
+        checkout=checkout,
+        folder=folder,
+        path=os.pathsep.join(path),
+        arms={arm.arm: arm for arm in arms if arm.arm in request.arms},
+    )
+
+
+def _present(sides: Mapping[str, Side], request: CommitsRequest, measured: Measured) -> None:
+    """Sort out the arms that both commits have."""
+    for arm in request.arms:
+        reasons = {name: side.arms[arm].absent for name, side in sides.items() if side.arms[arm].absent}
+        if reasons:
+            both = len(set(reasons.values())) == 1 and len(reasons) == len(sides)
+            measured.absent[arm] = (
+                next(iter(reasons.values())) if both else "; ".join(f"{name}: {why}" for name, why in reasons.items())
+            )
+        else:
+            measured.seconds[arm] = ([], [])
+            terminal.write(f"{arm}: {sides['head'].arms[arm]}")
+
+
+def _measure(sides: Mapping[str, Side], measured: Measured, until: float) -> None:
+    """Measure until each arm is decided, time is up, or there are as many repeats as the level is made for."""
+    by = commits.rule(len(measured.seconds))
+    left, longest = list(measured.seconds), 0.0
+    try:
+        for arm in left:  # the first run of an arm reads its packages from the disk
+            _run(sides["base"], arm, measured, until, WARM_UP_STEPS)
+        for repeat in range(MOST_AUTO_REPEATS):
+            left = [arm for arm in left if arm not in measured.failed]
+            began = time.monotonic()
+            if not left or began + longest > until:
+                measured.ended = TIME_UP if left else DECIDED
+                return
+            turn = repeat % len(left)
+            for arm in [*left[turn:], *left[:turn]]:
+                _pair(sides, arm, repeat, measured, until)
+            longest = time.monotonic() - began
+            if repeat + 1 >= FIRST_REPEATS:
+                left = [arm for arm in left if decision(commits.arm_change(*measured.seconds[arm], by)) == UNDECIDED]
+        measured.ended = MOST_REPEATS if left else DECIDED
+    except TimeUpError:
+        measured.ended = TIME_UP
+
+
+def _pair(sides: Mapping[str, Side], arm: str, repeat: int, measured: Measured, until: float) -> None:
+    """Run an arm under both commits; both times count, or none."""
+    ran = {}
+    for name in SIDES if repeat % 2 == 0 else reversed(SIDES):
+        if arm not in measured.failed and (outcome := _run(sides[name], arm, measured, until)):
+            ran[name] = outcome
+    if len(ran) < len(SIDES):
+        return
+    for kept, name in zip(measured.seconds[arm], SIDES, strict=True):
+        kept.append(ran[name].end["ended"] - ran[name].end["began"])
+    measured.steps[arm] = [min((len(rank.step_ends) for rank in ran[name].seen), default=0) or None for name in SIDES]
+    base, head = (kept[-1] for kept in measured.seconds[arm])
+    terminal.write(f"  {repeat + 1} {arm}: base {base:.2f} s, head {head:.2f} s")
+
+
+def _run(side: Side, arm: str, measured: Measured, until: float, steps: int = 0) -> run_arm.Outcome | None:
+    """Run an arm to its end, or some steps of it; None where it failed. Raises TimeUpError."""
+    left = until - time.monotonic()
+    if left < 1:
+        raise TimeUpError
+    side.checkout.clean()
+    for own, again in ((side.folder / arm, False), (side.folder / "storage", True)):
+        shutil.rmtree(own, ignore_errors=True)
+        if again:
+            own.mkdir()
+    limited = replace(side.request, steps=steps, limit_seconds=int(left) + 1)
+    changed = run_arm.Changed(variables={"PYTHONPATH": side.path})
+    outcome = run_arm.run(side.arms[arm], limited, side.folder, side.script.path.parent, changed)
+    if outcome.hung:
+        raise TimeUpError
+    if not outcome.code and not outcome.flooded:
+        return outcome
+    name = side.checkout.folder.name
+    problem = explain.problem(outcome, side.script, limited.limit_seconds)
+    measured.failed[arm] = f"{name}: {problem}"[: commits.LONGEST_FAILURE]
+    terminal.write(f"  {arm}: {name}: {problem}")
+    return None
+
+
+def _comparison(request: CommitsRequest, measured: Measured, busy: str, lacking: Sequence[str]) -> CommitComparison:
+    by = commits.rule(len(measured.seconds))
+    arms = {
+        arm: commits.arm_change(base, head, by, (measured.steps[arm][0], measured.steps[arm][1]))
+        for arm, (base, head) in measured.seconds.items()
+        if base
+    }
+    return CommitComparison(
+        schema_version=commits.SCHEMA_VERSION,
+        base=request.commits["base"],
+        head=request.commits["head"],
+        script=request.script,
+        arguments=[word[: commits.LONGEST_TEXT] for word in without_secrets(request.typed.arguments)],
+        workers=request.typed.workers or 2,
+        cpu_model=cpu.model(),
+        busy=busy,
+        minutes=request.minutes,
+        ended=measured.ended,
+        confidence=by.confidence,
+        arms=arms,
+        absent=measured.absent,
+        failed=measured.failed,
+        against=commits.against(arms, by),
+        notes=list(lacking),
+    )

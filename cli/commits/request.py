@@ -1,0 +1,104 @@
+"""What `rwi compare-commits` is asked for: two commits, and a script as `try` takes one. A wrong call is click's."""
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.commits import checkouts
+from cli.setup import uv
+from cli.setup.project import ToolError, absolute, capture, last_line
+from cli.tryout import request as of_try
+from cli.tryout.typed import Typed
+from compare.commits import Commit
+from training.machine import command_line
+from training.workloads.script.commands import ARMS
+
+EDITABLE = """
+import json, os, sys, sysconfig
+from importlib import metadata
+roots = [path for path in sys.path if path and not path.startswith(sys.prefix + os.sep)]
+for each in metadata.distributions():
+    about = json.loads(each.read_text("direct_url.json") or "{}")
+    if about.get("dir_info", {}).get("editable") and about["url"].startswith("file://"):
+        root = about["url"][len("file://"):]
+        roots += [path for path in (os.path.join(root, "src"), root) if os.path.isdir(path)]
+print(json.dumps(roots))
+"""
+"""Prints folders outside of an environment that it imports from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitsRequest:
+    """What was typed, checked."""
+
+    typed: Typed
+    top: Path
+    """Of the repository."""
+    script: str
+    """Its path in the repository."""
+    commits: Mapping[str, Commit]
+    """`base` and `head`."""
+    arms: tuple[str, ...]
+    minutes: float
+    requirements: str
+    json_to: str
+    markdown_to: str
+
+
+def read(
+    typed: Typed, base: str, head: str, *, arms: Sequence[str], requirements: str, **written: Any
+) -> CommitsRequest:
+    """Return the request. Raises UsageError."""
+    if unknown := [arm for arm in arms if arm not in ARMS]:
+        raise click.UsageError(f"--arms {','.join(unknown)}: allowed are {', '.join(ARMS)}, as in  --arms baseline,ray")
+    if requirements and typed.python:
+        raise click.UsageError("--python names an environment, and --requirements one to make: give one of them")
+    if requirements and not absolute(requirements).is_file():
+        raise click.UsageError(f"--requirements {requirements}: there is no such file")
+    path = absolute(typed.script)
+    here = Path(os.environ.get(command_line.FROM, "."))
+    top = checkouts.repository(path.parent if path.parent.is_dir() else here)
+    script = os.path.relpath(path.parent.resolve() / path.name, top)
+    if script.startswith(".."):
+        raise click.UsageError(f"{typed.script} is not in the repository {top}")
+    if not requirements:
+        typed = replace(typed, python=typed.python or of_try.surrounding(typed.script))
+    return CommitsRequest(
+        typed=typed,
+        top=top,
+        script=script,
+        commits={"base": checkouts.commit(top, base, script), "head": checkouts.commit(top, head, script)},
+        arms=tuple(dict.fromkeys(arms)) or ARMS,
+        requirements=requirements,
+        **written,
+    )
+
+
+def environment(requirements: str, folder: Path) -> str:
+    """Make an environment of a requirements file, and return its Python. Raises ToolError."""
+    file, python = absolute(requirements), str(folder / "bin" / "python")
+    program = str(uv.find_uv())
+    backend = ["--torch-backend", "cpu"] if "torch" in file.read_text(encoding="utf-8", errors="replace") else []
+    install = ["pip", "install", "--compile-bytecode", "--python", python, *backend, "-r", str(file)]
+    for arguments in (["venv", "--python", "3.11", str(folder)], install):
+        done = capture([program, *arguments])
+        if done.returncode:
+            raise ToolError(f"--requirements {requirements} can't be installed: {last_line(done.stderr)}")
+    return python
+
+
+def of_repository(python: str, top: Path) -> list[str]:
+    """Return the folders of the repository that an environment imports from, as of an editable installation: each
+    commit has its own. Raises ToolError."""
+    try:
+        found: list[str] = json.loads(capture([python, "-B", "-c", EDITABLE]).stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return []  # what no Python answers is refused, with the reason, where it is used
+    inside = [Path(root).resolve() for root in found if Path(root).resolve().is_relative_to(top.resolve())]
+    return [str(root.relative_to(top.resolve())) for root in dict.fromkeys(inside)]

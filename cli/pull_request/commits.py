@@ -1,0 +1,136 @@
+"""A comparison of two commits of a user's repository in words: for the terminal, and as a comment. It posts nothing.
+
+Whoever wrote the file that the comment is made from may be a pull request's code: every text of it is escaped and cut.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from cli.pull_request.comment import quoted, safe
+from compare.commits import DECIDED, LONGEST_FAILURE, LONGEST_TEXT, TIME_UP, UNDECIDED, ArmChange, CommitComparison
+from compare.commits import decision as decision_of
+from compare.intervals import CONFIDENCE
+from compare.words import factor
+from training.contract.arms import counted
+from training.contract.repeats import FIRST_REPEATS
+
+MARKER = "<!-- ray-worth-it: commits -->"
+LIMIT_BYTES = 60_000
+TITLE = ("arm", "base", "head", "head ÷ base", "", "runs each")
+OF_RAY = ("Ray's whole time ÷ that of", "base", "head")
+MOST_ITEMS = 20
+"""Of a list that somebody else may have written."""
+
+
+def headline(comparison: CommitComparison) -> str:
+    """Return what is to be known first."""
+    if not comparison.arms:
+        return "No comparison."
+    decisions: dict[str, list[str]] = {}
+    for arm, change in comparison.arms.items():
+        decisions.setdefault(decision_of(change), []).append(arm)
+    changed = [f"{word}: {', '.join(decisions[word])}" for word in ("slower", "faster") if word in decisions]
+    if changed:
+        return f"Changed. {'; '.join(changed)}."
+    return "Not decided." if UNDECIDED in decisions else "No measurable difference."
+
+
+def rows(comparison: CommitComparison) -> list[tuple[str, ...]]:
+    """Return a row for each arm, under TITLE."""
+    return [
+        (arm, _seconds(change.base_seconds), _seconds(change.head_seconds), _ratio(change), _word(change),
+         str(len(change.base_seconds)))
+        for arm, change in comparison.arms.items()
+    ]  # fmt: skip
+
+
+def rows_of_ray(comparison: CommitComparison) -> list[tuple[str, ...]]:
+    """Return a row for each alternative, under OF_RAY."""
+    return [(each.alternative, factor(each.before), factor(each.after)) for each in comparison.against[:MOST_ITEMS]]
+
+
+def remarks(comparison: CommitComparison) -> list[str]:
+    """Return sentences below the table."""
+    level = f"{100 * CONFIDENCE:.0f} %"
+    found = [
+        f"Whole times, from start to exit: medians, and ratios whose intervals hold together in {level}. So of equal "
+        "commits at most one comparison in twenty says that any arm changed: the arms share that level, and each "
+        f"interval is one of {100 * comparison.confidence:.2f} %.",
+        f"{comparison.script}: {counted(comparison.workers, 'worker')}, {comparison.cpu_model}. {_ended(comparison)}",
+    ]
+    if comparison.busy:
+        found.append(f"The machine was not quiet: {comparison.busy}.")
+    for arm, change in comparison.arms.items():
+        if change.base_steps != change.head_steps:
+            before, after = (steps or "unknown" for steps in (change.base_steps, change.head_steps))
+            found.append(
+                f"{arm}: base made {before} optimizer steps a run, head {after}: they did not do the same work."
+            )
+    found += [f"{arm}: absent, {why}." for arm, why in comparison.absent.items()]
+    return [*found, *(f"{note}." for note in comparison.notes[:MOST_ITEMS])]
+
+
+def _ended(comparison: CommitComparison) -> str:
+    if comparison.ended == DECIDED:
+        return "Every arm is decided."
+    if comparison.ended == TIME_UP:
+        return f"Its {comparison.minutes:g} minutes were over: what is not decided by then may be with more --minutes."
+    return "It ended after as many repeats as it may have."
+
+
+def _seconds(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):.2f} s" if values else "unknown"
+
+
+def _ratio(change: ArmChange) -> str:
+    return factor(change.ratio) if change.ratio else "unknown"
+
+
+def _word(change: ArmChange) -> str:
+    word = decision_of(change)
+    if word != UNDECIDED:
+        return word
+    if len(change.base_seconds) < FIRST_REPEATS:
+        return f"{word}: it takes {FIRST_REPEATS} runs of each"
+    return f"{word}: a change of {100 * (change.visible or 0.0):.0f} % would probably have been seen"
+
+
+def in_words(comparison: CommitComparison) -> str:
+    """Return what a terminal shows."""
+    from report.terminal import columns
+
+    tables = [columns(TITLE, rows(comparison))] if comparison.arms else []
+    tables += [columns(OF_RAY, rows_of_ray(comparison))] if comparison.against else []
+    failed = [f"{name} failed: {why}" for name, why in comparison.failed.items()]
+    return "\n".join([headline(comparison), *(line for table in tables for line in ["", *table]), "",
+                      *remarks(comparison), *failed])  # fmt: skip
+
+
+def commits_comment(comparison: CommitComparison) -> str:
+    """Return the comment; the longest parts are left out of one that GitHub would refuse."""
+    base, head = comparison.base, comparison.head
+    lines = [MARKER, "## What this changes in the training", "", f"**{_cut(headline(comparison))}**", ""]
+    lines += [f"- {name}: `{each.sha[:12]}` {_cut(each.subject)}" for name, each in (("base", base), ("head", head))]
+    lines += ["", *_table(TITLE, rows(comparison))] if comparison.arms else []
+    lines += ["", *_table(OF_RAY, rows_of_ray(comparison))] if comparison.against else []
+    lines += ["", *(f"- {_cut(text)}" for text in remarks(comparison))]
+    for name, why in list(comparison.failed.items())[:MOST_ITEMS]:
+        lines += ["", f"{_cut(name)} failed:", "", *quoted(why[-LONGEST_FAILURE:])]
+    text = "\n".join(lines) + "\n"
+    if len(text.encode()) <= LIMIT_BYTES:
+        return text
+    return (
+        "\n".join(lines[: lines.index("", 3)])
+        + "\n\nThe rest is in the run's artifact: it is too long for a comment.\n"
+    )
+
+
+def _table(title: Sequence[str], of_rows: Sequence[Sequence[str]]) -> list[str]:
+    cells = [title, ["---"] * len(title), *([_cut(cell) for cell in row] for row in of_rows)]
+    return [f"| {' | '.join(row)} |" for row in cells]
+
+
+def _cut(text: str) -> str:
+    return safe(text if len(text) <= 2 * LONGEST_TEXT else f"{text[: 2 * LONGEST_TEXT]}…")
