@@ -4,6 +4,7 @@ python -m cli.pull_request preview OUT             preview every stack of a chec
 python -m cli.pull_request diff BASE HEAD          compare two such folders, as a comment on stdout
 python -m cli.pull_request measure BASE HEAD OUT   measure two checkouts, interleaved
 python -m cli.pull_request compare OUT             compare what `measure` left, as a comment on stdout
+python -m cli.pull_request post commits FOLDER     make the comment of FOLDER/commits.json, and keep it
 python -m cli.pull_request post WHAT FOLDER        make the comment again from what preview (FOLDER/base, FOLDER/head)
                                                      or measure left, and keep it on the workflow's pull request
 
@@ -22,9 +23,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cli.pull_request.comment import measure_comment, preview_comment
+from cli.pull_request.commits import commits_comment
 from cli.pull_request.github import keep_comment
 from cli.pull_request.preview import Preview, read_preview
 from cli.setup.project import ROOT, ToolError, capture, run_main, say, stack_name
+from compare import commits
 from compare.measurement import CompareError
 from compare.schema import Comparison
 
@@ -148,9 +151,24 @@ def _measured(out: Path) -> str:
 
 def post(what: str, folder: Path) -> int:
     """Keep the comment on what is in `folder`."""
-    text = preview_comment(*_previews(folder / "base", folder / "head")) if what == "preview" else _measured(folder)
+    texts = {
+        "preview": lambda: preview_comment(*_previews(folder / "base", folder / "head")),
+        "measure": lambda: _measured(folder),
+        "commits": lambda: _commits(folder / commits.NAME),
+    }
+    text = texts[what]()
     say(f"comment {keep_comment(os.environ, text)}")
     return 0
+
+
+def _commits(path: Path) -> str:
+    """Return the comment of what anybody may have written. Raises ToolError."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(commits.LONGEST_BYTES + 1).decode(errors="replace")
+        return commits_comment(commits.CommitComparison.from_json(text))
+    except (OSError, commits.CommitsError) as error:
+        raise ToolError(f"{path}: {error}") from None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -170,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     measuring.add_argument("--repeats", type=int, default=4)
     verbs.add_parser("compare").add_argument("out", type=Path)
     posting = verbs.add_parser("post")
-    posting.add_argument("what", choices=("preview", "measure"))
+    posting.add_argument("what", choices=("preview", "measure", "commits"))
     posting.add_argument("folder", type=Path)
     arguments_by_name = vars(parser.parse_args(arguments))
     run: dict[str, Callable[..., int]] = {

@@ -38,7 +38,11 @@ def keep_comment(environment: Mapping[str, str], text: str) -> str:
 def _pull_request(environment: Mapping[str, str]) -> tuple[str, int]:
     """Return the repository and number of the workflow run's; ToolError that names what the environment lacks."""
     lacking = [name for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN") if not environment.get(name)]
-    number = environment.get("PULL_REQUEST") or _number_of_event(environment.get("GITHUB_EVENT_PATH", ""))
+    path = environment.get("GITHUB_EVENT_PATH", "")
+    event: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
+    number = environment.get("PULL_REQUEST") or str(event.get("pull_request", {}).get("number", ""))
+    if not number and not lacking and "workflow_run" in event:
+        number = _number_of_run(environment["GITHUB_REPOSITORY"], event["workflow_run"])
     if lacking or not number:
         raise ToolError(
             f"no pull request to comment on: set {', '.join([*lacking, *([] if number else ['PULL_REQUEST'])])}"
@@ -46,11 +50,17 @@ def _pull_request(environment: Mapping[str, str]) -> tuple[str, int]:
     return environment["GITHUB_REPOSITORY"], int(number)
 
 
-def _number_of_event(path: str) -> str:
-    if not path:
-        return ""
-    event: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-    return str(event.get("pull_request", {}).get("number", ""))
+def _number_of_run(repository: str, run: Mapping[str, Any]) -> str:
+    """Return the open pull request that another workflow ran for; the event names none of a fork. ToolError where its
+    head is another commit by now."""
+    branch = f"head={run['head_repository']['owner']['login']}:{run['head_branch']}"
+    printed = _gh("--method", "GET", f"repos/{repository}/pulls", "--raw-field", branch, "--jq", ".[] | {number, head}")
+    for pull in map(json.loads, printed.splitlines()):
+        if pull["head"]["sha"] == run["head_sha"]:
+            return str(pull["number"])
+    raise ToolError(
+        f"no open pull request has {run['head_sha'][:12]} as its head: a newer run comments, if there is one"
+    )
 
 
 def _gh(*arguments: str) -> str:

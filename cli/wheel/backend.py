@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "ray_worth_it"
 PYTHONS = tuple(f"3.{minor}" for minor in range(9, 15))
 """Versions that are promised: of what starts the launcher, and with it `./rwi`."""
-LEFT_OUT = (".ci/", ".github/", ".gitignore", "AGENTS.md", "tests/")
+LEFT_OUT = (".ci/", ".github/", ".gitignore", "AGENTS.md", "action.yml", "tests/")
 DESCRIPTION = "cli/wheel/README.md"
 """What a package index shows. The project's own README links to files and pictures beside it, which no index has."""
 LIST = "FILES"

@@ -9,6 +9,8 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from compare import commits
+from compare.commits import Commit, CommitComparison
 from compare.measurement import Context, Run
 from training.contract.arms import ARMS
 from training.contract.cpu_use import CpuWait, MachineUse
@@ -265,3 +267,29 @@ def quiet_machine(seconds: float, **changes: Any) -> MachineUse:
         resolution_seconds=0.2,
     )
     return replace(use, **changes)
+
+
+def make_commits(**ratios: float) -> CommitComparison:
+    """What is said of two commits: of arms whose head takes so many times as long, with little noise."""
+    by, noise, arms = commits.rule(len(ratios)), (1.0, 1.02, 0.99, 1.01), {}
+    for arm, ratio in ratios.items():
+        base, head = ([10 * times * each for each in order] for times, order in ((1.0, noise), (ratio, noise[::-1])))
+        arms[arm] = commits.arm_change(base, head, by, (100, 100))
+    return CommitComparison(
+        schema_version=commits.SCHEMA_VERSION,
+        base=Commit(name="main", sha="a" * 40, subject="Train for one epoch"),
+        head=Commit(name="HEAD", sha="b" * 40, subject="Load rows | twice <b>`x`</b> @you"),
+        script="train.py",
+        arguments=["--epochs", "1"],
+        workers=2,
+        cpu_model="Test CPU",
+        busy="",
+        minutes=15.0,
+        ended=commits.MOST_REPEATS if ratios else "",
+        confidence=by.confidence,
+        arms=arms,
+        absent={},
+        failed={},
+        against=commits.against(arms, by),
+        notes=[],
+    )

@@ -23,7 +23,7 @@ TRIGGERS = {"pull_request"}
 """Those on which a fork's pull request gets neither secrets nor a token that writes."""
 READ_ONLY = {"contents": "read"}
 CREDENTIALS = re.compile(r"\bsecrets\b|\bgithub\s*\.\s*token\b|GITHUB_TOKEN|\btoJSON\(\s*github\b", re.IGNORECASE)
-POSTS = re.compile(r"python3 -m cli\.pull_request post (preview|measure) \w+")
+POSTS = re.compile(r"python3 -m cli\.pull_request post (preview|measure|commits) \w+")
 """All that a job that may write runs: a script of the base, with data to make the comment from, and no text."""
 
 
@@ -239,3 +239,65 @@ def test_each_way_to_a_secret_or_to_writing_is_seen(old: str, new: str) -> None:
     assert old in text
 
     assert violations(yaml.safe_load(text.replace(old, new, 1)))
+
+
+SAMPLES = ROOT / "docs/samples/pull-request"
+ACTION = ROOT / "action.yml"
+MAY_COMMENT = {"actions": "read", "pull-requests": "write"}
+
+
+def comment_violations(workflow: dict[Any, Any]) -> list[str]:
+    """What in the sample that comments would run a pull request's code, or let it do more than comment."""
+    ((name, job),) = workflow["jobs"].items()
+    problems = [f"{name} {problem}" for step in job["steps"] for problem in _step_violations(step)]
+    if set(workflow.get("on", workflow.get(True))) != {"workflow_run"} or workflow.get("permissions") != {}:
+        problems.append("it is started by more than another workflow, or its jobs have permissions by default")
+    if job.get("permissions") != MAY_COMMENT:
+        problems.append(f"it may {job.get('permissions')}")
+    problems += [f"it runs {step['run']!r}" for step in job["steps"] if not POSTS.fullmatch(step.get("run", POSTED))]
+    sources = [step["with"] for step in job["steps"] if str(step.get("uses")).startswith("actions/checkout@")]
+    if not all(each.get("repository") and re.fullmatch("[0-9a-f]{40}", str(each.get("ref"))) for each in sources):
+        problems.append("it checks out more than one commit of this project")
+    return problems
+
+
+POSTED = "python3 -m cli.pull_request post commits measured"
+WORSE_COMMENT = {
+    "it runs the head": ("          repository: OWNER/ray-worth-it\n", ""),
+    "it runs a branch": (f'          ref: "{"0" * 40}"\n', "          ref: main\n"),
+    "it posts a text": (POSTED, "gh pr comment --body-file measured/comment.md"),
+    "it may push": ("      pull-requests: write\n", "      pull-requests: write\n      contents: write\n"),
+    "the artifact replaces its code": ("          path: measured\n", "          path: .\n"),
+    "an action that can change": ("download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c", "download-artifact@v8"),
+}
+
+
+def test_the_samples_for_other_repositories_are_as_safe() -> None:
+    """The one that runs a pull request's code may read alone; the one that comments runs none of it."""
+    compare, comment = (
+        yaml.safe_load((SAMPLES / name).read_text(encoding="utf-8")) for name in ("compare.yml", "comment.yml")
+    )
+
+    assert [] == violations(compare)
+    assert [] == comment_violations(comment)
+
+
+@pytest.mark.parametrize(("old", "new"), WORSE_COMMENT.values(), ids=list(WORSE_COMMENT))
+def test_each_unsafe_comment_is_seen(old: str, new: str) -> None:
+    """The rules above are not vacuous."""
+    text = (SAMPLES / "comment.yml").read_text(encoding="utf-8")
+    assert old in text
+
+    assert comment_violations(yaml.safe_load(text.replace(old, new, 1)))
+
+
+def test_inputs_of_the_action_reach_no_shell_as_text() -> None:
+    """They are variables, whatever a pull request's title or branch holds; and what it uses is pinned."""
+    action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
+    steps = action["runs"]["steps"]
+    reached = {value for step in steps for value in step.get("env", {}).values()}
+
+    assert [] == [problem for step in steps for problem in _step_violations(step)]
+    assert [] == [step["run"] for step in steps if "${{" in step.get("run", "")]
+    assert not CREDENTIALS.search(_text(action))
+    assert {f"${{{{ inputs.{name} }}}}" for name in action["inputs"]} == reached

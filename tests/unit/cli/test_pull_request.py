@@ -19,7 +19,8 @@ from compare.comparison import compare
 from compare.measurement import CompareError
 from compare.schema import Comparison
 from tests.golden import Wording
-from tests.unit.results import make_context, make_provenance, make_recipe, make_run
+from tests.unit.results import make_commits, make_context, make_provenance, make_recipe, make_run
+from training.contract.codec import encode
 
 SECRET_VALUE = {SECRET: "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "v1:abc"}
 
@@ -331,6 +332,9 @@ if sys.argv[2] == "--paginate":
     assert [".[] | {id, login: .user.login, body}"] == sys.argv[5:]
     for comment in comments:
         print(json.dumps(comment))
+elif sys.argv[3] == "GET":
+    assert ["--raw-field", "head=fork:mine", "--jq", ".[] | {number, head}"] == sys.argv[5:]
+    print(open(folder + "/pulls.json").read())
 else:
     assert "--raw-field" == sys.argv[5] and sys.argv[6].startswith("body=")
     body = sys.argv[6].partition("=")[2]
@@ -375,7 +379,7 @@ def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GitHub:
     return made
 
 
-@pytest.mark.parametrize("what", ["preview", "measure"])
+@pytest.mark.parametrize("what", ["preview", "measure", "commits"])
 def test_what_is_posted_is_made_of_data_by_the_code_that_posts_it(tmp_path: Path, github: GitHub, what: str) -> None:
     """A text that the pull request's code left beside the data is no comment."""
     (tmp_path / "comment.md").write_text("<!-- m -->\nApproved by the maintainers")
@@ -383,6 +387,7 @@ def test_what_is_posted_is_made_of_data_by_the_code_that_posts_it(tmp_path: Path
         (tmp_path / side).mkdir()
         (tmp_path / side / "local.json").write_text(preview(step("a", x=side)))
         (tmp_path / f"{side}.json").write_text(measured().to_json())
+    (tmp_path / "commits.json").write_text(json.dumps(encode(make_commits(baseline=1.3))))
 
     assert 0 == pull_request.main(["post", what, str(tmp_path)])
 
@@ -432,6 +437,24 @@ def test_the_pull_request_is_the_workflows(github: GitHub, tmp_path: Path) -> No
     assert "--method POST repos/o/r/issues/12/comments" == github.calls()[-1]
     with pytest.raises(ToolError, match="set GITHUB_TOKEN, PULL_REQUEST"):
         keep_comment({"GITHUB_REPOSITORY": "o/r"}, "<!-- m -->")
+
+
+def test_the_pull_request_of_another_run_is_the_one_with_its_commit(github: GitHub, tmp_path: Path) -> None:
+    """Whatever the artifact says: by the event's owner, branch and commit, as of a fork; none of an earlier commit."""
+    run = {"head_repository": {"owner": {"login": "fork"}}, "head_branch": "mine", "head_sha": "c" * 40}
+    event = tmp_path / "event.json"
+    variables = {"GITHUB_REPOSITORY": "o/r", "GITHUB_TOKEN": "t", "GITHUB_EVENT_PATH": str(event)}
+    event.write_text(json.dumps({"workflow_run": run}))
+    (github.folder / "pulls.json").write_text(
+        "\n".join(json.dumps({"number": n, "head": {"sha": c * 40}}) for n, c in ((7, "a"), (8, "c")))
+    )
+    keep_comment(variables, "<!-- m -->")
+
+    assert "--method GET repos/o/r/pulls" == github.calls()[0]
+    assert "--method POST repos/o/r/issues/8/comments" == github.calls()[-1]
+    event.write_text(json.dumps({"workflow_run": {**run, "head_sha": "b" * 40}}))
+    with pytest.raises(ToolError, match="b" * 12):
+        keep_comment(variables, "<!-- m -->")
 
 
 @pytest.fixture
