@@ -155,6 +155,11 @@ def arm_change(
     )
 
 
+def undecided(seconds: Mapping[str, tuple[list[float], list[float]]], by: Rule) -> list[str]:
+    """Return the arms to measure once more, by the whole times of base and head of each."""
+    return [arm for arm, (base, head) in seconds.items() if decision(arm_change(base, head, by)) == UNDECIDED]
+
+
 def against(arms: Mapping[str, ArmChange], by: Rule) -> list[Against]:
     """Return Ray's ratio to each alternative under both commits, by the repeats that both arms have."""
     return [

@@ -26,10 +26,10 @@ from cli.tryout.others import Others
 from cli.tryout.request import Request, read
 from cli.why.request import without_secrets
 from compare import commits
-from compare.commits import DECIDED, MOST_REPEATS, TIME_UP, UNDECIDED, CommitComparison, decision
+from compare.commits import DECIDED, MOST_REPEATS, TIME_UP, CommitComparison
 from report import terminal
 from training.contract.codec import encode, write_whole
-from training.contract.repeats import FIRST_REPEATS, MOST_AUTO_REPEATS
+from training.contract.repeats import MOST_AUTO_REPEATS
 from training.machine import cpu, machine_lock
 from training.workloads.script import plain
 from training.workloads.script.commands import BY_RAY, IN_ITS_ENVIRONMENT, ArmCommand
@@ -162,8 +162,7 @@ def _measure(sides: Mapping[str, Side], measured: Measured, until: float) -> Non
             for arm in [*left[turn:], *left[:turn]]:
                 _pair(sides, arm, repeat, measured, until)
             longest = time.monotonic() - began
-            if repeat + 1 >= FIRST_REPEATS:
-                left = [arm for arm in left if decision(commits.arm_change(*measured.seconds[arm], by)) == UNDECIDED]
+            left = commits.undecided({arm: measured.seconds[arm] for arm in left}, by)
         measured.ended = MOST_REPEATS if left else DECIDED
     except TimeUpError:
         measured.ended = TIME_UP

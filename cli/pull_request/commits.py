@@ -9,7 +9,16 @@ import statistics
 from collections.abc import Sequence
 
 from cli.pull_request.comment import quoted, safe
-from compare.commits import DECIDED, LONGEST_FAILURE, LONGEST_TEXT, TIME_UP, UNDECIDED, ArmChange, CommitComparison
+from compare.commits import (
+    DECIDED,
+    LONGEST_FAILURE,
+    LONGEST_TEXT,
+    MOST_REPEATS,
+    TIME_UP,
+    UNDECIDED,
+    ArmChange,
+    CommitComparison,
+)
 from compare.commits import decision as decision_of
 from compare.intervals import CONFIDENCE
 from compare.words import factor
@@ -27,7 +36,8 @@ MOST_ITEMS = 20
 def headline(comparison: CommitComparison) -> str:
     """Return what is to be known first."""
     if not comparison.arms:
-        return "No comparison."
+        minutes = f": nothing ended within its {comparison.minutes:g} minutes" * (comparison.ended == TIME_UP)
+        return f"No comparison{minutes}."
     decisions: dict[str, list[str]] = {}
     for arm, change in comparison.arms.items():
         decisions.setdefault(decision_of(change), []).append(arm)
@@ -53,13 +63,10 @@ def rows_of_ray(comparison: CommitComparison) -> list[tuple[str, ...]]:
 
 def remarks(comparison: CommitComparison) -> list[str]:
     """Return sentences below the table."""
-    level = f"{100 * CONFIDENCE:.0f} %"
-    found = [
-        f"Whole times, from start to exit: medians, and ratios whose intervals hold together in {level}. So of equal "
-        "commits at most one comparison in twenty says that any arm changed: the arms share that level, and each "
-        f"interval is one of {100 * comparison.confidence:.2f} %.",
-        f"{comparison.script}: {counted(comparison.workers, 'worker')}, {comparison.cpu_model}. {_ended(comparison)}",
-    ]
+    machine = f"{counted(comparison.workers, 'worker')}, {comparison.cpu_model}"
+    found = [f"{comparison.script}: {machine}. {_ended(comparison)}".strip()]
+    if comparison.arms:
+        found.insert(0, _how_sure(comparison.confidence))
     if comparison.busy:
         found.append(f"The machine was not quiet: {comparison.busy}.")
     for arm, change in comparison.arms.items():
@@ -72,12 +79,20 @@ def remarks(comparison: CommitComparison) -> list[str]:
     return [*found, *(f"{note}." for note in comparison.notes[:MOST_ITEMS])]
 
 
+def _how_sure(confidence: float) -> str:
+    return (
+        "Whole times, from start to exit: medians, and ratios whose intervals hold together in "
+        f"{100 * CONFIDENCE:.0f} %: of equal commits at most one comparison in twenty says that any arm changed. The "
+        f"arms share that level, so each interval is one of {100 * confidence:.2f} %."
+    )
+
+
 def _ended(comparison: CommitComparison) -> str:
     if comparison.ended == DECIDED:
         return "Every arm is decided."
     if comparison.ended == TIME_UP:
         return f"Its {comparison.minutes:g} minutes were over: what is not decided by then may be with more --minutes."
-    return "It ended after as many repeats as it may have."
+    return "It ended after as many repeats as it may have." * (comparison.ended == MOST_REPEATS)
 
 
 def _seconds(values: Sequence[float]) -> str:

@@ -1,0 +1,272 @@
+"""`rwi compare-commits`: what it says, what it refuses, and that the user's repository stays as it was."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from cli.commits import request
+from cli.commits.checkouts import PREFIX, checkouts, git, notes, repository
+from cli.commits.request import CommitsRequest
+from cli.pull_request.commits import LIMIT_BYTES, commits_comment, in_words
+from cli.setup.project import ROOT
+from cli.tryout.typed import Typed
+from compare import commits
+from compare.commits import Commit, CommitComparison, CommitsError
+from compare.intervals import AUTO_CONFIDENCE
+from tests.golden import Wording
+from tests.unit.cli.test_pull_request import EVIL, MARKUP
+from tests.unit.results import make_commits
+from training.contract.codec import encode
+
+
+def rewritten(comparison: CommitComparison) -> dict[str, Any]:
+    """Its file, as data."""
+    data: dict[str, Any] = json.loads(json.dumps(encode(comparison)))
+    return data
+
+
+@pytest.mark.parametrize(
+    ("ratios", "failed", "status"),
+    [
+        ({"baseline": 1.0}, {}, 0),
+        ({"baseline": 0.7}, {}, 0),
+        ({"baseline": 1.3}, {}, 3),
+        ({"baseline": 0.7, "ray": 1.3}, {}, 3),
+        ({"baseline": 1.3}, {"ray": "head: it ended with exit code 1"}, 1),
+        ({}, {}, 1),
+    ],
+)
+def test_the_exit_status_is_that_of_the_documents(
+    ratios: dict[str, float], failed: dict[str, str], status: int
+) -> None:
+    """0: no change shown, or faster; 3: slower with confidence; 1: something failed, or nothing was measured."""
+    assert status == replace(make_commits(**ratios), failed=failed).status
+
+
+def test_three_repeats_decide_nothing() -> None:
+    """However far apart they lie: the level is made for looks from the fourth on."""
+    by = commits.rule(1)
+    few, enough = (commits.arm_change([1.0] * n, [2.0, 2.1, 1.9, 2.0][:n], by) for n in (3, 4))
+
+    assert (commits.UNDECIDED, commits.SLOWER) == (commits.decision(few), commits.decision(enough))
+
+
+def test_arms_share_the_level() -> None:
+    """So that a call with four arms is wrong no more often than one with one (Bonferroni)."""
+    assert (1 - AUTO_CONFIDENCE) / 4 == pytest.approx(1 - commits.rule(4).confidence)
+
+
+def test_a_change_that_would_have_been_seen_is_told() -> None:
+    """Wider noise, and fewer repeats, show less."""
+    by = commits.rule(1)
+    quiet, loud = (
+        commits.arm_change([1.0] * 4, [1 + noise, 1 - noise, 1 + noise, 1 - noise], by).visible for noise in (0.01, 0.1)
+    )
+
+    assert 0.01 < (quiet or 0.0) < 0.1 < (loud or 0.0)
+
+
+def test_what_a_terminal_and_a_pull_request_show(wording: Wording) -> None:
+    """Changed arms, open ones, other work, failures and what a checkout lacks."""
+    full = replace(make_commits(baseline=1.3, wide=1.3, native=1.0, ray=1.1), notes=["submodules are not checked out"])
+    noisy = commits.arm_change([1.0, 1.3, 0.9, 1.2], [1.2, 1.0, 1.1, 0.9], commits.rule(4), (100, 50))
+    some = replace(full, arms={**full.arms, "native": noisy}, ended=commits.TIME_UP, busy="other programs take 1 CPU")
+    none = replace(make_commits(), failed={"head": "head: it ended with exit code 1\n    | ValueError: `no`"})
+    absent = replace(make_commits(baseline=1.0), absent={"ray": "its environment has no Ray"})
+
+    for name, each in {"comment": full, "noisy": some, "failed": none, "absent": absent}.items():
+        wording("compare-commits", commits_comment(each), name)
+    wording("compare-commits", in_words(some), "terminal")
+
+
+def test_no_text_of_the_file_becomes_markup() -> None:
+    """Whoever wrote it: subjects, names, failures and notes are shown as they are, in one line each."""
+    evil_commit = Commit(name=EVIL, sha="a" * 40, subject=EVIL)
+    evil = replace(
+        make_commits(baseline=1.0), base=evil_commit, head=evil_commit, script=EVIL,
+        cpu_model=EVIL, busy=EVIL, absent={"ray": EVIL}, notes=[EVIL], ended=EVIL,
+    )  # fmt: skip
+    text = commits_comment(CommitComparison.from_json(json.dumps(encode(evil))))
+
+    assert "evil" in text
+    for line in text.splitlines()[2:]:
+        assert not MARKUP.search(line.replace(f"`{'a' * 12}`", ""))
+
+
+def test_a_failure_cannot_end_its_block() -> None:
+    """Its fence is longer than any run of backticks in it."""
+    text = commits_comment(replace(make_commits(), failed={"head": "````\n@you <b>"}))
+
+    assert 2 == text.splitlines().count("`````") + text.splitlines().count("`````text")
+
+
+def test_a_comment_is_never_too_long() -> None:
+    """GitHub refuses more than 65,536 characters; what is left out is said to be in the artifact."""
+    long = replace(
+        make_commits(baseline=1.0), failed={f"arm{n}": "é" * 4000 for n in range(20)}, notes=["é" * 9999] * 99
+    )
+    text = commits_comment(long)
+
+    assert len(text.encode()) <= LIMIT_BYTES
+    assert "artifact" in text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schemaVersion": 2},
+        {"arms": {"<b>": {}}},
+        {"base": {"name": "x", "sha": "a|b", "subject": ""}},
+        {"workers": "2"},
+        {"minutes": float("nan")},
+        {"minutes": 10**400},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_a_file_that_is_none_is_refused(change: dict[str, Any]) -> None:
+    """Before a word is made of it; so is one that is too large or nested without end."""
+    data = rewritten(make_commits(baseline=1.0))
+    assert CommitComparison.from_json(json.dumps(data))
+    for text in (json.dumps({**data, **change}), "[" * 10**5, " " * (commits.LONGEST_BYTES + 1), "no"):
+        with pytest.raises(CommitsError):
+            CommitComparison.from_json(text)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A repository with two commits of a script, and a change that is not committed."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for key, value in {"init": "main", "user.email": "a@example.org", "user.name": "A"}.items():
+        subprocess.run(
+            ["git", *(["init", "-qb", value] if key == "init" else ["config", key, value])], cwd=folder, check=True
+        )
+    for number in range(2):
+        (folder / "train.py").write_text(f"print({number})\n")
+        git(folder, "add", ".")
+        git(folder, "commit", "-qm", f"commit {number}")
+    (folder / "train.py").write_text("print('not committed')\n")
+    (folder / "new.txt").touch()
+    return folder
+
+
+def read(repo: Path, base: str = "HEAD~1", head: str = "HEAD", **given: Any) -> CommitsRequest:
+    """What was typed there."""
+    typed = Typed(script=str(repo / given.pop("script", "train.py")), python=given.pop("python", ""))
+    options = {"arms": (), "minutes": 1.0, "requirements": "", "json_to": "", "markdown_to": "", **given}
+    return request.read(typed, base, head, **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        ({"base": "nowhere"}, "nowhere"),
+        ({"base": "--help"}, "--help"),
+        ({"head": "HEAD:train.py"}, "HEAD:train.py"),
+        ({"script": "new.txt"}, "new.txt"),
+        ({"script": "../other.py"}, "git"),
+        ({"arms": ("fast",)}, "fast"),
+        ({"requirements": "no.txt"}, "no.txt"),
+        ({"requirements": "no.txt", "python": "x"}, "--python"),
+    ],
+    ids=str,
+)
+def test_a_wrong_call_is_refused_before_anything_is_done(repo: Path, given: dict[str, Any], answer: str) -> None:
+    """With click's error, whose exit status is 2."""
+    with pytest.raises(click.UsageError, match=answer) as refused:
+        read(repo, **given)
+
+    assert commits.WRONG_CALL == refused.value.exit_code
+
+
+def state(repo: Path) -> list[str]:
+    """All that a user has there: files, branches, settings, what is staged, and worktrees."""
+    said = [git(repo, *line.split()) for line in ("status --porcelain", "for-each-ref", "worktree list", "stash list")]
+    files = [str(path) for path in repo.rglob("*") if "index" != path.name and "objects" not in path.parts]
+    return [*said, (repo / ".git/config").read_text(), (repo / "train.py").read_text(), *sorted(files)]
+
+
+def test_the_repository_stays_as_it_was(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a hook would run, an earlier call was killed, a run damaged its checkout, or this one is stopped."""
+    hook = repo / ".git/hooks/post-checkout"
+    hook.write_text("#!/bin/sh\ntouch was-here\n")
+    hook.chmod(0o755)
+    before, asked = state(repo), read(repo)
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    killed = tmp_path.resolve() / f"{PREFIX}of-another-call"
+    git(repo, "worktree", "add", "-q", "--detach", str(killed / "base"))
+    with pytest.raises(KeyboardInterrupt):
+        stopped_while_it_measures(asked, killed)
+
+    assert before == state(repo)
+    assert [] == list(tmp_path.glob(f"{PREFIX}*"))
+
+
+def stopped_while_it_measures(asked: CommitsRequest, killed: Path) -> None:
+    """Damage both checkouts, have them cleaned, and stop. `killed`: the folder that an earlier call left."""
+    with checkouts(asked.top, asked.commits) as found:
+        assert not killed.exists()
+        assert ["print(0)\n", "print(1)\n"] == [(each.folder / "train.py").read_text() for each in found.values()]
+        (found["base"].folder / "train.py").write_text("print('by a run')\n")
+        (found["base"].folder / "left.pt").touch()
+        (found["head"].folder / ".git").unlink()
+        for each in found.values():
+            each.clean()
+        assert ["train.py"] == [path.name for path in found["base"].folder.iterdir() if path.name != ".git"]
+        assert "print(0)\n" == (found["base"].folder / "train.py").read_text()
+        raise KeyboardInterrupt
+
+
+def test_what_a_checkout_lacks_is_said(repo: Path) -> None:
+    """Submodules, and files of Git LFS; nothing of a plain repository."""
+    assert [] == notes(repo, read(repo).commits)
+    git(repo, "update-index", "--add", "--cacheinfo", f"160000,{git(repo, 'rev-parse', 'HEAD')},vendored")
+    (repo / ".gitattributes").write_text("*.bin filter=lfs\n")
+    git(repo, "add", ".gitattributes")
+    git(repo, "commit", "-qm", "both")
+
+    assert 2 == len(notes(repo, read(repo).commits))
+
+
+def test_what_is_installed_from_the_repository_is_of_each_commit(repo: Path, tmp_path: Path) -> None:
+    """As by `pip install --editable`: else both commits would import the user's files."""
+    environment = tmp_path / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    python = str(environment / "bin/python")
+    assert [] == request.of_repository(python, repo)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    (repo / "src").mkdir()
+    (packages / "mine.pth").write_text(f"{repo / 'src'}\n")
+
+    assert ["src"] == request.of_repository(python, repository(repo))
+
+
+@pytest.mark.parametrize(("status", "ends"), [(0, 0), (1, 1), (2, 2), (3, 0)])
+def test_the_step_of_the_action(repo: Path, tmp_path: Path, status: int, ends: int) -> None:
+    """Without GitHub: the commit where head left base, arguments with quotes, and slower as an output alone."""
+    (tmp_path / "rwi").write_text(
+        f'#!/bin/sh\nfor word in "$@"; do echo "[$word]"; done > {tmp_path}/typed\nexit {status}\n'
+    )
+    (tmp_path / "rwi").chmod(0o755)
+    (tmp_path / "cli").symlink_to(ROOT / "cli")
+    inputs = {"SCRIPT": "train.py", "ARGUMENTS": "--name 'a b' {workers}", "WORKERS": "2", "MINUTES": "5",
+              "BASE": "main", "HEAD": "main~1", "PYTHON": "", "REQUIREMENTS": "", "ARMS": ""}  # fmt: skip
+    places = {"GITHUB_ACTION_PATH": tmp_path, "RUNNER_TEMP": tmp_path, "GITHUB_OUTPUT": tmp_path / "out",
+              "GITHUB_STEP_SUMMARY": tmp_path / "summary"}  # fmt: skip
+    variables = {**os.environ, **inputs, **{name: str(path) for name, path in places.items()}}
+    script = ROOT / "cli/commits/action.sh"
+
+    assert ends == subprocess.run(["bash", str(script)], cwd=repo, env=variables, check=False).returncode
+    assert f"status={status}\n" == (tmp_path / "out").read_text()
+    typed = (tmp_path / "typed").read_text().splitlines()
+    assert [f"[{git(repo, 'rev-parse', 'main~1')}]", "[main~1]", "[train.py]"] == typed[1:4]
+    assert ["[--]", "[--name]", "[a b]", "[{workers}]"] == typed[-4:]
