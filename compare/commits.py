@@ -22,6 +22,7 @@ LONGEST_BYTES = 200_000
 """Of the file: more is not read."""
 LONGEST_TEXT, LONGEST_FAILURE = 300, 4000
 """Characters that are kept of a text, and of what failed."""
+MOST_ARGUMENTS = 50
 FASTER, SLOWER, UNDECIDED = "faster", "slower", "not decided"
 DECIDED, TIME_UP, MOST_REPEATS = "decided", "its time was up", "most repeats"
 """Why it ended."""

@@ -74,10 +74,13 @@ def show(request: CommitsRequest) -> int:
     """Measure, print and write what was asked for, and return the exit status."""
     comparison = compare_commits(request)
     terminal.write(f"\n{in_words(comparison)}")
-    if request.json_to:
-        write_whole(absolute(request.json_to), json.dumps(encode(comparison), indent=1) + "\n")
-    if request.markdown_to:
-        write_whole(absolute(request.markdown_to), commits_comment(comparison))
+    texts = {
+        request.json_to: json.dumps(encode(comparison), indent=1, ensure_ascii=False) + "\n",
+        request.markdown_to: commits_comment(comparison),
+    }
+    for path, text in texts.items():
+        if path:
+            write_whole(absolute(path), text.encode(errors="replace").decode())
     return comparison.status
 
 
@@ -92,10 +95,10 @@ def compare_commits(request: CommitsRequest) -> CommitComparison:
     ):
         python = request.typed.python
         if request.requirements:
-            python = of_commits.environment(request.requirements, Path(folder, "environment"))
+            python = of_commits.environment(request.requirements)
         roots = of_commits.of_repository(python or str(VENV / "bin" / "python"), request.top)
         if roots:
-            lacking.append(f"the environment imports from the repository ({', '.join(roots)}): each commit its own")
+            lacking.append(f"the environment has packages of the repository ({', '.join(roots)}): each commit its own")
         sides = {}
         for name in SIDES:
             try:
@@ -208,7 +211,7 @@ def _run(side: Side, arm: str, measured: Measured, until: float, steps: int = 0)
 
 
 def _comparison(request: CommitsRequest, measured: Measured, busy: str, lacking: Sequence[str]) -> CommitComparison:
-    by = commits.rule(len(measured.seconds))
+    by, arguments = commits.rule(len(measured.seconds)), without_secrets(request.typed.arguments)
     arms = {
         arm: commits.arm_change(base, head, by, (measured.steps[arm][0], measured.steps[arm][1]))
         for arm, (base, head) in measured.seconds.items()
@@ -219,7 +222,7 @@ def _comparison(request: CommitsRequest, measured: Measured, busy: str, lacking:
         base=request.commits["base"],
         head=request.commits["head"],
         script=request.script,
-        arguments=[word[: commits.LONGEST_TEXT] for word in without_secrets(request.typed.arguments)],
+        arguments=[each[: commits.LONGEST_TEXT] for each in arguments[: commits.MOST_ARGUMENTS]],
         workers=request.typed.workers or 2,
         cpu_model=cpu.model(),
         busy=busy,

@@ -1,5 +1,6 @@
 """What `rwi compare-commits` is asked for: two commits, and a script as `try` takes one. A wrong call is click's."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -12,25 +13,25 @@ import click
 
 from cli.commits import checkouts
 from cli.setup import uv
-from cli.setup.project import ToolError, absolute, capture, last_line
+from cli.setup.project import STATE, ToolError, absolute, capture, last_line
 from cli.tryout import request as of_try
 from cli.tryout.typed import Typed
 from compare.commits import Commit
 from training.machine import command_line
 from training.workloads.script.commands import ARMS
 
-EDITABLE = """
+IMPORTED_FROM = """
 import json, os, sys, sysconfig
 from importlib import metadata
 roots = [path for path in sys.path if path and not path.startswith(sys.prefix + os.sep)]
 for each in metadata.distributions():
     about = json.loads(each.read_text("direct_url.json") or "{}")
-    if about.get("dir_info", {}).get("editable") and about["url"].startswith("file://"):
+    if about.get("url", "").startswith("file://"):
         root = about["url"][len("file://"):]
         roots += [path for path in (os.path.join(root, "src"), root) if os.path.isdir(path)]
 print(json.dumps(roots))
 """
-"""Prints folders outside of an environment that it imports from."""
+"""Prints folders outside of an environment that it imports from, or that its packages were installed from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,24 +81,30 @@ def read(
     )
 
 
-def environment(requirements: str, folder: Path) -> str:
-    """Make an environment of a requirements file, and return its Python. Raises ToolError."""
-    file, python = absolute(requirements), str(folder / "bin" / "python")
-    program = str(uv.find_uv())
-    backend = ["--torch-backend", "cpu"] if "torch" in file.read_text(encoding="utf-8", errors="replace") else []
+def environment(requirements: str) -> str:
+    """Return the Python of an environment of a requirements file, which is made once for each content. Raises
+    ToolError."""
+    file = absolute(requirements)
+    content = file.read_bytes()
+    folder = STATE / "environments" / hashlib.sha256(bytes(file) + b"\0" + content).hexdigest()[:16]
+    python, made = str(folder / "bin" / "python"), folder / "made"
+    if made.exists():
+        return python
+    backend = ["--torch-backend", "cpu"] if b"torch" in content else []
     install = ["pip", "install", "--compile-bytecode", "--python", python, *backend, "-r", str(file)]
-    for arguments in (["venv", "--python", "3.11", str(folder)], install):
-        done = capture([program, *arguments])
+    for arguments in (["venv", "--clear", "--python", "3.11", str(folder)], install):
+        done = capture([str(uv.find_uv()), *arguments], file.parent)
         if done.returncode:
             raise ToolError(f"--requirements {requirements} can't be installed: {last_line(done.stderr)}")
+    made.touch()
     return python
 
 
 def of_repository(python: str, top: Path) -> list[str]:
-    """Return the folders of the repository that an environment imports from, as of an editable installation: each
-    commit has its own. Raises ToolError."""
+    """Return the folders of the repository that an environment imports from, or has a package of: each commit has its
+    own."""
     try:
-        found: list[str] = json.loads(capture([python, "-B", "-c", EDITABLE]).stdout)
+        found: list[str] = json.loads(capture([python, "-B", "-c", IMPORTED_FROM]).stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return []  # what no Python answers is refused, with the reason, where it is used
     inside = [Path(root).resolve() for root in found if Path(root).resolve().is_relative_to(top.resolve())]
