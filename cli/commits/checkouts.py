@@ -67,13 +67,13 @@ def repository(folder: Path) -> Path:
 
 def commit(top: Path, name: str, script: str) -> Commit:
     """Return the commit that is meant, which has the script. Raises UsageError."""
-    found = _run(top, ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"))
-    if found.returncode:
+    parsed = _run(top, ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"))
+    if parsed.returncode:
         raise click.UsageError(
             f"{name!r} is no commit in {top}. A clone of few commits lacks it: fetch it, or with actions/checkout set"
             " fetch-depth: 0"
         )
-    sha = found.stdout.strip()
+    sha = parsed.stdout.strip()
     if _run(top, ("cat-file", "-e", f"{sha}:{script}")).returncode:
         raise click.UsageError(f"{script} is not in commit {name}: name a script that both commits have")
     subject = git(top, "show", "--no-patch", "--format=%s", sha)
@@ -82,14 +82,14 @@ def commit(top: Path, name: str, script: str) -> Commit:
 
 def notes(top: Path, commits: Mapping[str, Commit]) -> list[str]:
     """Return what the checkouts lack."""
-    found = []
+    lacking = []
     if any(f"\n{SUBMODULE} " in f"\n{git(top, 'ls-tree', '-r', each.sha)}" for each in commits.values()):
-        found.append("submodules are not checked out: their folders are empty")
+        lacking.append("submodules are not checked out: their folders are empty")
     attributes = ("grep", "-l", "filter=lfs")
     if any(not _run(top, (*attributes, each.sha, "--", "**.gitattributes")).returncode for each in commits.values()):
         has_lfs = shutil.which("git-lfs")
-        found.append(f"files of Git LFS are {'fetched' if has_lfs else 'pointers: install git-lfs'}")
-    return found
+        lacking.append(f"files of Git LFS are {'fetched' if has_lfs else 'pointers: install git-lfs'}")
+    return lacking
 
 
 @contextmanager
@@ -106,11 +106,11 @@ def checkouts(top: Path, commits: Mapping[str, Commit]) -> Iterator[dict[str, Ch
             shutil.rmtree(path.parent, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=temporary))
     try:
-        made = {}
+        by_name = {}
         for name, each in commits.items():
             git(top, "worktree", "add", "--quiet", "--detach", str(folder / name), each.sha)
-            made[name] = Checkout(folder / name, git(folder / name, "rev-parse", "--absolute-git-dir"))
-        yield made
+            by_name[name] = Checkout(folder / name, git(folder / name, "rev-parse", "--absolute-git-dir"))
+        yield by_name
     finally:
         for name in commits:
             _remove(top, folder / name)

@@ -90,7 +90,7 @@ def compare_commits(request: CommitsRequest) -> CommitComparison:
     lacking = notes(request.top, request.commits)
     measured, others = Measured(), Others()
     with (
-        checkouts(request.top, request.commits) as found,
+        checkouts(request.top, request.commits) as checked_out,
         tempfile.TemporaryDirectory(prefix="commits-") as folder,
     ):
         python = request.typed.python
@@ -102,7 +102,7 @@ def compare_commits(request: CommitsRequest) -> CommitComparison:
         sides = {}
         for name in SIDES:
             try:
-                sides[name] = _side(request, found[name], python, roots, Path(folder, name))
+                sides[name] = _side(request, checked_out[name], python, roots, Path(folder, name))
             except ToolError as error:
                 measured.failed[name] = str(error)[: commits.LONGEST_FAILURE]
         if not measured.failed:
@@ -192,10 +192,9 @@ def _run(side: Side, arm: str, measured: Measured, until: float, steps: int = 0)
     if left < 1:
         raise TimeUpError
     side.checkout.clean()
-    for own, again in ((side.folder / arm, False), (side.folder / "storage", True)):
-        shutil.rmtree(own, ignore_errors=True)
-        if again:
-            own.mkdir()
+    for name in (arm, "storage"):
+        shutil.rmtree(side.folder / name, ignore_errors=True)
+    (side.folder / "storage").mkdir()
     limited = replace(side.request, steps=steps, limit_seconds=int(left) + 1)
     changed = run_arm.Changed(variables={"PYTHONPATH": side.path})
     outcome = run_arm.run(side.arms[arm], limited, side.folder, side.script.path.parent, changed)

@@ -87,8 +87,8 @@ def environment(requirements: str) -> str:
     file = absolute(requirements)
     content = file.read_bytes()
     folder = STATE / "environments" / hashlib.sha256(bytes(file) + b"\0" + content).hexdigest()[:16]
-    python, made = str(folder / "bin" / "python"), folder / "made"
-    if made.exists():
+    python, marker = str(folder / "bin" / "python"), folder / "made"
+    if marker.exists():
         return python
     backend = ["--torch-backend", "cpu"] if b"torch" in content else []
     install = ["pip", "install", "--compile-bytecode", "--python", python, *backend, "-r", str(file)]
@@ -96,7 +96,7 @@ def environment(requirements: str) -> str:
         done = capture([str(uv.find_uv()), *arguments], file.parent)
         if done.returncode:
             raise ToolError(f"--requirements {requirements} can't be installed: {last_line(done.stderr)}")
-    made.touch()
+    marker.touch()
     return python
 
 
@@ -104,8 +104,8 @@ def of_repository(python: str, top: Path) -> list[str]:
     """Return the folders of the repository that an environment imports from, or has a package of: each commit has its
     own."""
     try:
-        found: list[str] = json.loads(capture([python, "-B", "-c", IMPORTED_FROM]).stdout)
+        roots: list[str] = json.loads(capture([python, "-B", "-c", IMPORTED_FROM]).stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return []  # what no Python answers is refused, with the reason, where it is used
-    inside = [Path(root).resolve() for root in found if Path(root).resolve().is_relative_to(top.resolve())]
+    inside = [Path(root).resolve() for root in roots if Path(root).resolve().is_relative_to(top.resolve())]
     return [str(root.relative_to(top.resolve())) for root in dict.fromkeys(inside)]

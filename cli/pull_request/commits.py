@@ -64,19 +64,19 @@ def rows_of_ray(comparison: CommitComparison) -> list[tuple[str, ...]]:
 def remarks(comparison: CommitComparison) -> list[str]:
     """Return sentences below the table."""
     machine = f"{counted(comparison.workers, 'worker')}, {comparison.cpu_model}"
-    found = [f"{comparison.script}: {machine}. {_ended(comparison)}".strip()]
+    texts = [f"{comparison.script}: {machine}. {_ended(comparison)}".strip()]
     if comparison.arms:
-        found.insert(0, _how_sure(comparison.confidence))
+        texts.insert(0, _how_sure(comparison.confidence))
     if comparison.busy:
-        found.append(f"The machine was not quiet: {comparison.busy}.")
+        texts.append(f"The machine was not quiet: {comparison.busy}.")
     for arm, change in comparison.arms.items():
         if change.base_steps != change.head_steps:
             before, after = (steps or "unknown" for steps in (change.base_steps, change.head_steps))
-            found.append(
+            texts.append(
                 f"{arm}: base made {before} optimizer steps a run, head {after}: they did not do the same work."
             )
-    found += [f"{arm}: absent, {why}." for arm, why in comparison.absent.items()]
-    return [*found, *(f"{note}." for note in comparison.notes[:MOST_ITEMS])]
+    texts += [f"{arm}: absent, {why}." for arm, why in comparison.absent.items()]
+    return [*texts, *(f"{note}." for note in comparison.notes[:MOST_ITEMS])]
 
 
 def _how_sure(confidence: float) -> str:

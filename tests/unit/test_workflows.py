@@ -250,7 +250,7 @@ def comment_violations(workflow: dict[Any, Any]) -> list[str]:
     """What in the sample that comments would run a pull request's code, or let it do more than comment."""
     ((name, job),) = workflow["jobs"].items()
     problems = [f"{name} {problem}" for step in job["steps"] for problem in _step_violations(step)]
-    if set(workflow.get("on", workflow.get(True))) != {"workflow_run"} or workflow.get("permissions") != {}:
+    if set(workflow.get("on", workflow.get(True)) or ()) != {"workflow_run"} or workflow.get("permissions") != {}:
         problems.append("it is started by more than another workflow, or its jobs have permissions by default")
     if job.get("permissions") != MAY_COMMENT:
         problems.append(f"it may {job.get('permissions')}")

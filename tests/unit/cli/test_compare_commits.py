@@ -134,8 +134,8 @@ def test_a_comment_is_never_too_long() -> None:
 def test_a_file_that_is_none_is_refused(change: dict[str, Any]) -> None:
     """Before a word is made of it; so is one that is too large or nested without end."""
     data = rewritten(make_commits(baseline=1.0))
-    assert CommitComparison.from_json(json.dumps(data))
-    for text in (json.dumps({**data, **change}), "[" * 10**5, " " * (commits.LONGEST_BYTES + 1), "no"):
+    assert make_commits(baseline=1.0) == CommitComparison.from_json(json.dumps(data))
+    for text in (json.dumps({**data, **change}), "[" * 10**5, json.dumps(data) + " " * commits.LONGEST_BYTES, "no"):
         with pytest.raises(CommitsError):
             CommitComparison.from_json(text)
 
@@ -197,7 +197,7 @@ def state(repo: Path) -> list[str]:
 def test_the_repository_stays_as_it_was(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a hook would run, an earlier call was killed, a run damaged its checkout, or this one is stopped."""
     hook = repo / ".git/hooks/post-checkout"
-    hook.write_text("#!/bin/sh\ntouch was-here\n")
+    hook.write_text(f"#!/bin/sh\ntouch {repo}/was-here\n")
     hook.chmod(0o755)
     before, asked = state(repo), read(repo)
     monkeypatch.setenv("GIT_DIR", "/nowhere")
@@ -258,8 +258,9 @@ def test_the_step_of_the_action(repo: Path, tmp_path: Path, status: int, ends: i
     )
     (tmp_path / "rwi").chmod(0o755)
     (tmp_path / "cli").symlink_to(ROOT / "cli")
+    base = git(repo, "commit-tree", "-p", "main~1", "-m", "went on", "main~1^{tree}")
     inputs = {"SCRIPT": "train.py", "ARGUMENTS": "--name 'a b' {workers}", "WORKERS": "2", "MINUTES": "5",
-              "BASE": "main", "HEAD": "main~1", "PYTHON": "", "REQUIREMENTS": "", "ARMS": ""}  # fmt: skip
+              "BASE": base, "HEAD": "main", "PYTHON": "", "REQUIREMENTS": "", "ARMS": ""}  # fmt: skip
     places = {"GITHUB_ACTION_PATH": tmp_path, "RUNNER_TEMP": tmp_path, "GITHUB_OUTPUT": tmp_path / "out",
               "GITHUB_STEP_SUMMARY": tmp_path / "summary"}  # fmt: skip
     variables = {**os.environ, **inputs, **{name: str(path) for name, path in places.items()}}
@@ -268,5 +269,5 @@ def test_the_step_of_the_action(repo: Path, tmp_path: Path, status: int, ends: i
     assert ends == subprocess.run(["bash", str(script)], cwd=repo, env=variables, check=False).returncode
     assert f"status={status}\n" == (tmp_path / "out").read_text()
     typed = (tmp_path / "typed").read_text().splitlines()
-    assert [f"[{git(repo, 'rev-parse', 'main~1')}]", "[main~1]", "[train.py]"] == typed[1:4]
+    assert [f"[{git(repo, 'rev-parse', 'main~1')}]", "[main]", "[train.py]"] == typed[1:4]
     assert ["[--]", "[--name]", "[a b]", "[{workers}]"] == typed[-4:]
