@@ -4,6 +4,7 @@ import re
 import shutil
 from dataclasses import dataclass
 
+from infra.bundle import dotted
 from infra.programs import ProgramError, run
 
 MINIMUM_DOCKER = (20, 10)
@@ -45,8 +46,3 @@ def _refused_docker(message: str, needed: str) -> Finding:
 def parsed(text: str) -> tuple[int, ...]:
     """Return the first two numbers of a version."""
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
-
-
-def dotted(version: tuple[int, ...]) -> str:
-    """Return a version as text."""
-    return ".".join(map(str, version))

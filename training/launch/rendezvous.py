@@ -31,6 +31,11 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Rendezvous 
 
 
 def tensorflow(addresses: Sequence[str], rank: int) -> dict[str, str]:
-    """Return TensorFlow's TF_CONFIG. Source: https://www.tensorflow.org/guide/distributed_training#TF_CONFIG"""
-    cluster = {"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": rank}}
+    """Return TensorFlow's TF_CONFIG, in which an IPv6 address has brackets: gRPC would take its port for a part of it.
+
+    Source: https://www.tensorflow.org/guide/distributed_training#TF_CONFIG
+    """
+    pairs = [address.rpartition(":") for address in addresses]
+    workers = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, _, port in pairs]
+    cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
     return {"TF_CONFIG": json.dumps(cluster)}

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from infra.doctor import GIB, Finding, docker, dotted, parsed
+from infra.bundle import dotted
+from infra.doctor import GIB, Finding, docker, parsed
 from infra.places.minikube.spec import Cluster
 from infra.programs import ProgramError, run
 from training.machine import gpus as machine_gpus

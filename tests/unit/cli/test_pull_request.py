@@ -509,7 +509,7 @@ def test_compare_prints_the_comment(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_diff_prints_the_comment_and_writes_the_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Folders with a file a stack; the whole has no limit."""
+    """Folders with a file a stack; the whole has no limit, and a comment GitHub's, 65,536 characters."""
     for side, number in (("base", 0), ("head", 3000)):
         (tmp_path / side).mkdir()
         steps = [step(f"r{index}", x="y" * 50) for index in range(number)]
@@ -517,5 +517,5 @@ def test_diff_prints_the_comment_and_writes_the_whole(tmp_path: Path, capsys: py
     whole = tmp_path / "whole.md"
     pull_request.main(["diff", str(tmp_path / "base"), str(tmp_path / "head"), "--whole", str(whole)])
 
-    assert LIMIT_BYTES >= len(capsys.readouterr().out.encode())
+    assert 65_536 > LIMIT_BYTES >= len(capsys.readouterr().out.encode())
     assert 3000 == whole.read_text().count(" (new)\n")

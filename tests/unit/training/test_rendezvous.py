@@ -8,7 +8,7 @@ from training.launch import rendezvous
 from training.workloads.script.ranks import variables
 
 
-@pytest.mark.parametrize("addresses", [["127.0.0.1:1"], ["a:1", "b:2"], ["a:1", "b:2", "c:3"]])
+@pytest.mark.parametrize("addresses", [["127.0.0.1:1"], ["a:1", "b:2"], ["a:1", "b:2", "fd00::3:3"]])
 def test_a_script_s_ranks_are_told_as_the_cnn_s_are(addresses: list[str]) -> None:
     """TF_CONFIG stands in two places, because a script's Python has none of this project's packages."""
     for rank in range(len(addresses)):

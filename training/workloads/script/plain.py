@@ -18,6 +18,7 @@ from training.workloads.script import ray_start
 from training.workloads.script.facts import ArmFacts
 from training.workloads.script.observations import BOOSTERS
 from training.workloads.script.recognise import Script
+from training.workloads.script.spread.under_ray import TRAINERS
 from training.workloads.script.work_items import PROVED, TREES
 
 PROGRAM = PROJECT / "training" / "workloads" / "script" / "spread"
@@ -104,12 +105,6 @@ SHARES = {
     "lightgbm": f"{_PART} LightGBM's own collective (tree_learner=data) grows the same trees in all",
 }
 """What a rank does, by the framework that distributes it."""
-TRAINERS = {
-    "torch": "TorchTrainer",
-    "tensorflow": "TensorflowTrainer",
-    "xgboost": "XGBoostTrainer",
-    "lightgbm": "LightGBMTrainer",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,7 +294,7 @@ def proved(arm: ArmFacts, proof: Proof | None) -> ArmFacts:
 def ranks_in_words(arm: str, proof: Proof, workers: int, *, in_pods: bool = False) -> str:
     """Return what was measured of ranks in an arm."""
     by = proof.plan.get("framework", "torch")
-    each = f"a worker of Ray's {TRAINERS[by]}" if arm == "ray" else "a pod" if in_pods else "a process"
+    each = f"a worker of Ray's {TRAINERS[by][1]}" if arm == "ray" else "a pod" if in_pods else "a process"
     return f"{counted(workers, 'rank')}, each in {each}: {SHARES[by]}"
 
 

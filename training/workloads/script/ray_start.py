@@ -13,7 +13,7 @@ from training.workloads.script.recognise import Script
 
 TASKS = "tasks"
 """What starts where Ray has no trainer for a framework; else Ray Train's workers do."""
-TRAINERS = {
+TRAINED_BY = {
     "xgboost": "xgboost",
     "lightgbm": "lightgbm",
     "torch": "torch",
@@ -53,7 +53,7 @@ class RayStart:
 
 def trainer_of(script: Script) -> str:
     """Return the trainer that Ray has for a script, or TASKS."""
-    return next((trainer for name, trainer in TRAINERS.items() if script.uses(name)), TASKS)
+    return next((trainer for name, trainer in TRAINED_BY.items() if script.uses(name)), TASKS)
 
 
 def arguments(script: Script, workers: int, cpus: int) -> list[str]:
@@ -62,7 +62,7 @@ def arguments(script: Script, workers: int, cpus: int) -> list[str]:
     Its workers import the trainer's framework alone, whatever else the script imports: a port may do without the rest.
     """
     imports, trainer = sorted({*script.imports, *script.loads}), trainer_of(script)
-    frameworks = sorted(name for name in script.loads if TRAINERS.get(name, TASKS) == trainer)
+    frameworks = sorted(name for name in script.loads if TRAINED_BY.get(name, TASKS) == trainer)
     return [
         *(str(workers), str(cpus), trainer),
         *(["--frameworks", *frameworks] if frameworks else []),
