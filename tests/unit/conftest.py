@@ -32,19 +32,20 @@ def machine_lock_name(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         lock.close()
 
 
-@pytest.fixture(autouse=True)
-def state_of_the_tests(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder for what would stand in the project's .state; nobody makes it before it is needed."""
+@pytest.fixture(scope="module", autouse=True)
+def state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A folder for what would stand in the project's .state; nobody makes it before it is needed."""
     state = tmp_path_factory.getbasetemp() / "state"
-    monkeypatch.setattr(environment, "BACKEND", state / "backend")
-    monkeypatch.setattr(environment, "PASSPHRASE", state / "passphrase")
-    monkeypatch.setattr(owner, "FILE", state / "owner")
-    return state
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(environment, "BACKEND", state / "backend")
+        patch.setattr(environment, "PASSPHRASE", state / "passphrase")
+        patch.setattr(owner, "FILE", state / "owner")
+        yield
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def network_of_the_tests() -> Iterator[None]:
-    """A run leaves its process without a network for good: none of these tests may do that to this one."""
+    """A run leaves its process without a network for good: no file of tests may do that to this one."""
     before = Path("/proc/self/ns/net").readlink() if sys.platform == "linux" else None
     yield
     assert before == (Path("/proc/self/ns/net").readlink() if sys.platform == "linux" else None)
