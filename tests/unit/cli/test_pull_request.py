@@ -23,6 +23,7 @@ from tests.unit.results import make_commits, make_context, make_provenance, make
 from training.contract.codec import encode
 
 SECRET_VALUE = {SECRET: "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "v1:abc"}
+SCRIPT = "\n".join(f"line {number}" for number in range(100))
 
 
 def step(name: str, kind: str = "training:Run", op: str = "create", **inputs: Any) -> dict[str, Any]:
@@ -59,51 +60,55 @@ def test_added_removed_and_changed_resources_are_told_apart() -> None:
     assert {"pulumi-python:training:Run a": ["- y: 2", "+ y: 3"]} == found.changed
 
 
-def test_properties_are_named_to_the_leaf() -> None:
-    """Inside objects, lists and texts that are JSON, as that of a pod."""
-    recipe = json.dumps({"epochs": 3, "workers": 2})
-    base = step("a", recipe=recipe, spec={"containers": [{"image": "x:1", "args": ["--a"]}]})
-    head = step("a", recipe=recipe.replace("3", "5"), spec={"containers": [{"image": "x:2", "args": ["--a", "--b"]}]})
+@pytest.mark.parametrize(
+    ("base", "head", "lines"),
+    [
+        pytest.param(
+            {"recipe": '{"epochs": 3, "workers": 2}', "spec": {"containers": [{"image": "x:1", "args": ["--a"]}]}},
+            {
+                "recipe": '{"epochs": 5, "workers": 2}',
+                "spec": {"containers": [{"image": "x:2", "args": ["--a", "--b"]}]},
+            },
+            [
+                "- recipe.epochs: 3",
+                "+ recipe.epochs: 5",
+                '- spec.containers[0].image: "x:1"',
+                '+ spec.containers[0].image: "x:2"',
+                '+ spec.containers[0].args[1]: "--b"',
+            ],
+            id="named to the leaf, inside objects, lists and texts that are JSON, as that of a pod",
+        ),
+        pytest.param({"x": 1}, {"x": True}, ["- x: 1", "+ x: true"], id="1 and true are two values to Pulumi"),
+        pytest.param({"x": 1}, {"x": "1"}, ["- x: 1", '+ x: "1"'], id="so are 1 and its text"),
+        pytest.param(
+            {"s": "plain", "u": UNKNOWN},
+            {"s": SECRET_VALUE, "u": "x"},
+            ['- s: "plain"', '+ s: "[secret]"', '- u: "[computed]"', '+ u: "x"'],
+            id="a secret that became one is a change, whose ciphertext is never printed",
+        ),
+        pytest.param(
+            {"s": SCRIPT},
+            {"s": SCRIPT.replace("line 50", "new")},
+            ["  s:", "  …", "    line 49", "-   line 50", "+   new", "    line 51"],
+            id="of a script the lines that changed",
+        ),
+        pytest.param(
+            {"x": "a" * 64},
+            {"x": "b" * 64},
+            [f'- x: "{12 * "a"}…"', f'+ x: "{12 * "b"}…"'],
+            id="of a hash as much as tells it from another",
+        ),
+    ],
+)
+def test_what_changed_is_shown_and_nothing_else(base: dict[str, Any], head: dict[str, Any], lines: list[str]) -> None:
+    """A line a property, before and after."""
+    (shown,) = diff(preview(step("a", **base)), preview(step("a", **head))).changed.values()
 
-    (lines,) = diff(preview(base), preview(head)).changed.values()
-    assert [
-        "- recipe.epochs: 3",
-        "+ recipe.epochs: 5",
-        '- spec.containers[0].image: "x:1"',
-        '+ spec.containers[0].image: "x:2"',
-        '+ spec.containers[0].args[1]: "--b"',
-    ] == lines
-
-
-def test_types_count() -> None:
-    """1, true and "1" are three values to Pulumi."""
-    assert diff(preview(step("a", x=1)), preview(step("a", x=True)))
-    assert diff(preview(step("a", x=1)), preview(step("a", x="1")))
-
-
-def test_secrets_and_unknown_values_are_named_and_not_shown() -> None:
-    """A secret that became one is a change; its ciphertext is never printed."""
-    (lines,) = diff(
-        preview(step("a", s="plain", u=UNKNOWN)), preview(step("a", s=SECRET_VALUE, u="x"))
-    ).changed.values()
-
-    assert ['- s: "plain"', '+ s: "[secret]"', '- u: "[computed]"', '+ u: "x"'] == lines
-
-
-def test_a_script_shows_the_lines_that_changed() -> None:
-    """Not a hundred others."""
-    script = "\n".join(f"line {number}" for number in range(100))
-    (lines,) = diff(
-        preview(step("a", s=script)), preview(step("a", s=script.replace("line 50", "new")))
-    ).changed.values()
-
-    assert ["  s:", "  …", "    line 49", "-   line 50", "+   new", "    line 51"] == lines
+    assert lines == shown
 
 
 def test_a_long_value_is_cut() -> None:
-    """With its length; of a hash as much as tells it from another."""
-    (hashes,) = diff(preview(step("a", x="a" * 64)), preview(step("a", x="b" * 64))).changed.values()
-    assert [f'- x: "{12 * "a"}…"', f'+ x: "{12 * "b"}…"'] == hashes
+    """With its length."""
     (lines,) = diff(preview(step("a", x="")), preview(step("a", x="y" * 5000))).changed.values()
 
     assert lines[1].endswith("… (5,002 characters)")

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -31,14 +31,9 @@ from training.machine import output
 from training.machine.machine_lock import WAITED, WAITS
 
 EPOCH = {
-    "event": "epoch",
-    "epoch": 2,
-    "epochs": 4,
-    "loss": 0.5,
-    "accuracy": 0.8,
-    "imagesPerSecond": 99.0,
+    "event": "epoch", "epoch": 2, "epochs": 4, "loss": 0.5, "accuracy": 0.8, "imagesPerSecond": 99.0,
     "secondsLeft": 7.0,
-}
+}  # fmt: skip
 
 
 class Runs:
@@ -61,12 +56,28 @@ class Runs:
         return False
 
 
+def terminal(out: io.StringIO, width: int = 80) -> Console:
+    """One whose characters are kept."""
+    return Console(file=out, force_terminal=True, width=width, height=24)
+
+
+def on(out: io.StringIO, source: Runs | None = None, kind: type[Screen] = Screen) -> Callable[[Update], Screen]:
+    """What makes the screen of an update."""
+    return lambda update: kind(update, source, {}, terminal(out))
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an update keeps lies in a folder of the test's."""
+    monkeypatch.setattr(followed, "STATE", tmp_path)
+
+
 def shown(
     events: list[dict[str, Any]], run: str = "ray-1", width: int = 80, known: Mapping[str, float] | None = None
 ) -> str:
     """What was drawn after these events."""
     out, update = io.StringIO(), Update()
-    screen = Screen(update, Runs(run), known or {}, Console(file=out, force_terminal=True, width=width, height=24))
+    screen = Screen(update, Runs(run), known or {}, terminal(out, width))
     with screen:
         for event in events:
             update.take(event)
@@ -148,7 +159,7 @@ def test_what_the_engine_says_is_printed_once_and_no_progress_of_runs() -> None:
 def test_a_run_that_pulumi_did_not_take_over_is_lost(presses: int, events: list[dict[str, Any]], state: str) -> None:
     """Its own files may say that it finished; the next update makes it again. Ended by Ctrl-C it has not failed."""
     out, update = io.StringIO(), Update()
-    with Screen(update, Runs("ray-1"), {}, Console(file=out, force_terminal=True, width=80, height=24)):
+    with on(out, Runs("ray-1"))(update):
         for event in (*RUNNING, *events):
             update.take(event)
         for press in range(1, presses + 1):
@@ -161,8 +172,7 @@ def test_a_run_that_pulumi_did_not_take_over_is_lost(presses: int, events: list[
 def test_a_run_that_breaks_after_the_first_press_has_failed() -> None:
     """It was to be finished."""
     out, update = io.StringIO(), Update()
-    runs = Runs("ray-1", "failed")
-    with Screen(update, runs, {}, Console(file=out, force_terminal=True, width=80, height=24)) as screen:
+    with on(out, Runs("ray-1", "failed"))(update) as screen:
         for event in RUNNING:
             update.take(event)
         update.stop(1)
@@ -176,12 +186,7 @@ def test_a_run_that_breaks_after_the_first_press_has_failed() -> None:
 def test_fixing_lines_on_the_screen_are_ones_of_make() -> None:
     """Of pulumi's messages and of what it writes to stderr; plain `pulumi up` keeps its own."""
     out, update = io.StringIO(), Update()
-    console = Console(file=out, force_terminal=True, width=120, height=24)
-
-    def reword(text: str) -> str:
-        return for_rwi(text, "local", {"workers": "9"})
-
-    with Screen(update, None, {}, console, reword) as screen:
+    with Screen(update, None, {}, terminal(out, 120), lambda text: for_rwi(text, "local", {"workers": "9"})) as screen:
         screen.take(error("too few images; type: pulumi config set trainImages 64"))
         screen.print("  pulumi config set workers 2")
 
@@ -190,11 +195,8 @@ def test_fixing_lines_on_the_screen_are_ones_of_make() -> None:
     assert "pulumi config" not in out.getvalue()
 
 
-def test_a_preview_is_printed_with_lines_of_make(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_preview_is_printed_with_lines_of_make(capfd: pytest.CaptureFixture[str]) -> None:
     """On both streams."""
-    monkeypatch.setattr(followed, "STATE", tmp_path)
     program = "import sys; [print('pulumi config set workers 2', file=out) for out in (sys.stdout, sys.stderr)]"
     followed.run_quietly([sys.executable, "-c", program], {}, "local")
     followed.print_output("local", lambda text: for_rwi(text, "local", {}))
@@ -205,7 +207,7 @@ def test_a_preview_is_printed_with_lines_of_make(
 def test_the_answer_to_ctrl_c_stands_in_the_place_of_pulumis() -> None:
     """Which speaks of orphaned resources; one that nobody here pressed is told in pulumi's words."""
     out, update = io.StringIO(), Update()
-    with Screen(update, Runs("ray-1"), {}, Console(file=out, force_terminal=True, width=80, height=24)) as screen:
+    with on(out, Runs("ray-1"))(update) as screen:
         screen.print(update.stop(1))
         screen.take(CANCELLING)
         screen.draw()
@@ -219,8 +221,7 @@ def test_no_time_is_counted_down_while_a_run_waits_for_the_machine(monkeypatch: 
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     source, update = Waiting("ray-1"), Update()
-    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
-    screen = Screen(update, source, {"ray": 100.0}, console)
+    screen = Screen(update, source, {"ray": 100.0}, terminal(io.StringIO()))
     for event in (*planned("ray-1"), FIRST[-1], began("ray-1")):
         update.take(event)
         screen.take(event)
@@ -263,9 +264,8 @@ sys.exit(3)
 
 
 @pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def command() -> list[str]:
     """A stand-in for pulumi: two phases, each in an empty log."""
-    monkeypatch.setattr(followed, "STATE", tmp_path)
     phases = ([*planned("ray-1"), FIRST[-1]], [began("ray-1"), ended("ray-1")])
     return [sys.executable, "-c", PULUMI, *map(json.dumps, phases)]
 
@@ -283,11 +283,7 @@ def test_both_phases_are_followed_without_a_screen(command: list[str], capfd: py
 def test_with_a_screen_what_pulumi_prints_is_kept_and_its_errors_are_shown(command: list[str]) -> None:
     """Nothing is swallowed: stdout lies in a file, stderr stands above the table."""
     out = io.StringIO()
-
-    def new_screen(update: Update) -> Screen:
-        return Screen(update, Runs("ray-1"), {}, Console(file=out, force_terminal=True, width=80, height=24))
-
-    status, update = followed.run(command, {}, "local", new_screen=new_screen)
+    status, update = followed.run(command, {}, "local", new_screen=on(out, Runs("ray-1")))
 
     assert (3, 1) == (status, update.kept_runs)
     assert "said on stderr" in out.getvalue()
@@ -334,12 +330,9 @@ else:
 
 
 @pytest.mark.parametrize("verb", ["preview", "up"])
-def test_another_command_leaves_the_files_of_an_update_beside_it(
-    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_command_leaves_the_files_of_an_update_beside_it(verb: str, tmp_path: Path) -> None:
     """A preview takes no lock, and on a backend that is no folder pulumi alone refuses a second update: the first would
     count no run any more, and what it printed would be lost."""
-    monkeypatch.setattr(followed, "STATE", tmp_path)
     phases = "".join(f"{json.dumps(event)}\n" for event in (*planned("ray-1"), FIRST[-1], began("ray-1")))
     program = (
         "import subprocess, sys; log = open(sys.argv[-1], 'w'); print(sys.argv[1], end='', file=log, flush=True);"
@@ -348,11 +341,7 @@ def test_another_command_leaves_the_files_of_an_update_beside_it(
         "print(sys.argv[3], file=log, flush=True)"
     )
     command = [sys.executable, "-c", program, phases, BESIDE, json.dumps(ended("ray-1"))]
-
-    def new_screen(update: Update) -> Screen:
-        return Screen(update, None, {}, Console(file=io.StringIO(), force_terminal=True, width=80, height=24))
-
-    status, update = followed.run(command, {"PYTHONPATH": str(ROOT)}, "local", new_screen=new_screen)
+    status, update = followed.run(command, {"PYTHONPATH": str(ROOT)}, "local", new_screen=on(io.StringIO()))
 
     folder = followed.folder_of("local")
     assert (0, 1) == (status, update.kept_runs)
@@ -360,11 +349,8 @@ def test_another_command_leaves_the_files_of_an_update_beside_it(
     assert not list(folder.glob("**/run-*"))
 
 
-def test_what_a_killed_command_left_is_removed_and_a_running_one_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_command_left_is_removed_and_a_running_one_kept() -> None:
     """By the lock on its folder, which goes with its process."""
-    monkeypatch.setattr(followed, "STATE", tmp_path)
     folder = followed.folder_of("local")
     left, running, young = (folder / f"run-{name}" for name in ("left", "running", "young"))
     for own in (left, running, young):
@@ -409,7 +395,6 @@ def test_outputs_name_the_update_that_did_not_end_with_its_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without them another measurement would begin."""
-    monkeypatch.setattr(followed, "STATE", tmp_path)
     monkeypatch.setattr(stack_main, "ROOT", tmp_path)
     stack = object.__new__(stack_main.Stack)
     stack.name, stack._recovery = "mine", cast("Any", SimpleNamespace(running=lambda: None))
@@ -438,11 +423,7 @@ def test_a_screen_that_can_be_drawn_no_more_ends_no_update(
     monkeypatch.setattr(screen_module, "_without_echo", modes.copy)
     monkeypatch.setattr(termios, "tcsetattr", lambda *_: modes.append("restored"))
     out = io.StringIO()
-
-    def new_screen(update: Update) -> Screen:
-        return Screen(update, Failing("ray-1"), {}, Console(file=out, force_terminal=True, width=80, height=24))
-
-    status, update = followed.run(command, {}, "local", new_screen=new_screen)
+    status, update = followed.run(command, {}, "local", new_screen=on(out, Failing("ray-1")))
 
     assert (3, 1) == (status, update.kept_runs)
     assert "restored" in modes
@@ -458,18 +439,12 @@ def test_an_end_that_can_t_be_drawn_ends_no_update(command: list[str], capfd: py
             super().__exit__()
             raise OSError(5, "Input/output error")
 
-    def new_screen(update: Update) -> Screen:
-        return Closed(update, None, {}, Console(file=io.StringIO(), force_terminal=True, width=80, height=24))
-
-    assert followed.run(command, {}, "local", new_screen=new_screen)[0] == 3
+    assert followed.run(command, {}, "local", new_screen=on(io.StringIO(), kind=Closed))[0] == 3
     assert "Input/output" in capfd.readouterr().err
 
 
-def test_an_event_that_is_unknown_costs_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_event_that_is_unknown_costs_no_other(capfd: pytest.CaptureFixture[str]) -> None:
     """As of an engine that is newer, all of them read at one look."""
-    monkeypatch.setattr(followed, "STATE", tmp_path)
     broken: list[Any] = [None, [], 1, {"resourcePreEvent": {}}, {"diagnosticEvent": {"severity": "error"}}, {"new": 1}]
     events = [*planned("ray-1"), FIRST[-1], *broken, began("ray-1"), *broken, ended("ray-1")]
     program = "import sys; open(sys.argv[3], 'w').write(sys.argv[1])"
@@ -507,19 +482,12 @@ def test_signals_reach_a_followed_command() -> None:
 
 
 @pytest.mark.parametrize("has_screen", [True, False])
-def test_ctrl_c_is_answered_on_the_screen_or_beside_a_pipe(
-    has_screen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c_is_answered_on_the_screen_or_beside_a_pipe(has_screen: bool, capfd: pytest.CaptureFixture[str]) -> None:
     """Also where pulumi says nothing, as while its preview runs."""
-    monkeypatch.setattr(followed, "STATE", tmp_path)
     program = "import os, signal; os.kill(os.getppid(), signal.SIGINT); signal.pause()"
     out = io.StringIO()
-
-    def new_screen(update: Update) -> Screen:
-        return Screen(update, None, {}, Console(file=out, force_terminal=True, width=80, height=24))
-
     command = [sys.executable, "-c", program]
-    _, update = followed.run(command, {}, "local", new_screen=new_screen if has_screen else None)
+    _, update = followed.run(command, {}, "local", new_screen=on(out) if has_screen else None)
     beside = capfd.readouterr().err
 
     assert (1, True) == (update.presses, update.is_stopped)
@@ -528,11 +496,8 @@ def test_ctrl_c_is_answered_on_the_screen_or_beside_a_pipe(
         assert "Stopping: " not in beside
 
 
-def test_ctrl_c_beside_a_preview_is_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c_beside_a_preview_is_answered(capfd: pytest.CaptureFixture[str]) -> None:
     """Its own output is in a file until it has ended."""
-    monkeypatch.setattr(followed, "STATE", tmp_path)
     program = "import os, signal; os.kill(os.getppid(), signal.SIGINT); signal.pause()"
 
     followed.run_quietly([sys.executable, "-c", program], {}, "local")

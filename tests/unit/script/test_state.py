@@ -83,6 +83,13 @@ def test_what_another_thread_reads_is_of_no_step() -> None:
     assert (None, None, True) == (written["rowsAtStep"], written["passes"], written["rowsAhead"])
 
 
+def of_rows() -> tuple[State, Loader]:
+    """A rank that reads four of eight rows by one loader."""
+    state, loader = State(), Loader(8, 4, 2)
+    state.loaders[0] = loader
+    return state, loader
+
+
 def read(state: State, loader: Loader, batches: list[list[int]], *, steps: bool = True, finish: bool = True) -> None:
     """A pass over these batches, each given by the numbers of its rows; a step after each."""
     begun = loader.begin(len(state.step_ends), learning=True)
@@ -108,8 +115,7 @@ def marked(state: State) -> list[tuple[int, int, list[int]]]:
 @pytest.mark.parametrize("before", [0, 1], ids=["at first", "after an epoch"])
 def test_what_is_only_looked_at_is_no_pass(before: int, whole: bool, looks: int) -> None:
     """A shape, a picture, a mean, with gradients on: of rows that this rank does not train on."""
-    state, loader = State(), Loader(8, 4, 2)
-    state.loaders[0] = loader
+    state, loader = of_rows()
     for _ in range(before):
         read(state, loader, [[0, 1], [2, 3]])
     for _ in range(looks):
@@ -125,8 +131,7 @@ def test_what_is_only_looked_at_is_no_pass(before: int, whole: bool, looks: int)
 
 def test_what_is_read_after_the_last_step_is_no_pass_of_the_training() -> None:
     """As the accuracy on all rows of the training, with gradients on."""
-    state, loader = State(), Loader(8, 4, 2)
-    state.loaders[0] = loader
+    state, loader = of_rows()
     read(state, loader, [[0, 1], [2, 3]])
     read(state, loader, [list(range(8))], steps=False)
     loader.in_training += 1
@@ -136,8 +141,7 @@ def test_what_is_read_after_the_last_step_is_no_pass_of_the_training() -> None:
 
 def test_a_batch_that_the_model_saw_in_training_was_more_than_looked_at() -> None:
     """Gradients are gathered over several iterators before a step."""
-    state, loader = State(), Loader(8, 4, 2)
-    state.loaders[0] = loader
+    state, loader = of_rows()
     read(state, loader, [[0, 1]], steps=False, finish=False)
     loader.in_training += 1
     read(state, loader, [[2, 3]], finish=False)
@@ -147,8 +151,7 @@ def test_a_batch_that_the_model_saw_in_training_was_more_than_looked_at() -> Non
 
 def test_rows_of_later_passes_are_told_too() -> None:
     """Of the first, of the last of 2, 4, 8, …, and of the last of all: what is right at first may go wrong."""
-    state, loader = State(), Loader(8, 4, 2)
-    state.loaders[0] = loader
+    state, loader = of_rows()
     for epoch in range(6):
         read(state, loader, [[epoch], [epoch + 1, epoch + 1]])
 
@@ -159,8 +162,7 @@ def test_rows_of_later_passes_are_told_too() -> None:
 @pytest.mark.parametrize("epochs", range(1, 9))
 def test_what_is_read_last_hides_no_pass_before_it(epochs: int, learned: bool) -> None:
     """Whatever number it would have: the accuracy on all rows, after an epoch of the wrong ones."""
-    state, loader = State(), Loader(8, 4, 2)
-    state.loaders[0] = loader
+    state, loader = of_rows()
     for epoch in range(epochs):
         read(state, loader, [[epoch], [epoch]])
     before = marked(state)
@@ -175,8 +177,7 @@ def test_what_is_read_last_hides_no_pass_before_it(epochs: int, learned: bool) -
 @pytest.mark.parametrize("finish", [True, False])
 def test_what_is_looked_at_amid_a_pass_is_none_of_it(finish: bool) -> None:
     """The accuracy on all rows every few steps, with gradients on: the pass goes on then."""
-    state, loader = State(), Loader(8, 4, 2)
-    state.loaders[0] = loader
+    state, loader = of_rows()
     for _ in range(4):
         begun = loader.begin(len(state.step_ends), learning=True)
         for numbers in ([0, 1], [2, 3]):
@@ -196,8 +197,7 @@ def test_what_is_looked_at_amid_a_pass_is_none_of_it(finish: bool) -> None:
 
 def test_passes_before_the_same_step_are_told_apart() -> None:
     """One rank alone may have one more, and its later ones are still those of the others."""
-    state, loader = State(), Loader(8, 4, 2)
-    state.loaders[0] = loader
+    state, loader = of_rows()
     for epoch in range(4):
         read(state, loader, [[epoch], [epoch]])
         if epoch == 0:
@@ -210,8 +210,7 @@ def test_passes_before_the_same_step_are_told_apart() -> None:
 @pytest.mark.parametrize("twice", [False, True])
 def test_what_entered_the_model_was_more_than_looked_at(twice: bool) -> None:
     """Of a batch that is made another tensor first it is not seen that it did; that something was trained on is."""
-    state, loader = State(), Loader(8, 4, 2)
-    state.loaders[0] = loader
+    state, loader = of_rows()
     read(state, loader, [[0], [1]])
     begun = loader.begin(2, True, 20)
     loader.deliver(1, [2], begun)
@@ -226,8 +225,7 @@ def test_what_entered_the_model_was_more_than_looked_at(twice: bool) -> None:
 @pytest.mark.parametrize("passes", [8, 9])
 def test_many_passes_a_step_are_not_told_apart(passes: int) -> None:
     """Each is a byte a row."""
-    state, loader = State(), Loader(8, 4, 2)
-    state.loaders[0] = loader
+    state, loader = of_rows()
     for _ in range(passes):
         read(state, loader, [[1]], steps=False)
         loader.in_training += 1
@@ -238,8 +236,7 @@ def test_many_passes_a_step_are_not_told_apart(passes: int) -> None:
 
 def test_two_passes_that_take_turns_are_both_told() -> None:
     """Two views of one data set, each by a loader of its own: the second is no reason to forget the first."""
-    state, loader = State(), Loader(8, 4, 2)
-    state.loaders[0] = loader
+    state, loader = of_rows()
     begun: dict[int, Any] = {}
     for row in (0, 1, 2):
         for view in (0, 4):

@@ -35,6 +35,10 @@ class Clock:
         return self.now
 
 
+NO_EXCHANGE = StepParts(Clock()).no_exchange
+"""What it says before it has seen one."""
+
+
 class Step:
     """Steps of a made-up script; each call takes the time that it is given."""
 
@@ -47,18 +51,25 @@ class Step:
         """Time goes by."""
         self.clock.now += seconds
 
-    def call(self, part: str, seconds: float) -> None:
-        """A call of that part."""
-        with self.parts.part(part):
-            self.take(seconds)
-
-    def backward(self, seconds: float, exchange: float) -> None:
-        """A backward whose last gradient is there after `seconds`."""
-        self.parts.enter_backward()
-        self.take(seconds)
-        self.parts.gradient()
-        self.take(exchange)
-        self.parts.leave_backward()
+    def play(self, script: str) -> dict[str, float]:
+        """The parts of the last step: a number is seconds, `(input … )` a call of a part, `|` a step's end; other words
+        are what the observer is told."""
+        for word in script.split():
+            if word.isdigit():
+                self.take(int(word))
+            elif word == "|":
+                self.end()
+            elif word == ")":
+                self.parts.leave()
+            elif word.startswith("("):
+                self.parts.enter(word[1:])
+            elif word == "synchronises":
+                self.parts.synchronises = True
+            elif word == "computes":
+                self.parts.become(COMPUTE)
+            else:
+                getattr(self.parts, word)()
+        return self.end()
 
     def end(self) -> dict[str, float]:
         """End the step; the parts that took time."""
@@ -72,21 +83,81 @@ def step() -> Step:
     return Step()
 
 
-def test_the_parts_of_a_step_sum_to_it(step: Step) -> None:
-    """Whatever is nested in what, each moment belongs to one part."""
-    step.call(INPUT, 1)
-    step.parts.deliver()
-    step.take(2)
-    step.parts.synchronises = True
-    step.backward(4, 8)
-    step.parts.enter(OPTIMIZER)
-    step.call(COLLECTIVE, 16)
-    step.take(32)
-    step.parts.leave()
-    seconds = step.end()
+@pytest.mark.parametrize(
+    ("script", "parts"),
+    [
+        pytest.param(
+            "(input 1 ) deliver 2 synchronises enter_backward 4 gradient 8 leave_backward"
+            " (optimizer (collective 16 ) 32 )",
+            {INPUT: 1, COMPUTE: 6, EXCHANGE: 8, COLLECTIVE: 16, OPTIMIZER: 32},
+            id="calls in calls",
+        ),
+        pytest.param(
+            "| 1 (save 2 ) (between 4 ) (input 8 ) deliver 16",
+            {BETWEEN: 5, SAVE: 2, INPUT: 8, COMPUTE: 16},
+            id="a checkpoint and a validation lie between, until a batch is delivered",
+        ),
+        pytest.param(
+            "begin_pass deliver (input 1 ) deliver | (input 2 end_pass ) 4",
+            {INPUT: 2, COMPUTE: 4},
+            id="a loader that was read ahead ends before its last step",
+        ),
+        pytest.param(
+            "begin_pass deliver | (input 1 end_pass ) 2",
+            {INPUT: 1, BETWEEN: 2},
+            id="a loader that ends after its last step leaves nothing to compute with",
+        ),
+        pytest.param("(optimizer 1 | 2", {BETWEEN: 2}, id="an exception left a call, which ends with the step"),
+        pytest.param(
+            "(optimizer computes 1 enter_backward 2 gradient 4 leave_backward 8 ) 16",
+            {COMPUTE: 23, OPTIMIZER: 8},
+            id="a closure, as Lightning passes, computes in the optimizer's step",
+        ),
+        pytest.param(
+            "synchronises enter_backward enter_backward 1 gradient 2 leave_backward gradient 4 leave_backward",
+            {COMPUTE: 3, EXCHANGE: 4},
+            id="checkpointing: gradients of a backward in a backward are not the last",
+        ),
+        pytest.param(
+            "synchronises enter_backward 1 | gradient 2 leave_backward 4",
+            {BETWEEN: 6},
+            id="an optimizer that steps in a backward leaves nothing behind",
+        ),
+    ],
+)
+def test_each_moment_of_a_step_belongs_to_one_part(step: Step, script: str, parts: dict[str, float]) -> None:
+    """Whatever is nested in what; the parts of all steps sum to the time that went by."""
+    assert parts == step.play(script)
+    assert step.clock.now == sum(seconds for steps in step.parts.of_steps.values() for seconds in steps)
 
-    assert {INPUT: 1, COMPUTE: 6, EXCHANGE: 8, COLLECTIVE: 16, OPTIMIZER: 32} == seconds
-    assert step.clock.now == sum(seconds.values())
+
+@pytest.mark.parametrize(
+    ("script", "parts", "no_exchange"),
+    [
+        pytest.param(
+            "deliver enter_backward 4 gradient 8 leave_backward",
+            {COMPUTE: 12},
+            NO_EXCHANGE,
+            id="within no_sync, or without DistributedDataParallel",
+        ),
+        pytest.param(
+            "synchronises enter_backward 1 leave_backward | synchronises enter_backward 1 gradient 2 leave_backward",
+            {COMPUTE: 1, EXCHANGE: 2},
+            CHANGING_GRADIENTS,
+            id="the last gradient of a step was not seen, so the hooks say nothing of any",
+        ),
+        pytest.param(
+            "synchronises enter_backward 1 leave_backward enter_backward 1 gradient 2 leave_backward",
+            {COMPUTE: 2, EXCHANGE: 2},
+            "",
+            id="an auxiliary loss of a model that is not distributed takes no exchange away",
+        ),
+    ],
+)
+def test_why_an_exchange_is_not_known(step: Step, script: str, parts: dict[str, float], no_exchange: str) -> None:
+    """A backward that exchanges nothing computes."""
+    assert parts == step.play(script)
+    assert no_exchange == step.parts.no_exchange
 
 
 def test_forgotten_steps_make_room_for_later_ones(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,138 +175,12 @@ def test_forgotten_steps_make_room_for_later_ones(step: Step, monkeypatch: pytes
     assert 2 == len(step.parts.of_steps[BETWEEN])
 
 
-def test_a_backward_that_exchanges_nothing_computes(step: Step) -> None:
-    """As within `no_sync`, or without DistributedDataParallel."""
-    step.parts.deliver()
-    step.backward(4, 8)
-
-    assert {COMPUTE: 12} == step.end()
-    assert step.parts.no_exchange
-
-
-def test_what_follows_a_step_is_between_until_a_batch_is_delivered(step: Step) -> None:
-    """A checkpoint, and a validation, whose batches teach nothing."""
-    step.end()
-    step.take(1)
-    step.call(SAVE, 2)
-    step.call(BETWEEN, 4)
-    step.call(INPUT, 8)
-    step.parts.deliver()
-    step.take(16)
-
-    assert {BETWEEN: 5, SAVE: 2, INPUT: 8, COMPUTE: 16} == step.end()
-
-
-def test_a_loader_that_was_read_ahead_ends_before_its_last_step(step: Step) -> None:
-    """The batch of the last step was delivered before: its step computes."""
-    step.parts.begin_pass()
-    step.parts.deliver()
-    step.call(INPUT, 1)
-    step.parts.deliver()
-    step.end()
-    step.parts.enter(INPUT)
-    step.take(2)
-    step.parts.end_pass()
-    step.parts.leave()
-    step.take(4)
-
-    assert {INPUT: 2, COMPUTE: 4} == step.end()
-
-
-def test_a_loader_that_ends_after_its_last_step_is_followed_by_what_lies_between(step: Step) -> None:
-    """Nothing is left of it to compute with."""
-    step.parts.begin_pass()
-    step.parts.deliver()
-    step.end()
-    step.parts.enter(INPUT)
-    step.take(1)
-    step.parts.end_pass()
-    step.parts.leave()
-    step.take(2)
-
-    assert {INPUT: 1, BETWEEN: 2} == step.end()
-
-
-def test_a_call_that_was_left_by_an_exception_ends_with_the_step(step: Step) -> None:
-    """The next step begins outside of every call."""
-    step.parts.enter(OPTIMIZER)
-    step.take(1)
-    step.end()
-    step.take(2)
-
-    assert {BETWEEN: 2} == step.end()
-
-
 def test_steps_beyond_the_most_are_not_kept(step: Step) -> None:
     """Each takes memory of the script's process."""
     for _ in range(MOST_STEPS + 2):
         step.parts.end_step(step.clock.now)
 
     assert {MOST_STEPS} == {len(steps) for steps in step.parts.of_steps.values()}
-
-
-def test_an_optimizer_that_computes_in_its_step_computes_there(step: Step) -> None:
-    """A closure, as Lightning passes: forward and backward are no part of the optimizer."""
-    step.parts.enter(OPTIMIZER)
-    step.parts.become(COMPUTE)
-    step.take(1)
-    step.backward(2, 4)
-    step.take(8)
-    step.parts.leave()
-    step.take(16)
-
-    assert {COMPUTE: 23, OPTIMIZER: 8} == step.end()
-
-
-def test_a_backward_in_a_backward_ends_with_the_outer_one(step: Step) -> None:
-    """Checkpointing computes a forward again: its gradients are not the last."""
-    step.parts.synchronises = True
-    step.parts.enter_backward()
-    step.backward(1, 2)
-    step.parts.gradient()
-    step.take(4)
-    step.parts.leave_backward()
-
-    assert {COMPUTE: 3, EXCHANGE: 4} == step.end()
-
-
-def test_an_exchange_whose_last_gradient_was_not_seen_is_not_known(step: Step) -> None:
-    """Where a step takes another branch, the hooks that stayed say nothing of it; nor of the steps in which they do."""
-    step.parts.synchronises = True
-    step.parts.enter_backward()
-    step.take(1)
-    step.parts.leave_backward()
-    step.end()
-    step.parts.synchronises = True
-    step.backward(1, 2)
-
-    assert CHANGING_GRADIENTS == step.parts.no_exchange
-
-
-def test_a_backward_of_something_else_takes_no_exchange_away(step: Step) -> None:
-    """An auxiliary loss of a model that is not distributed."""
-    step.parts.synchronises = True
-    step.parts.enter_backward()
-    step.take(1)
-    step.parts.leave_backward()
-    step.backward(1, 2)
-
-    assert {COMPUTE: 2, EXCHANGE: 2} == step.end()
-    assert "" == step.parts.no_exchange
-
-
-def test_an_optimizer_that_steps_in_a_backward_leaves_nothing_behind(step: Step) -> None:
-    """What follows the backward is between steps."""
-    step.parts.synchronises = True
-    step.parts.enter_backward()
-    step.take(1)
-    step.end()
-    step.parts.gradient()
-    step.take(2)
-    step.parts.leave_backward()
-    step.take(4)
-
-    assert {BETWEEN: 6} == step.end()
 
 
 def test_a_call_in_another_thread_is_no_part_of_the_step() -> None:

@@ -123,57 +123,30 @@ def test_a_reader_that_is_a_batch_ahead_ends_its_pass_before_the_last_step(train
     assert 3 * BATCHES == counted()
 
 
-@pytest.mark.parametrize("first", [0, 1])
-def test_optimizers_that_step_in_turns_make_one_step_of_a_batch(training: Training, first: int) -> None:
-    """A generator and a discriminator, a head and a backbone; also where one of them trains alone at first."""
-    one, two = optimizer(), optimizer()
-    for _ in range(first):
-        training.epoch(one)
-    for _ in range(3):
-        training.epoch(two, one)
+@pytest.mark.parametrize(
+    ("script", "steps"),
+    [
+        pytest.param("a21 a21 a21 . " * 3, 9, id="generator and discriminator in turns"),
+        pytest.param("a1 a1 a1 . " + "a21 a21 a21 . " * 3, 12, id="one of them trains alone at first"),
+        pytest.param("a1 a12 a1 a12 . " * 3, 12, id="one of them after every second batch of the other"),
+        pytest.param("a1 a21 a1 a21 . " * 3, 12, id="and before the other"),
+        pytest.param("a1 b2 a1 b2 a1 b2 . " * 2, 6, id="two tasks in turns, each with a data set"),
+        pytest.param("a1 ~ a2 ~ " * 6, 6, id="an iterator for each step, as next(iter(loader)) gives it"),
+    ],
+)
+def test_optimizers_that_step_in_turns_make_one_step_of_a_batch(training: Training, script: str, steps: int) -> None:
+    """Letters read a batch of a data set, digits are optimizers that step; `.` ends a pass, and `~` leaves it."""
+    optimizers = {number: optimizer() for number in "12"}
+    for each in script.replace(" ", ""):
+        if each.isalpha():
+            training.read(each)
+        elif each in optimizers:
+            step(optimizers[each])
+        else:
+            for name in [*training.passes]:
+                training.end(name) if each == "." else training.leave(name)
 
-    assert (3 + first) * BATCHES == counted()
-
-
-@pytest.mark.parametrize("order", ["seldom first", "seldom last"])
-def test_an_optimizer_that_steps_seldom_makes_no_step_more(training: Training, order: str) -> None:
-    """A generator after every second batch of its discriminator, or a backbone that learns slowly."""
-    often, seldom = optimizer(), optimizer()
-    for _ in range(3):
-        for number in range(BATCHES):
-            training.read("a")
-            now = [often, seldom] if number % 2 else [often]
-            step(*(now if order == "seldom last" else reversed(now)))
-        training.end("a")
-
-    assert 3 * BATCHES == counted()
-
-
-def test_optimizers_with_batches_of_their_own_make_one_step_of_both(training: Training) -> None:
-    """Two tasks in turns, of which each has a data set."""
-    one, two = optimizer(), optimizer()
-    for _ in range(2):
-        for _ in range(BATCHES):
-            training.read("a")
-            step(one)
-            training.read("b")
-            step(two)
-        training.end("a")
-        training.end("b")
-
-    assert 2 * BATCHES == counted()
-
-
-def test_an_iterator_for_each_step_begins_no_epoch(training: Training) -> None:
-    """Generator and discriminator, each with a batch of its own, as `next(iter(loader))` gives it."""
-    one, two = optimizer(), optimizer()
-    for _ in range(6):
-        for each in (one, two):
-            training.read("a")
-            step(each)
-            training.leave("a")
-
-    assert 6 == counted()
+    assert steps == counted()
 
 
 def test_models_that_train_in_turns_by_epochs_all_count(training: Training) -> None:

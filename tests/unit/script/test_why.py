@@ -58,6 +58,14 @@ def write(folder: Path, plan: Plan, *ranks: list[dict[str, Any]]) -> None:
         (folder / f"why-{rank}.jsonl").write_text(text, encoding="utf-8")
 
 
+def read_of(folder: Path, *ranks: list[dict[str, Any]]) -> Tried:
+    """What is read of a run by PLAN."""
+    write(folder, PLAN, *ranks)
+    read = blocks.tried(folder)
+    assert read is not None
+    return read
+
+
 def rounds_of(count: int, milliseconds: float) -> list[dict[str, Any]]:
     """A first round, and so many that count."""
     steps = [milliseconds] * 6
@@ -67,10 +75,8 @@ def rounds_of(count: int, milliseconds: float) -> list[dict[str, Any]]:
 def test_the_step_is_that_of_the_slowest_rank(tmp_path: Path) -> None:
     """Of whole rounds alone, without the first."""
     half = block(4, AS_IS, [90.0] * 6)
-    write(tmp_path, PLAN, [*rounds_of(3, 10.0), half], rounds_of(3, 20.0))
-    read = blocks.tried(tmp_path)
+    read = read_of(tmp_path, [*rounds_of(3, 10.0), half], rounds_of(3, 20.0))
 
-    assert read is not None
     assert 3 == len(read.rounds)
     assert pytest.approx(0.02) == read.rounds[0].seconds[AS_IS]
     assert pytest.approx(0.02) == read.rounds[0].whole_step
@@ -79,13 +85,12 @@ def test_the_step_is_that_of_the_slowest_rank(tmp_path: Path) -> None:
 
 def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
     """The ranks write while somebody reads."""
-    write(tmp_path, PLAN, rounds_of(2, 10.0), rounds_of(2, 10.0))
+    whole = read_of(tmp_path, rounds_of(2, 10.0), rounds_of(2, 10.0))
     with (tmp_path / "why-1.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"round": 3, "cond')
-    read = blocks.tried(tmp_path)
 
-    assert read is not None
-    assert 2 == len(read.rounds)
+    assert 2 == len(whole.rounds)
+    assert whole == blocks.tried(tmp_path)
 
 
 def test_the_end_of_an_epoch_on_any_rank_is_not_compared(tmp_path: Path) -> None:
@@ -94,22 +99,19 @@ def test_the_end_of_an_epoch_on_any_rank_is_not_compared(tmp_path: Path) -> None
     validates = block(1, AS_IS, [10.0] * 6, between=[0.0, 0.0, 90.0, 0.0, 0.0, 0.0])
     waits = block(1, AS_IS, [10.0] * 6, exchange=[0.0, 0.0, 90.0, 0.0, 0.0, 0.0])
     ready = block(1, INPUT_READY, [10.0] * 6)
-    write(tmp_path, PLAN, [*first, validates, ready], [*first, waits, ready])
-    (read,) = (found.rounds for found in [blocks.tried(tmp_path)] if found)
+    (read,) = read_of(tmp_path, [*first, validates, ready], [*first, waits, ready]).rounds
 
-    assert pytest.approx(0.01) == read[0].seconds[AS_IS]
-    assert pytest.approx(0.025) == read[0].whole_step
-    assert read[0].parts is not None
-    assert pytest.approx(0.015) == read[0].parts.seconds["between"]
+    assert pytest.approx(0.01) == read.seconds[AS_IS]
+    assert pytest.approx(0.025) == read.whole_step
+    assert read.parts is not None
+    assert pytest.approx(0.015) == read.parts.seconds["between"]
 
 
 def test_what_is_done_before_each_step_is_compared(tmp_path: Path) -> None:
     """It is no luck in which block it is."""
     lines = [block(number, name, [10.0] * 6, between=[20.0] * 6) for number in (0, 1) for name in (AS_IS, INPUT_READY)]
-    write(tmp_path, PLAN, lines, lines)
-    read = blocks.tried(tmp_path)
+    read = read_of(tmp_path, lines, lines)
 
-    assert read is not None
     assert pytest.approx(0.03) == read.rounds[0].seconds[AS_IS]
 
 
@@ -120,10 +122,8 @@ def test_steps_without_parts_have_their_mean(tmp_path: Path) -> None:
         for number in (0, 1)
         for name in (AS_IS, INPUT_READY)
     ]
-    write(tmp_path, PLAN, lines, lines)
-    read = blocks.tried(tmp_path)
+    read = read_of(tmp_path, lines, lines)
 
-    assert read is not None
     assert pytest.approx(0.02) == read.rounds[0].seconds[AS_IS]
     assert read.rounds[0].parts is None
 
@@ -131,10 +131,8 @@ def test_steps_without_parts_have_their_mean(tmp_path: Path) -> None:
 def test_input_that_could_not_be_made_ready_was_not_tried(tmp_path: Path) -> None:
     """As where a script keeps all batches itself, and asks no DataLoader any more."""
     lines = [each | {"again": 0} for each in rounds_of(3, 10.0)]
-    write(tmp_path, PLAN, lines, lines)
-    read = blocks.tried(tmp_path)
+    read = read_of(tmp_path, lines, lines)
 
-    assert read is not None
     assert [AS_IS] == read.conditions
     assert INPUT_READY in read.absent
 
