@@ -210,6 +210,7 @@ OF_GPUS = (
     "minikubeGpus",
     "priceGpuHour",
 )
+ON_SPOT = {"priceSpotFactor": "0.5", "interruptionsPerHour": "0.1"}
 OF_SEARCH = set(SearchRecipe.settings()) - set(ScriptRecipe.settings())
 OF_CNN = set(CnnRecipe.settings()) - set(ScriptRecipe.settings())
 ROLE = {"storageRole": "arn:aws:iam::123456789012:role/training"}
@@ -228,8 +229,7 @@ BESIDE = {
     "saveModel": {"storage": "s3://bucket/prefix", **ROLE},
     "checkpointEpochs": {"storage": "s3://bucket/prefix", **ROLE},
     "artifacts": {"storage": "s3://bucket/prefix", **ROLE, "scriptArguments": "--epochs {epochs} --out {storage}"},
-    "priceSpotFactor": {"interruptionsPerHour": "0.1"},
-    "interruptionsPerHour": {"priceSpotFactor": "0.5"},
+    **dict.fromkeys(ON_SPOT, ON_SPOT),
     "checkpointsKept": {"storage": "s3://bucket/prefix", **ROLE, "checkpointEpochs": "1"},
     "searchGrace": {"searchScheduler": "asha"},
     "searchReduction": {"searchScheduler": "asha"},
