@@ -170,7 +170,9 @@ class ProjectedPoint:
     speedup: Annotated[float | None, "baseline / this, steady state; null beyond twice the most that were measured"]
     lower: Annotated[float, "lower end of its band"]
     upper: Annotated[float, "upper end of its band"]
-    cost_lower: Annotated[float, "workers × seconds of a step / those of the most workers measured: at `upper`"]
+    cost_lower: Annotated[
+        float, "what a run reserves × seconds of a step / the same of the most workers measured: at `upper`"
+    ]
     cost_upper: Annotated[float, "the same at `lower`"]
 
 

@@ -254,7 +254,8 @@ def sampled_runs(runs: Sequence[ShownRun]) -> list[ShownRun]:
 
 
 def scaling(projection: Projection, measured: Mapping[int, Estimate]) -> str:
-    """Return the band of the speedup by workers, its numbers, the ideal, and what was measured of Ray."""
+    """Return the band of the speedup by workers and its numbers, where there are any, the ideal, and what was measured
+    of Ray."""
     now, colour = (projection.measured[-1], projection.speedup), ARM_COLOURS[RAY.name]
     points = [(point.workers, point.lower, point.upper) for point in projection.points]
     band = [(now[0], now[1], now[1]), *points]
@@ -263,8 +264,9 @@ def scaling(projection: Projection, measured: Mapping[int, Estimate]) -> str:
         axes, most = picture.axes, band[-1][0]
         axes.plot([1, most], [1, most], color=MUTED, linestyle=(0, (1, 3)), label="ideal")
         workers, lower, upper = zip(*band, strict=True)
-        axes.fill_between(workers, lower, upper, color=colour, alpha=0.2, linewidth=0, label="ray, 90 % band")
-        axes.plot(*zip(*numbers, strict=True), color=colour, linestyle="dashed", label="ray, probably")
+        if points:
+            axes.fill_between(workers, lower, upper, color=colour, alpha=0.2, linewidth=0, label="ray, 90 % band")
+            axes.plot(*zip(*numbers, strict=True), color=colour, linestyle="dashed", label="ray, probably")
         if measured:
             speedups = list(measured.values())
             ends = [(value.lower or value.low, value.upper or value.high) for value in speedups]

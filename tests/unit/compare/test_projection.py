@@ -207,7 +207,7 @@ def test_beside_automatic_repeats_neither_repeats_nor_a_curve_is_proposed() -> N
     [
         ({4: 3.2}, {"target": "local"}),  # of four CPUs
         ({200: 90.0}, {"batch": 65_536}),
-        ({4: 3.2}, {"repeats": 51}),
+        ({4: 3.2}, {"repeats": 51, "noise": 2.0}),
         ({4: 3.2}, {"settings": {"budgetMinutes": "1"}}),
         ({2: 1.9, 4: 3.2}, {"without": ("ray-w2-1", "ray-w2-2", "ray-w2-3", "ray-w2-4")}),
     ],

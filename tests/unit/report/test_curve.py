@@ -10,6 +10,7 @@ from compare.comparison import compare
 from compare.schema import Comparison
 from report.curve import HEADINGS, measured_points
 from report.html import render as page
+from report.plots import scaling
 from report.table import WIDTH, render
 from tests.unit.results import make_context, make_recipe, make_run, make_runs
 
@@ -55,3 +56,13 @@ def test_the_page_has_the_rows_and_the_points(comparison: Comparison) -> None:
     assert "stopsPayingAt 2; costsMoreFrom 1." in text  # not prose: keys and numbers
     assert ">ray, measured<" in picture
     assert [1, 2, 3] == list(measured_points(comparison))
+
+
+def test_a_picture_without_a_number_promises_no_band(comparison: Comparison) -> None:
+    """What was measured alone."""
+    assert comparison.projection is not None
+
+    empty = scaling(replace(comparison.projection, points=[]), measured_points(comparison))
+
+    assert ">ray, measured<" in empty
+    assert "90 %" not in empty
