@@ -85,7 +85,7 @@ class Trend:
     def gain(self, workers: int) -> Interval:
         """Return the logarithm of Amdahl's gain of more workers over the most that were measured."""
         pairs = zip(self.speedups[1], self.speedups[self.most], strict=True)
-        return _interval([math.log(_amdahl(now / one, self.most, workers)) for one, now in pairs])
+        return _interval([math.log(_amdahl(now / first, self.most, workers)) for first, now in pairs])
 
     def band(self, workers: int) -> Interval:
         """Return the speedup with more workers than were measured, at most four times as many: 90 % lie inside."""
