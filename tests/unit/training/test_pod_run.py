@@ -113,7 +113,7 @@ def test_what_prints_on_after_a_run_is_not_waited_for(tmp_path: Path) -> None:
     """A process that was left, and that is never silent."""
     script = """
 import subprocess
-child = subprocess.Popen(["sh", "-c", "for i in $(seq 1000); do echo left; sleep 0.1; done"])
+child = subprocess.Popen(["sh", "-c", "trap '' PIPE; for i in $(seq 6000); do echo left; sleep 0.1; done"])
 print(child.pid, flush=True)
 """
 
