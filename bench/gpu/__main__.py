@@ -30,7 +30,7 @@ WIDTHS = (256, 2048, 8192)
 FULL, SHORT = ("--steps", "300"), ("--steps", "60")
 MINUTES = 9.0
 RUN_SECONDS, KILL_SECONDS = 90, 5
-"""The longest run, and the time that a longer one has from the signal to end until it is killed."""
+"""The longest run on a GPU, and the time that a longer one has from the signal to end until it is killed."""
 ENDED = 124
 """The exit code of `timeout` for what it has ended."""
 SMI = ("utilization.gpu", "memory.used", "power.draw", "clocks.sm")
@@ -64,7 +64,8 @@ class Bench:
 
     def in_time(self, command: Sequence[str]) -> list[str]:
         """Return the command with an end: of torchrun's ranks, too, which end with it."""
-        seconds = max(1, min(RUN_SECONDS, int(self.left() - KILL_SECONDS)))
+        most = RUN_SECONDS if self.device == "cuda" else self.left()  # no CPU's speed is known
+        seconds = max(1, int(min(most, self.left() - KILL_SECONDS)))
         return ["timeout", f"--kill-after={KILL_SECONDS}", str(seconds), *command]
 
     def command(self, *options: str, ranks: int = 1) -> list[str]:
