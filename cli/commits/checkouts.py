@@ -112,9 +112,9 @@ def checkouts(top: Path, commits: Mapping[str, Commit]) -> Iterator[dict[str, Ch
             by_name[name] = Checkout(folder / name, git(folder / name, "rev-parse", "--absolute-git-dir"))
         yield by_name
     finally:
+        shutil.rmtree(folder, ignore_errors=True)  # first: git fails where the repository is gone
         for name in commits:
             _remove(top, folder / name)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove(top: Path, worktree: Path) -> None:
