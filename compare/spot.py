@@ -6,7 +6,7 @@ from its newest checkpoint. How long another machine takes to come is not known,
 
 import math
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from compare.measurement import Context, Measurement, Run
 from compare.run_numbers import HOUR, clock_of, cost, step_seconds, whole_seconds
@@ -69,7 +69,7 @@ def machines_of(arm: str, context: Context) -> int:
     return ARMS[arm].processes(context.recipe) + has_head
 
 
-def course_of(runs: list[Run]) -> SpotCourse | None:
+def course_of(runs: Sequence[Run]) -> SpotCourse | None:
     """Return the medians of the parts of an arm's runs; None where no step was seen."""
     parts = [part for run in runs if (part := _course(run))]
     if not parts or len(parts) < len(runs):
@@ -148,9 +148,9 @@ def best_interval(course: SpotCourse, interruptions_per_hour: float) -> int:
     """Return the epochs between checkpoints with the least expected time; 0: none, or what one takes is not known."""
     if course.checkpoint_seconds is None:
         return 0
-    few, many = range(1, min(course.epochs, FINE) + 1), (course.epochs // count for count in range(1, FINE + 1))
-    tried = sorted({*few, *many} - {0})
-    return min([0, *tried], key=lambda interval: expected_seconds(course, interruptions_per_hour, interval))
+    few = set(range(min(course.epochs, FINE) + 1))
+    tried = sorted(few | {course.epochs // count for count in range(1, FINE + 1)})
+    return min(tried, key=lambda interval: expected_seconds(course, interruptions_per_hour, interval))
 
 
 def best_seconds(course: SpotCourse, interruptions_per_hour: float) -> float:

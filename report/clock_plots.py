@@ -114,7 +114,7 @@ def _mark(axes: Axes, meeting: Meeting, last: int) -> None:
     _note(axes, text, epochs, last, (1, -20) if epochs < last / 2 else (0, 5))  # where there are no lines
 
 
-def _note(axes: Axes, text: str, epochs: float, last: int, height: tuple[float, float]) -> None:
+def _note(axes: Axes, text: str, epochs: float, last: float, height: tuple[float, float]) -> None:
     """Write beside a vertical line, where there is more room; `height`: a share of the axes and points above."""
     side = 1 if epochs < last / 2 else -1
     place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
