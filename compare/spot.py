@@ -28,8 +28,8 @@ SMALLEST, LARGEST = 1e-12, 700.0
 
 def spot_of(measurement: Measurement, why_nothing: str) -> Spot | Missing:
     """Return what each arm costs on spot capacity, and from which rate of interruptions on it costs more."""
-    asked = measurement.context.spot
-    if asked is None:
+    terms = measurement.context.spot
+    if terms is None:
         return Missing(NOT_ASKED)
     if why_nothing or measurement.workload.searches:
         return Missing(why_nothing or OF_TRIALS)
@@ -37,20 +37,20 @@ def spot_of(measurement: Measurement, why_nothing: str) -> Spot | Missing:
     if not courses:
         return Missing(NO_START)
     arms = {name: _arm(name, course, measurement) for name, course in courses.items()}
-    return Spot(factor=asked.factor, interruptions_per_hour=asked.interruptions_per_hour, arms=arms)
+    return Spot(factor=terms.factor, interruptions_per_hour=terms.interruptions_per_hour, arms=arms)
 
 
 def _arm(name: str, course: SpotCourse, measurement: Measurement) -> SpotArm:
-    context, asked = measurement.context, measurement.context.spot
-    assert asked is not None  # noqa: S101 - the caller looked
+    context, terms = measurement.context, measurement.context.spot
+    assert terms is not None  # noqa: S101 - the caller looked
     machines = machines_of(name, context)
-    rate = machines * asked.interruptions_per_hour
+    rate = machines * terms.interruptions_per_hour
     interval = best_interval(course, rate)
     seconds, alone = expected_seconds(course, rate, interval), whole(course)
     costs = [own * whole(course) / whole_seconds(run.result)
              for run in measurement.by_arm[name] if (own := cost(run, context)) is not None]  # fmt: skip
     is_known = seconds < HOPELESS * alone
-    ratio = asked.factor * seconds / alone
+    ratio = terms.factor * seconds / alone
     return SpotArm(
         machines=machines,
         course=course,
@@ -59,7 +59,7 @@ def _arm(name: str, course: SpotCourse, measurement: Measurement) -> SpotArm:
         on_demand_seconds=alone,
         cost_ratio=ratio if is_known else None,
         cost=ratio * statistics.median(costs) if costs and is_known else None,
-        stops_paying_at=stops_paying_at(course, asked.factor) / machines,
+        stops_paying_at=stops_paying_at(course, terms.factor) / machines,
     )
 
 
@@ -99,10 +99,10 @@ def _course(run: Run) -> SpotCourse | None:
     start += max(0.0, (result.seconds.warmup or 0.0) - warm_steps * step)
     of_checkpoints = result.seconds.checkpoint or 0.0
     interval = int(result.recipe.get("checkpointEpochs") or 0)
-    made = clock.epochs // interval if interval else 0
+    checkpoints = clock.epochs // interval if interval else 0
     epoch = clock.per_epoch - of_checkpoints / (result.steps.gaps or clock.epochs)
     end = max(0.0, whole_run - of_checkpoints - start - clock.epochs * epoch)
-    return SpotCourse(start, clock.epochs, epoch, of_checkpoints / made if made else None, end)
+    return SpotCourse(start, clock.epochs, epoch, of_checkpoints / checkpoints if checkpoints else None, end)
 
 
 def whole(course: SpotCourse) -> float:

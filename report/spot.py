@@ -41,10 +41,10 @@ def notes(comparison: Comparison) -> list[str]:
         return [f"Spot: {comparison.reasons['spot']}."] if "priceSpotFactor" in comparison.settings else []
     pays = [name for name, arm in spot.arms.items() if arm.cost_ratio is not None and arm.cost_ratio < 1]
     loses = [name for name in spot.arms if name not in pays]
-    said = [f"worth it for {enumerated(pays)}"] if pays else []
-    said += [f"not worth it for {enumerated(loses)}"] if loses else []
+    verdicts = [f"worth it for {enumerated(pays)}"] if pays else []
+    verdicts += [f"not worth it for {enumerated(loses)}"] if loses else []
     rate = f"{spot.interruptions_per_hour:g} interruptions per hour of one worker"
-    texts = [f"Spot at {spot.factor:g} of the price and {rate} is {', '.join(said)}: expected, not measured."]
+    texts = [f"Spot at {spot.factor:g} of the price and {rate} is {', '.join(verdicts)}: expected, not measured."]
     texts.append(
         "A restart counts as long as a start, without the time to read a checkpoint or to wait for another machine;"
         f" `{rwi('bench recovery')}` measures a resume of Ray."

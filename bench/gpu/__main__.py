@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.observer import repeat_of, run, step_seconds, summary
+from bench.observer import Repeat, repeat_of, run, step_seconds, summary
 from training.contract import provenance, result
 from training.machine import gpus, machine_lock
 from training.workloads.script.commands import WITHOUT_GPU
@@ -93,7 +93,8 @@ class Bench:
 def clocks(bench: Bench, width: int, repeats: int) -> Iterator[str]:
     """Yield the observer's clock against the script's own, and what a step takes with the observer to one without."""
     options = (*FULL, "--width", str(width))
-    pairs, every, longest = [], None, 0.0
+    pairs: list[Repeat] = []
+    every, longest = None, 0.0
     for number in range(repeats):
         if pairs and bench.left() < longest:
             break

@@ -22,6 +22,7 @@ from compare.commits import (
 from compare.commits import decision as decision_of
 from compare.intervals import CONFIDENCE
 from compare.words import factor
+from report.terminal import columns
 from training.contract.arms import counted
 from training.contract.repeats import FIRST_REPEATS
 
@@ -114,8 +115,6 @@ def _word(change: ArmChange) -> str:
 
 def in_words(comparison: CommitComparison) -> str:
     """Return what a terminal shows."""
-    from report.terminal import columns
-
     tables = [columns(TITLE, rows(comparison))] if comparison.arms else []
     tables += [columns(OF_RAY, rows_of_ray(comparison))] if comparison.against else []
     failed = [f"{name} failed: {why}" for name, why in comparison.failed.items()]

@@ -71,12 +71,12 @@ def setting(default: str, rule: Rule, help_text: str, **more: Any) -> Any:
 
 def keys_in(section: type[Any]) -> dict[str, Key]:
     """Return the keys of a section, by name, in their order."""
-    keys = [replace(key, name=key.name or camel(name)) for name, key in _key_fields(section).items()]
+    keys = [replace(key, name=key.name or camel(name)) for name, key in _key_fields(section).items()]  # type: ignore[arg-type]
     return {key.name: key for key in keys}
 
 
 @cache
-def _key_fields(section: type[Any]) -> dict[str, Key]:
+def _key_fields(section: Any) -> dict[str, Key]:
     """Return the keys of a section by their fields' names, as they are defined."""
     return {each.name: each.metadata["key"] for each in fields(section) if "key" in each.metadata}
 
@@ -97,7 +97,7 @@ class _Unparsed:
 
 def section_of(kind: type[S], values: Mapping[str, Any]) -> S:
     """Return a section from values by key; to read a field without a value raises UnparsedKeyError."""
-    names = {name: key.name or camel(name) for name, key in _key_fields(kind).items()}
+    names = {name: key.name or camel(name) for name, key in _key_fields(kind).items()}  # type: ignore[arg-type]
     return with_unparsed(kind, {name: values[key] for name, key in names.items() if key in values}, names)
 
 

@@ -372,11 +372,11 @@ def _spot_keys_come_together(draft: Draft) -> Iterator[Problem]:
     }
     missing = [key for key, value in values.items() if value is None]
     if len(missing) == 1:
-        (given,) = values.keys() - missing
+        (present,) = values.keys() - missing
         yield Problem(
-            f"{draft.shown(given)} without {missing[0]}",
+            f"{draft.shown(present)} without {missing[0]}",
             "both, or none",
-            (set_line(missing[0], draft.keys[missing[0]].example), f"pulumi config rm {given}"),
+            (set_line(missing[0], draft.keys[missing[0]].example), f"pulumi config rm {present}"),
             why="what spot capacity costs depends on its price and on how often it is taken away",
         )
 

@@ -34,7 +34,7 @@ def write_whole(path: Path, text: str, *, mode: int = 0o666) -> None:
 
 def encode(value: Any) -> Any:
     """Return dataclasses as JSON data with camelCase keys, at every depth."""
-    if (keys := _keys_of(type(value))) is not None:
+    if (keys := _keys_of(value.__class__)) is not None:
         return {key: encode(getattr(value, name)) for name, key in keys}
     if isinstance(value, dict):
         return {key: encode(item) for key, item in value.items()}
@@ -44,7 +44,7 @@ def encode(value: Any) -> Any:
 
 
 @cache
-def _keys_of(kind: type[Any]) -> tuple[tuple[str, str], ...] | None:
+def _keys_of(kind: Any) -> tuple[tuple[str, str], ...] | None:
     """Return a dataclass's fields with their keys in JSON; None for another type."""
     is_record = dataclasses.is_dataclass(kind)
     return tuple((f.name, camel(f.name)) for f in dataclasses.fields(kind)) if is_record else None

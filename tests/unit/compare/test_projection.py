@@ -249,7 +249,9 @@ def test_what_a_step_costs_has_one_head() -> None:
 
 def test_workers_that_shared_cpus_foretell_nothing() -> None:
     """Of workers with CPUs of their own, which is what is said."""
-    assert "share" in measured({4: 3.2}, oversubscription="4 share 2 CPUs").reasons["projection"]
+    comparison = measured({4: 3.2}, oversubscription="4 workers share 2 CPUs")
+
+    assert "share" in comparison.reasons["projection"]
 
 
 def test_it_ends_at_eight_images_a_worker() -> None:

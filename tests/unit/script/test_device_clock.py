@@ -194,7 +194,7 @@ class Device(NamedTuple):
     """As `torch.device` is: equal ones are the same key."""
 
     type: str
-    index: int = 0
+    index: int = 0  # type: ignore[assignment]  # a tuple has a method of that name
 
 
 class Thing(SimpleNamespace):
