@@ -44,7 +44,8 @@ class Key:
     unset: Any = None
     """The value if there is neither a setting nor a default."""
     targets: tuple[Target, ...] = TARGETS
-    """The targets on which the key has an effect."""
+    """The targets on which the key has an effect. On others it is accepted, so that a stack may change its target; what
+    is to be refused there has a check of its own."""
     with_storage: str = ""
     """The kind of storage without which the key has no effect; empty if it does not depend on storage."""
     secret: bool = False
