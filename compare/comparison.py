@@ -314,7 +314,8 @@ def scalars(comparison: Comparison) -> dict[str, float | str | None]:
     values |= {"stopsPayingAt": curve.stops_paying_at if curve else None}
     values |= {"costsMoreFrom": curve.costs_more_from if curve else None}
     if of_spot := comparison.spot.arms.get(RAY.name) if comparison.spot else None:
-        values |= dict(zip(OF_SPOT, (of_spot.cost_ratio, of_spot.stops_paying_at), strict=True))
+        ratio = of_spot.cost_ratio.median if of_spot.cost_ratio else None
+        values |= dict(zip(OF_SPOT, (ratio, of_spot.stops_paying_at), strict=True))
     if search := comparison.search:
         of_search = (search.best_config, search.best_metric, canonical(search.trials), search.break_even_trial_seconds)
         values |= dict(zip(OF_SEARCH, of_search, strict=True))

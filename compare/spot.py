@@ -8,6 +8,7 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 
+from compare.intervals import estimate, rule_of
 from compare.measurement import Context, Measurement, Run
 from compare.run_numbers import HOUR, clock_of, cost, step_seconds, whole_seconds
 from compare.schema import Spot, SpotArm, SpotCourse
@@ -17,6 +18,7 @@ from training.contract.arms import ARMS
 NOT_ASKED = "priceSpotFactor and interruptionsPerHour are not set"
 OF_TRIALS = "a search loses trials and not the whole run: that is not computed"
 NO_START = "no step was seen, so it is not known what a start takes"
+CHEAPER, DEARER = "cheaper", "dearer"
 HOPELESS = 1000.0
 """From so many times the undisturbed seconds on an expectation is not said: such a run hardly ever ends."""
 FINE = 100
@@ -50,15 +52,16 @@ def _arm(name: str, course: SpotCourse, measurement: Measurement) -> SpotArm:
     costs = [own * whole(course) / whole_seconds(run.result)
              for run in measurement.by_arm[name] if (own := cost(run, context)) is not None]  # fmt: skip
     is_known = seconds < HOPELESS * alone
-    ratio = terms.factor * seconds / alone
+    ratios = [terms.factor * expected_seconds(part, rate, interval) / whole(part)
+              for run in measurement.by_arm[name] if (part := _course(run))]  # fmt: skip
     return SpotArm(
         machines=machines,
         course=course,
         checkpoint_epochs=interval,
         seconds=seconds if is_known else None,
         on_demand_seconds=alone,
-        cost_ratio=ratio if is_known else None,
-        cost=ratio * statistics.median(costs) if costs and is_known else None,
+        cost_ratio=estimate(ratios, (CHEAPER, DEARER), rule_of(measurement)) if is_known else None,
+        cost=terms.factor * seconds / alone * statistics.median(costs) if costs and is_known else None,
         stops_paying_at=stops_paying_at(course, terms.factor) / machines,
     )
 

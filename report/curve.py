@@ -24,13 +24,13 @@ def _row(point: CurvePoint) -> list[str]:
         str(point.workers),
         f"{point.wall_seconds.median:,.1f}",
         f"{point.cpu_hours.median:,.4f}",
-        _ratio(point.speedup),
-        _ratio(point.gain),
-        _ratio(point.cost_ratio),
+        ratio(point.speedup),
+        ratio(point.gain),
+        ratio(point.cost_ratio),
     ]
 
 
-def _ratio(value: Estimate | None) -> str:
+def ratio(value: Estimate | None) -> str:
     """Return a ratio with its interval: `1.41 1.35–1.48`."""
     if value is None:
         return MISSING

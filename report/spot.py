@@ -1,16 +1,19 @@
 """Spot capacity as rows of texts, the same in the table and on the page, and the points of its picture. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compare.schema import Comparison, SpotArm
-from compare.spot import HOPELESS, best_seconds
+from compare.spot import CHEAPER, DEARER, HOPELESS, best_seconds
 from compare.words import enumerated
+from report.curve import ratio
 from report.figures import MISSING
 from training.contract.arms import counted
 from training.machine.command_line import rwi
 
 HEADINGS = ("on spot", "checkpoint", "expected s", "on demand s", "cost ratio", "pays below /h")
+VERDICTS = {CHEAPER: "worth it", DEARER: "not worth it"}
+"""By the decision; all others are none."""
 POINTS = 80
 ROOM = 1.15
 """Room right of the last thing that is marked."""
@@ -29,7 +32,7 @@ def _row(name: str, arm: SpotArm, comparison: Comparison) -> list[str]:
         f"every {counted(interval, passed) if interval > 1 else passed}" if interval else "none",
         MISSING if arm.seconds is None else f"{arm.seconds:,.1f}",
         f"{arm.on_demand_seconds:,.1f}",
-        MISSING if arm.cost_ratio is None else f"{arm.cost_ratio:.2f}",
+        ratio(arm.cost_ratio),
         f"{arm.stops_paying_at:.3g}",
     ]
 
@@ -39,10 +42,11 @@ def notes(comparison: Comparison) -> list[str]:
     spot = comparison.spot
     if spot is None:
         return [f"Spot: {comparison.reasons['spot']}."] if "priceSpotFactor" in comparison.settings else []
-    pays = [name for name, arm in spot.arms.items() if arm.cost_ratio is not None and arm.cost_ratio < 1]
-    loses = [name for name in spot.arms if name not in pays]
-    verdicts = [f"worth it for {enumerated(pays)}"] if pays else []
-    verdicts += [f"not worth it for {enumerated(loses)}"] if loses else []
+    named: dict[str, list[str]] = {}
+    for name, arm in spot.arms.items():
+        decision = arm.cost_ratio.decision if arm.cost_ratio else DEARER
+        named.setdefault(VERDICTS.get(decision, "not decided"), []).append(name)
+    verdicts = [f"{verdict} for {enumerated(arms)}" for verdict, arms in named.items()]
     rate = f"{spot.interruptions_per_hour:g} interruptions per hour of one worker"
     texts = [f"Spot at {spot.factor:g} of the price and {rate} is {', '.join(verdicts)}: expected, not measured."]
     texts.append(
@@ -52,13 +56,19 @@ def notes(comparison: Comparison) -> list[str]:
     if hopeless := [name for name, arm in spot.arms.items() if arm.seconds is None]:
         texts.append(f"So often interrupted, {enumerated(hopeless)} would take over {HOPELESS:,.0f} times as long.")
     if scratch := [name for name, arm in spot.arms.items() if arm.course.checkpoint_seconds is None]:
-        fix = (
-            f"set `storage` and `checkpointEpochs 1` to measure what a checkpoint of {enumerated(scratch)} takes"
-            if "checkpointEpochs" in comparison.recipe
-            else "what a script saves, and whether it resumes, is not known"
+        texts.append(
+            f"Without checkpoints an interrupted run starts from scratch: {_of_checkpoints(scratch, comparison)}."
         )
-        texts.append(f"Without checkpoints an interrupted run starts from scratch: {fix}.")
     return texts
+
+
+def _of_checkpoints(arms: Sequence[str], comparison: Comparison) -> str:
+    """Return what would measure the checkpoints of these arms, or why nothing does."""
+    if "checkpointEpochs" not in comparison.recipe:
+        return "what a script saves, and whether it resumes, is not known"
+    if comparison.settings.get("target") == "ray":
+        return "on target `ray` no run has storage"
+    return f"set `storage` and `checkpointEpochs 1` to measure what a checkpoint of {enumerated(arms)} takes"
 
 
 @dataclass(frozen=True)

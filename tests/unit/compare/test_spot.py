@@ -16,7 +16,7 @@ from compare.spot import best_interval, best_seconds, expected_seconds, stops_pa
 from report import spot as shown
 from report.table import WIDTH, render
 from tests.simulations.spot import interrupted
-from tests.unit.results import make_context, make_recipe, make_runs, replaced
+from tests.unit.results import RUN, make_context, make_recipe, make_runs, replaced
 from tests.unit.settings_machine import only_problem
 
 COURSE = SpotCourse(start_seconds=20.0, epochs=60, epoch_seconds=30.0, checkpoint_seconds=2.0, end_seconds=10.0)
@@ -90,8 +90,8 @@ def test_each_arm_is_computed_from_its_own_parts() -> None:
     assert ray.on_demand_seconds == pytest.approx(60.0 - 4 * 0.5)  # what checkpoints took is left out
     assert ray.course.checkpoint_seconds == pytest.approx(0.5)
     assert ray.cost_ratio is not None
-    assert ray.cost == pytest.approx(ray.cost_ratio * (comparison.arms["ray"].median("cost") or 0) * 58 / 60)
-    assert (ray.cost_ratio, ray.stops_paying_at) == tuple(
+    assert ray.cost == pytest.approx(ray.cost_ratio.median * (comparison.arms["ray"].median("cost") or 0) * 58 / 60)
+    assert (ray.cost_ratio.median, ray.stops_paying_at) == tuple(
         scalars(comparison)[name] for name in ("spotCostRatio", "spotStopsPayingAt")
     )
     assert arms["baseline"].stops_paying_at > 2 * ray.stops_paying_at
@@ -106,6 +106,23 @@ def test_without_checkpoints_a_run_starts_from_scratch() -> None:
     assert {0} == {arm.checkpoint_epochs for arm in spot_of(comparison).arms.values()}
     assert "checkpointEpochs 1" in text  # not prose: a key and its value
     assert all(len(line) <= WIDTH for line in text.splitlines())
+    assert "checkpointEpochs 1" not in render(
+        compared(checkpoint=None, settings={"target": "ray"})
+    )  # it has no storage
+
+
+def test_what_its_runs_do_not_decide_is_not_said_to_pay() -> None:
+    """An arm whose runs cost less and more than on demand, or that ran once."""
+    recipe = make_recipe(epochs=4)
+    runs = make_runs(recipe)
+    wall = {1: 30.0, 2: 60.0, 3: 150.0}
+    uneven = [replaced(run, seconds=replace(run.result.seconds, wall=wall[run.repeat])) for run in runs]
+    arms = spot_of(compare(uneven, make_context(recipe, spot=SpotTerms(0.7, 20.0)))).arms
+    once = spot_of(compare(runs[: len(RUN)], make_context(recipe, repeats=1, spot=TERMS))).arms
+
+    ray = [each["ray"].cost_ratio for each in (arms, once, spot_of(compared()).arms)]
+
+    assert ["not decided", "not decided", "cheaper"] == [ratio.decision for ratio in ray if ratio]
 
 
 def test_what_hardly_ever_ends_has_no_expectation() -> None:
