@@ -2,7 +2,7 @@
 
 Ratios, head ÷ base, are taken of neighbouring runs of one arm. Their intervals are those of `repeats auto`, because it
 is looked after each repeat whether they decide. The level is shared between the arms (Bonferroni): of two commits that
-take equally long, at most one comparison of twenty says of any arm that it changed.
+take equally long, about one comparison of twenty says of any arm that it changed.
 """
 
 import json

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cli.pull_request.comment import quoted, safe
 from compare.commits import (
@@ -21,6 +22,7 @@ from compare.commits import (
 )
 from compare.commits import decision as decision_of
 from compare.intervals import CONFIDENCE
+from compare.schema import Estimate
 from compare.words import factor
 from report.terminal import columns
 from training.contract.arms import counted
@@ -51,7 +53,7 @@ def headline(comparison: CommitComparison) -> str:
 def rows(comparison: CommitComparison) -> list[tuple[str, ...]]:
     """Return a row for each arm, under TITLE."""
     return [
-        (arm, _seconds(change.base_seconds), _seconds(change.head_seconds), _ratio(change), _word(change),
+        (arm, _seconds(change.base_seconds), _seconds(change.head_seconds), _ratio(change.ratio), _word(change),
          str(len(change.base_seconds)))
         for arm, change in comparison.arms.items()
     ]  # fmt: skip
@@ -59,7 +61,7 @@ def rows(comparison: CommitComparison) -> list[tuple[str, ...]]:
 
 def rows_of_ray(comparison: CommitComparison) -> list[tuple[str, ...]]:
     """Return a row for each alternative, under OF_RAY."""
-    return [(each.alternative, factor(each.before), factor(each.after)) for each in comparison.against[:MOST_ITEMS]]
+    return [(each.alternative, _ratio(each.before), _ratio(each.after)) for each in comparison.against[:MOST_ITEMS]]
 
 
 def remarks(comparison: CommitComparison) -> list[str]:
@@ -83,7 +85,7 @@ def remarks(comparison: CommitComparison) -> list[str]:
 def _how_sure(confidence: float) -> str:
     return (
         "Whole times, from start to exit: medians, and ratios whose intervals hold together in "
-        f"{100 * CONFIDENCE:.0f} %: of equal commits at most one comparison in twenty says that any arm changed. The "
+        f"{100 * CONFIDENCE:.0f} %: of equal commits about one comparison in twenty says that any arm changed. The "
         f"arms share that level, so each interval is one of {100 * confidence:.2f} %."
     )
 
@@ -100,8 +102,11 @@ def _seconds(values: Sequence[float]) -> str:
     return f"{statistics.median(values):.2f} s" if values else "unknown"
 
 
-def _ratio(change: ArmChange) -> str:
-    return factor(change.ratio) if change.ratio else "unknown"
+def _ratio(ratio: Estimate | None) -> str:
+    """Return it with its interval, which with few repeats may end at millions: then without."""
+    if ratio is None:
+        return "unknown"
+    return factor(ratio if ratio.n >= FIRST_REPEATS else replace(ratio, lower=None))
 
 
 def _word(change: ArmChange) -> str:

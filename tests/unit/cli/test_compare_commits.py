@@ -14,7 +14,7 @@ import pytest
 from cli.commits import request
 from cli.commits.checkouts import PREFIX, checkouts, git, notes, repository
 from cli.commits.request import CommitsRequest
-from cli.pull_request.commits import LIMIT_BYTES, commits_comment, in_words
+from cli.pull_request.commits import LIMIT_BYTES, commits_comment, in_words, rows
 from cli.setup.project import ROOT
 from cli.tryout.typed import Typed
 from compare import commits
@@ -51,11 +51,14 @@ def test_the_exit_status_is_that_of_the_documents(
 
 
 def test_three_repeats_decide_nothing() -> None:
-    """However far apart they lie: the level is made for looks from the fourth on."""
+    """However far apart they lie: the level is made for looks from the fourth on. An interval of theirs says nothing."""
     by = commits.rule(1)
     few, enough = (commits.arm_change([1.0] * n, [2.0, 2.1, 1.9, 2.0][:n], by) for n in (3, 4))
 
+    shown = [rows(replace(make_commits(baseline=1.0), arms={"baseline": change}))[0][3] for change in (few, enough)]
+
     assert (commits.UNDECIDED, commits.SLOWER) == (commits.decision(few), commits.decision(enough))
+    assert [False, True] == ["(" in ratio for ratio in shown]
 
 
 def test_arms_share_the_level() -> None:
