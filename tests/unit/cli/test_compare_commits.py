@@ -51,7 +51,7 @@ def test_the_exit_status_is_that_of_the_documents(
 
 
 def test_three_repeats_decide_nothing() -> None:
-    """However far apart they lie: the level is made for looks from the fourth on. An interval of theirs says nothing."""
+    """However far apart they lie: the level is made for looks from the fourth on. Nor is an interval shown."""
     by = commits.rule(1)
     few, enough = (commits.arm_change([1.0] * n, [2.0, 2.1, 1.9, 2.0][:n], by) for n in (3, 4))
 
