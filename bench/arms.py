@@ -28,18 +28,19 @@ from training.workloads.cnn.workload import WORKLOAD
 
 BENCHMARKS = provenance.PROJECT / "benchmarks"
 ARMS = ("baseline", "limit", "wide", "native", "ray")
-"""What every column has."""
+"""The arms that every column of the benchmark has."""
 QUICK_IMAGES, FULL_IMAGES = 1280, 1536
 WARMUP_STEPS = 2
 REPEATS = 3
 TIMEOUT_SECONDS = 900
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, the same as that of shells."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One column of the benchmark; `more` are native runs beside its arms, by name."""
+    """One column of the benchmark: the recipe of its arms, and in `more` the recipes of further native runs, by
+    name."""
 
     key: str
     recipe: CnnRecipe
@@ -48,7 +49,10 @@ class Case:
 
 
 def cases(*, quick: bool) -> list[Case]:
-    """Return the cases: float32 and bfloat16 at the exercise's batch, and both at four times that."""
+    """Return the columns to measure: float32 and bfloat16 at the exercise's batch size of 128, and both at 512.
+
+    With `quick`, return float32 at 128 alone.
+    """
     images = QUICK_IMAGES if quick else FULL_IMAGES
     base = CnnRecipe(
         dataset="synthetic", model="cnn", epochs=1, warmup_steps=WARMUP_STEPS, global_batch_size=128,
@@ -68,10 +72,9 @@ def cases(*, quick: bool) -> list[Case]:
 
 
 def measure(case: Case, repeats: int, say: Callable[[str], None]) -> list[Repeat]:
-    """Return everything of a case in turn, `repeats` times; each repeat begins with another arm, so that none is always
-    last.
+    """Run every arm of a case `repeats` times, and return the repeats. Each repeat begins with another arm.
 
-    Machines drift: what always came last would seem slower, or faster, than what came first.
+    Machines drift: an arm that always ran last would seem slower, or faster, than the arm that ran first.
     """
     measured = []
     for repeat in range(1, repeats + 1):
@@ -101,9 +104,10 @@ def _run_of(case: Case, name: str) -> result.TrainingResult:
 
 
 def compare(*, quick: bool, only: str, repeats: int, as_json: bool) -> int:
-    """Measure, write benchmarks/ after every column, print the table, or the JSON alone; the exit status.
+    """Measure the chosen columns, print their table, or JSON alone, and return the exit code.
 
-    Ctrl-C keeps and prints the columns that are whole.
+    After every column a file in benchmarks/ is written. After Ctrl-C the columns that are complete are kept and
+    printed.
     """
     try:
         chosen = _chosen(cases(quick=quick), only.split())
@@ -130,7 +134,8 @@ def compare(*, quick: bool, only: str, repeats: int, as_json: bool) -> int:
 
 
 def _chosen(of: Sequence[Case], columns: Sequence[str]) -> list[Case]:
-    """Return the named cases, or all that the CPU can compute. Raises ValueError for an unknown name."""
+    """Return the cases with these names; without names, return all cases that this CPU can compute. Raises ValueError
+    for an unknown name."""
     known = [case.key for case in of]
     if unknown := sorted(set(columns) - set(known)):
         raise ValueError(f"no column is called {', '.join(unknown)}; there are: {' '.join(known)}")
@@ -168,7 +173,7 @@ def _run(arm: str, recipe: CnnRecipe) -> result.TrainingResult:
 
 
 def _limit(recipe: CnnRecipe) -> result.TrainingResult:
-    """Return the slowest of N baselines that run at once, each with its part of every batch."""
+    """Run N baselines at the same time, each with 1/N of every batch, and return the result of the slowest."""
     workers = recipe.workers
     part = replace(
         recipe,
@@ -228,5 +233,5 @@ def _held_out(images: int) -> int:
 
 
 def _with_validation(images: int) -> int:
-    """Return the images that a data set needs so that this many are left when a tenth is held out."""
+    """Return how many images a data set needs so that `images` remain for training after a tenth is held out."""
     return next(total for total in range(images, 2 * images) if total - _held_out(total) == images)

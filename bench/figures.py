@@ -11,43 +11,44 @@ from typing import Any
 from training.contract import result
 
 TITLES = {"wide": "one process, all CPUs", "native": "native", "ray": "Ray"}
-"""The arms that are compared with the limit, in display order."""
+"""Titles of the arms that are compared with the limit, in display order."""
 OTHER_GRADIENTS = "otherGradients"
-"""The name of a native run that exchanges gradients in the type that its column does not compute in."""
+"""The name of a native run that exchanges gradients in the other type: bfloat16 in a column that computes in float32,
+and the reverse."""
 PLAIN_FIT = "model.fit"
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """A repeat: each arm once; the rate of `model.fit` is None if it was not run."""
+    """Results of one repeat, in which each arm ran once; `fit_images_per_second` is None if `model.fit` was not run."""
 
     runs: dict[str, result.TrainingResult]
     fit_images_per_second: float | None
 
     def seconds(self, arm: str) -> float:
-        """Return the steady-state seconds of an arm."""
+        """Return the seconds that an arm's timed steps took. Raises RuntimeError if the arm was not timed."""
         train_seconds = self.runs[arm].seconds.train
         if train_seconds is None:
             raise RuntimeError(f"{arm} was not timed: {self.runs[arm].reasons.get('seconds.train')}")
         return train_seconds
 
     def step_seconds(self, arm: str) -> float:
-        """Return the mean timed step of an arm."""
+        """Return the mean seconds of an arm's timed step."""
         return self.seconds(arm) / self.runs[arm].steps.timed
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number of a repeat."""
+    """A number that is computed from one repeat, with its name in JSON and its title in the table."""
 
     name: str
     title: str
     of: Callable[[Repeat], float]
     needs: tuple[str, ...]
-    """The runs without which there is none."""
+    """Names of the runs that the figure is computed from."""
 
     def is_of(self, repeat: Repeat) -> bool:
-        """Return whether the repeat has all that this needs."""
+        """Return whether the repeat has all runs that this figure is computed from."""
         return all(name in repeat.runs or (name == PLAIN_FIT and repeat.fit_images_per_second) for name in self.needs)
 
 
@@ -99,11 +100,11 @@ FIGURES = (
     ),
     *(_startup(arm, title) for arm, title in ({"baseline": "baseline"} | TITLES).items()),
 )
-"""In the order in which they are shown."""
+"""All figures, in the order in which the table shows them."""
 
 
 def summarise(repeats: Sequence[Repeat]) -> dict[str, Any]:
-    """Return figures with their median and range over the repeats; what was not measured is absent."""
+    """Return each figure's median and range over the repeats. A figure that was not measured is left out."""
     last = repeats[-1].runs
     figures = {each.name: each for each in FIGURES if each.is_of(repeats[0])}
     return {name: _spread([each.of(repeat) for repeat in repeats]) for name, each in figures.items()} | {
@@ -114,7 +115,7 @@ def summarise(repeats: Sequence[Repeat]) -> dict[str, Any]:
 
 
 def table(columns: dict[str, dict[str, Any]]) -> str:
-    """Return one line a figure, one column a case."""
+    """Return the table as text: one row for each figure, one column for each case."""
     lines = [f"{'median (lowest to highest)':<42}" + "".join(f"{key:>24}" for key in columns)]
     for each in FIGURES:
         cells = [_cell(column.get(each.name)) for column in columns.values()]

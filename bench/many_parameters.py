@@ -17,7 +17,7 @@ LAYERS, WIDTH, BATCH, STEPS = 80, 160, 64, 60
 
 
 def main() -> None:
-    """Train so many epochs, one rank of one."""
+    """Train for the number of epochs in `--epochs`, as the only rank of its process group."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=1)
     options = parser.parse_args()

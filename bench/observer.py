@@ -50,30 +50,31 @@ TICK = {
         "verbose=2, callbacks=[keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: tick())])",
     ),
 }
-"""By script: where a step is over, and that with a clock."""
+"""By script: the line that ends a step, and the same line with a tick of the clock added."""
 EPOCHS, REPEATS = 2, 24
 TIMEOUT_SECONDS = 600
 MOST_SHOWN = 1000
-"""Characters of the end of what a run that failed printed."""
+"""Most characters that are shown of the end of a failed run's output."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repeat:
-    """One run with the observer and one without; seconds of a step."""
+    """Seconds of a step in a pair of runs: one with the observer, one without."""
 
     observed: float
-    """By the observer."""
+    """By the observer's clock."""
     clock: float
-    """Of the same run, by its own clock."""
+    """Of the run with the observer, by the script's own clock."""
     without: float
-    """Of the other run, by its own clock."""
+    """Of the run without the observer, by the script's own clock."""
     hooks: float
     hooks_share: float
-    """Of the time between the first step's end and the last's."""
+    """Share of hooks in the time from the end of the first step to the end of the last."""
 
 
 def with_clock(name: str) -> str:
-    """Return the text of an example with a clock. Raises ValueError where the example has changed."""
+    """Return the text of a script with a clock after each step. Raises ValueError if the line that ends a step is not
+    there exactly once."""
     path = next(folder / name for folder in FOLDERS if (folder / name).is_file())
     text = path.read_text(encoding="utf-8")
     old, new = TICK[name]
@@ -83,7 +84,8 @@ def with_clock(name: str) -> str:
 
 
 def measure(name: str, python: str, number: int, epochs: int) -> Repeat:
-    """Run both halves of a repeat, observed and not."""
+    """Run the script with the observer and without it, and return the times of both runs. `number` decides which is
+    first."""
     with tempfile.TemporaryDirectory() as folder:
         script, ticks = Path(folder, name), Path(folder, "ticks.json")
         script.write_text(with_clock(name), encoding="utf-8")
@@ -96,7 +98,8 @@ def measure(name: str, python: str, number: int, epochs: int) -> Repeat:
 
 
 def repeat_of(seen: Observation, observed: float, steps: Mapping[bool, float]) -> Repeat:
-    """Return a repeat of what the observer saw and clocked, and of the script's own steps with it and without."""
+    """Return a repeat from what the observer saw, from its seconds of a step, and from those of the script's own clock,
+    with the observer (True) and without."""
     return Repeat(
         observed=observed,
         clock=steps[True],
@@ -109,7 +112,8 @@ def repeat_of(seen: Observation, observed: float, steps: Mapping[bool, float]) -
 def step_seconds(
     command: Sequence[str], ticks: Path, observed_into: Path | None = None, gpu: Mapping[str, str] = WITHOUT_GPU
 ) -> float:
-    """Run a program with a clock, whose steps' ends come into a file, and return the seconds of a step."""
+    """Run a program with a clock, which writes the ends of its steps to the file `ticks`, and return the seconds of a
+    step."""
     run(command, ticks, observed_into, gpu)
     return settled_step_seconds(json.loads(ticks.read_text(encoding="utf-8"))) or 0.0
 
@@ -117,9 +121,10 @@ def step_seconds(
 def run(
     command: Sequence[str], ticks: Path, observed_into: Path | None = None, gpu: Mapping[str, str] = WITHOUT_GPU
 ) -> None:
-    """Run a program, with the file for its steps' ends; exit with what it printed where it fails.
+    """Run a program that writes the ends of its steps to the file `ticks`. If the program fails, exit with what it
+    printed.
 
-    `gpu`: the variables that say which GPU it sees.
+    `gpu`: the environment variables that say which GPU the program sees.
     """
     own = {"TICKS": str(ticks), "PYTHONHASHSEED": "0"}
     variables = environment.allowed(os.environ) | threading(1) | dict(gpu) | own
@@ -131,14 +136,14 @@ def run(
 
 
 def spread_of(ratios: Sequence[float]) -> str:
-    """Return the mean of ratios, their least and their most, and their interval."""
+    """Return in words the geometric mean of ratios, their smallest and largest, and a 95 % interval."""
     interval = ratio_interval(ratios)
     sure = f", 95 % interval {interval.lower:.4f} to {interval.upper:.4f}" if interval else ""
     return f"{statistics.geometric_mean(ratios):.4f} ({min(ratios):.4f} to {max(ratios):.4f}{sure})"
 
 
 def summary(repeats: Sequence[Repeat]) -> str:
-    """Return the figures, each with its spread over the repeats."""
+    """Return the figures as text, each with its spread over the repeats."""
     off = [100 * abs(pair.observed / pair.clock - 1) for pair in repeats]
     shares = [100 * pair.hooks_share for pair in repeats]
     ratios = [pair.clock / pair.without for pair in repeats]
@@ -154,7 +159,7 @@ def summary(repeats: Sequence[Repeat]) -> str:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the pairs of runs, and print the figures."""
     parser = argparse.ArgumentParser(prog="python -m bench.observer", description=(__doc__ or "").partition(":")[0])
     parser.add_argument("example", choices=sorted(TICK))
     parser.add_argument("python", help="the interpreter of an environment with its framework")

@@ -23,7 +23,8 @@ NAME = "torch_ddp.py"
 
 
 def measure(python: str, number: int, epochs: int, rows: Sequence[str] = ()) -> dict[str, float]:
-    """Return the seconds of a step, by `ported` and `plain`, of one pair of runs; `rows`: the script's option."""
+    """Run the script both ways, and return the seconds of a step of each, by `ported` and `plain`. `rows`: the script's
+    option for its batch."""
     with tempfile.TemporaryDirectory() as folder:
         script, plan, ticks = (Path(folder, name) for name in (NAME, "plan.json", "ticks.json"))
         script.write_text(with_clock(NAME), encoding="utf-8")
@@ -40,7 +41,7 @@ def measure(python: str, number: int, epochs: int, rows: Sequence[str] = ()) -> 
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the pairs of runs, and print the ratio of their steps."""
     parser = argparse.ArgumentParser(prog="python -m bench.spread", description=(__doc__ or "").partition(":")[0])
     parser.add_argument("python", help="the interpreter of an environment with PyTorch")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="pairs of runs")

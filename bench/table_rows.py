@@ -10,7 +10,7 @@ ROWS, BATCH = 262_144, 8_192
 
 
 class Table(Dataset):  # type: ignore[misc]  # of a library without types
-    """Rows of 16 numbers; an index may be a whole batch."""
+    """A data set whose rows have 16 numbers. An index may be a list: the rows of a whole batch."""
 
     def __init__(self) -> None:
         self.values = torch.randn(ROWS, 16)
@@ -24,7 +24,7 @@ class Table(Dataset):  # type: ignore[misc]  # of a library without types
 
 
 def main() -> None:
-    """Train on the table."""
+    """Train for the number of epochs in `--epochs`, and print nothing."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=2)
     epochs = parser.parse_args().epochs

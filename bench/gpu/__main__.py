@@ -26,13 +26,14 @@ from training.workloads.script.observations import Observation
 
 STEPS = provenance.PROJECT / "bench" / "gpu" / "steps.py"
 WIDTHS = (256, 2048, 8192)
-"""Widths of the network's layers: of a step that is handed over more slowly than computed, and of longer ones."""
+"""Widths of the network's layers. At the smallest width the CPU hands a step to the GPU more slowly than the GPU
+computes it; at the others the computation takes longer."""
 FULL, SHORT = ("--steps", "300"), ("--steps", "60")
 MINUTES = 9.0
 RUN_SECONDS, KILL_SECONDS = 90, 5
-"""The longest run on a GPU, and the time that a longer one has from the signal to end until it is killed."""
+"""Most seconds of a run on a GPU, and seconds after SIGTERM until a run that has not ended is killed."""
 ENDED = 124
-"""The exit code of `timeout` for what it has ended."""
+"""The exit code of the program `timeout` when it ended the command."""
 SMI = ("utilization.gpu", "memory.used", "power.draw", "clocks.sm")
 """Columns of nvidia-smi, in the order of the observer's samples: percent, MiB, watts, MHz."""
 MIB = 2**20
@@ -40,11 +41,11 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Written:
-    """What the script says by PyTorch; None without a GPU."""
+    """What the script measured with PyTorch's own functions; its fields are None without a GPU."""
 
     peak_memory_bytes: int | None
     profiled: Mapping[str, float | None] | None
-    """Seconds of a step by the profiler and by CUDA events."""
+    """Seconds of a step as measured by the profiler and by CUDA events."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +57,14 @@ class Bench:
     gpu: Mapping[str, str]
     folder: Path
     until: float
-    """When all is to be over, by the monotonic clock."""
+    """Time by the monotonic clock at which all parts have to be finished."""
 
     def left(self) -> float:
-        """Return the seconds that are left."""
+        """Return the seconds that remain until all parts have to be finished."""
         return self.until - time.monotonic()
 
     def in_time(self, command: Sequence[str]) -> list[str]:
-        """Return the command with an end: of torchrun's ranks, too, which end with it."""
+        """Return the command behind `timeout`, which ends the command, and torchrun's ranks with it, in time."""
         most = RUN_SECONDS if self.device == "cuda" else self.left()  # no CPU's speed is known
         seconds = max(1, int(min(most, self.left() - KILL_SECONDS)))
         return ["timeout", f"--kill-after={KILL_SECONDS}", str(seconds), *command]
@@ -82,7 +83,8 @@ class Bench:
         return self.in_time([self.python, *(torchrun if ranks > 1 else []), *steps])
 
     def seen(self, *options: str, ranks: int = 1) -> tuple[list[Observation], Written]:
-        """Run once, observed, and return what the observer saw of each rank, and what the script wrote."""
+        """Run the script once with the observer. Return what the observer saw of each rank, and what the script itself
+        wrote."""
         with tempfile.TemporaryDirectory(dir=self.folder) as own:
             ticks = Path(own, "ticks.json")
             run(self.command(*options, ranks=ranks), ticks, Path(own), self.gpu)
@@ -91,7 +93,8 @@ class Bench:
 
 
 def clocks(bench: Bench, width: int, repeats: int) -> Iterator[str]:
-    """Yield the observer's clock against the script's own, and what a step takes with the observer to one without."""
+    """Yield lines with two comparisons: the observer's clock with the script's own, and a step with the observer with a
+    step without it."""
     options = (*FULL, "--width", str(width))
     pairs: list[Repeat] = []
     every, longest = None, 0.0
@@ -115,10 +118,11 @@ def clocks(bench: Bench, width: int, repeats: int) -> Iterator[str]:
 
 
 def span_ratio(seen: Observation, ticks: Sequence[float]) -> float:
-    """Return the time of the later half of the steps by the observer, divided by that of the script's own clock.
+    """Return the seconds of the later half of the steps by the observer's clock, divided by those by the script's own
+    clock.
 
-    Both count from the same step to the same step: with a GPU from one wait to another. What the observer took is in
-    the script's clock and not in its own.
+    Both clocks begin and end at the same steps: with a GPU, at steps after which the observer waited for the GPU. The
+    time that the observer itself takes is counted by the script's clock, and not by the observer's.
     """
     marks = seen.device_marks or tuple(enumerate(seen.step_ends, 1))
     (first, began), (last, ended) = marks[len(marks) // 2], marks[-1]
@@ -126,14 +130,15 @@ def span_ratio(seen: Observation, ticks: Sequence[float]) -> float:
 
 
 def profiled(bench: Bench) -> Iterator[str]:
-    """Yield the time of a step by PyTorch's profiler and by CUDA events, of the same steps."""
+    """Yield lines with the time of a step as measured by PyTorch's profiler and by CUDA events, for the same steps."""
     _, written = bench.seen(*FULL, "--width", str(WIDTHS[-1]), "--profile")
     for name, seconds in (written.profiled or {}).items():
         yield f"a step by {name}: {'not known' if seconds is None else f'{1000 * seconds:.3f} ms'}"
 
 
 def memory_and_use(bench: Bench) -> Iterator[str]:
-    """Yield the medians of the observer's samples beside those of nvidia-smi at the same time, and the most memory."""
+    """Yield lines with the medians of the observer's samples beside those of nvidia-smi for the same time, and with the
+    peak memory."""
     query = ["nvidia-smi", f"--query-gpu={','.join(SMI)}", "--format=csv,noheader,nounits", "--loop=1"]
     query += [f"--id={bench.gpu['CUDA_VISIBLE_DEVICES']}"]
     with subprocess.Popen(query, stdout=subprocess.PIPE, text=True) as smi:
@@ -155,13 +160,15 @@ def memory_and_use(bench: Bench) -> Iterator[str]:
 
 
 def _middle(values: Sequence[float]) -> str:
-    """Return the median of the later half, when it trains, and the number of samples."""
+    """Return in words the median of the later half of the values, when the script is surely training, and the number of
+    all values."""
     later = values[len(values) // 2 :]
     return f"{statistics.median(later):.0f} ({len(values)} samples)" if later else "none"
 
 
 def which_gpu(bench: Bench) -> Iterator[str]:
-    """Yield which GPU is seen with parameters in the host's memory, on a CPU, and by two ranks that share one."""
+    """Yield lines that say which GPU the observer sees in three cases: parameters in the host's memory, a script on the
+    CPU, and two ranks that share a GPU."""
     for words, options, ranks in (
         ("parameters in the host's memory", ("--offload",), 1),
         ("a script that computes on the CPU", ("--device", "cpu"), 1),
@@ -173,7 +180,8 @@ def which_gpu(bench: Bench) -> Iterator[str]:
 
 
 def arms(bench: Bench) -> Iterator[str]:
-    """Yield what a run of each arm ends with, as an update makes it, with a GPU for each worker."""
+    """Yield a line for each arm with the times and GPUs of its run, which is started as `pulumi up` starts it, with a
+    GPU for each worker."""
     for arm, workers in (("baseline", 1), ("native", 2), ("wide", 2)):
         path = bench.folder / arm / "result.json"
         command = [sys.executable, "-m", f"training.{arm}", "--workload=script", f"--result={path}"]
@@ -195,7 +203,8 @@ def arms(bench: Bench) -> Iterator[str]:
 
 
 def main() -> None:
-    """Measure part by part while there is time, and print each. What fails in one is said, and the next one begins."""
+    """Measure one part after the other while there is time, and print its lines. If a part fails, print why and go on
+    with the next."""
     parser = argparse.ArgumentParser(prog="python -m bench.gpu", description=(__doc__ or "").partition(":")[0])
     parser.add_argument("python", help="the interpreter of an environment with PyTorch")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
@@ -226,7 +235,7 @@ def main() -> None:
 
 
 def in_words(name: str, lines: Iterator[str], bench: Bench) -> Iterator[str]:
-    """Yield the lines of a part, and why where it ended early, or did not begin."""
+    """Yield the lines of a part; if the part failed or was not started, yield a line that says so."""
     if bench.left() < KILL_SECONDS:
         yield f"{name}: not begun"
         return

@@ -22,7 +22,7 @@ PROFILED_STEPS = 20
 
 
 def clock_of(device: torch.device) -> tuple[Callable[[], Any], Callable[[Any, Any], float]]:
-    """Return a function that marks a moment of the device, and one for the seconds between two such marks."""
+    """Return two functions: one marks a moment on the device, the other returns the seconds between two such marks."""
     if device.type != "cuda":
         return time.monotonic, lambda began, ended: ended - began
 
@@ -35,9 +35,10 @@ def clock_of(device: torch.device) -> tuple[Callable[[], Any], Callable[[Any, An
 
 
 def profiled_seconds(profile: Any) -> float | None:
-    """Return the seconds from the first kernel's start to the last one's end, divided by the profiled steps.
+    """Return the mean seconds of a profiled step: from the start of the first kernel to the end of the last, divided by
+    the steps.
 
-    None where it recorded none: where CUPTI may not be used, say.
+    Return None if the profiler recorded no kernel, for example because the user may not use CUPTI.
     """
     kernels = [each for each in profile.events() if each.device_type == torch.autograd.DeviceType.CUDA]
     if not kernels:
@@ -47,13 +48,14 @@ def profiled_seconds(profile: Any) -> float | None:
 
 
 def network_of(width: int) -> nn.Module:
-    """Return three layers, of which the middle one has width × width weights."""
+    """Return a network of three linear layers. The middle layer has width × width weights."""
     layers = [nn.Linear(FEATURES, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()]
     return nn.Sequential(*layers, nn.Linear(width, CLASSES))
 
 
 def predictions_of(model: nn.Module, device: torch.device, *, offload: bool) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return the function that computes on the device, with parameters that are there or are copied there each time."""
+    """Return the function that computes predictions on the device. With `offload` the parameters stay in the host's
+    memory and are copied to the device for each call."""
     if offload:
         return lambda values: torch.func.functional_call(
             model, {name: each.to(device) for name, each in model.named_parameters()}, (values,)
@@ -63,7 +65,8 @@ def predictions_of(model: nn.Module, device: torch.device, *, offload: bool) -> 
 
 
 def train(options: argparse.Namespace, device: torch.device) -> tuple[list[float], dict[str, float | None] | None]:
-    """Train, and return the seconds of each step's end since the first one's, and those of a step while profiled."""
+    """Train, and return the end of each step, in seconds since the end of the first, and the seconds of a profiled step
+    by each method (None without a profile)."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world > 1:
         torch.distributed.init_process_group("gloo")  # NCCL itself refuses two ranks on one GPU
@@ -99,7 +102,7 @@ def train(options: argparse.Namespace, device: torch.device) -> tuple[list[float
 
 
 def main() -> None:
-    """Train, and write the times where TICKS says."""
+    """Train, and write the times of the steps to the file that the environment variable TICKS names."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--steps", type=int, default=200, help="of an epoch")

@@ -31,20 +31,20 @@ from training.machine import cpu, isolation, machine_lock, output
 
 BENCHMARKS = provenance.PROJECT / "benchmarks"
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, the same as that of shells."""
 MOST_CPUS = 4
-"""That are used: with more of them a repeat takes longer, and says the same."""
+"""Most CPUs that the lesson uses: with more CPUs a repeat takes longer and says the same."""
 REPEATS = 5
 LIMIT_SECONDS = 165
-"""A repeat that would probably not end within it is not started."""
+"""Seconds for all repeats: a repeat that would probably end later is not started."""
 MORE_SECONDS = 15
-"""Beyond that, in which a repeat may end."""
+"""Seconds beyond LIMIT_SECONDS that the last repeat may take before it is ended."""
 MOST_LINES = 15
-"""Of the log of a block that failed."""
+"""Most lines that are shown from the log of a way that failed."""
 
 
 def teach(*, as_json: bool) -> int:
-    """Measure, print what may be said, keep it in benchmarks/; 1 where nothing is concluded."""
+    """Measure, print the conclusions, keep them in benchmarks/, and return the exit code: 1 if nothing is concluded."""
     cpus = min(MOST_CPUS, len(provenance.allowed_cpus()))
     if cpus == 1:
         sys.exit("error: the lesson compares one CPU with several, and this process may use one")
@@ -81,9 +81,10 @@ def teach(*, as_json: bool) -> int:
 
 
 def _measured(cpus: int) -> tuple[list[Repeat], float]:
-    """Run the repeats under a guard, in a network of their own; all that they started is ended then.
+    """Run the repeats in a network of their own where the system allows that, under a guard that ends all processes
+    which they started.
 
-    Returns those that are whole, and the seconds of all. Exits where they failed.
+    Return the complete repeats, and the seconds that all repeats took. Exit if the repeats failed.
     """
     with tempfile.TemporaryDirectory(prefix="lesson-") as name, environment.temporary_folder() as temporary:
         folder, began = Path(name), time.monotonic()
@@ -103,7 +104,7 @@ def _measured(cpus: int) -> tuple[list[Repeat], float]:
 
 
 def _keep(kept: Kept) -> list[Path]:
-    """Write the file, and the picture where something is concluded."""
+    """Write the measurement to a JSON file, and a picture if something is concluded. Return the paths of the files."""
     path = BENCHMARKS / f"lesson-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.json"
     write_whole(path, json.dumps(encode(kept), indent=1) + "\n")
     if kept.lesson is None:
@@ -117,7 +118,8 @@ def _keep(kept: Kept) -> list[Path]:
 
 
 def main() -> None:
-    """Make repeats; none after one in which other programs took CPUs, since nothing can be concluded any more."""
+    """Run the repeats. Stop after a repeat in which other programs took CPUs, because nothing can be concluded any
+    more."""
     parser = argparse.ArgumentParser(prog="python -m bench.lesson.lesson", description=__doc__)
     parser.add_argument("--cpus", type=int, required=True)
     parser.add_argument("--folder", type=Path, required=True, help="for repeats.json")
@@ -142,7 +144,7 @@ def main() -> None:
 
 
 def read(folder: Path) -> list[Repeat]:
-    """Return the repeats that are whole; none if there is no file."""
+    """Return the complete repeats from the folder's file; an empty list if there is no file."""
     path = folder / "repeats.json"
     if not path.is_file():
         return []
@@ -151,7 +153,8 @@ def read(folder: Path) -> list[Repeat]:
 
 
 def _block(way: str, cpus: int, pace: float) -> ways.Block:
-    """Run one way in a process of its own. Exits with the end of its log if it fails."""
+    """Run one way to run tasks, in a process of its own, and return its measurements. Exit with the end of its log if
+    the process fails."""
     with tempfile.TemporaryDirectory(prefix="b-") as name:
         log = Path(name, "log.txt")
         module = [sys.executable, "-m", "bench.lesson.ways"]

@@ -19,7 +19,7 @@ from training.contract.cpu_use import NOTICEABLE_CPUS, MachineUse
 from training.machine.command_line import rwi
 
 LEAST_REPEATS = 3
-"""Below which an interval says too little."""
+"""With fewer repeats than these an interval says too little."""
 NAMES = {POOL: "Pool.map", EXECUTOR: "ProcessPoolExecutor", RAY: "Ray"}
 LABELS = {
     (RAY, EACH): "Ray, each",
@@ -29,7 +29,7 @@ LABELS = {
     (EXECUTOR, EACH): "Executor, each",
     (EXECUTOR, BATCHES): "Executor, in batches",
 }
-"""Of what is compared with a loop, in tables and in the picture."""
+"""Names, in tables and in the picture, of what is compared with a loop."""
 COSTS = (
     (ways.START, "start, to the first answers"),
     (ways.ONE_BY_ONE, "an empty task, one by one"),
@@ -48,70 +48,72 @@ TITLE = "Times as fast as a loop, by the length of a task"
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4, 8)
 
 Where = Literal["at", "below", "above", "at most", "at least", "not decided"]
-"""Of a break-even: at a length; below the shortest or above the longest one; at a length or below, or at a length or
-above, by the repeat; below in some repeats and above in others."""
+"""Where a break-even lies: `at` a length; `below` the shortest or `above` the longest length; `at most` or `at least` a
+length, if some repeats have it below the shortest or above the longest; `not decided` if repeats have it on both
+sides."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repeat:
-    """Every way once, and what else ran meanwhile."""
+    """Measurements of one repeat, in which every way ran once, and what other programs took of the CPUs meanwhile."""
 
     blocks: dict[str, Block]
     iterations_per_second: float
-    """Of the loop that a task consists of, in one process, just before."""
+    """Iterations a second of the loop that a task consists of, in one process, measured just before."""
     seconds: float
     use: MachineUse | None
-    """None where the system does not say it."""
+    """CPU time that other programs took; None if the system does not tell."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEven:
-    """The length of a task from which on a way is faster than a loop."""
+    """The length of a task from which on a way of running tasks is faster than a loop."""
 
     where: Where
     seconds: Interval | None = None
-    """With `at` alone."""
+    """Length of a task in seconds; only if `where` is `at`."""
     bound: float | None = None
-    """With `at most` and `at least`: seconds of the repeat with the longest, or with the shortest."""
+    """Length of a task in seconds: the longest of the repeats if `where` is `at most`, the shortest if it is `at
+    least`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lesson:
-    """What may be said."""
+    """The conclusions of the lesson."""
 
     costs: dict[str, dict[str, Interval]]
-    """Seconds by way and cost."""
+    """Seconds that each operation costs, by way and by name of the cost."""
     speedups: dict[str, dict[str, dict[str, Interval]]]
-    """The loop's seconds ÷ a way's, by way, EACH or BATCHES, and the name of a length."""
+    """Seconds of the loop ÷ seconds of a way: by way, by EACH or BATCHES, and by the name of a task's length."""
     break_evens: dict[str, dict[str, BreakEven]]
-    """By way, and EACH or BATCHES."""
+    """Break-even lengths of a task, by way, and EACH or BATCHES."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """All that is kept, as benchmarks/lesson-<time>.json, so that it can be judged again."""
+    """The whole measurement as it is kept in benchmarks/lesson-<time>.json, so that it can be judged again."""
 
     schema_version: int
     made_at: str
-    """UTC, ISO 8601."""
+    """Time in UTC, ISO 8601."""
     cpu_model: str
     cpus: int
     """CPUs that every way had."""
     versions: dict[str, str]
-    """Of Python and Ray."""
+    """Versions of Python and Ray."""
     environment: dict[str, str]
-    """Variables that steer Ray or numpy."""
+    """Environment variables that steer Ray or numpy."""
     seconds: float
-    """The whole lesson took so long, once it had the machine."""
+    """Time of the whole lesson, without the wait for the machine."""
     repeats: list[Repeat]
     refused: list[str]
-    """Why nothing is concluded; empty if there is no reason."""
+    """Reasons why nothing is concluded; empty if something is."""
     lesson: Lesson | None
     """None if nothing is concluded."""
 
 
 def judge(repeats: Sequence[Repeat]) -> Lesson:
-    """Say what the repeats say; `refusals` has to be empty."""
+    """Return the conclusions from the repeats. `refusals` of these repeats has to be empty."""
     blocks = [repeat.blocks for repeat in repeats]
     costs = {
         way: {cost: _interval([of[way].costs[cost] for of in blocks]) for cost in blocks[0][way].costs} for way in WAYS
@@ -170,10 +172,11 @@ def _interval(values: Sequence[float]) -> Interval:
 
 
 def break_even(loop: Mapping[str, float], way: Mapping[str, float]) -> float:
-    """Return seconds of a task from which on a way takes less time than a loop, in one repeat.
+    """Return the length of a task, in seconds, from which on a way takes less time than a loop, in one repeat.
 
-    0 if it does so from the shortest length on, infinity if not even with the longest. Between two lengths the seconds
-    of both are taken to grow linearly, as they do where a task costs the same whatever its length.
+    Return 0 if the way takes less time with every length, infinity if it does not even with the longest. Between two
+    lengths the seconds of both are assumed to grow linearly, as they do where a task costs the same whatever its
+    length.
 
     Args:
         loop: The loop's seconds of a task, by the name of its length.
@@ -203,7 +206,7 @@ def _break_even(blocks: Sequence[Mapping[str, Block]], way: str, shape: str) -> 
 
 
 def text(kept: Kept) -> str:
-    """Return all that is printed."""
+    """Return the whole text that the lesson prints."""
     head = (
         f"Ray {kept.versions['ray']} on {kept.cpus} CPUs of {kept.cpu_model}, Python {kept.versions['python']}: "
         f"{counted(len(kept.repeats), 'repeat')} in {kept.seconds:.0f} s"
@@ -216,7 +219,7 @@ def text(kept: Kept) -> str:
 
 
 def _tables(lesson: Lesson) -> list[str]:
-    """Return each with an empty line below it."""
+    """Return the lines of all tables, with an empty line below each table."""
     lengths, of_ray = [length.name for length in LENGTHS], lesson.costs[RAY]
     costs = [[title, *(_cell(lesson.costs[way].get(cost)) for way in (RAY, EXECUTOR, POOL))] for cost, title in COSTS]
     stored = [[size, *(_cell(of_ray[sized(of, size)]) for of in (ways.PUT, ways.GET, ways.COPY))] for size in OBJECTS]
@@ -242,7 +245,8 @@ def _tables(lesson: Lesson) -> list[str]:
 
 
 def length(break_even: BreakEven) -> str:
-    """Return `1.44 ms (1.31 to 1.58 ms)`, `at most 0.21 ms: …`, or on which side of the lengths it lies."""
+    """Return a break-even in words: `1.44 ms (1.31 to 1.58 ms)`, `at most 0.21 ms: …`, or that it lies below or above
+    all lengths measured."""
     if break_even.seconds:
         ends = f"{seconds(break_even.seconds.lower)} to {seconds(break_even.seconds.upper)}"
         return f"{seconds(break_even.seconds.centre)} ({ends})"
@@ -282,20 +286,20 @@ def _times(interval: Interval) -> str:
 
 
 def _half(interval: Interval) -> str:
-    """Return half the width of an interval of logarithms: ±5%."""
+    """Return half the width of an interval in percent, `±5%`, computed from its logarithms."""
     return f"±{math.sqrt(interval.upper / interval.lower) - 1:.0%}"
 
 
 def seconds(value: float) -> str:
-    """Return three digits and a unit: `1.44 ms`."""
+    """Return a time with three digits and its unit: `1.44 ms`."""
     unit, scale = ("s", 1.0) if value >= 1 else ("ms", 1e-3) if value >= 1e-3 else ("µs", 1e-6)
     shown = value / scale
     return f"{shown:.{2 if shown < 10 else 1 if shown < 100 else 0}f} {unit}"
 
 
 def picture(lesson: Lesson, cpus: int) -> str:
-    """Return how many times as fast as a loop, over the length of a task, as an SVG file. Raises ValueError where it
-    could not be drawn."""
+    """Return an SVG picture of how many times as fast as a loop each way is, by the length of a task. Raises ValueError
+    if the picture could not be drawn."""
     from report.pictures import as_file, drawn  # matplotlib takes a second, and memory beside what is measured
 
     return as_file(drawn(TITLE, lambda: _draw(lesson, cpus)))
@@ -334,5 +338,6 @@ def _draw(lesson: Lesson, cpus: int) -> str:
 
 
 def _bars(intervals: Sequence[Interval]) -> list[list[float]]:
-    """Return what lies below and above the centres."""
+    """Return the lengths of the error bars: the distances from each interval's centre to its lower and to its upper
+    end."""
     return [[each.centre - each.lower for each in intervals], [each.upper - each.centre for each in intervals]]

@@ -40,58 +40,62 @@ LENGTHS = (
     Length("100 ms", 0.1, 3),
     Length("1 s", 1.0, 1),
 )
-"""A repeat does each with every way, and has three minutes for five repeats: hence the numbers."""
+"""Lengths of a task. A repeat runs tasks of each length in every way; the numbers of tasks are chosen so that five
+repeats take three minutes."""
 KIB, MIB = 2**10, 2**20
 OBJECTS = {"10 KiB": 10 * KIB, "100 KiB": 100 * KIB, "1 MiB": MIB, "10 MiB": 10 * MIB, "100 MiB": 100 * MIB}
-"""Bytes of what is put into Ray's object store and read from it."""
+"""Sizes in bytes of the arrays that are put into Ray's object store and read from it."""
 ARGUMENTS = {name: OBJECTS[name] for name in ("1 MiB", "100 MiB")}
-"""Bytes of what is an argument of a task."""
+"""Sizes in bytes of the arrays that a task gets as its argument."""
 ONE_BY_ONE_TASKS, TOGETHER_TASKS = 200, 1000
-"""Empty ones."""
+"""Numbers of empty tasks: handed out one by one, and all at once."""
 ARGUMENT_TIMES, OBJECT_TIMES = 3, 5
-"""Of which the median counts."""
+"""How often a task with an array, and an operation on an object, is timed. The median counts."""
 CALIBRATION_ITERATIONS, CALIBRATIONS = 200_000, 20
 ALL_BUSY_SECONDS = 0.2
 
 START, IMPORT, INIT = "start", "import", "init"
-"""Costs of a start: all of it to the first answers, and two parts of Ray's."""
+"""Costs of a start: the whole start until the first tasks have returned, and two parts of Ray's start."""
 ONE_BY_ONE, TOGETHER = "oneByOne", "together"
-"""Costs of one empty task: when each waits for the one before, and when all are handed out at once."""
+"""Costs of an empty task: if each task waits for the one before, and if all are handed out at once."""
 ACTOR, ACTOR_ONE_BY_ONE, ACTOR_TOGETHER = "actor", "actorOneByOne", "actorTogether"
-"""Costs of an actor: to make it and to call it once; and of a further call, as above."""
+"""Costs of an actor: to create it and call it once; and of a further call, one by one or with all calls handed out at
+once."""
 BY_VALUE, BY_REFERENCE = "byValue", "byReference"
-"""Costs of a task with an array; before its size."""
+"""Costs of a task that gets an array; the array's size is appended."""
 PUT, GET, COPY = "put", "get", "copy"
-"""Costs of an array in the object store, and of copying it in memory; before its size."""
+"""Costs of an array: to put it into the object store, to get it from there, and to copy it in memory; its size is
+appended."""
 
 
 def sized(cost: str, size: str) -> str:
-    """Return the name of a cost that depends on a size."""
+    """Return the name of a cost that depends on an array's size: `put 1 MiB`."""
     return f"{cost} {size}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """One way in one repeat, in processes of its own."""
+    """Measurements of one way to run tasks in one repeat, whose processes are its own."""
 
     costs: dict[str, float]
-    """Seconds, by the names above."""
+    """Seconds of each cost, by the names above."""
     tasks: dict[str, dict[str, float]]
     """Seconds until all tasks were done ÷ their number, by EACH or BATCHES and the length's name."""
     waited: float | None
-    """Of the loop: seconds for which it waited for a CPU, for each second for which it had one."""
+    """Seconds for which the loop waited for a CPU, for each second for which it had a CPU. None for other ways."""
     niceness: int
-    """Of the processes that run the tasks."""
+    """Niceness of the processes that run the tasks."""
 
 
 def nothing(_: object = None) -> None:
-    """An empty task."""
+    """Do nothing: an empty task."""
 
 
 def spin(iterations: int) -> int:
-    """Keep one CPU busy for so many iterations.
+    """Keep one CPU busy for this number of iterations.
 
-    Not for so many seconds: two processes that spin until a time share one CPU, and neither takes longer for it.
+    A number of seconds would not do: two processes that spin until a time share one CPU, and neither takes longer for
+    that.
     """
     total = 0
     for number in range(iterations):
@@ -100,12 +104,12 @@ def spin(iterations: int) -> int:
 
 
 def ends(array: Any) -> float:
-    """Return a task that gets an array: its first number and its last."""
+    """Return the sum of an array's first and last number: a task with an array as argument."""
     return float(array[0] + array[-1])
 
 
 def import_numpy(_: object = None) -> None:
-    """Import it, and take so long that every process has to do one of as many such tasks."""
+    """Import numpy and sleep a while, so that with one such task for each process every process has to take one."""
     import numpy  # noqa: F401 (not before it is wanted: it is no part of a start)
 
     time.sleep(ALL_BUSY_SECONDS)
@@ -117,14 +121,14 @@ def niceness(_: object = None) -> int:
 
 
 class Actor:
-    """An object with a method, to be made an actor."""
+    """A class with a method, of which an actor is made."""
 
     def nothing(self) -> None:
-        """An empty call."""
+        """Do nothing: an empty call of an actor."""
 
 
 def timed(do: Callable[[], Any]) -> float:
-    """Return how long it takes."""
+    """Return the seconds that a call of the function takes."""
     began = time.perf_counter()
     do()
     return time.perf_counter() - began
@@ -135,40 +139,42 @@ def _median(times: int, do: Callable[[], Any]) -> float:
 
 
 def _array_of(size_bytes: int) -> Any:
-    """Return an array of float64 with so many bytes, none of them in the system's page of zeros."""
+    """Return an array of float64 with this size. Its numbers are ones, because an array of zeros need not have memory
+    of its own."""
     import numpy as np
 
     return np.ones(size_bytes // 8)
 
 
 def iterations_per_second() -> float:
-    """Return the iterations of `spin` a second on this machine now: the fastest of some, the least disturbed one."""
+    """Return how many iterations of `spin` this machine does in a second now. The fastest of several tries counts,
+    because it was disturbed least."""
     return CALIBRATION_ITERATIONS / min(timed(lambda: spin(CALIBRATION_ITERATIONS)) for _ in range(CALIBRATIONS))
 
 
 class Way:
-    """A way to run tasks; this one, a loop, runs them in this process."""
+    """A way to run tasks. This class itself is the loop: it runs the tasks in this process."""
 
     is_loop = True
 
     def start(self) -> dict[str, float]:
-        """Start what runs the tasks; give the seconds of parts of that."""
+        """Start the processes that run the tasks. Return the seconds of parts of the start, by name."""
         return {}
 
     def one_by_one(self, function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
-        """Run a task for each argument, and wait for each; give what they return."""
+        """Run a task for each argument, one after the other, and return their results."""
         return [function(argument) for argument in arguments]
 
     def together(self, function: Callable[[Any], Any], arguments: Sequence[Any], size: int = 1) -> None:  # noqa: ARG002
-        """Run a task for each argument, `size` of them in a batch, and wait for all at once. A loop has no batches."""
+        """Hand out a task for each argument, `size` tasks in a batch, and wait for all. A loop has no batches."""
         self.one_by_one(function, arguments)
 
     def more(self) -> dict[str, float]:
-        """Give the seconds of what this way alone has."""
+        """Return the seconds of costs that no other way has, by name."""
         return {}
 
     def stop(self) -> None:
-        """End what runs the tasks, and wait for that."""
+        """End the processes that run the tasks, and wait until they have ended."""
 
 
 class Pool(Way):
@@ -185,27 +191,27 @@ class Pool(Way):
         self._pool: Any = None
 
     def start(self) -> dict[str, float]:
-        """Start the processes."""
+        """Start the pool's processes."""
         self._pool = multiprocessing.get_context("spawn").Pool(self._cpus)
         return {}
 
     def one_by_one(self, function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
-        """Call by `apply`."""
+        """Run each task by `Pool.apply`, and return the results."""
         return [self._pool.apply(function, (argument,)) for argument in arguments]
 
     def together(self, function: Callable[[Any], Any], arguments: Sequence[Any], size: int = 1) -> None:
-        """By `map`, in chunks of that size."""
+        """Run the tasks by `map`, in chunks of `size` tasks."""
         self._pool.map(function, arguments, chunksize=size)
 
     def stop(self) -> None:
-        """End the processes, also those that have a task."""
+        """End the pool's processes, also those that are busy with a task."""
         if self._pool:
             self._pool.terminate()
             self._pool.join()
 
 
 class Executor(Way):
-    """ProcessPoolExecutor with a process for each CPU, by `spawn`, too. They start with the first tasks."""
+    """ProcessPoolExecutor with a process for each CPU, also by `spawn`. The processes start with the first tasks."""
 
     is_loop = False
 
@@ -213,15 +219,15 @@ class Executor(Way):
         self._executor = ProcessPoolExecutor(cpus, mp_context=multiprocessing.get_context("spawn"))
 
     def one_by_one(self, function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
-        """Call by `submit`."""
+        """Run each task by `submit`, and return the results."""
         return [self._executor.submit(function, argument).result() for argument in arguments]
 
     def together(self, function: Callable[[Any], Any], arguments: Sequence[Any], size: int = 1) -> None:
-        """By `map`, in chunks of that size."""
+        """Run the tasks by `map`, in chunks of `size` tasks."""
         list(self._executor.map(function, arguments, chunksize=size))
 
     def stop(self) -> None:
-        """Wait for what has a task."""
+        """Shut the executor down, after waiting for processes that are busy with a task."""
         self._executor.shutdown()
 
 
@@ -247,7 +253,7 @@ class RayWay(Way):
         self._batch = cache(lambda function: ray.remote(lambda batch: [function(argument) for argument in batch]))
 
     def start(self) -> dict[str, float]:
-        """Give the seconds of its import, too, which was before."""
+        """Start Ray, and return the seconds of `ray.init` and of `import ray`, which was done before."""
 
         def init() -> None:
             self._own = self._driver.start_own_ray(self._folder, self._cpus)
@@ -255,11 +261,11 @@ class RayWay(Way):
         return {IMPORT: self._import_seconds, INIT: timed(init)}
 
     def one_by_one(self, function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
-        """Return a `get` for each; an array is put into the object store at each call."""
+        """Run each task and `get` its result before the next. An array is put into the object store at each call."""
         return [self._ray.get(self._task(function).remote(argument)) for argument in arguments]
 
     def together(self, function: Callable[[Any], Any], arguments: Sequence[Any], size: int = 1) -> None:
-        """One `get` for all. A batch is one task of Ray's."""
+        """Run the tasks with one `get` for all of them. A batch is one task of Ray's."""
         if size == 1:
             self._ray.get([self._task(function).remote(argument) for argument in arguments])
         else:
@@ -267,11 +273,11 @@ class RayWay(Way):
             self._ray.get([self._batch(function).remote(batch) for batch in batches])
 
     def more(self) -> dict[str, float]:
-        """Actors, objects, and arrays by reference."""
+        """Return the seconds of actors, of the object store, and of tasks that get an array by reference."""
         return self._of_actors() | self._of_objects() | self._of_references()
 
     def stop(self) -> None:
-        """Shut it down, with all that it started."""
+        """Shut Ray down, with all processes that it started."""
         if self._own:
             self._driver.shut_down(self._own)
 
@@ -298,7 +304,7 @@ class RayWay(Way):
         return costs
 
     def _put_and_get(self, array: Any) -> tuple[float, float]:
-        """Return seconds of both; the object is deleted then."""
+        """Return the seconds of a `put` and of a `get` of the array. The stored object is deleted afterwards."""
         began = time.perf_counter()
         reference = self._ray.put(array)
         put = time.perf_counter() - began
@@ -313,7 +319,8 @@ class RayWay(Way):
 
 
 def measure(way: Way, cpus: int, pace: float) -> Block:
-    """Start a way, measure everything of it, and end it. `pace`: iterations a second of one CPU."""
+    """Start a way to run tasks, measure all its costs, and end it. `pace`: iterations of `spin` that one CPU does in a
+    second."""
     try:
         began = time.perf_counter()
         costs = way.start()
@@ -338,8 +345,8 @@ def measure(way: Way, cpus: int, pace: float) -> Block:
 
 
 def _tasks(way: Way, cpus: int, pace: float) -> dict[str, dict[str, float]]:
-    """Return seconds of a task, by EACH or BATCHES and length. Where a CPU has one task only, that is a batch: timed
-    once."""
+    """Return seconds of a task, by EACH or BATCHES and by length. If each CPU gets one task only, that task is the
+    batch too, and is timed once."""
     taken: dict[str, dict[str, float]] = {EACH: {}, BATCHES: {}}
     for name, seconds, size in LENGTHS:
         tasks = [round(seconds * pace)] * (size * cpus)
@@ -350,7 +357,7 @@ def _tasks(way: Way, cpus: int, pace: float) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    """Measure, and leave block.json in the folder."""
+    """Measure one way to run tasks, and write block.json into the folder."""
     parser = argparse.ArgumentParser(prog="python -m bench.lesson.ways", description=__doc__)
     parser.add_argument("way", choices=WAYS)
     parser.add_argument("--cpus", type=int, required=True)
