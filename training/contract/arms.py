@@ -25,50 +25,53 @@ class Arm:
 
     name: str
     usual_role: Role
-    """Role in the comparison of most workloads; `role` has that of a given one."""
+    """Role in the comparison of most workloads; `role` returns that for a given workload."""
     start: Start
     title: str
-    """What it runs of most workloads, in words; `{cpus}`, `{workers}`, `{processes}` and `{trials}` (at a time),
-    `{framework}` and `{ray}` are filled in."""
+    """What the arm runs, in words, for most workloads; `{cpus}`, `{workers}`, `{processes}`, `{trials}` (trials at a
+    time), `{framework}` and `{ray}` are filled in."""
     all_cpus: bool = False
-    """One process alone has the CPUs of all workers instead of one's."""
+    """True if the arm's only process has the CPUs of all workers; False if it has those of one worker."""
     switch: str = ""
-    """The setting that says whether it is measured; "": it always is."""
+    """The setting that says whether the arm is measured; "" if the arm is always measured."""
     ignores: tuple[str, ...] = ()
-    """Keys of the recipe that cannot change its runs."""
+    """Keys of the recipe that cannot change the arm's runs."""
     only: str = ""
-    """The only workload that can have it; "": each can."""
+    """The only workload that can have this arm; "" if every workload can."""
 
     def role(self, workload: str, gpus: int = 0) -> Role:
-        """Return its role in the comparison of a workload whose workers have so many GPUs each."""
+        """Return the arm's role in the comparison of this workload, whose workers have `gpus` GPUs each."""
         usual = ON_GPUS.get(self.name, self.usual_role) if gpus else self.usual_role
         return named(workload).roles.get(self.name, usual)
 
     def processes(self, recipe: Recipe) -> int:
-        """Return the number of processes that train together."""
+        """Return the number of the arm's processes that train together."""
         return 1 if self.start == "alone" else recipe.workers
 
     def process_cpus(self, recipe: Recipe) -> float:
-        """Return CPUs of each of them, with those for its input. In whole thousandths: 25 workers of 0.28 have 7, and
-        not 7.000000000000001."""
+        """Return the CPUs of each of the arm's processes, including the CPUs that read its input.
+
+        The number is rounded to thousandths: 25 workers with 0.28 CPUs have 7, and not 7.000000000000001.
+        """
         return round((recipe.worker_cpus * recipe.processes_each + recipe.input_cpus) * self._shares(recipe), 3)
 
     def compute_threads(self, recipe: Recipe) -> int:
-        """Return intra-op and OpenMP threads of each of them, and of each process that it has: its CPUs but those for
-        its input, rounded up."""
+        """Return the intra-op and OpenMP threads of each process: its CPUs without those that read its input, rounded
+        up."""
         return max(1, math.ceil(round(recipe.worker_cpus * self._shares(recipe), 3)))
 
     def _shares(self, recipe: Recipe) -> int:
-        """Return workers whose CPUs each of them has."""
+        """Return the number of workers whose CPUs one process of the arm has."""
         return recipe.workers if self.all_cpus else 1
 
     def settings(self, recipe: Recipe) -> dict[str, Any]:
-        """Return the part of the recipe that can change this arm's runs: the baseline's leaves out `workers`."""
+        """Return the settings of the recipe that can change this arm's runs; for the baseline that is all but
+        `workers`."""
         deciding = {key for key, field in recipe.settings().items() if field.metadata["decides"]}
         return {key: value for key, value in recipe.to_dict().items() if key in deciding and key not in self.ignores}
 
     def words(self, recipe: Recipe) -> str:
-        """Return the arm's title with its numbers: `one process on 2 CPUs`."""
+        """Return the arm's title with its numbers filled in: `one process on 2 CPUs`."""
         cpus, workers = self.process_cpus(recipe), recipe.workers
         trained, gpus = named(recipe.workload), recipe.worker_gpus
         return trained.titles.get(self.name, self.title).format(
@@ -112,7 +115,8 @@ RAYSTART = Arm(
     ignores=("epochs", "measureSteps", "scriptArguments"),
     only="script",
 )
-"""What Ray takes at least, of a script that nothing distributes: no run of its training, and never compared as one."""
+"""The arm that only starts Ray's workers, for a script that cannot be distributed: the least time that Ray takes. It
+does not train, and is never compared as if it did."""
 
 ARMS = {arm.name: arm for arm in (BASELINE, WIDE, NATIVE, RAY, RAYDATA, RAYSTART)}
 """All arms by name, in display order."""

@@ -12,7 +12,7 @@ _LOADED = time.monotonic()
 
 @dataclass(frozen=True)
 class Stamp:
-    """A moment. The monotonic clock is one per boot, so `boot` says where it can be compared."""
+    """A moment. Monotonic times can be compared only within one boot of one machine, so `boot` names the boot."""
 
     monotonic: float
     wall: float
@@ -28,15 +28,15 @@ class Stamp:
         return Stamp(self.monotonic + seconds, self.wall + seconds, self.boot)
 
     def seconds_until(self, later: "Stamp") -> float:
-        """Return seconds to `later`: monotonic on one host, wall clocks (as good as their synchronisation) between
-        two."""
+        """Return the seconds from this stamp to `later`: by the monotonic clock on one host; between two hosts by their
+        wall clocks, which are as exact as their synchronisation."""
         if self.boot and self.boot == later.boot:
             return later.monotonic - self.monotonic
         return later.wall - self.wall
 
 
 def boot_id() -> str:
-    """Return a name for this boot of this host; empty where the system has none."""
+    """Return an id of this boot of this host; "" if the system has no such id."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -44,7 +44,7 @@ def boot_id() -> str:
 
 
 def process_start() -> Stamp:
-    """Return the start time of this process: from /proc on Linux (10 ms), elsewhere the time when this module was
+    """Return the start time of this process: on Linux from /proc (to 10 ms); elsewhere the time when this module was
     imported."""
     now = Stamp.now()
     started = _LOADED
@@ -60,13 +60,13 @@ def process_start() -> Stamp:
 
 @dataclass
 class Phases:
-    """Seconds by phase name; phases that come again add up."""
+    """Seconds of each phase, by name. A phase that is measured several times has the sum."""
 
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def measure(self, name: str) -> Iterator[None]:
-        """Add what the body takes to phase `name`."""
+        """Add the seconds that the body of the `with` takes to the phase `name`."""
         began = time.monotonic()
         try:
             yield
@@ -74,5 +74,5 @@ class Phases:
             self.add(name, time.monotonic() - began)
 
     def add(self, name: str, seconds: float) -> None:
-        """Add seconds that were measured elsewhere."""
+        """Add seconds that were measured elsewhere to the phase `name`."""
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds

@@ -17,8 +17,11 @@ class ResultError(ValueError):
 
 
 def write_whole(path: Path, text: str, *, mode: int = 0o666) -> None:
-    """Write a file under a temporary name, fsync it and rename it: a reader sees the old one or the new one. It never
-    has other rights than `mode`, less the umask."""
+    """Write a file under a temporary name, fsync it and rename it, so that a reader sees either the old file or the
+    whole new one.
+
+    The file never has more rights than `mode` without the bits of the umask.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)  # a killed process with this id may have left one, with other rights
@@ -33,7 +36,7 @@ def write_whole(path: Path, text: str, *, mode: int = 0o666) -> None:
 
 
 def encode(value: Any) -> Any:
-    """Return dataclasses as JSON data with camelCase keys, at every depth."""
+    """Return a value as JSON data: dataclasses in it, at every depth, as dicts with camelCase keys."""
     if (keys := _keys_of(value.__class__)) is not None:
         return {key: encode(getattr(value, name)) for name, key in keys}
     if isinstance(value, dict):
@@ -45,7 +48,7 @@ def encode(value: Any) -> Any:
 
 @cache
 def _keys_of(kind: Any) -> tuple[tuple[str, str], ...] | None:
-    """Return a dataclass's fields with their keys in JSON; None for another type."""
+    """Return the names of a dataclass's fields, each with its key in JSON; None if the type is no dataclass."""
     is_record = dataclasses.is_dataclass(kind)
     return tuple((f.name, camel(f.name)) for f in dataclasses.fields(kind)) if is_record else None
 
@@ -56,8 +59,8 @@ def _parts_of(kind: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def decode(kind: Any, data: Any, where: str) -> Any:  # noqa: PLR0911 (one return a kind)
-    """Return JSON data as `kind`: a dataclass, list, dict or optional value of these. Raises ResultError naming
-    `where`."""
+    """Return JSON data as a value of type `kind`: a dataclass, list, dict or optional value of these. Raises
+    ResultError with `where`, which names the place, if the data do not fit."""
     origin, arguments = _parts_of(kind)
     if kind is Any:
         return data
@@ -91,7 +94,8 @@ def _decode_record(kind: Any, data: dict[str, Any], where: str) -> Any:
 
 @cache
 def _fields_of(kind: Any) -> tuple[dict[str, dataclasses.Field[Any]], dict[str, Any]]:
-    """Return a dataclass's fields by their camelCase names, and their types, which take long to evaluate."""
+    """Return a dataclass's fields by their camelCase names, and the types of the fields. Cached, because types take
+    long to evaluate."""
     return {camel(f.name): f for f in dataclasses.fields(kind)}, typing.get_type_hints(kind)
 
 
@@ -100,7 +104,8 @@ def _has_default(entry: dataclasses.Field[Any]) -> bool:
 
 
 def typed(kind: Any, data: Any, where: str) -> Any:
-    """Return `data`, which must be of this type. Raises ResultError naming `where`."""
+    """Return `data` unchanged if it has the type `kind`. Raises ResultError with `where`, which names the place, if it
+    has another type."""
     if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
         raise ResultError(f"{where} is {type(data).__name__}, and should be {kind.__name__}")
     return data

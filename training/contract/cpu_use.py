@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 NOTICEABLE_CPUS = 0.1
-"""CPUs that other programs take of a machine, from which on they are reported."""
+"""CPUs of a machine that other programs have to take before this is reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,16 +15,17 @@ class CpuWait:
     seconds: float
     """Wall-clock time."""
     cpu_seconds: float
-    """Time for which its threads had a CPU."""
+    """Time for which the rank's threads had a CPU."""
     waited_seconds: float
-    """Time for which threads were ready and waited for a CPU, added over them: for other programs, a quota, or each
-    other."""
+    """Time for which the rank's threads were ready to run and waited for a CPU, summed over the threads. They waited
+    for other programs, a quota, or each other."""
     pressure_seconds: float | None = None
-    """In a pod: wall-clock time in which any process of its container waited; null where that is not counted."""
+    """In a pod: wall-clock time in which any process of its container waited for a CPU; null if the system does not
+    count that."""
 
     @classmethod
     def of(cls, read: Sequence[Any]) -> "CpuWait":
-        """Return the wait of these four numbers, in the order of the fields."""
+        """Return a CpuWait from four numbers in the order of the fields."""
         seconds, had, waited, pressure = read
         return cls(seconds=seconds, cpu_seconds=had, waited_seconds=waited, pressure_seconds=pressure)
 
@@ -36,25 +37,27 @@ class MachineUse:
     seconds: float
     """Wall-clock time from the run's first process to the end of its last."""
     cpus: int
-    """CPUs that the run may use; the numbers below are of these."""
+    """CPUs that the run may use; the other fields count time on these CPUs."""
     run_cpu_seconds: float
-    """CPU time of the run's own processes, with those that ended."""
+    """CPU time of the run's own processes, including processes that have ended."""
     stack_cpu_seconds: float
     """CPU time of Pulumi and of the processes that started the run."""
     other_cpu_seconds: float
-    """CPU time of all other programs, and what is said of `resolution_seconds`."""
+    """CPU time of all other programs, and that of the run's processes which could not be told from them (see
+    `resolution_seconds`)."""
     stolen_seconds: float
     """CPU time that the host of this virtual machine gave to other guests."""
     resolution_seconds: float
-    """Largest error of these numbers: the system counts in ticks, each process in whole ones; and what a process of the
-    run that nobody waited for had after it was last read, less than a second before its end, counts as others'."""
+    """Largest error of these numbers. The system counts in ticks, for each process in whole ones. And if a process of
+    the run ends without a parent that waits for it, its CPU time since it was last read, under a second before, counts
+    as time of other programs."""
 
     @property
     def other_cpus(self) -> float:
-        """Return CPUs that other programs took, on average."""
+        """Return how many CPUs other programs took, on average over the run."""
         return self.other_cpu_seconds / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def stolen_cpus(self) -> float:
-        """Return CPUs that the host took, on average."""
+        """Return how many CPUs the host of this virtual machine took, on average over the run."""
         return self.stolen_seconds / self.seconds if self.seconds > 0 else 0.0

@@ -3,40 +3,42 @@
 from dataclasses import dataclass, field, replace
 
 NOTICEABLE_SHARE = 0.05
-"""Share of the samples in which a GPU's clocks were held back, from which on it is said."""
+"""Share of the samples in which a GPU's clocks have to be held back before this is reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuUse:
-    """One GPU; what NVIDIA's driver did not say is null."""
+    """One GPU and its use by a rank. A field is null if NVIDIA's driver did not tell it."""
 
     uuid: str | None = None
     name: str | None = None
-    """Model."""
+    """Model of the GPU."""
     driver: str | None = None
-    """Version."""
+    """Version of the driver."""
     backend: str | None = None
-    """Library by which ranks exchange gradients, as PyTorch calls it: `nccl`, `gloo`; null for a rank alone."""
+    """Library by which ranks exchange gradients, by PyTorch's name: `nccl` or `gloo`; null for a single rank."""
     peak_memory_bytes: int | None = None
-    """Most memory that PyTorch held at a time, for this rank alone."""
+    """Peak of the memory that PyTorch had reserved for this rank."""
     max_sm_mhz: int | None = None
-    """Highest clock of its processors."""
+    """Highest clock of the GPU's processors, in MHz."""
     samples: list[list[float | None]] = field(default_factory=list)
-    """[seconds since the first, percent of the time busy, watts, clock of its processors in MHz, bytes in use by all
-    processes], about once a second while steps are made: each when a step was just handed to it."""
+    """Samples, each [seconds since the first sample, percent of the time busy, watts, clock of its processors in MHz,
+    bytes in use by all processes]. While the rank trains, one is taken about every second, just after a step was handed
+    to the GPU."""
     throttled: dict[str, float] | None = None
-    """Share of the samples in which its clocks were held back, by reason; empty if they never were."""
+    """Share of the samples in which the GPU's clocks were held back, by reason; empty if they never were."""
 
     @property
     def held_back(self) -> dict[str, float]:
-        """Return the reasons that held it back for a noticeable part of the samples, with that share."""
+        """Return the reasons why the GPU's clocks were held back, each with its share of the samples, if that share is
+        noticeable."""
         return {why: share for why, share in (self.throttled or {}).items() if share >= NOTICEABLE_SHARE}
 
 
 UNKNOWN = GpuUse()
-"""A GPU that computed, and of which nothing could be observed."""
+"""The value for a GPU that computed, but of which nothing could be observed."""
 
 
 def without_samples(gpu: GpuUse | None) -> GpuUse | None:
-    """Return the same without what grows with the length of a run."""
+    """Return the GPU's data without the samples, whose number grows with the length of a run."""
     return replace(gpu, samples=[]) if gpu else None

@@ -9,10 +9,10 @@ import re
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _LINE_END = re.compile(r"\r\n?")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""But tab and newline; and what turns the direction of the text around it."""
+"""Control characters except tab and newline, and characters that change the direction of the text around them."""
 
 
 def printable(text: str) -> str:
-    """Return the text without colours, with a newline for each carriage return, and a mark for what a terminal would
-    obey."""
+    """Return the text without colours, with a newline for each carriage return, and with a replacement character for
+    every other character that a terminal would obey."""
     return _CONTROL.sub("\ufffd", _LINE_END.sub("\n", _COLOUR.sub("", text)))

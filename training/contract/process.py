@@ -15,10 +15,14 @@ class Checkpoints(Protocol):
     """Keeps the checkpoints of a run. Every rank calls its methods."""
 
     def keep(self, folder: Path | None, metrics: dict[str, Any]) -> None:
-        """Keep the files of a folder, which rank 0 alone has, with what is reported of the epoch."""
+        """Keep the files of a folder as a checkpoint, together with the metrics that are reported for the epoch.
+
+        Rank 0 gives the folder; all other ranks give None.
+        """
 
     def newest(self) -> AbstractContextManager[Path | None]:
-        """Return the newest complete checkpoint, as a folder; None if there is none."""
+        """Return a context manager that gives the newest complete checkpoint, as a folder; None if there is no
+        checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Process:
     arm: str
     rank: int
     world: int
-    """Processes of this run."""
+    """Number of processes of this run."""
     host: Host
     """The host, read before the process was bound to its CPUs."""
     software: Software
@@ -38,14 +42,14 @@ class Process:
     bound: bool = False
     """True if this process is bound to the CPUs of its rank."""
     phases: Phases = field(default_factory=Phases)
-    """Start-up as measured so far."""
+    """Seconds of the phases of the start-up, as measured so far."""
     dataset_path: str = ""
     storage: str = ""
-    """The address of the run's folder for what outlives it; "": there is none."""
+    """The address of the run's folder for files that outlive the run; "" if the run has no such folder."""
     folder: Path | None = None
-    """Folder in which rank 0 writes progress and files of its own."""
+    """Folder in which rank 0 writes the progress and other files of the run."""
     report: Callable[[dict[str, Any]], None] | None = None
-    """Called on every rank after each epoch."""
+    """Function that is called with the metrics on every rank after each epoch; None if nothing is to be called."""
     checkpoints: Checkpoints | None = None
     """The launcher's own checkpoint manager, which also reports; None if the launcher has none."""
     ray: RayCluster | None = None

@@ -24,13 +24,14 @@ from training.contract.printable import printable
 
 NAME = "progress.jsonl"
 ECHO = "TRAINING_ECHO_PROGRESS"
-"""Environment variable that has progress printed too: nobody sees a pod's files, and its log can be followed."""
+"""Environment variable; if it is set, progress is printed too. Nobody sees the files of a pod, but its log can be
+followed."""
 AS_JSON = "json"
-"""Value of ECHO for programs, which read the lines by `in_log`; any other value prints for people."""
+"""Value of ECHO if a program reads the lines, by `in_log`; any other value prints them for people."""
 MARK = "progress "
 
 EACH_STEP = "TRAINING_EACH_STEP"
-"""Environment variable that has a run with checkpoints say several times a second how many steps it did."""
+"""Environment variable; if it is set, a run with checkpoints reports the number of its steps several times a second."""
 
 
 class Progress:
@@ -40,7 +41,7 @@ class Progress:
         self._path = folder / NAME if folder else None
 
     def write(self, event: str, **values: Any) -> None:
-        """Append one event."""
+        """Append one event with these values to the file, and print it if ECHO is set."""
         if self._path:
             with self._path.open("a", encoding="utf-8") as out:
                 out.write(json.dumps({"event": event, **values}) + "\n")
@@ -53,14 +54,15 @@ def _echoed(event: dict[str, Any]) -> str:
 
 
 def in_log(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the events in whole lines of a log, which may stand behind what Ray writes of the process that they are
-    of."""
+    """Yield the events in the complete lines of a log. In a line an event may stand behind Ray's prefix, which names
+    the process."""
     whole = text[: text.rfind("\n") + 1]
     return _events("\n".join(line.partition(MARK)[2] for line in whole.splitlines()).encode())
 
 
 def read_new(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
-    """Return the whole lines written since `offset` (bytes), and the offset to go on from; an absent file has none."""
+    """Return the events in the complete lines written since `offset` (bytes), and the offset for the next call. An
+    absent file has no events."""
     try:
         with path.open("rb") as lines:
             lines.seek(offset)
@@ -81,7 +83,7 @@ def _events(text: bytes) -> Iterator[dict[str, Any]]:
 
 
 def describe(event: dict[str, Any]) -> str:  # noqa: PLR0911 (one return a kind)
-    """Return one line for people."""
+    """Return an event as one line of text for people."""
     if event.get("event") == "epoch":
         validation = event.get("validationAccuracy")
         return (
@@ -110,19 +112,21 @@ def describe(event: dict[str, Any]) -> str:  # noqa: PLR0911 (one return a kind)
 
 
 def _how_it_ended(event: dict[str, Any]) -> str:
-    """Return `trial 3 finished with accuracy 0.93`, or `trial 3 failed`."""
+    """Return how a trial ended, in words: `trial 3 finished with accuracy 0.93`, or `trial 3 failed`."""
     with_metric = "" if event["value"] is None else f" with {event['metric']} {event['value']:.5g}"
     return f"trial {event['trial']} {event['state']}{with_metric}"
 
 
 def epoch_of(event: dict[str, Any]) -> int | None:
-    """Return the epoch, from 1, of the last step of an event `steps`; None if that is not known."""
+    """Return the epoch, from 1, in which the last step of a `steps` event lies; None if the steps of an epoch are not
+    known."""
     per_epoch = event.get("stepsPerEpoch")
     return -(-event["step"] // per_epoch) if per_epoch else None
 
 
 def _how_far(event: dict[str, Any]) -> Iterator[str]:
-    """Return `epoch 2/3` and `step 40/64`, or `step 104/192` alone where no epochs are known."""
+    """Yield how far training is, in words: `epoch 2/3` and `step 40/64`; if no epochs are known, `step 104/192`
+    alone."""
     epoch, step, steps = epoch_of(event), event["step"], event.get("steps")
     if epoch:
         step, steps = step - (epoch - 1) * event["stepsPerEpoch"], event["stepsPerEpoch"]

@@ -25,16 +25,16 @@ from training.machine.cgroup import cpu_quota
 PROJECT = Path(__file__).resolve().parents[2]
 _OURS = re.compile(r"training(\.\w+)+")
 NODE = "TRAINING_NODE"
-"""Environment variable of a pod with the name of its Kubernetes node; absent outside of pods."""
+"""Environment variable with the name of the Kubernetes node of a pod; not set outside of pods."""
 LAUNCHING = ("ray",)
-"""Packages that, beside a workload's own, are the dependencies of its runs."""
+"""Packages on which the runs of every workload depend, besides the workload's own packages."""
 MEASURING = ("psutil",)
-"""More packages whose installed versions every rank reports, beside a workload's own."""
+"""Packages that every rank uses for measuring, and whose installed versions it reports, besides the workload's own."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """The machine as a run sees it."""
+    """Facts about the machine, as a run sees them."""
 
     cpu_model: str
     cpus_allowed: int
@@ -43,8 +43,8 @@ class Host:
     """CPUs that a cgroup's quota allows; None if there is no quota."""
 
     def fingerprint(self) -> str:
-        """Return one line that changes when the machine does; memory in whole GiB, because kernels report it
-        unevenly."""
+        """Return a line of text that changes when the machine changes. Memory is in whole GiB, because kernels report
+        it unevenly."""
         quota = f" (quota {self.cpu_quota:g})" if self.cpu_quota else ""
         return f"{self.cpu_model} | {self.cpus_allowed} CPUs{quota} | {round(self.memory_bytes / 2**30)} GiB"
 
@@ -56,7 +56,7 @@ def host() -> Host:
 
 
 def node() -> str:
-    """Return the name of the machine: of the Kubernetes node, in a pod."""
+    """Return the name of this machine; in a pod, the name of its Kubernetes node."""
     return os.environ.get(NODE) or platform.node()
 
 
@@ -66,15 +66,18 @@ def pod() -> str | None:
 
 
 def allowed_cpus() -> list[int]:
-    """Return CPUs that this process may use; on systems without affinity, all of them."""
+    """Return the numbers of the CPUs that this process may use; on systems without affinity, those of all CPUs."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
 
 
 def software(arm: str, workload: Workload, steering: dict[str, str]) -> Software:
-    """Return the software of this process of `arm`. Call it before the process does anything; `steering`: its
-    variables."""
+    """Return the versions and settings of the software in this process of `arm`. Call it before the process does
+    anything.
+
+    `steering`: the process's environment variables that steer frameworks.
+    """
     return Software(
         code_hash=code_hash(arm, workload.name),
         versions=installed_versions(workload),
@@ -85,8 +88,8 @@ def software(arm: str, workload: Workload, steering: dict[str, str]) -> Software
 
 
 def installed_versions(workload: Workload) -> dict[str, str]:
-    """Return versions of this Python and of what a workload runs with, as installed; a package that is absent is left
-    out."""
+    """Return the installed versions of Python and of the packages that a workload runs with. A package that is not
+    installed is left out."""
     versions = {"python": platform.python_version()}
     for package in (*LAUNCHING, *MEASURING, *workload.packages, *workload.libraries):
         try:
@@ -110,15 +113,16 @@ def code_hash(arm: str, workload: str, project: Path = PROJECT) -> str:
 
 
 def modules_of_run(arm: str, workload: str, project: Path = PROJECT) -> list[Path]:
-    """Return the files of `training` that a run of `arm` loads when it trains `workload`, which is found by its
-    name."""
+    """Return the files of the package `training` that a run of `arm` loads when it trains `workload`. The workload's
+    module is found by its name."""
     return modules_of([f"training.{arm}", f"training.workloads.{workload}.workload"], project)
 
 
 def modules_of(modules: Iterable[str], project: Path = PROJECT) -> list[Path]:
-    """Return the files of `training` that `modules` load: by imports, wherever they stand, and by a name in a string.
+    """Return the files of the package `training` that `modules` load, directly or indirectly: by an import anywhere in
+    a file, and by a module's name in a string.
 
-    A package that a module is in is loaded before it, so its `__init__` is among them, and its data (`*.csv.gz`).
+    Python loads a package before a module in it. So the result has the package's `__init__` and its data (`*.csv.gz`).
     """
     files: set[Path] = set()
     names: set[str] = set()
@@ -139,9 +143,9 @@ def modules_of(modules: Iterable[str], project: Path = PROJECT) -> list[Path]:
 
 @cache
 def _named(source: bytes, package: str) -> list[str]:
-    """Return the project's modules that a file of a package may load.
+    """Return the project's modules that a file may load: those that it imports, or whose name is a string in it.
 
-    A plan reads most files several times: for each arm and the image.
+    Cached, because a plan reads most files several times: for each arm and for the image.
     """
     names = []
     for node in ast.walk(ast.parse(source)):
@@ -156,15 +160,15 @@ def _named(source: bytes, package: str) -> list[str]:
 
 
 def locked_packages(lock: Path = PROJECT / "uv.lock") -> Sequence[Mapping[str, Any]]:
-    """Return all packages of uv.lock, as it has them; one may be there in several versions."""
+    """Return the entries of all packages in uv.lock. A package may be there in several versions."""
     packages: list[dict[str, Any]] = tomllib.loads(lock.read_text(encoding="utf-8"))["package"]
     return packages
 
 
 @cache
 def dependencies_hash(packages_of_workload: tuple[str, ...], lock: Path = PROJECT / "uv.lock") -> str:
-    """Return the SHA-256 over name and version of a workload's packages, of `LAUNCHING` and all they require, as in
-    uv.lock."""
+    """Return the SHA-256 over names and versions, as in uv.lock, of a workload's packages, of `LAUNCHING`, and of all
+    packages that they require."""
     packages = {p["name"]: p for p in locked_packages(lock)}
     seen: set[str] = set()
     todo = [name for name in (*LAUNCHING, *packages_of_workload) if name in packages]
@@ -181,10 +185,10 @@ def dependencies_hash(packages_of_workload: tuple[str, ...], lock: Path = PROJEC
 
 
 def files_hash(folder: Path) -> str:
-    """Return the SHA-256 over names and contents of the files directly in `folder`, and names, sizes and times of those
-    below.
+    """Return the SHA-256 over the files of a folder: over names and contents of the files directly in it, and over
+    names, sizes and times of the files below.
 
-    Of images by class there may be a million.
+    The contents of those below are not read, because there may be a million images in folders by class.
     """
     total = hashlib.sha256()
     for path in sorted(p for p in folder.iterdir() if p.is_file()):

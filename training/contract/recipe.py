@@ -16,7 +16,7 @@ from training.contract.rules import Rule, choice, number, whole
 WORKLOADS = ("cnn", "script", "search")
 """Names of all workloads; the first is the default."""
 MOST_WORKERS = 256
-"""That can be set."""
+"""Most workers that can be set."""
 
 
 def setting(  # noqa: PLR0913 - each is an attribute of a config key
@@ -31,13 +31,13 @@ def setting(  # noqa: PLR0913 - each is an attribute of a config key
     targets: tuple[str, ...] = (),
     sparse: bool = False,
 ) -> Any:
-    """Return a field of a recipe.
+    """Return a dataclass field for a setting of a recipe.
 
-    `decides`: False if something else says whether what it names has changed, or it is only about what a comparison
-    makes of runs; so a change of it alone repeats none. `derived`: what applies where the key is not set, in words, if
-    that is not the default. `on_cluster`: the config's default there, if it differs. `targets`: those on which it has
-    an effect; empty for all. `sparse`: at its default it is in no dict and no flag, so that recipes of runs that do not
-    use it stay as they were before it was added.
+    `decides`: False if a change of this setting alone repeats no run, because it matters only to the comparison of
+    runs, or because something else says whether what it names has changed. `derived`: in words, which value applies if
+    the key is not set, if that is not the default. `on_cluster`: the default on clusters, if it differs. `targets`: the
+    targets on which the setting has an effect; empty for all. `sparse`: True if the setting, at its default, is left
+    out of dicts and flags, so that recipes of runs that do not use it stay as they were before it was added.
     """
     config = {"example": example, "derived": derived, "on_cluster": on_cluster, "targets": targets, "sparse": sparse}
     return field(default=default, metadata={"rule": rule, "help": help_text, "decides": decides, **config})
@@ -45,14 +45,14 @@ def setting(  # noqa: PLR0913 - each is an attribute of a config key
 
 @dataclass(frozen=True, kw_only=True)
 class Recovery:
-    """The way a run is kept from being lost by a failure."""
+    """How a run is kept from being lost by a failure: by checkpoints and retries."""
 
     checkpoints_kept: int = 0
-    """The best ones, beside the newest; 0: none are made."""
+    """Number of the best checkpoints that are kept, besides the newest; 0 if no checkpoints are made."""
     score: str = ""
-    """The reported number by which they are the best: the lower the better."""
+    """The reported number by which checkpoints are ranked: the lowest is the best."""
     max_failures: int = 0
-    """Failures of workers after which Ray Train goes on."""
+    """Number of failures of workers after each of which Ray Train restarts them and goes on."""
 
     @property
     def is_wanted(self) -> bool:
@@ -65,12 +65,12 @@ class Recipe:
     """The settings that change training: snake_case names here, camelCase in config and JSON, --kebab-case as flags."""
 
     without: ClassVar[tuple[str, ...]] = ("worker_gpus",)
-    """Fields of a recipe that this one extends and that mean nothing in it: neither keys nor flags, in no result."""
+    """Inherited fields that mean nothing in this recipe: they are neither keys nor flags, and in no result."""
 
     processes_each: ClassVar[int] = 1
     """Processes of one worker, each with `worker_cpus`; a workload overrides it."""
     input_cpus: ClassVar[int] = 0
-    """CPUs of each worker beside `worker_cpus`, for what reads its data; a workload overrides it."""
+    """CPUs of each worker, besides `worker_cpus`, that read its data; a workload overrides it."""
     is_population: ClassVar[bool] = False
     """Whether Ray's arm is population based training; a workload overrides it."""
 
@@ -84,7 +84,7 @@ class Recipe:
     epochs: int = setting(4, whole(1, 10_000), "passes over the training data")
     seed: int = setting(1, whole(0, 2**31 - 1), "seed of repeat 1; repeat r uses seed + r - 1")
     worker_gpus: int = 0
-    """GPUs of each worker, and of the baseline: a setting of the workloads that can use them."""
+    """GPUs of each worker, and of the baseline. It is a setting only of workloads that can use GPUs."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return this recipe with camelCase keys, as in config and JSON."""
@@ -93,7 +93,8 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the recipe of a camelCase dict; raises ValueError naming keys that are unknown, and the valid ones."""
+        """Return the recipe that a camelCase dict describes. Raises ValueError with the unknown keys and the valid
+        ones."""
         known = cls.settings()
         unknown = sorted(set(data) - set(known))
         if unknown:
@@ -102,11 +103,13 @@ class Recipe:
 
     @classmethod
     def settings(cls) -> dict[str, Field[Any]]:
-        """Return the fields by their camelCase names; `metadata` has their `rule` and `help`."""
+        """Return the fields of the recipe that are settings, by their camelCase names; `metadata` of a field has its
+        `rule` and `help`."""
         return {camel(each.name): each for each in fields(cls) if each.name not in cls.without}
 
     def flags(self) -> list[str]:
-        """Return this recipe as the flags that every entry point reads, without those that are not set."""
+        """Return this recipe as command-line flags, which every entry point reads. Settings without a value are left
+        out."""
         fields = ((field, getattr(self, field.name)) for field in self.settings().values())
         values = ((f.name, value) for f, value in fields if value not in (None, "") and not _is_left_out(f, value))
         return [f"{kebab(name)}={str(v).lower() if isinstance(v, bool) else v}" for name, v in values]
@@ -120,16 +123,17 @@ class Recipe:
         return max(1, -int(-self.worker_cpus // 1))
 
     def recovery(self) -> Recovery:
-        """Return the recovery of such a run; a workload overrides it, by default there is none."""
+        """Return how a run of this recipe is kept from being lost by a failure. By default it is not; a workload
+        overrides this."""
         return Recovery()
 
     def why_not(self, processes: int) -> str:  # noqa: ARG002 (a workload's own may need it)
-        """Return the reason why this number of processes cannot train together; "" if they can."""
+        """Return why this number of processes cannot train together; "" if they can."""
         return ""
 
 
 def _is_left_out(field: Field[Any], value: Any) -> bool:
-    """Return whether a field is sparse, and its value the default."""
+    """Return whether the field is left out of dicts and flags: it is marked as sparse, and its value is the default."""
     return bool(field.metadata["sparse"]) and value == field.default
 
 
@@ -146,30 +150,33 @@ def kebab(name: str) -> str:
 
 
 def canonical(value: Any) -> str:
-    """Return JSON with sorted keys, no spaces and no NaN: equal values give equal text."""
+    """Return the value as JSON with sorted keys, no spaces and no NaN, so that equal values give equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def batch_split(images: int, workers: int) -> list[int]:
-    """Return the number of a step's images for each rank, as even as possible, larger first (128 over 3: 43, 43,
-    42)."""
+    """Return how many images of a step each rank gets, as evenly as possible and larger numbers first (128 over 3: 43,
+    43, 42)."""
     share, rest = divmod(images, workers)
     return [share + (rank < rest) for rank in range(workers)]
 
 
 def texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return settings as Pulumi keeps them, a text for each: it would make floats of numbers, and of a map a preview
-    shows what changes. A text that reads as JSON is JSON itself."""
+    """Return settings as inputs for Pulumi, each value as a text.
+
+    Pulumi would make floats of whole numbers; and of a changed text a preview shows the old and the new value. A text
+    that could be read as JSON is itself written as JSON.
+    """
     return {key: value if _is_plain(value) else canonical(value) for key, value in values.items()}
 
 
 def from_texts(recipe: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings that `texts` made an input of."""
+    """Return the settings that a dict from `texts` describes: the reverse of `texts`."""
     return {key: text if _is_plain(text) else json.loads(text) for key, text in recipe.items()}
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether it is a text that is not JSON."""
+    """Return whether the value is a text that is not valid JSON."""
     try:
         json.loads(value)
     except ValueError:

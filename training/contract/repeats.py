@@ -3,25 +3,26 @@
 from dataclasses import dataclass
 
 AUTO = "auto"
-"""As many as it takes."""
+"""Value of the setting `repeats` for as many repeats as a decision needs."""
 FIRST_REPEATS = 4
-"""To begin with: so many decide what lies clearly apart."""
+"""Repeats with which `auto` begins: this many decide between arms that lie clearly apart."""
 MOST_REPEATS = 100
-"""That can be chosen."""
+"""Most repeats that can be chosen as a number."""
 MOST_AUTO_REPEATS = 12
-"""Of `auto`. Its confidence is made for it (`compare.intervals`), so it is no setting: chosen afterwards it would be
-worth nothing."""
+"""Most repeats of `auto`. The confidence of its intervals is computed for this number (`compare.intervals`), so the
+number is no setting: chosen after a look at results it would make the intervals worthless."""
 GOES_ON = "goes on"
-"""Of a measurement that is not decided: its next update adds repeats."""
+"""State of a measurement that is not decided yet: its next update adds repeats."""
 NOT_BESIDE_AUTO = ("keepBaseline", "workersCurve")
 """Settings with which `auto` is refused."""
 AT_A_TIME_VARIABLE = "RAY_WORTH_IT_REPEATS_AT_A_TIME"
-"""Of the environment: how many it adds. `rwi up` looks after each, and goes on by itself."""
+"""Environment variable with the number of repeats that `auto` adds in one update. `rwi up` adds them one by one, looks
+at the result after each, and goes on by itself."""
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """How many there are in any case, and how many there may be: the same, unless there are as many as it takes."""
+    """The least and the largest number of repeats. They differ only if there are as many as a decision needs."""
 
     least: int
     most: int

@@ -22,27 +22,31 @@ from training.machine.topology import Cpu
 SCHEMA_VERSION = 2
 NAME = "result.json"
 RAY_TOKEN = "ray-token"  # noqa: S105 (a file's name)
-"""The file beside the result with the token of a Ray that was started for the run, while that runs."""
+"""Name of the file beside the result that holds the token of a Ray that was started for the run, as long as that Ray
+runs."""
 WORKERS = "workers"
-"""Key in a result's reasons: why fewer processes report than train together."""
+"""Key in a result's `reasons`: why fewer processes report than train together."""
 MACHINE, TRAINING_WAIT = "machine", "workers.trainingWait"
-"""Keys in a result's reasons: why it is not known what other programs took, and how long ranks waited for a CPU."""
+"""Keys in a result's `reasons`: why it is not known what other programs took of the CPUs, and how long ranks waited for
+a CPU."""
 FAILED = "failed"
-"""Word of a trial that failed, in each item of a search's `did` that it did not do."""
+"""Value in a search's `did` of each item of work that a trial did not do because it failed."""
 NOT_MEASURED = "notMeasured"
-"""Key in a result's reasons: why this run measured nothing, so that its arm is absent."""
+"""Key in a result's `reasons`: why this run measured nothing, so that its arm is absent from the comparison."""
 PROOF = "proof"
-"""Item of `did` of a script's ranks whose work was proved against one process: without it proved no target counts."""
+"""Item of `did` of a script whose ranks were made by this project, and proved to do the work of one process. Without
+this item a target that the ranks reach does not count."""
 SAME_BUT = "the same work but for"
-"""How a PROOF begins of work that differs by what every port would do otherwise, too, and by nothing else."""
+"""Beginning of a PROOF for ranks whose work differs from one process's only by what any port of the script would
+change."""
 TRAINER = "trainer"
-"""Key of `did` of a run that only started Ray: Ray's trainer for the framework, or `tasks`. Its `seconds.probe` is what
-a Python took that imports what the script does, and ends."""
+"""Key of `did` of a run that only started Ray, with Ray's trainer for the framework, or `tasks`, as its value. In such
+a run `seconds.probe` is the time of a Python process that imports what the script imports, and ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepSeconds:
-    """Distribution of the timed steps of rank 0, in seconds."""
+    """Distribution of the seconds that rank 0's timed steps took."""
 
     mean: float
     p50: float
@@ -52,14 +56,14 @@ class StepSeconds:
 
 @dataclass(frozen=True, kw_only=True)
 class Software:
-    """Software of a training process, read in that process before any of it was used."""
+    """Versions and settings of the software in a training process, read there before any of the software was used."""
 
     code_hash: str
-    """Hash of the project's modules that the arm can import; see training.contract.provenance."""
+    """Hash of the project's modules that the arm can import; computed by training.contract.provenance."""
     versions: dict[str, str]
-    """Versions of Python and of the packages that are installed where it trained."""
+    """Versions of Python and of the packages that are installed where the process trained."""
     platform: str
-    """System, machine and C library."""
+    """Operating system, machine type and C library."""
     kernel: str
     environment: dict[str, str]
     """The environment variables that steer frameworks, as they were when the framework was imported."""
@@ -67,50 +71,52 @@ class Software:
 
 @dataclass(frozen=True, kw_only=True)
 class Worker:
-    """One training process."""
+    """What one training process was and measured."""
 
     rank: int
     node: str
-    """Name of the machine; of a cluster's node, and not of the pod."""
+    """Name of the machine; in a cluster that of the node, and not that of the pod."""
     cpu_model: str
     """CPU model of that machine."""
     amount: int | None
-    """Amount that this worker itself processed in all epochs, in the work's unit; null where it could not be
+    """Amount of work that this worker itself did in all epochs, in the workload's unit; null if it could not be
     counted."""
     compute_threads: int | None
-    """Threads that the framework computes with, counted in the process; null where the system does not list them."""
+    """Threads that the framework computes with, counted in the process; null if the system does not list threads."""
     affinity: list[int] | None
-    """CPUs the process may use, of a script's rank those of the threads that did its work; null where the system has no
-    affinity."""
+    """CPUs that the process may use; for a rank of a script, those that the threads which did its work may use. Null if
+    the system has no affinity."""
     bound: bool
-    """The run bound it to its own CPUs; in a pod the CPU limit holds it instead."""
+    """True if the run bound the process to CPUs of its own; in a pod it is False, because the CPU limit holds the
+    process instead."""
     cpus: list[Cpu] | None
-    """Position of those CPUs: core, kind of core, NUMA node. Null where a rank that should be bound was not, or the
-    system does not tell."""
+    """Positions of the CPUs in `affinity`: core, kind of core, NUMA node. Null if a rank that should be bound was not,
+    or if the system does not tell them."""
     software: Software
     peak_memory_bytes: int | None
     mean_cpus: float | None
-    """CPU seconds a second, over the timed steps; of a script without the processes that a rank starts itself."""
+    """Mean number of CPUs that the process used in the timed steps; for a script without the processes that a rank
+    starts itself."""
     throttled_seconds: float | None
-    """Time the cgroup held this process back during the run."""
+    """Seconds for which the cgroup's quota held this process back during the run."""
     samples: list[list[float]] = field(default_factory=list)
-    """[seconds since the first step, CPUs in use, resident bytes], about once a second."""
+    """Samples, each [seconds since the first step, CPUs in use, resident bytes], about one a second."""
     container_cpu: list[list[float]] | None = None
-    """[seconds since the epoch, CPU seconds of the process's container so far]: at the start of the process,
-    without its own; and at the end of training. Null outside a pod."""
+    """Two readings, each [seconds since the Unix epoch, CPU seconds of the process's container so far]: at the start of
+    the process, without the CPU time of the process itself, and at the end of training. Null outside a pod."""
     pod: str | None = None
-    """Null outside a pod."""
+    """Name of the pod; null outside a pod."""
     training_wait: CpuWait | None = None
-    """CPU time and waiting time from its first step to its last."""
+    """CPU time and waiting time of the process from its first step to its last."""
     run_wait: CpuWait | None = None
-    """CPU time and waiting time from its start on."""
+    """CPU time and waiting time of the process from its start on."""
     gpu: GpuUse | None = None
-    """Null for a rank that computed on none."""
+    """GPU that the rank computed on; null if it used no GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RayCluster:
-    """Ray's own figures of its cluster."""
+    """What Ray itself reports of its cluster."""
 
     nodes: int
     cpus: float
@@ -120,14 +126,14 @@ class RayCluster:
 
 @dataclass(frozen=True, kw_only=True)
 class RayHead:
-    """The pod in which Ray's head and the driver of this run are."""
+    """The pod in which Ray's head and this run's driver run."""
 
     pod: str
     container_cpu: list[list[float]]
-    """Like the field of a worker."""
+    """Readings of the pod's CPU time, as in `Worker.container_cpu`."""
     cluster_start_seconds: float | None = None
-    """Time from the RayCluster's creation until all its pods were ready for the first time. No run contains it, as the
-    cluster is kept."""
+    """Seconds from the RayCluster's creation until all its pods were ready for the first time. This time is in no run's
+    time, because the cluster is kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,16 +141,17 @@ class Provenance:
     """The code, packages and data that a result comes from."""
 
     code_hash: str
-    """Hash of the project's modules that the run can import, taken before it ran; see training.contract.provenance."""
+    """Hash of the project's modules that the run can import, computed before the run by
+    training.contract.provenance."""
     dependencies_hash: str
-    """Hash of the versions that uv.lock pins; `versions` are the installed ones."""
+    """Hash of the package versions that uv.lock pins; `versions` has the installed ones."""
     dataset_hash: str | None
-    """SHA-256 of images and labels as loaded; null where a script reads its data itself."""
+    """SHA-256 of images and labels as loaded; null if a script reads its data itself."""
     versions: dict[str, str]
     cpu_model: str
     cpus_allowed: int
     cpu_quota: float | None
-    """CPUs that a quota of this machine or container allows; null: none does."""
+    """CPUs that a quota of this machine or container allows; null if there is no quota."""
     memory_bytes: int
     platform: str
 
@@ -154,33 +161,37 @@ class Seconds:
     """The time of a run, by its parts."""
 
     train: float | None
-    """Timed steps, all epochs: the steady state."""
+    """Time of the timed steps of all epochs: the steady state."""
     startup: float | None
-    """Start of the process or container to the first optimizer step; null where no step was seen. Of a run that Ray's
-    workers were started for, from the request for them; likewise `wall`."""
+    """Time from the start of the process or container to the first optimizer step; null if no step was seen. If Ray's
+    workers were started for this run, the time begins with the request for them; so does `wall`."""
     phases: dict[str, float]
-    """Parts of the start-up, by name."""
+    """Seconds of the parts of the start-up, by name."""
     warmup: float | None
-    """First steps, which train but are not timed; null where no step was seen, as `validation`."""
+    """Time of the first steps, which train but are not timed; null if no step was seen. The same holds for
+    `validation`."""
     validation: float | None
-    """Evaluation within the epochs, and whatever else lies between a script's: more epochs take more of it."""
+    """Time of evaluation between the steps of the epochs; for a script, of everything between them. With more epochs it
+    grows."""
     evaluation: float | None
-    """All evaluation: that, and the test at the end; null where it is not told from other work."""
+    """Time of all evaluation: `validation`, and the test at the end; null if it cannot be told from other work."""
     report: float | None
-    """Time in ray.train.report, within the epochs' gaps; null for arms that have none."""
+    """Time in ray.train.report, between the steps of the epochs; null for arms that do not call it."""
     wall: float
-    """Start of the process or container to the result."""
+    """Time from the start of the process or container to the result."""
     checkpoint: float | None = None
-    """Writing and keeping checkpoints, within the epochs' gaps; null where there are none."""
+    """Time for writing and keeping checkpoints, between the steps of the epochs; null if there are no checkpoints."""
     probe: float = 0.0
-    """Part of `wall` that this project's own probes took; a training without them would not spend it."""
+    """Part of `wall` that this project's own probes took; without them a training would not spend it."""
     scale_up: float | None = None
-    """From the request for Ray's workers until the last one's raylet was alive; `startup` and `wall` contain it. Null
-    where the workers were not started for this run."""
+    """Time from the request for Ray's workers until the last worker's raylet was alive; `startup` and `wall` contain
+    this time. Null if the workers were not started for this run."""
     queued: float | None = None
-    """Wait for quota before anything of the run started; no other number contains it. Null without a queue."""
+    """Time that the run waited in a queue for quota before anything of it started; no other number contains this time.
+    Null without a queue."""
     observer: float = 0.0
-    """Time for observing a script's steps, on the rank where it took most; no other number contains it."""
+    """Time that the observation of a script's steps took, on the rank where it took most; no other number contains this
+    time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,70 +200,75 @@ class Steps:
 
     timed: int
     per_epoch: int
-    """Optimizer steps of one of `epochsCompleted`; 0 where none was seen."""
+    """Optimizer steps of one epoch of `epochsCompleted`; 0 if no epoch was seen."""
     seconds: StepSeconds | None
     exchanged_bytes: int | None
-    """Size of a worker's gradients, a step; null where it is not known."""
+    """Bytes of gradients that a worker exchanges in a step; null if that is not known."""
     trace: list[float] = field(default_factory=list)
-    """Seconds of every timed step of rank 0, in order. Of steps that a GPU computes each has the mean of its block: as
-    many as lie between two waits for the device, and `seconds` is null."""
+    """Seconds of every timed step of rank 0, in order. If a GPU computes the steps, the observer waits for it only
+    after several steps; each of these steps then has their mean, and `seconds` is null."""
     whole_epochs: bool = True
-    """False: where an epoch ends is not known, or none was finished, and the whole run counts as one."""
+    """False if the end of an epoch is not known, or no epoch was finished; then the whole run counts as one epoch."""
     gaps: int | None = None
-    """Number of epochs in which the time after their steps (validation, report, checkpoint) was measured; null if in
-    all. With 0 it is not known how long another epoch takes."""
+    """Number of epochs for which the time after their steps (validation, report, checkpoint) was measured; null if that
+    is all epochs. If it is 0, the time of a further epoch is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepParts:
-    """Where the time of the timed steps went: means, in seconds."""
+    """How the time of a timed step is divided into parts: means, in seconds."""
 
     seconds: dict[str, float]
-    """By part, on rank 0: `input`, `compute`, `exchange`, `collective`, `optimizer`, `between`, `save`, `report`. They
-    sum to the step. A part that cannot be told from others is not in it, and its time is in theirs."""
+    """Seconds by part, on rank 0: `input`, `compute`, `exchange`, `collective`, `optimizer`, `between`, `save`,
+    `report`. Their sum is the time of a step. A part that cannot be told from others is left out, and its time is in
+    theirs."""
     exchange: list[float]
-    """Of each rank, from its last gradient until all are exchanged; empty where that is not known."""
+    """Seconds of the exchange, for each rank: from its last gradient until all gradients are exchanged; empty if that
+    is not known."""
     link: float | None
-    """The least of these over the ranks, step by step: what the exchange takes when nobody is waited for."""
+    """Mean over the steps of the shortest exchange of any rank: the time of an exchange in which no rank waits for
+    another. Null if the exchange is not known."""
     own_work: list[list[float]]
-    """Of each rank, the time in which it did not wait for others, in each of about ten parts of the timed steps."""
+    """For each rank, the seconds in which it did not wait for other ranks, in each of about ten sections of the timed
+    steps."""
 
     def waiting(self, rank: int) -> float | None:
-        """Return the time for which a rank waited for slower ones; None where the exchange is not known."""
+        """Return the seconds of a step for which the rank waited for slower ranks; None if the exchange is not
+        known."""
         return None if self.link is None else self.exchange[rank] - self.link
 
 
 @dataclass(frozen=True, kw_only=True)
 class Amount:
-    """The work that the timed steps did, over all workers."""
+    """The amount of work that the timed steps did, over all workers."""
 
     unit: str
     """Unit of the work, in the plural: `images`."""
     timed: int | None
-    """Null where it is not known."""
+    """Amount of work in the timed steps; null if it is not known."""
     per_second: float | None
     per_step: int | None
-    """The global batch; null where steps differ, or it is not known."""
+    """The global batch: the amount of work in a step; null if steps differ, or it is not known."""
     known: str = "counted"
-    """How: `counted` where it reaches the training, `reported` by the script, or `unknown`."""
+    """How the amount is known: `counted` where the data reach the training, `reported` by the script, or `unknown`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """Score of a run after some training."""
+    """Score of a run at one point of its training."""
 
     seconds: float | None
-    """Time of the steps so far; warm-up steps count as the mean timed step. Null where no step was timed."""
+    """Time of the steps up to this point; warm-up steps count as the mean timed step. Null if no step was timed."""
     score: float
     """Score on held-out data; higher is better."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reported:
-    """A number that a script said of itself."""
+    """A number that a script reported of itself, and when."""
 
     seconds: float
-    """Since the start of the run."""
+    """Seconds since the start of the run."""
     value: float
 
 
@@ -263,39 +279,41 @@ class SearchOutcome:
     finished: int
     """Trials that trained to their end."""
     stopped: int
-    """Trials that the search ended before."""
+    """Trials that the search ended before their end."""
     failed: int
     """Trials that failed; none is retried."""
     epochs_trained: int | None
-    """Epochs of all trials but those that failed; null where one's were not seen."""
+    """Epochs of all trials except failed ones; null if the epochs of a trial were not seen."""
     trial_seconds: float
     """Mean time of a trial, from the start of its process to its end."""
     between_trials_seconds: float
-    """Mean time for which a slot waits between two trials, for each trial; when none is left it does not wait."""
+    """Mean time for which a slot waits between two trials. A slot for which no trial is left does not wait."""
     best_config: str | None
-    """Canonical JSON of the finished trial with the best metric; null where none finished."""
+    """Canonical JSON of the settings of the finished trial with the best metric; null if no trial finished."""
     best_metric: float | None
-    """Its metric."""
+    """Metric of that trial."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MadeRanks:
-    """How this project made the ranks of a run of a script that trains in one process, and how one has them without
-    it."""
+    """How this project distributed a script that trains in one process, what was proved of its ranks, and how a user
+    would distribute it."""
 
     words: str
-    """What each rank did."""
+    """What each rank did, in words."""
     proof: str
-    """What was proved of them."""
+    """What was proved of the ranks, in words."""
     write: str
-    """What one writes to distribute the script so."""
+    """What a user writes to distribute the script in this way."""
     port: str = ""
-    """The smallest port as a diff, which was run; "" where none is given, and `write` says why."""
+    """The smallest change that distributes the script, as a diff, which was itself run; "" if there is none, and
+    `write` says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingResult:
-    """One run of one arm: what every workload has, and in `detail` what its own has more."""
+    """Result of one run of one arm: what the runs of all workloads have, and in `detail` what the run's own workload
+    adds."""
 
     workload: str
     arm: str
@@ -304,65 +322,72 @@ class TrainingResult:
     started_at: str
     """UTC, ISO 8601."""
     world_size: int | None
-    """Replicas that the framework saw; null where no step was seen, or how many there are is not known."""
+    """Number of replicas that the framework saw; null if no step was seen, or the number is not known."""
     epochs_completed: int
     seconds: Seconds
     steps: Steps
     amount: Amount
     scores: dict[str, float | None]
-    """Scores by the names that its workload gives them."""
+    """Scores, by the names that the workload gives them."""
     curve: list[Point]
-    """The score that training follows, after each epoch."""
+    """The score that training follows, with one point after each epoch."""
     schedule: list[float]
-    """Learning rate of each epoch, as training chose it by the scores; arms may differ in it. Empty for a script."""
+    """Learning rate of each epoch, as training chose it by the scores; it may differ between arms. Empty for a
+    script."""
     work: dict[str, float]
     """Sizes of model and data by name; they must be the same in all arms of a repeat."""
     workers: list[Worker]
     checks: dict[str, bool | None]
-    """Checks during the run, by name; null if not verified, with a reason."""
+    """Results of the checks during the run, by name; null if something was not checked, with a reason in `reasons`."""
     detail: Any
-    """The workload's own (`Workload.detail`); null in a summary."""
+    """What the workload itself adds (of type `Workload.detail`); null in a summary."""
     ray: RayCluster | None = None
     ray_head: RayHead | None = None
-    """Null where Ray is not in pods."""
+    """The pod of Ray's head; null if Ray does not run in pods."""
     ray_ran: bool | None = None
-    """True if a script's own processes had started or joined Ray; null if that was not checked."""
+    """True if processes of a script started or joined Ray by themselves; null if that was not checked."""
     reported: dict[str, list[Reported]] = field(default_factory=dict)
     """Numbers that a script reported on rank 0, by name, in order."""
     did: dict[str, str] = field(default_factory=dict)
-    """Work of a script, item by item, by which arms are compared; `reasons` has under `work.<item>` why an item is
-    missing."""
+    """What a script did, item by item, by which its arms are compared; under `work.<item>` `reasons` says why an item
+    is missing."""
     left_files: list[str] = field(default_factory=list)
-    """Files that a script made or changed in its own folder, where later runs find them; the first few, by name."""
+    """Names of the first few files that a script created or changed in its own folder, where later runs find them."""
     weights: str | None = None
-    """SHA-256 of the trained weights, equal on all ranks; null where they were not looked at or differ."""
+    """SHA-256 of the trained weights, equal on all ranks; null if the weights were not looked at, or differ between
+    ranks."""
     retries: int | None = None
-    """Failures of workers after which Ray Train went on; null where the first would have ended the run."""
+    """Number of failures of workers after each of which Ray Train restarted them; null if the first failure would have
+    ended the run."""
     all_reduce: dict[str, float] | None = None
-    """Probe after training: bytes of a buffer to the seconds that its all-reduce takes."""
+    """Seconds of an all-reduce, by the bytes of its buffer, measured by a probe after training; null if there was no
+    probe."""
     data_wait_seconds: float | None = None
-    """Time that the rank which waited longest waited for batches; null where their delivery was not seen."""
+    """Seconds that a rank waited for batches, for the rank that waited longest; null if the delivery of batches was not
+    seen."""
     first_batch_seconds: float | None = None
-    """Time from the start until the last rank had its first batch; null likewise."""
+    """Seconds from the start until the last rank had its first batch; null if the delivery of batches was not seen."""
     step_parts: StepParts | None = None
-    """Null where the parts of a step were not clocked."""
+    """How the time of a step is divided; null if the parts of a step were not timed."""
     search: SearchOutcome | None = None
-    """Null where nothing was searched."""
+    """The trials, summed up; null if the run was no search."""
     made_ranks: MadeRanks | None = None
-    """Null where the ranks, if there are several, are the script's own."""
+    """How this project made the ranks; null if the script made its ranks itself, or is one process."""
     machine: MachineUse | None = None
-    """Use of this machine's CPU time by other programs during the run; null where it could not be read."""
+    """CPU time of this machine that other programs and the run itself used during the run; null if it could not be
+    read."""
     reasons: dict[str, str] = field(default_factory=dict)
-    """Reasons why values are null, by their dotted names: `seconds.train`."""
+    """Reasons why values are null, by the values' dotted names: `seconds.train`."""
     schema_version: int = SCHEMA_VERSION
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON data with camelCase keys."""
+        """Return the result as plain JSON data with camelCase keys."""
         return typing.cast("dict[str, Any]", encode(self))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "TrainingResult":
-        """Return a result from JSON data. Raises ResultError on another version, a missing key or a wrong type."""
+        """Return the result that JSON data describe. Raises ResultError for another version, a missing key or a wrong
+        type."""
         version = data.get("schemaVersion")
         if version != SCHEMA_VERSION:
             raise ResultError(
@@ -378,11 +403,12 @@ class TrainingResult:
         return dataclasses.replace(result, detail=decode(kind, result.detail, "result.detail"))
 
     def write(self, path: Path) -> None:
-        """Write whole, or not at all."""
+        """Write the result to the file as JSON: the whole file, or nothing."""
         write_whole(path, json.dumps(self.to_dict(), indent=1, sort_keys=True, allow_nan=False) + "\n")
 
     def summary(self, path: str, sha256: str) -> dict[str, Any]:
-        """Return this result for Pulumi's state: without series and detail, with the file's path and its SHA-256."""
+        """Return this result as JSON data for Pulumi's state: without series and detail, but with the file's path and
+        its SHA-256."""
         workers = [dataclasses.replace(worker, samples=[], gpu=without_samples(worker.gpu)) for worker in self.workers]
         short = dataclasses.replace(self, detail=None, steps=dataclasses.replace(self.steps, trace=[]), workers=workers)
         return short.to_dict() | {"path": path, "sha256": sha256}
@@ -390,24 +416,24 @@ class TrainingResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """A result as Pulumi's state keeps it: its series are empty, and with the detail in the file at `path`."""
+    """A result as Pulumi's state keeps it. Its series and its detail are only in the file at `path`."""
 
     result: TrainingResult
     path: str
-    """Relative to the project."""
+    """Path of the result's file, relative to the project."""
     sha256: str
-    """SHA-256 of the file."""
+    """SHA-256 of the result's file."""
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Summary":
-        """Read the data of `TrainingResult.summary`. Raises ResultError on another version, a missing key or a wrong
-        type."""
+        """Return the summary that data from `TrainingResult.summary` describe. Raises ResultError for another version,
+        a missing key or a wrong type."""
         own = {key: typed(str, data.get(key), f"summary.{key}") for key in ("path", "sha256")}
         return cls(result=TrainingResult.from_dict({key: data[key] for key in data if key not in own}), **own)
 
 
 def read(path: Path) -> TrainingResult:
-    """Return the result in a file; raises ResultError saying what is wrong with which file."""
+    """Return the result in the file. Raises ResultError, which names the file and says what is wrong."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -423,7 +449,7 @@ def read(path: Path) -> TrainingResult:
 
 
 def summarise(path: Path, project: Path) -> str:
-    """Return the canonical JSON of the summary of the result at `path`, which it names relative to `project`."""
+    """Return the summary of the result at `path` as canonical JSON, with the path relative to `project`."""
     content = read(path)
     name = os.path.relpath(path, project)
     return canonical(content.summary(name, hashlib.sha256(path.read_bytes()).hexdigest()))

@@ -8,14 +8,16 @@ from typing import Any
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _NUMBER = re.compile(r"-?(?:[0-9]{1,18}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
-"""Numbers that every reader understands alike: Python alone also reads 1_000, +2 and the digits of all alphabets."""
+"""Patterns of numbers that every program reads in the same way: Python alone also reads 1_000, +2 and the digits of all
+alphabets."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Reads one setting from text.
+    """A rule for one setting: how its text is read, and which values are allowed.
 
-    `parse` raises ValueError on text that is not allowed; `words` describe what is, if need be computed when read.
+    `parse` returns the value, and raises ValueError on text that is not allowed. `words` describe what is allowed; if
+    they are a function, they are computed when they are needed.
     """
 
     parse: Callable[[str], Any]
@@ -28,7 +30,8 @@ class Rule:
 
 
 def whole(low: int, high: int | None = None) -> Rule:
-    """Return a whole number, both bounds allowed."""
+    """Return a rule that allows whole numbers from `low` to `high`, both included; without `high` there is no upper
+    bound."""
 
     def parse(text: str) -> int:
         if not _WHOLE.fullmatch(text.strip()):
@@ -42,7 +45,7 @@ def whole(low: int, high: int | None = None) -> Rule:
 
 
 def number(low: float, high: float, *, above: bool = False) -> Rule:
-    """Return a finite number from `low` to `high`; with `above`, `low` itself is not allowed."""
+    """Return a rule that allows finite numbers from `low` to `high`; with `above`, `low` itself is not allowed."""
 
     def parse(text: str) -> float:
         if not _NUMBER.fullmatch(text.strip()):
@@ -56,7 +59,7 @@ def number(low: float, high: float, *, above: bool = False) -> Rule:
 
 
 def boolean() -> Rule:
-    """Allow true or false, as Pulumi writes them."""
+    """Return a rule that allows true and false, as Pulumi writes them."""
 
     def parse(text: str) -> bool:
         return {"true": True, "false": False}[text.strip().lower()]
@@ -71,7 +74,8 @@ def boolean() -> Rule:
 
 
 def choice(*groups: Collection[str]) -> Rule:
-    """Return one of the names in `groups`, as they are when a value is read: a registry may have grown by then."""
+    """Return a rule that allows the names in `groups`. They are looked up when a value is read, because a registry may
+    have grown by then."""
 
     def parse(text: str) -> str:
         if not any(text.strip() in names for names in groups):
@@ -82,5 +86,6 @@ def choice(*groups: Collection[str]) -> Rule:
 
 
 def text(allowed: str = "any text") -> Rule:
-    """Allow any text; what is allowed beyond that is the reader's to check."""
+    """Return a rule that allows any text. Whoever reads the setting checks whatever else is required; `allowed`
+    describes it."""
     return Rule(lambda value: value, allowed)

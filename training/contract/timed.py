@@ -17,34 +17,34 @@ OF_A_REPEAT = ("seed",)
 
 @dataclass(frozen=True, kw_only=True)
 class Timed:
-    """One run that ended well."""
+    """Durations of a run that succeeded."""
 
     arm: str
     recipe: Mapping[str, Any]
     """The recipe with camelCase keys; a key that is missing may have had any value."""
     began: float
-    """Seconds since the epoch."""
+    """Start of the run in seconds since the Unix epoch."""
     wall: float
     startup: float
-    """Time to the end of the first step; 0 where no step was seen."""
+    """Seconds to the end of the first step; 0 if no step was seen."""
     step: float | None
-    """A settled one; None where none was timed."""
+    """Seconds of a step after warm-up; None if no step was timed."""
     steps: int
     between: float
-    """Between epochs, of the whole run: validation, reports, checkpoints."""
+    """Seconds between the steps of the epochs, over the whole run: validation, reports, checkpoints."""
     per_epoch: int | None
-    """Steps; None where the end of an epoch is not known."""
+    """Steps of an epoch; None if the end of an epoch is not known."""
     is_whole: bool
-    """True if it ended by itself, and not after the number of steps that was set."""
+    """True if the run ended by itself; False if it was ended after the number of steps that was set."""
 
     @property
     def ended(self) -> float:
-        """Return seconds since the epoch."""
+        """Return the end of the run in seconds since the Unix epoch."""
         return self.began + self.wall
 
 
 def of_result(result: TrainingResult, began: float) -> Timed:
-    """Return the durations of a measured run."""
+    """Return the durations of a run from its result; `began` is its start in seconds since the Unix epoch."""
     steps, seconds, wanted = result.steps, result.seconds, result.recipe.get("measureSteps") or 0
     steps_done = steps.per_epoch * result.epochs_completed
     return Timed(
@@ -62,8 +62,8 @@ def of_result(result: TrainingResult, began: float) -> Timed:
 
 
 def scaled(timed: Timed, recipe: Recipe) -> Timed | None:
-    """Predict a run of this recipe from one that differs at most in its number of steps; None if it can't be
-    predicted."""
+    """Return the durations of a run of this recipe, predicted from `timed`, whose recipe may differ only in the number
+    of steps; None if they cannot be predicted."""
     if differences(timed, recipe):
         return None
     steps = _steps_of(timed, recipe)
@@ -79,7 +79,8 @@ def scaled(timed: Timed, recipe: Recipe) -> Timed | None:
 
 
 def differences(timed: Timed, recipe: Recipe) -> list[str]:
-    """Return the settings by which such a run takes another time than this one, beside its number of steps."""
+    """Return the settings, besides the number of steps, by which a run of this recipe takes another time than
+    `timed`."""
     free = {named(recipe.workload).passes_key, "measureSteps", *OF_A_REPEAT, *ARMS[timed.arm].ignores}
     free |= {key for key, field in recipe.settings().items() if not field.metadata["decides"]}
     wanted = recipe.to_dict()
@@ -87,14 +88,14 @@ def differences(timed: Timed, recipe: Recipe) -> list[str]:
 
 
 def _steps_of(timed: Timed, recipe: Recipe) -> int | None:
-    """Return the number of steps of such a run; None if only its end would show it."""
+    """Return the number of steps of a run of this recipe; None if only the end of the run would show it."""
     wanted, whole = recipe.to_dict(), _whole_steps(timed, recipe)
     enough: int = wanted.get("measureSteps") or 0
     return whole if not enough else enough if whole is None else min(enough, whole)
 
 
 def _whole_steps(timed: Timed, recipe: Recipe) -> int | None:
-    """Return the number of steps of a run that ends by itself; None if it is not known."""
+    """Return the number of steps of a run of this recipe that is not ended early; None if it is not known."""
     workload, wanted = named(recipe.workload), recipe.to_dict()
     key = workload.passes_key
     decides = workload.has_key_for_passes(wanted) and key not in ARMS[timed.arm].ignores
@@ -105,10 +106,10 @@ def _whole_steps(timed: Timed, recipe: Recipe) -> int | None:
 
 
 def to_dict(timed: Timed) -> dict[str, Any]:
-    """Return plain JSON data."""
+    """Return the durations as plain JSON data with camelCase keys."""
     return {camel(name): value for name, value in vars(timed).items()}
 
 
 def from_dict(data: Mapping[str, Any]) -> Timed:
-    """Read a `Timed` from its data. Raises KeyError or TypeError for other data."""
+    """Return the `Timed` that data from `to_dict` describe. Raises KeyError or TypeError for other data."""
     return Timed(**{name: data[camel(name)] for name in Timed.__dataclass_fields__})

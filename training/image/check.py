@@ -18,12 +18,12 @@ from importlib import metadata
 from pathlib import Path
 
 ASKED = "TRAINING_IMAGE_ASKED"
-"""A JSON object: `least` and `exact`, versions by package; `modules`, each with the package that brings it, or "" for
-this project; `programs`; `folders` that are written to."""
+"""Environment variable with the requirements, a JSON object: `least` and `exact`, versions by package; `modules`, each
+with the package that provides it, or "" if that is this project; `programs`; `folders` that have to be writable."""
 
 
 def main() -> None:
-    """Look, and say it."""
+    """Check the image. Print the installed versions as JSON, or exit with a line for each problem."""
     needs = json.loads(os.environ[ASKED])
     installed = {name: version(name) for name in sorted({*needs["least"], *needs["exact"]})}
     problems = [
@@ -38,8 +38,8 @@ def main() -> None:
 
 
 def version(name: str) -> str | None:
-    """Return the installed version of a package, None if it is missing; `tensorflow` is whichever of its packages
-    exists."""
+    """Return the installed version of a package; None if it is missing. `tensorflow` stands for tensorflow or
+    tensorflow-cpu, whichever is installed."""
     if name == "python":
         return platform.python_version()
     for package in (name, f"{name}-cpu"):
@@ -51,7 +51,8 @@ def version(name: str) -> str | None:
 
 
 def wrong_versions(least: dict[str, str], exact: dict[str, str], installed: dict[str, str | None]) -> Iterator[str]:
-    """Yield the packages that are missing, too old, or not the exact version; of Python, major and minor count."""
+    """Yield a problem for each package that is missing, older than in `least`, or not the version in `exact`. For
+    Python only major and minor version are compared."""
     for name, wanted in least.items():
         version = installed[name]
         if version is None:
@@ -66,12 +67,12 @@ def wrong_versions(least: dict[str, str], exact: dict[str, str], installed: dict
 
 
 def numbers(text: str) -> list[int]:
-    """Return a version's first two numbers."""
+    """Return the first two numbers of a version."""
     return [int("".join(filter(str.isdigit, part)) or 0) for part in text.split(".")[:2]]
 
 
 def missing_modules(modules: dict[str, str]) -> Iterator[str]:
-    """Yield the imported modules that this user's Python does not find."""
+    """Yield a problem for each module that this user's Python does not find."""
     for name, package in sorted(modules.items()):
         try:
             is_found = importlib.util.find_spec(name) is not None
@@ -85,7 +86,7 @@ def missing_modules(modules: dict[str, str]) -> Iterator[str]:
 
 
 def missing_programs(names: list[str]) -> Iterator[str]:
-    """Yield the programs missing on PATH by which KubeRay starts Ray in a pod."""
+    """Yield a problem for each program that KubeRay needs to start Ray in a pod, and that is not on PATH."""
     for name in names:
         if not shutil.which(name):
             yield f"it has no program {name} on PATH, by which Ray is started in its pods"

@@ -11,17 +11,19 @@ import zlib
 
 FACTORY = "ray.dashboard.modules.metrics.grafana_dashboard_factory"
 NAMES = ("default", "train")
-"""Ray's dashboards that show something here: nothing uses Ray Data or Ray Serve."""
+"""Names of the dashboards of Ray that show something here. Those of Ray Data and Ray Serve would be empty, because
+nothing uses them."""
 
 
 def generated() -> dict[str, str]:
-    """Return the dashboards as the head of a Ray cluster writes them, JSON each."""
+    """Return the dashboards by name, each as JSON text, as the head of a Ray cluster writes them."""
     factory = importlib.import_module(FACTORY)
     return {name: getattr(factory, f"generate_{name}_grafana_dashboard")()[0] for name in NAMES}
 
 
 def packed(dashboards: dict[str, str]) -> str:
-    """Return dashboards as one line, a tenth of their size: a pod's log is what brings them out of a cluster."""
+    """Return the dashboards as one line of text, compressed to a tenth, because they leave the cluster through a pod's
+    log."""
     return base64.b64encode(zlib.compress(json.dumps(dashboards).encode())).decode()
 
 

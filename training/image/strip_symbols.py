@@ -12,15 +12,16 @@ import sys
 from pathlib import Path
 
 MAGIC = b"\x7fELF\x02\x01"
-"""64 bits, little-endian: x86-64 and arm64."""
+"""First bytes of an ELF file with 64 bits and little-endian numbers, as on x86-64 and arm64."""
 _HEADER = struct.Struct("<16xHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SECTIONS_AT, _COUNTS_AT = 40, 60
-"""Positions in the header of the section table's address and of its number of entries."""
+"""Positions, in the file's header, of the section table's address and of the number of its entries."""
 
 
 def strip(path: Path) -> int:
-    """Return the bytes by which the file got shorter; 0 for what is no such binary."""
+    """Cut the symbol tables off a file, and return by how many bytes that made it shorter; 0 if the file is no such
+    binary."""
     with path.open("r+b") as file:
         start = file.read(_HEADER.size)
         if len(start) < _HEADER.size or not start.startswith(MAGIC):
@@ -41,7 +42,7 @@ def strip(path: Path) -> int:
 
 
 def main() -> None:
-    """Strip every binary below a folder, and say how much that was."""
+    """Strip every binary below the folder that the command line names, and print by how much that made them smaller."""
     files = [path for path in Path(sys.argv[1]).rglob("*") if path.is_file() and not path.is_symlink()]
     print(f"{sum(strip(path) for path in files) / 1e6:.0f} MB of symbol tables cut off")
 
