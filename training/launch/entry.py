@@ -28,14 +28,15 @@ from training.launch.usage import container_cpu, cpu_seconds
 from training.machine import isolation, machine_lock
 
 STARTED = "TRAINING_STARTED"
-"""Environment variable by which a launcher tells its processes when it started itself."""
+"""Environment variable by which a launcher passes its own start time on to the processes that it starts."""
 POD = "TRAINING_POD"
-"""Environment variable of a process in a pod, whose environment is what the pod's specification says."""
+"""Environment variable that is set in a process in a pod. There the pod's specification alone decides which variables a
+process has."""
 OF_POD = "a pod, or a job on a node, is not told whose the CPU time of its node is"
 NOBODY_LOOKED = "what others take of this machine is counted for the runs of a stack"
 NOT_COUNTED = "no step was seen, or the system does not count how long a process waits for a CPU"
 NO_PRESSURE = "the pod's cgroup does not count it: it is of version 1, or the kernel's PSI is off"
-"""Reasons why a result does not have the CPU time that other programs took."""
+"""Reasons why a result does not tell how much CPU time other programs took, or how long ranks waited for a CPU."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Request:
     result: Path
     dataset_path: str
     storage: str
-    """Address of this run's folder for what outlives it; "" if there is none."""
+    """Address of this run's folder for files that outlive the run; "" if it has no such folder."""
     bind_cpus: bool
     address: str
     dashboard: bool
@@ -55,14 +56,15 @@ class Request:
 
     @property
     def workload(self) -> Workload:
-        """Return the workload of the recipe."""
+        """Return the workload that the recipe names."""
         return workload.named(self.recipe.workload)
 
 
 def begin(arm: str, doc: str | None) -> Request:
-    """Parse the command line of `arm`, and remove from this process's environment what a run may not have.
+    """Parse the command line of `arm`, return it, and remove the variables that a run may not have from this process's
+    environment.
 
-    A workload with a launcher of its own is run by that, and the process ends with it.
+    If the workload has a launcher of its own, run that and end the process afterwards.
     """
     request = parse(arm, doc)
     if POD not in os.environ:
@@ -75,7 +77,8 @@ def begin(arm: str, doc: str | None) -> Request:
 
 
 def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Request:
-    """Return the command line of `arm`; a bad one ends the process with a message that says what is allowed."""
+    """Return the parsed command line of `arm`. A wrong command line ends the process with a message that says what is
+    allowed."""
     started = _started()
     parser = argparse.ArgumentParser(
         prog=f"python -m training.{arm}", description=doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter
@@ -127,7 +130,8 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
 
 
 def run(make: Callable[[], TrainingResult | None], path: Path) -> None:
-    """Make a result and write it; an error that explains itself is printed without a traceback and exits with 1."""
+    """Call `make`, and write the result that it returns to `path`. For a ValueError or OSError, print the error without
+    a traceback and exit with code 1."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -144,7 +148,8 @@ def run(make: Callable[[], TrainingResult | None], path: Path) -> None:
 
 
 def with_reasons(result: TrainingResult) -> TrainingResult:
-    """Add the reasons why CPU time that others took is missing from the result, as far as this process knows them."""
+    """Return the result with the reasons why it does not tell the CPU time that others took, as far as this process
+    knows them."""
     in_pod, waits = POD in os.environ, [worker.training_wait for worker in result.workers]
     reasons = {MACHINE: OF_POD if in_pod else NOBODY_LOOKED}
     if None in waits:
@@ -155,10 +160,11 @@ def with_reasons(result: TrainingResult) -> TrainingResult:
 
 
 def on_this_machine(request: Request) -> Request:
-    """Return the request of a run that has this machine and a network to itself from now on; its clock begins now.
+    """Wait until this machine is free, prepare it for the run, and return the request with the clock started only then.
 
-    What may take minutes first is no part of the run: waiting for another measurement, downloading its data. In a pod
-    and on a Ray cluster that runs elsewhere there is nothing of that. Before any thread. Raises OSError.
+    From now on the run has this machine and a network to itself. Waiting for another measurement and downloading data
+    may take minutes, and are no part of the run. In a pod, and with a Ray cluster elsewhere, nothing is done. Call it
+    before any thread is started. Raises OSError.
     """
     if not request.bind_cpus or request.address:
         return request
@@ -179,14 +185,15 @@ def on_this_machine(request: Request) -> Request:
 
 
 def _enter_own_network(storage: str) -> str | None:
-    """Give this run a network of its own; return the reason if it can't have one, else None."""
+    """Give this run a network of its own. Return None, or the reason why the run cannot have one."""
     return f"it keeps what outlives it in {storage}" if environment.is_remote(storage) else isolation.enter()
 
 
 def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more: Any) -> TrainingResult | None:
-    """Train as rank `rank` of `world`: set CPUs and environment first, then import the framework.
+    """Train as rank `rank` of `world`, and return the result: set CPUs and environment first, then import the
+    framework.
 
-    `more`: fields of Process that only this arm has.
+    `more`: values for fields of Process that only this arm has.
     """
     environment.defer_garbage_collection()
     read = container_cpu_at_start(request)
@@ -225,20 +232,21 @@ def _begin_folder(folder: Path) -> None:
 
 
 def container_cpu_at_start(request: Request) -> list[float] | None:
-    """Return the CPU time that this process's container used before it; None outside a pod, where the CPUs are bound.
+    """Return the CPU time that this process's container had used before the process started; None outside a pod, where
+    CPUs are bound.
 
-    None in a Ray job, too: other processes run on a node of an existing cluster.
+    Return None in a Ray job, too, because other processes run on a node of an existing cluster.
     """
     return None if request.bind_cpus or RAY_JOB in os.environ else container_cpu(less=cpu_seconds())
 
 
 def pass_on_start(started: Stamp) -> dict[str, str]:
-    """Return the environment by which a process that this one starts knows the start of the run."""
+    """Return the environment variable by which a child process learns when the run started."""
     return {STARTED: f"{started.monotonic!r},{started.wall!r},{started.boot}"}
 
 
 def _workload(arguments: list[str] | None) -> Workload:
-    """Return the one that the command line names: it decides which other flags there are."""
+    """Return the workload that the command line names; the workload decides which other flags there are."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--workload", default=WORKLOADS[0])
     name = parser.parse_known_args(arguments)[0].workload
@@ -246,7 +254,7 @@ def _workload(arguments: list[str] | None) -> Workload:
 
 
 def _address(text: str) -> str:
-    """Return the address of storage: of a folder its absolute path, anything else unchanged."""
+    """Return the address of storage, with a relative path of a folder made absolute."""
     return text if not text or "://" in text else str(Path(text).absolute())
 
 
@@ -258,7 +266,8 @@ def _started() -> Stamp:
 
 
 def typed(rule: Any) -> Callable[[str], Any]:
-    """Return a flag's reader by the rule of its setting."""
+    """Return the function that reads a flag's text by the rule of its setting. The function raises ArgumentTypeError,
+    which says what is allowed."""
 
     def parse_flag(text: str) -> Any:
         try:

@@ -26,33 +26,35 @@ from training.launch.environment import share_of_cpus
 from training.machine import isolation, process_session, topology
 
 MOST_PROCESSES = 400
-"""Ray with a few workers has some 20; what has more starts itself again and again."""
+"""Most processes of a command; one with more is ended, because it probably starts itself again and again. Ray with a
+few workers has about 20."""
 MOST_PRINTED = 64 * 2**20
-"""Bytes. Who prints more is measured printing."""
+"""Most bytes that a command may print; a command that prints more would mainly measure its printing."""
 POLL_SECONDS = 0.1
 COUNT_EVERY = 10
-"""Polls between two looks at how many processes the machine has; where they became more, the command's are counted."""
+"""Number of polls between two counts of the machine's processes. If there are more than ever before, the command's own
+processes are counted."""
 GRACE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """The end of a command."""
+    """How a command ended, and what was counted of it."""
 
     code: int
     """Exit code; negative if a signal ended it."""
     began: float
-    """Seconds since the epoch."""
+    """Start of the command in seconds since the Unix epoch."""
     ended: float
-    """`began` and what a clock that nobody sets counted since."""
+    """End of the command: `began` and the seconds that passed on the monotonic clock, which nobody sets."""
     left: int
-    """Processes that were left, and were ended."""
+    """Number of processes that the command left running, and that were ended then."""
     processes: int
-    """The most that were counted at a time."""
+    """The largest number of the command's processes that was counted at a time."""
 
 
 def main() -> int:
-    """Run the plan's command; returns its exit code, 128 and the signal's number where a signal ended it."""
+    """Run the plan's command, and return its exit code; 128 and the signal's number if a signal ended it."""
     plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     reason = isolation.enter()
     end = run(plan["command"], plan["folder"], plan["variables"], plan["cpus"])
@@ -67,10 +69,10 @@ def run(
     cpus: int,
     read: Callable[[IO[bytes]], bool] | None = None,
 ) -> End:
-    """Run the command with this environment on so many CPUs, and end all that it started.
+    """Run the command with these environment variables on `cpus` CPUs, and end all processes that it started.
 
-    `read` is given what it prints, in a thread of its own, and returns at its end: false, and the command is ended.
-    Without it the command prints where this process does.
+    `read` is called in a thread of its own with the command's output, and returns at the end of the output; if it
+    returns False, the command is ended. Without `read` the command prints where this process prints.
     """
     signal.signal(signal.SIGTERM, _terminated)
     process_session.adopt()
@@ -102,10 +104,11 @@ def _read_or_end(read: Callable[[IO[bytes]], bool] | None, running: subprocess.P
 
 
 def _wait(running: subprocess.Popen[bytes]) -> int:
-    """Wait until the command ends, or starts processes without end; return the largest number of processes counted.
+    """Wait until the command ends; kill it if it has more than MOST_PROCESSES processes. Return the largest number of
+    its processes counted.
 
-    Its own processes are counted only where the machine has more than ever before: that takes 3 ms of CPU with 120
-    processes, and a count every time would cost the arm time.
+    The command's processes are counted only if the machine has more processes than ever before: a count takes 3 ms of
+    CPU with 120 processes, and counting every time would cost the arm time.
     """
     most = polls = most_of_all = 0
     while running.poll() is None:
@@ -121,9 +124,10 @@ def _wait(running: subprocess.Popen[bytes]) -> int:
 
 @contextmanager
 def _bound(cpus: int) -> Iterator[None]:
-    """Bind what is started meanwhile to the first CPUs in the workers' order; with 0, to those of this process.
+    """Bind processes that the body starts to the first `cpus` CPUs in the order of workers; with 0, leave them the CPUs
+    of this process.
 
-    Not this process itself, which would share the baseline's only CPU with it.
+    This process itself is bound only meanwhile: else it would share the baseline's only CPU.
     """
     if not cpus or not hasattr(os, "sched_setaffinity"):
         yield
@@ -137,7 +141,8 @@ def _bound(cpus: int) -> Iterator[None]:
 
 
 def end_descendants(grace_seconds: float = GRACE_SECONDS) -> int:
-    """Send SIGTERM once to each, then SIGKILL until none is left; return how many there were at first."""
+    """End all descendants of this process, by SIGTERM, and by SIGKILL after `grace_seconds`. Return how many there were
+    at first."""
     began, first, terminated = time.monotonic(), None, set[int]()
     while members := [process for process in psutil.Process().children(recursive=True) if _is_alive(process)]:
         first = len(members) if first is None else first

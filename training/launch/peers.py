@@ -19,9 +19,9 @@ GRACE_SECONDS = 5.0
 
 
 def launch_workers(request: entry.Request, arm: str) -> None:
-    """Start the workers and wait for them; rank 0 writes the result.
+    """Start the workers on this machine and wait until they have ended; rank 0 writes the result.
 
-    Raises RuntimeError naming the first worker that failed; the others are ended then.
+    Raises RuntimeError, which names the first worker that failed. The other workers are ended before.
     """
     with held_ports(request.recipe.workers) as ports:
         addresses = [f"127.0.0.1:{port}" for port in ports]
@@ -41,7 +41,7 @@ def launch_workers(request: entry.Request, arm: str) -> None:
 
 
 def run_worker(request: entry.Request, arm: str, cluster: Rendezvous) -> TrainingResult | None:
-    """Train as the worker of this address and rank."""
+    """Train as the worker with this address and rank, and return its result."""
     os.environ |= request.workload.rendezvous(cluster.addresses, cluster.rank)
     request.phases.add("launch", request.started.seconds_until(Stamp.now()) - sum(request.phases.seconds.values()))
     return entry.take_part(request, arm, cluster.rank, len(cluster.addresses))
@@ -68,7 +68,7 @@ def _end(workers: list[subprocess.Popen[bytes]]) -> None:
 
 
 def main(arm: str, doc: str | None) -> None:
-    """Run as one of the workers, or as the launcher of them all."""
+    """Run as a worker if the environment names a rendezvous; else run as the launcher that starts all workers."""
     request, cluster = entry.begin(arm, doc), rendezvous.from_environment()
     if cluster:
         entry.run(lambda: run_worker(request, arm, cluster), request.result)

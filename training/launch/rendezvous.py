@@ -9,29 +9,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 VARIABLE = "TRAINING_CLUSTER"
-"""Environment variable by which a launcher passes it to a process. One of our own: a TF_CONFIG that the user has set
-describes another cluster."""
+"""Environment variable by which a launcher passes the rendezvous to a process. It has a name of our own, because a
+TF_CONFIG that the user has set describes another cluster."""
 
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """The addresses of a run's processes by rank, `host:port` each, and the rank of this one."""
+    """The addresses of a run's processes in the order of their ranks, each `host:port`, and the rank of this
+    process."""
 
     addresses: Sequence[str]
     rank: int
 
     def variable(self) -> dict[str, str]:
-        """Return the environment that tells a process of it."""
+        """Return the environment variable that passes this rendezvous to a process."""
         return {VARIABLE: json.dumps(asdict(self))}
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Rendezvous | None:
-    """Read the rendezvous of this process; None if it is not one of several."""
+    """Return the rendezvous of this process; None if the environment does not have one, because the process is not one
+    of several."""
     return Rendezvous(**json.loads(environment[VARIABLE])) if VARIABLE in environment else None
 
 
 def tensorflow(addresses: Sequence[str], rank: int) -> dict[str, str]:
-    """Return TensorFlow's TF_CONFIG, in which an IPv6 address has brackets: gRPC would take its port for a part of it.
+    """Return the environment variable TF_CONFIG for TensorFlow. IPv6 addresses get brackets, because gRPC would take
+    the port for a part of the address.
 
     Source: https://www.tensorflow.org/guide/distributed_training#TF_CONFIG
     """

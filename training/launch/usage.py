@@ -21,14 +21,15 @@ TASKS = Path("/proc/self/task")
 INTER_OP_POOL = "tf_Compute"
 """Linux's name for the threads of TensorFlow's inter-op pool."""
 MOST_IN_A_TICK = 2**14
-"""Largest distance of two ids given within a tick: half of Linux's smallest range of ids."""
+"""Largest difference of two thread ids that the system gave within one tick: half of Linux's smallest range of ids."""
 CGROUP_STATS = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))
 CGROUP_USAGE = Path("/sys/fs/cgroup/cpuacct/cpuacct.usage")
-"""Version 1's; version 2 has it among the statistics."""
+"""File with a container's CPU time in cgroups of version 1; version 2 has this number in CGROUP_STATS."""
 
 
 class Usage:
-    """Samples this process from `start` to `stop`, about once a second, in a thread that sleeps in between."""
+    """Samples this process's CPUs and memory from `start` to `stop`, about once a second, in a thread that sleeps in
+    between."""
 
     def __init__(self) -> None:
         self.samples: list[list[float]] = []
@@ -39,28 +40,30 @@ class Usage:
         self._queue = RunQueue()
         self._at_start: CpuWait | None = None
         self.training_wait: CpuWait | None = None
-        """From `start` to `stop`; None where the system does not count it."""
+        """CPU time and waiting time from `start` to `stop`; None if the system does not count them."""
 
     def start(self) -> None:
-        """Begin to sample; time 0 is now."""
+        """Start to take samples; their times count from now."""
         self._at_start = self._waits()
         self._thread.start()
 
     def stop(self) -> None:
-        """End sampling and wait for the thread."""
+        """Stop taking samples, and wait until the thread has ended."""
         self._stop.set()
         self._thread.join()
         first, last = self._at_start, self._waits()
         self.training_wait = _between(first, last) if first and last else None
 
     def run_wait(self) -> CpuWait | None:
-        """Return the wait from the start of this process on; None if it is not counted. No pressure: a pod may be
-        older."""
+        """Return CPU time and waiting time since the start of this process; None if the system does not count them.
+
+        The field for pressure is None, because the pod may be older than the process.
+        """
         now = self._waits()
         return replace(now, pressure_seconds=None) if now else None
 
     def _waits(self) -> CpuWait | None:
-        """Return the wait so far; an ended thread counts with its last reading."""
+        """Return CPU time and waiting time so far; a thread that has ended counts with its last reading."""
         read = self._queue.read()
         if read is None:
             return None
@@ -68,8 +71,8 @@ class Usage:
         return CpuWait(seconds=seconds, cpu_seconds=read[0], waited_seconds=read[1], pressure_seconds=pressure)
 
     def throttled(self) -> float | None:
-        """Return seconds that the cgroup held its processes back since this object was made; None where it has no
-        quota."""
+        """Return the seconds for which the cgroup's quota has held its processes back since this object was made; None
+        if there is no quota."""
         now = throttled_seconds()
         return None if now is None or self._throttled_before is None else now - self._throttled_before
 
@@ -98,14 +101,14 @@ class Thread:
     """A thread of this process."""
 
     started: int
-    """Ticks of the system's clock after its start."""
+    """Start of the thread, in ticks of the system's clock after the start of the system."""
     number: int
-    """Id; the system gives them in order, and begins again with low ones after the highest."""
+    """Id of the thread. The system gives ids in order, and begins again with low ids after the highest."""
     name: str
 
 
 def threads() -> set[Thread] | None:
-    """Return the threads of this process; None where the system does not list them."""
+    """Return the threads of this process; None if the system does not list them."""
     try:
         folders = list(TASKS.iterdir())
     except OSError:
@@ -133,8 +136,8 @@ def pool_threads(before: set[Thread] | None, after: set[Thread] | None) -> int |
 
 
 def _by_age(threads: set[Thread]) -> list[Thread]:
-    """Return threads, the oldest first: by tick, and within a tick by number, low ones last where numbers began
-    again."""
+    """Return the threads, the oldest first: in the order of their start ticks, and within a tick of their ids. If ids
+    began again at low numbers within a tick, the low ids come last."""
     highest: dict[int, int] = {}
     for thread in threads:
         highest[thread.started] = max(thread.number, highest.get(thread.started, 0))
@@ -147,12 +150,12 @@ def _by_age(threads: set[Thread]) -> list[Thread]:
 
 
 def cpu_seconds() -> float:
-    """Return CPU time of this process so far, user and system, all threads."""
+    """Return the CPU seconds of this process so far: user and system time of all threads."""
     return time.process_time()
 
 
 def peak_memory_bytes() -> int:
-    """Return the most memory this process ever had resident."""
+    """Return the largest resident memory, in bytes, that this process ever had."""
     try:  # ru_maxrss survives exec, so a small child of a large process would inherit its peak
         peak = re.search(r"^VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
     except OSError:
@@ -163,8 +166,8 @@ def peak_memory_bytes() -> int:
 
 
 def throttled_seconds() -> float | None:
-    """Return the time a CPU quota has held the cgroup's processes back so far (v2 and v1); None where there is no such
-    count."""
+    """Return the seconds for which a CPU quota has held the cgroup's processes back so far (cgroups v2 and v1); None if
+    the system does not count them."""
     limiting = throttled_folder()
     counts = _cgroup_counts(*([limiting / "cpu.stat"] if limiting else ()))
     if "throttled_usec" in counts:
@@ -186,7 +189,7 @@ def container_cpu(less: float = 0.0) -> list[float] | None:
 
 
 def container_cpu_since(at_start: list[float] | None) -> list[list[float]] | None:
-    """Return the readings of `container_cpu` at the start and now; None unless both could be read."""
+    """Return the readings of `container_cpu` at the start and now; None if one of them could not be read."""
     now = container_cpu() if at_start else None
     return [at_start, now] if at_start and now else None
 
@@ -203,8 +206,8 @@ def _cgroup_counts(*preferred: Path) -> dict[str, int]:
 class RunQueue:
     """Counts how long the threads of this process had a CPU, and how long they were ready and waited for one.
 
-    Only Linux counts that (`/proc/PID/task/TID/schedstat`; docs.kernel.org/scheduler/sched-stats.html). Of a thread
-    that ended in between it has what was read of it last.
+    Only Linux counts that (`/proc/PID/task/TID/schedstat`; docs.kernel.org/scheduler/sched-stats.html). A thread that
+    ended between two readings counts with what was read last.
     """
 
     def __init__(self, tasks: Path = TASKS) -> None:
@@ -213,8 +216,8 @@ class RunQueue:
         self._ended = (0, 0)
 
     def read(self) -> tuple[float, float] | None:
-        """Return seconds with a CPU, and seconds of waiting for one, of all threads so far; None where it is not
-        counted."""
+        """Return the seconds for which all threads so far had a CPU, and for which they waited for one; None if the
+        system does not count them."""
         try:
             threads = list(self._tasks.iterdir())
         except OSError:

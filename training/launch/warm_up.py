@@ -29,9 +29,10 @@ SAID = "compiles the modules of the environment, once after an installation"
 
 
 def main(recipe_text: str, folder: str = "") -> None:
-    """Compile and import what the arms do, with the settings of a run, and read the programs that Ray starts.
+    """Compile and import the modules that the arms use, as a run with these settings does, and read the programs that
+    Ray starts.
 
-    `recipe_text`: the recipe, as JSON. In an environment of a script's own nothing is written.
+    `recipe_text`: the recipe, as JSON. If a script has an environment of its own, nothing is written there.
     """
     recipe = recipe_of(json.loads(recipe_text))
     workload = named(recipe.workload)
@@ -52,7 +53,7 @@ def main(recipe_text: str, folder: str = "") -> None:
 
 
 def compile_once(packages: Path, stamp: Path, progress: Progress) -> None:
-    """Compile the modules of a folder of packages, unless the stamp is of just these or they are compiled."""
+    """Compile the modules in a folder of packages, unless the stamp file has the hash of exactly these packages."""
     digest = _digest(packages)
     with suppress(OSError):
         if stamp.read_text(encoding="utf-8") == digest:

@@ -15,7 +15,7 @@ INDEX = "JOB_COMPLETION_INDEX"
 SERVICE = "TRAINING_SERVICE"
 """Environment variable with the name of the headless Service."""
 WORKERS = "TRAINING_WORKERS"
-"""Environment variable with how many pods there are."""
+"""Environment variable with the number of pods."""
 PORT = 2222
 WAIT_SECONDS = 600.0
 """Time limit until all names resolve: the slowest pod may have to wait for a place."""
@@ -33,8 +33,8 @@ def addresses(hostname: str, index: int, service: str, workers: int) -> list[str
 
 
 def join(environment: Mapping[str, str] = os.environ) -> Rendezvous:
-    """Return the rendezvous of this pod, once every pod's name resolves. Raises TimeoutError naming those that never
-    did."""
+    """Wait until the names of all pods resolve, and return the rendezvous of this pod. Raises TimeoutError, which names
+    a pod that never resolved."""
     index, workers = int(environment[INDEX]), int(environment[WORKERS])
     peers = addresses(socket.gethostname(), index, environment[SERVICE], workers)
     wait_for([peer.partition(":")[0] for peer in peers])
@@ -48,7 +48,7 @@ def wait_for(
     seconds: float = WAIT_SECONDS,
     poll_seconds: float = POLL_SECONDS,
 ) -> None:
-    """Return when every name resolves; raises TimeoutError naming the first that did not within `seconds`."""
+    """Wait until every name resolves. Raises TimeoutError, which names the first that did not within `seconds`."""
     deadline = time.monotonic() + seconds
     for name in names:
         while not _resolves(name, resolve):

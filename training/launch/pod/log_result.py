@@ -17,11 +17,13 @@ MARKER = "=== result.json ==="
 MOST_BYTES = 4 * 2**20
 """Largest size of a printed result: under half of a log's limit."""
 SERIES = {"trace": "steps.trace", "samples": "workers.samples"}
-"""Series that grow with the length of a run, by an entry a step or a second, and their place. No ratio needs them."""
+"""Series of a result that grow with the length of a run, by one entry for each step or second, and their place in the
+result. No ratio needs them."""
 
 
 def print_result(path: Path) -> None:
-    """Print the marker, and the result at `path` in one line, thinned where it is too long; raises ResultError."""
+    """Print the marker and then the result at `path` in one line. If the result is too long, print only every second,
+    fourth, … entry of its series. Raises ResultError."""
     every, data = 1, read(path).to_dict()
     while len(canonical(data)) > MOST_BYTES and _longest(data) > 1:
         every, data = 2 * every, _halved(data)
@@ -47,7 +49,8 @@ def _longest(value: Any) -> int:
 
 
 def find_result(log: str) -> TrainingResult:
-    """Return the result after the last marker of a log; raises ResultError when there is none, or not all of it."""
+    """Return the result after the last marker of a log. Raises ResultError if there is no result, or only a part of
+    it."""
     _, marker, after = log.rpartition(MARKER)
     if not marker:
         raise ResultError("the log holds no result: the run did not end, or its log was cut")
@@ -61,6 +64,6 @@ def find_result(log: str) -> TrainingResult:
 
 
 def without_result(log: str) -> str:
-    """Return the log up to its last marker: what people read."""
+    """Return the log up to its last marker, which is the part that people read."""
     before, marker, _ = log.rpartition(MARKER)
     return before if marker else log

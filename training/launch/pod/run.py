@@ -28,16 +28,16 @@ from training.launch.storage.run_storage import Storage
 from training.machine import output
 
 RESULTS = Path(os.environ.get(environment.RESULTS, "/results")).absolute()
-"""A folder that every pod has; a Ray job is told of one."""
+"""Folder of the result: /results, which every pod has; a Ray job gets its folder by an environment variable."""
 RESULT = RESULTS / "result.json"
 LOG_IS_KEPT = "TRAINING_LOG_IS_KEPT"
-"""Environment variable of a run that another process started to keep what it prints."""
+"""Environment variable that is set in a run whose output another process reads and keeps."""
 _LOGS = "logs"
 """Folder of the logs, in a run's folder in storage."""
 
 
 def main(arguments: list[str]) -> None:
-    """Run the arm with its flags; ends the process with a message when something is wrong."""
+    """Run the arm with its flags, and print its result. If something is wrong, end the process with a message."""
     arm, *flags = arguments
     if entry.STARTED not in os.environ:
         os.environ |= entry.pass_on_start(process_start())
@@ -57,19 +57,19 @@ def main(arguments: list[str]) -> None:
 
 
 def _run_with_kept_log(storage: str, name: str) -> NoReturn:
-    """Run the same command again, as a child."""
+    """Run this process's command again as a child whose log is kept in storage, and exit with the child's exit code."""
     os.environ[LOG_IS_KEPT] = "1"
     sys.exit(run_keeping_log([sys.executable, *sys.orig_argv[1:]], storage, name))
 
 
 def _storage(flags: list[str]) -> str:
-    """Return the address of the run's own folder; "": there is none."""
+    """Return the address of the run's folder in storage, from the flags; "" if there is no such flag."""
     addresses = [flag.partition("=")[2] for flag in flags if flag.startswith("--storage=")]
     return addresses[-1] if addresses else ""
 
 
 def _log_name(arm: str) -> str:
-    """Return the name of this pod's log among the run's."""
+    """Return the name under which this pod's log is kept among the logs of the run."""
     return "driver.log" if ARMS[arm].start == "ray" else f"rank-{os.environ.get(indexed_job.INDEX, '0')}.log"
 
 
@@ -78,7 +78,8 @@ def _end(number: int, _: FrameType | None) -> None:
 
 
 def _remove_earlier() -> None:
-    """A Ray pod outlives a run: the result of an earlier one must not pass for this one's."""
+    """Delete the files of an earlier run's result, because a Ray pod outlives a run, and they could be taken for this
+    run's."""
     for path in RESULTS.glob("*.json*"):
         path.unlink(missing_ok=True)
 
@@ -100,10 +101,11 @@ def _emit() -> None:
 
 
 def run_keeping_log(command: Sequence[str], storage: str, name: str) -> int:
-    """Run it, and keep what it prints as `logs/NAME` in its folder in storage; its exit code (128 + n: by signal n).
+    """Run the command as a child, keep its output as `logs/NAME` in the run's folder in storage, and return its exit
+    code (128 + n if signal n ended it).
 
-    It is a child of this process, which hands on what it prints as it comes, and keeps that when it has ended: well, by
-    a failure, or by SIGTERM. Nothing is kept of a container that is ended as a whole, for its memory say.
+    This process passes the output on while it comes, and keeps it when the child has ended: with success, by a failure,
+    or by SIGTERM. If the whole container is ended, for example for its memory, nothing is kept.
     """
     with TemporaryDirectory(prefix="log-") as folder:
         log = Path(folder) / name
@@ -125,14 +127,15 @@ def _pass_on(child: "subprocess.Popen[bytes]", number: int, _: FrameType | None)
 
 
 def _write_all(target: int, chunk: bytes) -> None:
-    """Write all of it; where nobody reads any more, or the disk is full, the run goes on."""
+    """Write the whole chunk to a file descriptor. If nobody reads any more, or the disk is full, the run goes on
+    without an error."""
     with suppress(OSError):
         while chunk:
             chunk = chunk[os.write(target, chunk) :]
 
 
 def _keep(log: Path, storage: str) -> str:
-    """Keep the log in storage; return the reason if that failed, else ""."""
+    """Keep the log in storage. Return the reason if that failed, else ""."""
     try:
         Storage.at(storage).put(log, f"{_LOGS}/{log.name}")
     except (OSError, ImportError) as error:

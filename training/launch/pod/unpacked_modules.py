@@ -12,11 +12,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 RAYS_PACKAGES = "thirdparty_files"
-"""Folder in Ray's own with packages that it brings."""
+"""Folder within Ray's package with the packages that Ray brings along."""
 
 
 def main(arguments: list[str]) -> None:
-    """Run that module in this process: its start, its signals and its exit code are the module's."""
+    """Run the module that the first argument names, in this process; signals reach the module, and its exit code is the
+    process's."""
     project = str(Path(__file__).resolve().parents[3])
     sys.path.insert(0, project)
     os.environ["PYTHONPATH"] = os.pathsep.join([project, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -37,7 +38,8 @@ def find_psutil() -> None:
 
 
 def image_path() -> list[str]:
-    """Return the folders that the image itself names in PYTHONPATH: neither this project's, nor added for it."""
+    """Return the folders that the image itself names in PYTHONPATH, without this project's folder and without folders
+    that were added for it."""
     project = Path(__file__).resolve().parents[3]
     folders = map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     return [str(each) for each in folders if each.name != RAYS_PACKAGES and each.resolve() != project]

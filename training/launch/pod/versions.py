@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
 EXPECTED = "TRAINING_EXPECTED_VERSIONS"
-"""Environment variable with the versions that a pod must find: a JSON object of package to version."""
+"""Environment variable with the versions that have to be installed in a pod: a JSON object of package to version."""
 
 
 class WrongVersionsError(ValueError):
@@ -18,7 +18,8 @@ class WrongVersionsError(ValueError):
 
 
 def check(environment: Mapping[str, str] = os.environ) -> None:
-    """Compare with what the environment expects; nothing to do where it expects nothing. Raises WrongVersionsError."""
+    """Raise WrongVersionsError if an installed version is not the one that the environment variable EXPECTED names.
+    Without the variable nothing is checked."""
     expected = json.loads(environment.get(EXPECTED, "{}"))
     installed = {name: _installed(name) for name in expected}
     wrong = [
@@ -33,14 +34,16 @@ def check(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def differs(expected: Mapping[str, str], installed: Mapping[str, str], name: str) -> bool:
-    """Return whether the versions differ; of Python, major and minor count."""
+    """Return whether the expected and the installed version of a package differ; for Python only major and minor
+    version are compared."""
     if name == "python":
         return expected[name].split(".")[:2] != installed[name].split(".")[:2]
     return expected[name] != installed[name]
 
 
 def _installed(name: str) -> str:
-    """`tensorflow` is whichever of its packages the platform has."""
+    """Return the installed version of a package, "nothing" if it is missing. `tensorflow` stands for tensorflow or
+    tensorflow-cpu, whichever is installed."""
     if name == "python":
         return platform.python_version()
     for package in (name, f"{name}-cpu"):

@@ -32,33 +32,34 @@ if TYPE_CHECKING:
     from training.launch.ray.recovery import Recovers
 
 LOOPBACK = "127.0.0.2" if sys.platform.startswith("linux") else "127.0.0.1"
-"""Address on which a Ray that was started here listens. On Linux Ray replaces 127.0.0.1, ::1 and localhost by the
-address that other machines reach (`ray._private.services.resolve_ip_for_localhost`), and keeps every other address of
+"""Address on which a Ray that was started here listens. On Linux Ray replaces 127.0.0.1, ::1 and localhost by an
+address that other machines reach (`ray._private.services.resolve_ip_for_localhost`), but keeps every other address of
 loopback."""
 DASHBOARD_PORT = 8265
-"""Ray's own choice."""
+"""Port of Ray's dashboard, which is Ray's default."""
 
 
 class WorkersError(OSError):
-    """Workers that failed, and were not retried any more."""
+    """Workers failed, and were not retried any more; the message has the reason."""
 
 
 def documented_trainer(workload: Workload) -> Callable[..., Any]:
-    """Return the trainer of Ray's guide for the workload's framework. Importing it imports that, in the driver too."""
+    """Return the trainer class that Ray's guide uses for the workload's framework. Importing it imports the framework,
+    too, also in the driver."""
     module, _, name = workload.trainer.rpartition(".")
     trainer: Callable[..., Any] = getattr(import_module(module), name)
     return trainer
 
 
 def main(arm: str, doc: str | None, settings: Mapping[str, str]) -> None:
-    """Run the arm's driver, with these variables in its environment before Ray starts."""
+    """Run the arm's driver and write its result. `settings`: environment variables that are set before Ray starts."""
     request = entry.begin(arm, doc)
     os.environ.update(settings)
     entry.run(lambda: run_on_this_machine(request, arm), request.result)
 
 
 def run_on_this_machine(request: entry.Request, arm: str) -> TrainingResult:
-    """Run `run` in a network of its own, out of which only the dashboard is reached, from this machine."""
+    """Call `run` in a network of its own. From this machine, only Ray's dashboard in that network can be reached."""
     listener = port_forward.listen(DASHBOARD_PORT) if request.dashboard and not request.address else None
     request = entry.on_this_machine(request)
     if listener and isolation.is_alone():
@@ -72,7 +73,8 @@ def run_on_this_machine(request: entry.Request, arm: str) -> TrainingResult:
 
 
 def run(request: entry.Request, arm: str) -> TrainingResult:
-    """Start or join Ray, train, shut down, and give rank 0's result with this process's own end-to-end time."""
+    """Start Ray or connect to it, train, and shut Ray down. Return the result of rank 0, with the end-to-end time of
+    this process."""
     read = entry.container_cpu_at_start(request)
     environment.defer_garbage_collection()
     with request.phases.measure("rayInit"):
@@ -98,7 +100,8 @@ class OwnRay:
 
     @classmethod
     def prepare(cls, folder: Path) -> "OwnRay":
-        """Make its folder, and a new token in `folder`, and have the Ray that starts in this process ask for that.
+        """Create a private folder, and a new token in `folder`, and set the environment so that a Ray started in this
+        process requires that token.
 
         Ray's own choice is ~/.ray/auth_token, readable by everybody. With no RAY_AUTH_MODE `ray.init` asks for a token.
         Source: https://docs.ray.io/en/latest/ray-security/token-auth.html
@@ -119,8 +122,11 @@ class OwnRay:
 
 
 def start_ray(request: entry.Request, arm: str, more_cpus: int = 0) -> OwnRay | None:
-    """Connect to the address, or start Ray here; gives what that one has on the disk. `more_cpus`: logical ones of
-    processes that compute nothing, besides those of the arm."""
+    """Connect to the Ray at the request's address, or start one here. Return the files of the Ray that was started;
+    None after connecting.
+
+    `more_cpus`: logical CPUs, besides the arm's own, for processes that compute nothing.
+    """
     threads = ARMS[arm].compute_threads(request.recipe)
     # Ray's trainer imports the framework here, and Ray in the workers before it calls a function of ours
     variables = environment.variables(request.workload, threads)
@@ -133,7 +139,7 @@ def start_ray(request: entry.Request, arm: str, more_cpus: int = 0) -> OwnRay | 
 
 
 def start_own_ray(folder: Path, cpus: int, *, dashboard: bool = False) -> OwnRay:
-    """Start Ray in this process's session, with so many CPUs; its token is in `folder`."""
+    """Start Ray in this process's session with `cpus` CPUs, and return its files. Its token is in `folder`."""
     own = OwnRay.prepare(folder)
     os.environ.update(environment.for_workers_of_ray(sys.executable))
     try:
@@ -151,7 +157,8 @@ def start_own_ray(folder: Path, cpus: int, *, dashboard: bool = False) -> OwnRay
 
 
 def shut_down(own: OwnRay | None) -> None:
-    """Leave Ray; if it was started here, end what outlives it (an actor can, for half a minute) and its files."""
+    """Disconnect from Ray. If Ray was started here, also kill the processes that outlive it (an actor can, for half a
+    minute) and delete its files."""
     started = psutil.Process().children(recursive=True) if own else []
     ray.shutdown()
     for process in started:
@@ -162,7 +169,7 @@ def shut_down(own: OwnRay | None) -> None:
 
 
 def cluster() -> RayCluster:
-    """Return Ray's own figures of its cluster."""
+    """Return what Ray itself reports of its cluster: nodes, CPUs and memory."""
     resources = ray.cluster_resources()
     return RayCluster(
         nodes=sum(1 for node in ray.nodes() if node["Alive"]),
@@ -173,7 +180,8 @@ def cluster() -> RayCluster:
 
 
 def _fit(request: entry.Request, arm: str) -> tuple[dict[str, Any], int | None]:
-    """Return the result of rank 0, and how often the run was retried; None where it would not have been."""
+    """Train with Ray Train. Return the result of rank 0, and how often the run was retried; None if the run is never
+    retried."""
     import ray.train
 
     recovers = _recovers(request)
@@ -205,7 +213,8 @@ def _fit(request: entry.Request, arm: str) -> tuple[dict[str, Any], int | None]:
 
 
 def _recovers(request: entry.Request) -> "Recovers | None":
-    """Return the recovery of a run that makes checkpoints or may be retried; None for any other."""
+    """Return the configuration of Ray Train for a run that makes checkpoints or may be retried; None for any other
+    run."""
     if not request.recipe.recovery().is_wanted:
         return None
     from training.launch.ray.recovery import Recovers
@@ -214,13 +223,13 @@ def _recovers(request: entry.Request) -> "Recovers | None":
 
 
 def _first_reason(failures: Mapping[int, Exception]) -> str:
-    """Return the last line of what the first of the ranks says."""
+    """Return the last line of the error of the lowest rank that failed."""
     rank, failure = min(failures.items())
     return f"rank {rank} of Ray Train failed: {str(failure).strip().splitlines()[-1]}"
 
 
 def _train_worker(config: dict[str, Any]) -> dict[str, Any] | None:
-    """Return one of the workers, in a process that Ray started."""
+    """Train as one of the workers, in a process that Ray started. Return the result on rank 0, None on the others."""
     import ray.train
 
     request: entry.Request = config["request"]

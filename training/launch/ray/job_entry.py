@@ -22,7 +22,7 @@ SECRET = ".ray-worth-it-secret.json"  # noqa: S105 (a file's name)
 
 
 def main(arguments: list[str]) -> None:
-    """Run the arm."""
+    """Run the arm, with the folder and the variables that a job on a node needs."""
     Path(FOLDER).mkdir(exist_ok=True)
     os.environ |= {RAY_JOB: "1", RESULTS: str(Path(FOLDER).absolute())}
     tell_secret(Path(SECRET).absolute())
@@ -31,7 +31,8 @@ def main(arguments: list[str]) -> None:
 
 
 def tell_secret(file: Path) -> None:
-    """Give this process the variables of the file, and its children the file's name."""
+    """Set the variables from the file in this process's environment, and tell child processes the file's name. Do
+    nothing if there is no file."""
     if file.exists():
         secret = json.loads(file.read_text(encoding="utf-8"))
         os.environ |= {**secret, SECRET_NAMES: ",".join(secret), SECRET_FILE: str(file)}

@@ -27,12 +27,13 @@ TOKEN = "RAY_AUTH_TOKEN"  # noqa: S105 (the variable's name)
 """Environment variable with the cluster's token, named as Ray names it."""
 POLL_SECONDS = 2.0
 PATIENCE_SECONDS = 60.0
-"""A head that shares its CPU may not answer for some seconds; one that is silent for longer is gone."""
+"""Seconds after which a silent head counts as gone: one that shares its CPU may not answer for some seconds."""
 REQUEST_SECONDS = 30.0
 MOST_PACKAGE_BYTES = 100 * 2**20
 """Largest request that Ray's dashboard accepts (`DASHBOARD_CLIENT_MAX_SIZE`)."""
 MOST_ANSWER_BYTES = 256 * 2**20
-"""Longest answer that is read: more than the log of any run, whose script is ended when it prints too much."""
+"""Most bytes of an answer that are read: more than the log of any run, because a script that prints too much is
+ended."""
 MOST_NODES = 10_000
 """Most nodes that Ray lists in one answer."""
 
@@ -52,10 +53,10 @@ def token() -> str:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: Ray's API has none, and urllib would send the token along, to any host."""
+    """Refuses every redirect: Ray's API has none, and urllib would send the token along, to any host."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Return None, which makes the answer a refusal."""
+        """Return None, so that urllib treats the redirect as an error."""
 
 
 def is_here(address: str) -> bool:
@@ -67,7 +68,7 @@ def is_here(address: str) -> bool:
 
 
 def is_readable_on_the_way(address: str) -> bool:
-    """Return whether others can read what is sent there: it leaves this machine without TLS."""
+    """Return whether others can read requests to this address, because they leave this machine without TLS."""
     return urllib.parse.urlsplit(address).scheme != "https" and not is_here(address)
 
 
@@ -75,7 +76,8 @@ class JobsApi:
     """Ray's Job Submission API at one address."""
 
     def __init__(self, address: str, token: str, *, direct: bool = False) -> None:
-        """Open no connection yet. With `direct`, use no proxy of the environment, as for an address of this machine."""
+        """Set the address and the token; no connection is opened yet. With `direct`, the environment's proxies are not
+        used; nor are they for an address of this machine."""
         self._address, self._token = address.rstrip("/"), token
         proxies = [urllib.request.ProxyHandler({})] if direct or is_here(address) else []
         self._opener = urllib.request.build_opener(_NoRedirects, *proxies)
@@ -89,9 +91,10 @@ class JobsApi:
         cpus: float = 0,
         **more: Any,
     ) -> None:
-        """Have the cluster run `command` as `submission_id`; `more`: the rest of Ray's runtime_env, as working_dir.
+        """Submit `command` to the cluster as the job `submission_id`; `more`: other keys of Ray's runtime_env, such as
+        working_dir.
 
-        On a node of which it reserves so many CPUs; 0: on the head, and none.
+        The job's command runs on a node on which it reserves `cpus` CPUs; with 0 it runs on the head and reserves none.
         """
         body = {
             "entrypoint": shlex.join(command),
@@ -103,11 +106,11 @@ class JobsApi:
         self._request("POST", "", body)
 
     def upload(self, package: bytes | Path) -> str:
-        """Return the URI of a package (a zip) on the cluster, for `working_dir`; sent unless one of that content is
-        there.
+        """Upload a package (a zip) to the cluster unless a package with the same content is there, and return its URI,
+        for `working_dir`.
 
-        Ray forgets a package with the last job that has it, and ten minutes after this where none does. Raises
-        SubmitError for one that is too large.
+        Ray deletes a package when the last job that uses it has ended, or after ten minutes if no job uses it. Raises
+        SubmitError for a package that is too large.
         """
         content = package if isinstance(package, bytes) else package.read_bytes()
         if len(content) > MOST_PACKAGE_BYTES:
@@ -131,11 +134,11 @@ class JobsApi:
         return dict(self._request("GET", _quoted(submission_id)))
 
     def log(self, submission_id: str) -> str:
-        """Return the job's whole log so far."""
+        """Return the whole log that the job has printed so far."""
         return str(self._request("GET", f"{_quoted(submission_id)}/logs")["logs"])
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Return all that Ray knows of, ended ones and drivers that connected by themselves too."""
+        """Return Ray's records of all jobs, including jobs that have ended and drivers that connected by themselves."""
         return list(self._request("GET", ""))
 
     def version(self) -> str:
@@ -143,11 +146,11 @@ class JobsApi:
         return str(json.loads(self._send("GET", "/api/version"))["ray_version"])
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Return Ray's nodes, dead ones too."""
+        """Return Ray's records of all nodes, including dead ones."""
         return list(json.loads(self._send("GET", f"/api/v0/nodes?limit={MOST_NODES}"))["data"]["result"]["result"])
 
     def stop(self, submission_id: str) -> None:
-        """Ask for the job's end."""
+        """Ask Ray to stop the job, and do not wait for that."""
         self._request("POST", f"{_quoted(submission_id)}/stop")
 
     def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
@@ -179,8 +182,8 @@ def _quoted(submission_id: str) -> str:
 
 
 def patiently(ask: Callable[[], Any], what: str) -> Any:
-    """Return the answer; a head that can't be reached is asked again for a minute, with a line each. Raises
-    SubmitError."""
+    """Return the answer of `ask`. If the head cannot be reached, ask again for a minute, and print a line each time.
+    Raises SubmitError, which says that it could not do `what`."""
     deadline = time.monotonic() + PATIENCE_SECONDS
 
     def pause(_: int, error: Exception) -> float | None:
@@ -202,7 +205,7 @@ def patiently(ask: Callable[[], Any], what: str) -> Any:
 
 
 def explained(error: urllib.error.HTTPError) -> str:
-    """Explain a refusal, with Ray's own text."""
+    """Return an explanation of a refusal by Ray, with the text that Ray sent."""
     text = printable(error.read().decode(errors="replace").strip()[:2000])
     known = {
         401: "the cluster's token was refused",

@@ -23,7 +23,7 @@ from training.launch.ray.node_packages import on_nodes
 from training.machine import cgroup
 
 KNOWN = "ray-worth-it-memory-kills"
-"""Key in Ray's store of the kills known before, by node."""
+"""Key in Ray's key-value store under which the kills known before are kept, by node."""
 MOST_WORKERS = 10_000
 """Most workers that Ray's list returns at once."""
 
@@ -34,7 +34,8 @@ def counted() -> tuple[int, int | None]:
 
 
 def by_ray() -> list[tuple[str, str]]:
-    """Return the address of a node and the id of a worker that Ray has ended there; its dashboard tells."""
+    """Return the workers that Ray has ended because their node had too little memory: address of the node and id of the
+    worker, as Ray's dashboard lists them. Return an empty list if the dashboard does not tell."""
     try:
         ended = list_workers(filters=[("exit_type", "=", "NODE_OUT_OF_MEMORY")], limit=MOST_WORKERS)
     except (RayStateApiException, ValueError, OSError) as error:
@@ -44,7 +45,8 @@ def by_ray() -> list[tuple[str, str]]:
 
 
 def main() -> None:
-    """Ask, compare and remember."""
+    """Ask all nodes and Ray for the processes that were killed for memory, and keep the answer in Ray's store. Print
+    the nodes with kills since the last call as JSON, with the memory limit of each."""
     ray.cloudpickle.register_pickle_by_value(cgroup)  # a worker may have the user's own modules alone
     ray.init(address="auto", log_to_driver=False, logging_level=logging.ERROR)
     nodes, of_ray = on_nodes(counted), by_ray()

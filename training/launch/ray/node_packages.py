@@ -19,11 +19,11 @@ if TYPE_CHECKING:  # of Python 3.9 and newer
 
 MARKER = "=== nodes ==="
 SECONDS = 120.0
-"""Time limit for the answers of all nodes, each of which starts a worker for it."""
+"""Time limit in seconds for the answers of all nodes; each of them starts a worker to answer."""
 
 
 def installed(packages: list[str], modules: list[str]) -> dict[str, Any]:
-    """Return versions by package, Python's own among them, and those of the modules that can be imported."""
+    """Return the installed versions by package, including Python's own, and those of `modules` that can be imported."""
     versions = {"python": platform.python_version()}
     for name in packages:
         try:
@@ -47,7 +47,7 @@ def on_nodes(look: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
 
 
 def of_nodes(packages: list[str], modules: list[str]) -> dict[str, Any]:
-    """Return `installed` of every node, by its address."""
+    """Connect to the Ray cluster, and return what `installed` returns on every node, by the node's address."""
     import ray
 
     ray.init(address="auto", log_to_driver=False)
@@ -55,7 +55,7 @@ def of_nodes(packages: list[str], modules: list[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print what is installed for the job, and on the nodes if the job has Ray."""
+    """Print what is installed for the job's own Python, and on each node if that Python has Ray."""
     question = json.loads(sys.argv[1])
     nodes = of_nodes(**question) if util.find_spec("ray") else {}
     print(f"{MARKER}\n{json.dumps({'job': installed(**question), 'nodes': nodes})}", flush=True)

@@ -16,17 +16,18 @@ LONGEST_COMMAND = 80
 
 
 def is_unfinished(job: Mapping[str, Any]) -> bool:
-    """Return whether the job waits or runs."""
+    """Return whether the job is waiting or running."""
     return job["status"] in UNFINISHED
 
 
 def mark(owner: str) -> dict[str, str]:
-    """Return the metadata of jobs of an owner's measurements: a stack's, on its own Ray cluster; else see `Owner`."""
+    """Return the metadata with which an owner's measurements mark their jobs. On a stack's own Ray cluster the owner is
+    the stack; on others see `Owner`."""
     return {_WHAT: "measurement", _WHOSE: owner}
 
 
 def is_of_measurement(job: Mapping[str, Any]) -> bool:
-    """Return whether a run of this project submitted the job, of any user."""
+    """Return whether any user's run of this project submitted the job."""
     return (job.get("metadata") or {}).get(_WHAT) == "measurement"
 
 
@@ -36,7 +37,7 @@ def is_of(owner: str, job: Mapping[str, Any]) -> bool:
 
 
 def job_name(job: Mapping[str, Any]) -> str:
-    """Return the job's submission id; of a driver that connected by itself, Ray's own id."""
+    """Return the job's submission id; for a driver that connected by itself, the id that Ray gave it."""
     return str(job.get("submission_id") or job["job_id"])
 
 
@@ -47,16 +48,16 @@ def running_others(jobs: Iterable[Mapping[str, Any]], owner: str) -> list[Mappin
 
 SHARES = "A measurement would share its CPUs with them, and stops nobody's job."
 ENDS = "Whatever runs there ends with the cluster."
-"""Reason to wait for such a job: of a measurement, and of the command that deletes the cluster."""
+"""Reasons to wait for a foreign job: SHARES for a measurement, ENDS for the command that deletes the cluster."""
 
 
 def refusal(others: Sequence[Mapping[str, Any]], stack: str, why: str = SHARES) -> str:
-    """Return a message that these foreign jobs run, with a way to end each."""
+    """Return a message which says that these foreign jobs run, with a command to end each."""
     return "\n  ".join([f"{reason(others, stack, why)}:", *(end_line(job, stack) for job in others)])
 
 
 def reason(others: Sequence[Mapping[str, Any]], stack: str, why: str = SHARES) -> str:
-    """Return the same without what to do."""
+    """Return a message which says that these foreign jobs run, without the commands to end them."""
     shown = "; ".join(map(_shown, others))
     jobs = "a job" if len(others) == 1 else "jobs"
     return (
@@ -70,7 +71,7 @@ def _shown(job: Mapping[str, Any]) -> str:
 
 
 def _line(text: str) -> str:
-    """Return the text in one line, printable whatever its author put in it."""
+    """Return the text as one line that is safe to print, whatever its author put in it."""
     return " ".join(printable(text).split("\n"))
 
 
@@ -81,7 +82,8 @@ def command(job: Mapping[str, Any]) -> str:
 
 
 def end_line(job: Mapping[str, Any], stack: str) -> str:
-    """Return the command that ends a job, or where to find it; a run of another measurement has to be waited for."""
+    """Return the command that ends the job; for a driver that connected by itself, where to find it; for another
+    measurement's run, that the user has to wait for it."""
     name = _line(job_name(job))
     quoted = shlex.quote(name)
     if is_of_measurement(job):

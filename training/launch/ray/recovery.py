@@ -20,10 +20,11 @@ LIST = "checkpoint_manager_snapshot.json"
 
 
 def remove_torn_list(storage: Storage) -> None:
-    """Delete Ray Train's list of a run's checkpoints where it is not whole: no later job would begin with it.
+    """Delete Ray Train's list of a run's checkpoints if the file is incomplete, because no later job could start with
+    it.
 
-    Ray Train writes it in place, so a kill can tear it. Nothing is lost with it: training goes on from what is in
-    storage (`OfRay.newest`). Raises OSError.
+    Ray Train overwrites the list in place, so a kill can leave half of it. Nothing is lost with the list: training
+    resumes from the checkpoints in storage (`OfRay.newest`). Raises OSError.
     """
     try:
         with storage.system.open_input_stream(f"{storage.folder}/{LIST}") as content:
@@ -35,7 +36,8 @@ def remove_torn_list(storage: Storage) -> None:
 
 
 class Failures:
-    """An actor that counts: Ray Train's controller, which sees failures, may be in another pod than the driver."""
+    """An actor that counts failures of workers. Ray Train's controller, which sees the failures, may be in another pod
+    than the driver."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -50,37 +52,38 @@ class Failures:
 
 
 class Counting(ray.train.UserCallback):  # type: ignore[misc]  # Ray has no types
-    """Tells that actor of every failure of workers."""
+    """A callback of Ray Train that reports every failure of workers to the actor `Failures`."""
 
     def __init__(self, failures: Any) -> None:
         self._failures = failures
 
     def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:  # noqa: ARG002
-        """Called on the controller, after workers died or raised."""
+        """Count a failure. Ray Train calls this on its controller after workers died or raised."""
         self._failures.add.remote()
 
 
 class OfRay:
-    """Checkpoints as Ray Train keeps them. For its workers."""
+    """The checkpoints of a run, kept by Ray Train; used by its workers."""
 
     def __init__(self, address: str) -> None:
         self._address = address
 
     def keep(self, folder: Path | None, metrics: dict[str, Any]) -> None:
-        """Report, with the checkpoint that rank 0 alone has."""
+        """Report the metrics to Ray Train, on rank 0 together with the folder as a checkpoint."""
         ray.train.report(metrics, checkpoint=ray.train.Checkpoint.from_directory(folder) if folder else None)
 
     def newest(self) -> AbstractContextManager[Path | None]:
-        """Return a copy of the newest that is whole, of those in storage; None where there is none.
+        """Return a context manager that gives a copy of the newest complete checkpoint in storage; None if there is
+        none.
 
-        `ray.train.get_checkpoint` knows one only when the controller has polled every worker since: a worker that
-        dies before that would cost what is kept already.
+        `ray.train.get_checkpoint` knows a checkpoint only after the controller has polled every worker since: if a
+        worker died before that, a checkpoint that is already kept would be lost.
         """
         return newest_in(Storage.at(self._address))
 
 
 class Recovers:
-    """The driver's configuration of Ray Train."""
+    """The driver's configuration of Ray Train for a run that makes checkpoints or may be retried."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -89,8 +92,8 @@ class Recovers:
         self.checkpoints = OfRay(request.storage) if self._recovery.checkpoints_kept else None
 
     def arguments(self, name: str) -> dict[str, Any]:
-        """Return the arguments of its RunConfig. A run can resume from what an earlier job of that name left in
-        storage."""
+        """Return the arguments for Ray Train's RunConfig. A run can resume from what an earlier job with this name left
+        in storage."""
         recovery = self._recovery
         more: dict[str, Any] = {"failure_config": ray.train.FailureConfig(max_failures=recovery.max_failures)}
         if self._failures:
@@ -107,5 +110,5 @@ class Recovers:
         return more
 
     def retries(self) -> int | None:
-        """Return how often a run that ended well was retried; None for one that would not have been."""
+        """Return how often workers of the run were restarted after a failure; None if the run is never retried."""
         return int(ray.get(self._failures.count.remote())) if self._failures else None

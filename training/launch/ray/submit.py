@@ -35,18 +35,18 @@ from training.machine.command_line import rwi
 MOST_LINES = 10
 """Most lines of the reason why a job failed."""
 OF_RUN = ".ray-worth-it-run"
-"""File of a run's package with the name of the run."""
+"""File in a run's package that holds the name of the run."""
 LOOK_SECONDS = 20.0
 """Interval of checks for other jobs on the cluster during a run."""
 
 
 class OthersError(SubmitError):
-    """The cluster is not the run's alone."""
+    """Other jobs run on the cluster, or ran during the run, so the run does not count."""
 
 
 def run(api: JobsApi, submission_id: str, arm: list[str], environment: dict[str, str], stack: str) -> None:
-    """Submit the arm, its name and its flags, and follow it; returns when it succeeded with the cluster to itself, else
-    raises SubmitError."""
+    """Submit the arm, given as its name and its flags, and follow the job to its end. Raises SubmitError unless the job
+    succeeded and no other job ran on the cluster meanwhile."""
     name, *flags = arm
     command = ["-m", "training.launch.pod.run", name, "--address=auto", *flags]
 
@@ -66,13 +66,17 @@ class Whose:
 
     stack: str
     owner: str
-    """Owner in the marks of its jobs."""
+    """Owner that the metadata of the run's jobs name."""
 
 
 def run_alone(
     api: JobsApi, submission_id: str, submit: Callable[[], None], whose: Whose, shown: Callable[[str], str] = str
 ) -> None:
-    """Do the same of any job, which `submit` submits; `shown`: what `follow` prints of its log."""
+    """Run a job, which `submit` submits, and follow it to its end; raise SubmitError unless it succeeded and no other
+    job ran meanwhile.
+
+    `shown`: returns the part of the job's log that is printed.
+    """
     before = stop_unfinished(api, whose)
     signal.signal(signal.SIGTERM, _Stop(api, submission_id))
     look = _Look(api, whose, before | {submission_id})
@@ -90,10 +94,10 @@ def run_alone(
 def _submit_with_files(
     api: JobsApi, submission_id: str, command: list[str], environment: dict[str, str], owner: str
 ) -> None:
-    """Submit a run in the folder that it needs beside the image; it begins when that has been sent.
+    """Upload the files that the run needs besides the image, and submit the run with them as its working folder.
 
-    Ray puts this folder before all others, and a module in it may have the name of one of ours: what the head's pod is
-    to find first is what this pod found, whose image it has.
+    The run's time starts after the upload. Ray puts this folder before all others in Python's path, and a module in it
+    may have the name of one of ours. So the head gets the PYTHONPATH of this pod, which has the same image.
     """
     content = package_of_run(Path(os.environ[FILES]).read_bytes(), submission_id)
     folder = patiently(lambda: api.upload(content), "send the files of the run")
@@ -103,8 +107,8 @@ def _submit_with_files(
 
 
 def package_of_run(content: bytes, submission_id: str) -> bytes:
-    """Add a unique file to the package: Ray unpacks equal packages once, and another run would find this one's
-    files."""
+    """Return the package with a file added that is unique to the run. Ray unpacks equal packages only once, so another
+    run would find this run's files."""
     packed = io.BytesIO(content)
     with zipfile.ZipFile(packed, "a") as archive:
         own = zipfile.ZipInfo(OF_RUN)
@@ -114,10 +118,10 @@ def package_of_run(content: bytes, submission_id: str) -> bytes:
 
 
 def stop_unfinished(api: JobsApi, whose: Whose) -> set[str]:
-    """Stop what an interrupted measurement of this owner left running, which would share CPUs; return the names of all
-    jobs.
+    """Stop jobs that an interrupted measurement of this owner left running, because they would share the CPUs. Return
+    the names of all jobs.
 
-    Raises OthersError if a foreign job runs, which is not stopped.
+    Raises OthersError if a foreign job runs; foreign jobs are not stopped.
     """
     jobs = patiently(api.jobs, "ask for running jobs")
     if others := running_others(jobs, whose.owner):
@@ -129,9 +133,9 @@ def stop_unfinished(api: JobsApi, whose: Whose) -> set[str]:
 
 
 class _Look:
-    """Sees what others start on the cluster while a run goes on, also what has ended again: by its name, which is new.
+    """Notices jobs that others start on the cluster during a run, even if they have ended again: their names are new.
 
-    Not at every poll: the head that is asked shares its node's CPUs with the workers.
+    It does not ask at every poll, because the head that answers shares its node's CPUs with the workers.
     """
 
     def __init__(self, api: JobsApi, whose: Whose, known: set[str]) -> None:
@@ -160,7 +164,7 @@ class _Look:
 
 
 def _stop(api: JobsApi, submission_id: str) -> None:
-    """End a job, and wait until it has ended."""
+    """Stop a job, and wait until it has ended."""
     patiently(lambda: api.stop(submission_id), f"stop {submission_id}")
     while is_unfinished(patiently(lambda: api.job(submission_id), f"ask for {submission_id}")):
         time.sleep(jobs_api.POLL_SECONDS)
@@ -185,7 +189,8 @@ def follow(
     meanwhile: Callable[[], None] = lambda: None,
     visible: Callable[[str], str] = str,
 ) -> None:
-    """Print the job's log as it grows, what is `visible` of it, until it succeeded; raises SubmitError when not."""
+    """Print the job's log while it grows, or the part that `visible` returns, until the job ends; call `meanwhile` at
+    each poll. Raises SubmitError if the job did not succeed."""
     shown = 0
     while True:
         job = patiently(lambda: api.job(submission_id), "ask for the run's status")
@@ -201,13 +206,15 @@ def follow(
 
 
 def _why(job: Mapping[str, Any]) -> str:
-    """Return Ray's message without the log, which was printed, and of a traceback its beginning and its end."""
+    """Return Ray's message why the job ended, without the log, which was printed already. Of a long message only the
+    first and the last lines are kept."""
     lines = printable(str(job.get("message") or "no message")).partition(", last available logs")[0].splitlines()
     return "\n".join(lines if len(lines) <= MOST_LINES else [*lines[:2], "…", *lines[2 - MOST_LINES :]])
 
 
 class _Stop:
-    """Stops the Ray job at SIGTERM; without that it would outlive its Job."""
+    """A signal handler that stops the Ray job; without it the Ray job would go on when this process, its Job, has
+    ended."""
 
     def __init__(self, api: JobsApi, submission_id: str) -> None:
         self._api, self._submission_id = api, submission_id
@@ -221,7 +228,7 @@ class _Stop:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Read the command line, submit the run and follow it; exit with a message if it cannot be done."""
     parser = argparse.ArgumentParser(prog="python -m training.launch.ray.submit", description=__doc__)
     parser.add_argument("--address", required=True, help="http address of the cluster's dashboard")
     parser.add_argument("--submission-id", required=True, help="name of the Ray job")

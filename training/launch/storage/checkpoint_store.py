@@ -17,7 +17,8 @@ from training.contract.codec import write_whole
 from training.launch.storage.run_storage import Storage
 
 MANIFEST = "manifest.json"
-"""Written last: epoch, score, and the SHA-256 of every other file."""
+"""Name of the file that describes a checkpoint: epoch, score, and the SHA-256 of every other file. It is written last,
+so a checkpoint without it is incomplete."""
 FOLDER = "checkpoints"
 """Folder of the checkpoints, in the run's folder in storage."""
 
@@ -28,19 +29,21 @@ class Manifest:
 
     epoch: int
     score: float
-    """The lower the better."""
+    """Score of the checkpoint; the lower, the better."""
     files: dict[str, str]
-    """SHA-256 by name."""
+    """SHA-256 of each file, by the file's name."""
 
 
 def seal(folder: Path, epoch: int, score: float) -> None:
-    """Make a folder of files a checkpoint: nothing is written into it afterwards."""
+    """Make a folder of files a checkpoint, by writing its manifest. Nothing may be written into the folder
+    afterwards."""
     files = {path.name: _digest(path) for path in sorted(folder.iterdir())}
     write_whole(folder / MANIFEST, json.dumps({"epoch": epoch, "score": score, "files": files}, indent=1))
 
 
 def whole(folder: Path) -> Manifest | None:
-    """Return the manifest of a checkpoint all of whose files are as they were written; None of any other folder."""
+    """Return the manifest of a checkpoint whose files are all unchanged since it was made; None for any other
+    folder."""
     try:
         manifest = _read(folder / MANIFEST)
         same = all(_digest(folder / name) == digest for name, digest in manifest.files.items())
@@ -50,8 +53,8 @@ def whole(folder: Path) -> Manifest | None:
 
 
 def manifests(storage: Storage) -> dict[str, Manifest]:
-    """Read the manifests of the checkpoints in a folder in storage and below, by their folders, without unreadable
-    ones."""
+    """Return the manifests of all checkpoints in a folder of the storage and below it, by the checkpoints' folders.
+    Manifests that cannot be read are left out."""
     read: dict[str, Manifest] = {}
     with tempfile.TemporaryDirectory(prefix="manifests-") as copies:
         for name in [name for name in storage.names() if PurePosixPath(name).name == MANIFEST]:
@@ -62,8 +65,8 @@ def manifests(storage: Storage) -> dict[str, Manifest]:
 
 
 def newest_in(storage: Storage) -> AbstractContextManager[Path | None]:
-    """Return a copy of the newest checkpoint that is whole, in a folder in storage and below; None where there is
-    none."""
+    """Return a context manager that gives a copy of the newest complete checkpoint in a folder of the storage and below
+    it; None if there is none."""
     return _newest_of(manifests(storage), storage)
 
 
@@ -76,9 +79,10 @@ def _newest_of(known: dict[str, Manifest], storage: Storage) -> Iterator[Path | 
 
 
 class InStorage:
-    """The best checkpoints of a run, and the newest, in its folder in storage.
+    """Keeps a run's best checkpoints, and the newest, in the run's folder in storage.
 
-    Lists storage once and caches the result, as Ray Train's manager does, so that arms without Ray pay the same.
+    It lists the storage once and caches the list, as Ray Train's manager does, so that arms without Ray spend the same
+    time.
     """
 
     def __init__(self, storage: Storage, most: int) -> None:
@@ -87,7 +91,10 @@ class InStorage:
         self._scores: dict[str, float] | None = None
 
     def keep(self, folder: Path | None, metrics: dict[str, Any]) -> None:
-        """Rank 0 alone has one. Raises OSError where storage does not take it; those before are as they were."""
+        """Keep the checkpoint in `folder`, which is None on all ranks but 0, and delete those that are too many.
+
+        Raises OSError if the storage does not take it; the earlier checkpoints are unchanged then.
+        """
         if folder is None:
             return
         name, scores = f"epoch-{metrics['epoch']:05}", self._known_scores()
@@ -100,7 +107,7 @@ class InStorage:
             del scores[worse]
 
     def newest(self) -> AbstractContextManager[Path | None]:
-        """Return a copy of the newest that is whole; None where there is none."""
+        """Return a context manager that gives a copy of the newest complete checkpoint; None if there is none."""
         known = manifests(self._storage)
         self._scores = _scores_of(known)
         return _newest_of(known, self._storage)
@@ -111,8 +118,8 @@ class InStorage:
         return self._scores
 
     def _beyond(self, scores: dict[str, float], newest: str) -> list[str]:
-        """Return the names of the checkpoints that are neither the newest nor among the best, of equal ones the
-        later."""
+        """Return the names of the checkpoints that are too many: neither the newest nor among the best. Of checkpoints
+        with equal scores the later counts as better."""
         worst_first = sorted(scores, key=lambda name: (math.isnan(scores[name]), scores[name]), reverse=True)
         return [name for name in worst_first[: -self._most] if name != newest]
 

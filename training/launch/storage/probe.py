@@ -19,12 +19,12 @@ from training.launch.environment import is_remote
 from training.launch.storage.run_storage import Storage
 
 NAME = "write-test"
-"""Beginning of the folder that is made, and of what stays of it where nothing may be deleted."""
+"""Beginning of the name of the folder that the check makes, and leaves if nothing may be deleted."""
 CONTENT = b"written before a training, to see that it can be"
 WITHOUT_REASON = "No response body"
-"""Arrow's word for an answer to HEAD, which has none."""
+"""Arrow's words for the answer to a HEAD request, which has no text and so no reason."""
 OWN = "own"
-"""The way in of who calls this: what AWS' tools find."""
+"""Kind of access with the caller's own credentials: those that AWS' tools find."""
 CREDENTIALS: Mapping[str, str] = {
     OWN: "export AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=…    (or AWS_PROFILE=…)",
     "storageCredentials": "pulumi config set --secret storageCredentials",
@@ -34,7 +34,7 @@ CREDENTIALS: Mapping[str, str] = {
     "    (NAMESPACE: the stack's, NAME: that of storageSecret)",
     "serviceAccount": "pulumi config set serviceAccount …",
 }
-"""Command lines that set other credentials, by the kind of access."""
+"""Command lines by which a user sets other credentials, by the kind of access."""
 _RIGHTS = "it needs s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject on what is below {}"
 _EXPECTING = re.compile(r"expecting '([a-z0-9-]+)'")
 
@@ -44,7 +44,8 @@ class UnusableError(Exception):
 
 
 def probe(address: str, way: str) -> str:
-    """Try the storage; return a warning about it, or "". Raises UnusableError."""
+    """Write, list and read a file in the storage and delete it. Return a warning if it cannot be deleted, else "".
+    Raises UnusableError."""
     name = f"{NAME}-{uuid.uuid4().hex[:12]}"
     try:
         storage = Storage.at(address)
@@ -60,7 +61,7 @@ def probe(address: str, way: str) -> str:
 
 
 def find(data: str, way: str) -> None:
-    """Look whether there is anything at an address with data. Raises UnusableError."""
+    """Raise UnusableError if there are no data at the address `data`, or if it cannot be read."""
     try:
         empty = Storage.at(data).is_empty()
     except OSError as error:
@@ -72,12 +73,14 @@ def find(data: str, way: str) -> None:
 
 
 def _list(storage: Storage) -> None:
-    """List what is there, first of all, because a refusal of that has a reason."""
+    """Ask for a list of the storage's files. This is tried first, because only a refusal of a list comes with a
+    reason."""
     next(storage.names(), None)
 
 
 def _use(own: Storage) -> None:
-    """Raise OSError, also where what comes back is something else."""
+    """Make the folder, write a file, list it and read it back. Raises OSError if that fails, or if other content comes
+    back."""
     own.make()
     with TemporaryDirectory() as folder:
         sent, received = Path(folder) / "there", Path(folder) / "back"
@@ -91,7 +94,8 @@ def _use(own: Storage) -> None:
 
 
 def _reason(error: OSError, address: str) -> str:
-    """Return the reason of a refusal; if it has none, the one that the same server gives for a list."""
+    """Return the reason of a refusal. If the refusal has no reason, return the one that the same server gives when
+    asked for a list."""
     if WITHOUT_REASON not in str(error):
         return str(error)
     try:
@@ -107,7 +111,7 @@ def _explained(reason: str, address: str, way: str) -> str:
 
 
 def _known(reason: str, address: str, credentials: str) -> tuple[str, str]:
-    """Explain a reason, and return the line that fixes it."""
+    """Return an explanation of a server's reason, and the command line that fixes the problem."""
     if not is_remote(address):
         return (
             "it is no folder that can be written",
@@ -163,11 +167,11 @@ _KNOWN: Mapping[tuple[str, ...], Callable[[str, str, str], tuple[str, str]]] = {
     ("ACCESS_DENIED", "Access Denied", "Permission denied", "HTTP status 403"): _denied,
     ("NETWORK_CONNECTION", "curlCode", "Could not connect", "timed out"): _unreached,
 }
-"""Explanations of servers' answers, by words in them."""
+"""Functions that explain servers' answers, by words in the answers."""
 
 
 def main() -> None:
-    """Run the command line."""
+    """Read the command line, check the storage, and print a warning; exit with a message if it cannot be used."""
     parser = argparse.ArgumentParser(prog="python -m training.launch.storage.probe", description=__doc__)
     parser.add_argument("address")
     parser.add_argument("--way", choices=CREDENTIALS, default=OWN, help="kind of access, for messages")

@@ -20,11 +20,11 @@ CREDENTIALS_FILE = "/storage-credentials/credentials"
 """File in pods with credentials that are made for a run. The kubelet brings it to existing pods within a minute."""
 CREDENTIALS_SECONDS = 180.0
 UNTIL = "# until "
-"""Beginning of its first line: when they end."""
+"""Beginning of the first line of CREDENTIALS_FILE, followed by the time at which the credentials end."""
 
 
 def await_credentials() -> None:
-    """Wait, in a pod whose credentials come as a file, until they are valid. Raises OSError if they stay expired."""
+    """Wait until the credentials are valid, in a pod that gets them as a file. Raises OSError if they stay expired."""
     file = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", ""))
     deadline = time.monotonic() + CREDENTIALS_SECONDS
     while str(file) == CREDENTIALS_FILE and not _are_valid(file):
@@ -42,19 +42,20 @@ def _are_valid(file: Path) -> bool:
 
 
 def _is_path(name: str) -> bool:
-    """Return whether the name is that of a file below a folder, in its only form."""
+    """Return whether the name can be the path of a file below a folder, in normal form (without empty parts, `.` and
+    `..`)."""
     return "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
 
 
 def _part(name: str) -> str:
-    """Return the temporary name of an incomplete file, in the same folder; short, as the file's own name may have the
-    maximum length."""
+    """Return the name that a file has while it is incomplete, in the same folder. It is short, because the file's own
+    name may have the maximum length."""
     return f"{hashlib.sha256(name.encode()).hexdigest()[:16]}{PART}"
 
 
 @dataclass(frozen=True)
 class Storage:
-    """A folder in storage. Every method raises OSError where storage does not do it."""
+    """A folder in storage. Every method raises OSError if the storage refuses."""
 
     system: Any
     """Arrow's file system."""
@@ -72,15 +73,15 @@ class Storage:
         return cls(fs.LocalFileSystem(), str(Path(address).absolute()))
 
     def within(self, name: str) -> "Storage":
-        """Return a folder in this one."""
+        """Return the storage for a folder within this one."""
         return Storage(self.system, f"{self.folder}/{name}")
 
     def make(self) -> None:
-        """Make the folder, as Ray Train does before it keeps anything there."""
+        """Create the folder, as Ray Train does before it keeps anything there."""
         self.system.create_dir(self.folder, recursive=True)
 
     def put(self, file: Path, name: str) -> None:
-        """Keep a file under that name, whole or not at all."""
+        """Copy a local file into the folder under this name: completely or not at all."""
         from pyarrow import fs
 
         target = written = f"{self.folder}/{name}"
@@ -93,13 +94,13 @@ class Storage:
             self.system.move(written, target)
 
     def put_folder(self, folder: Path, name: str) -> None:
-        """Keep all files of a folder."""
+        """Copy all files of a local folder, and of the folders in it, into the folder `name`."""
         for file in sorted(folder.rglob("*")):
             if file.is_file():
                 self.put(file, f"{name}/{file.relative_to(folder).as_posix()}")
 
     def fetch(self, name: str, to: Path) -> None:
-        """Bring a file back, whole or not at all."""
+        """Copy a file of the storage to the local path `to`: completely or not at all."""
         from pyarrow import fs
 
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +112,7 @@ class Storage:
             part.unlink(missing_ok=True)
 
     def read(self, name: str) -> bytes:
-        """Return a file's content."""
+        """Return the content of a file in the storage."""
         with self.system.open_input_file(f"{self.folder}/{name}") as file:
             return bytes(file.readall())
 
@@ -120,19 +121,20 @@ class Storage:
         return (name for name, _ in self.sizes())
 
     def sizes(self) -> Iterator[tuple[str, int]]:
-        """Yield the names of the same files, with their sizes in bytes."""
+        """Yield the names of all complete files in the folder and below it, with their sizes in bytes."""
         return ((name, info.size) for name, info in self._files() if _is_path(name))
 
     def times(self) -> Iterator[tuple[str, int]]:
-        """Yield the names of the same files, with the time of writing in nanoseconds since the epoch; 0 if storage has
-        none."""
+        """Yield the names of all complete files in the folder and below it, with the time of writing in nanoseconds
+        since the Unix epoch; 0 if the storage has no such time."""
         return ((name, info.mtime_ns or 0) for name, info in self._files() if _is_path(name))
 
     def names_of_no_path(self) -> Iterator[str]:
-        """Yield the names of objects in a bucket that can't be files below a folder, as a/../b or a//b; no other method
-        does.
+        """Yield the names of objects in a bucket that cannot be files below a folder, such as a/../b or a//b. No other
+        method yields them.
 
-        Whoever may write into the bucket may choose them, and they would lead out of a folder to which they are copied.
+        Whoever may write into the bucket may choose such names, and a copy of these objects would be written outside of
+        its folder.
         """
         return (name for name, _ in self._files() if not _is_path(name))
 
@@ -145,15 +147,15 @@ class Storage:
                 yield info.path.removeprefix(f"{self.folder.rstrip('/')}/"), info
 
     def is_empty(self) -> bool:
-        """Return whether there is nothing, or no such folder, without a look into the folders in it."""
+        """Return whether the folder is empty or does not exist. Folders in it are not searched."""
         from pyarrow import fs
 
         return not self.system.get_file_info(fs.FileSelector(self.folder, allow_not_found=True))
 
     def remove(self, name: str) -> None:
-        """Delete a file."""
+        """Delete a file of the folder."""
         self.system.delete_file(f"{self.folder}/{name}")
 
     def remove_all(self) -> None:
-        """Delete the folder, and all in it."""
+        """Delete the folder and everything in it."""
         self.system.delete_dir(self.folder)
