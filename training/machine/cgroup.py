@@ -6,23 +6,27 @@ from pathlib import Path
 ROOT = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 _UNLIMITED_BYTES = 2**62
-"""Version 1 writes the largest number of pages there is where nothing is limited."""
+"""Memory limits from this number of bytes on mean that there is no limit: cgroups of version 1 then have the largest
+possible number of pages."""
 
 
 def cpu_quota(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float | None:
-    """Return CPUs that the tightest quota over this process allows at a time; None where there is none."""
+    """Return how many CPUs the tightest quota over this process allows at a time; None if there is no quota."""
     return min((quota for quota, _ in _quotas(root, membership)), default=None)
 
 
 def throttled_folder(root: Path = ROOT, membership: Path = MEMBERSHIP) -> Path | None:
-    """Return the folder of the cgroup with that quota, whose `cpu.stat` counts how long it held its processes back."""
+    """Return the folder of the cgroup with the tightest quota, whose `cpu.stat` counts how long the quota held its
+    processes back; None if there is no quota."""
     return min(_quotas(root, membership), default=(0.0, None))[1]
 
 
 def pressure_seconds(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float | None:
-    """Return the time so far in which some process of this one's cgroup was ready and had no CPU (`cpu.pressure`: what
-    other cgroups took, its own quota, and its own processes beside each other); None where that is not counted: version
-    1.
+    """Return the seconds so far in which any process of this process's cgroup was ready and had no CPU; None if the
+    system does not count them, as in version 1.
+
+    The number is from `cpu.pressure`: waits for other cgroups, for the cgroup's own quota, and of its processes for
+    each other.
 
     Source: https://docs.kernel.org/accounting/psi.html
     """
@@ -47,7 +51,7 @@ def memory_kills(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int:
 
 
 def memory_limit(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int | None:
-    """Return the bytes that this process's cgroup may have; None where nothing limits it."""
+    """Return the memory limit of this process's cgroup in bytes; None if there is no limit."""
     for folder in _folders(root, membership, "memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
             if (folder / name).is_file():
@@ -57,7 +61,8 @@ def memory_limit(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int | None
 
 
 def memory_available(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int:
-    """Return the bytes that this process can still have: of this machine, and of its cgroup where that is limited."""
+    """Return how many bytes of memory this process can still get: what is available on this machine, or what is left of
+    its cgroup's limit if that is less."""
     lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     free = int(lines["MemAvailable"].split()[0]) * 1024
     limit = memory_limit(root, membership)
@@ -65,7 +70,8 @@ def memory_available(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int:
 
 
 def _memory_used(root: Path, membership: Path) -> int:
-    """Return the memory in use, in bytes, without files that can be dropped because nobody uses them at the moment."""
+    """Return the memory in use by the cgroup, in bytes, without cached files that nobody uses now and that the system
+    can drop."""
     for folder in _folders(root, membership, "memory"):
         for name in ("memory.current", "memory.usage_in_bytes"):
             if (folder / name).is_file():
@@ -82,8 +88,8 @@ def _quotas(root: Path, membership: Path) -> Iterator[tuple[float, Path]]:
 
 
 def _folders(root: Path, membership: Path, controller: str) -> Iterator[Path]:
-    """Yield the folders of this process's cgroups and all above them; in a container the uppermost is the container's
-    own."""
+    """Yield the folders of this process's cgroups, and of all cgroups above them. In a container the uppermost is the
+    container's own cgroup."""
     try:
         lines = membership.read_text().splitlines()
     except OSError:

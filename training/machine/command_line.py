@@ -9,19 +9,20 @@ from collections.abc import Mapping
 from typing import Optional
 
 CALLED = "RWI"
-"""The environment's variable that says how `rwi` was called: `./rwi`, `../x/rwi`."""
+"""Environment variable that says how `rwi` was called: `./rwi`, `../x/rwi`."""
 DOOR = "RWI_DOOR"
-"""The variable that says what is typed instead, where something else started `rwi`."""
+"""Environment variable that says what the user types instead of `rwi`, if another program started it."""
 FROM = "RWI_FROM"
-"""The variable with the folder that a command was typed in; it goes on in the project's."""
+"""Environment variable with the folder in which the user typed the command; the command itself runs in the project's
+folder."""
 DEFAULT_STACK = "local"
-"""The stack of a command without `--stack`."""
+"""Name of the stack that a command without `--stack` is for."""
 
 _PLAIN = re.compile(r"[\w@%+=:,./{}…-]+")
 
 
 def quoted(word: str) -> str:
-    """Return a word as one types it in a shell, in which `{workers}` needs no quotes."""
+    """Return a word as a user types it in a shell, with quotes if it needs them. `{workers}` needs no quotes."""
     return word if _PLAIN.fullmatch(word) else shlex.quote(word)
 
 
@@ -41,7 +42,8 @@ def rwi(command: str, stack: str = DEFAULT_STACK, settings: Optional[Mapping[str
 
 
 def again(*commands: str, stack: str = "") -> str:
-    """Return the line that runs `up` and the like once more, in the way the user came: by `rwi` or by plain Pulumi."""
+    """Return the line by which the user runs these commands (`up` and the like) again, in the way that the user came:
+    by `rwi` or by plain Pulumi."""
     if os.environ.get(CALLED):
         return " && ".join(rwi(each, stack or DEFAULT_STACK) for each in commands)
     of_stack = f" --stack {quoted(stack)}" if stack else ""
@@ -49,12 +51,13 @@ def again(*commands: str, stack: str = "") -> str:
 
 
 def assignment(key: str, value: str) -> str:
-    """Return `key=value` as a shell takes it, with quotes around the value alone."""
+    """Return `key=value` as a user types it in a shell, with quotes around the value alone."""
     return f"{key}={quoted(value) if value else ''}"
 
 
 def from_there(path: str) -> str:
-    """Return a path from the project's folder, where this process is, as seen from where the command was typed."""
+    """Return a path, given relative to the project's folder, relative to the folder in which the user typed the
+    command."""
     folder = os.environ.get(FROM)
     if folder in (None, os.getcwd()) or "/" not in path or os.path.isabs(path):  # noqa: PTH109, PTH117
         return path
@@ -62,5 +65,5 @@ def from_there(path: str) -> str:
 
 
 def called_as(program: str) -> str:
-    """Return the beginning of a line to type, for a program that was started under this name."""
+    """Return the name under which the program was started, as a user types it at the beginning of a line."""
     return shlex.quote(program if "/" in program else f"./{program}")

@@ -12,7 +12,8 @@ BFLOAT16 = {"avx512_bf16", "amx_bf16"}
 
 @cache
 def model() -> str:
-    """Return its name, with family and model where they are known: hypervisors call all generations of a line alike."""
+    """Return the name of this machine's processor, with family and model if they are known, because hypervisors give
+    all generations of a product line the same name."""
     fields = {name: value for name, value in reversed(_fields()) if value}
     name = fields.get("model name") or platform.processor() or platform.machine()
     if not {"cpu family", "model"} <= fields.keys():
@@ -21,7 +22,8 @@ def model() -> str:
 
 
 def lacks_bfloat16() -> bool:
-    """Return whether the CPU is known to lack bfloat16 instructions; known only for x86 on Linux."""
+    """Return whether the CPU is known to have no bfloat16 instructions. This is known only for x86 on Linux; elsewhere
+    the answer is False."""
     flags = dict(_fields()).get("flags", "")
     return bool(flags) and BFLOAT16.isdisjoint(flags.split())
 

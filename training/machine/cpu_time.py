@@ -11,54 +11,56 @@ from pathlib import Path
 
 PROC = Path("/proc")
 USER, NICE, SYSTEM, STOLEN = 0, 1, 2, 7
-"""Positions of the numbers in a CPU's line of /proc/stat; proc(5). Interrupts belong to no program: those of a run's
-own exchange over the network are counted there, too, and with CONFIG_IRQ_TIME_ACCOUNTING not in the time of its
-processes."""
+"""Positions of the numbers in a CPU's line of /proc/stat; proc(5). Interrupts are left out, because they belong to no
+program. Those of a run's own exchange over the network are among them, too; with CONFIG_IRQ_TIME_ACCOUNTING they are
+not in the time of the run's processes."""
 ENGINE = "pulumi"
 """Prefix of the names of Pulumi's own programs."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """One of the machine's, as it was read."""
+    """A process of this machine, as it was when it was read."""
 
     pid: int
     parent: int
     name: str
     own: int
-    """Ticks of its threads."""
+    """CPU time of the process's own threads, in ticks."""
     ended: int
-    """Ticks of its children that have ended, with theirs, where it waited for them."""
+    """CPU time, in ticks, of the process's children that have ended and for which it waited, and of their children
+    likewise."""
     started: int
-    """Ticks after the system's start; tells processes with a reused number apart."""
+    """Start of the process, in ticks after the system's start; it tells processes with a reused number apart."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """CPU seconds so far, on the CPUs that were asked for."""
+    """CPU seconds used so far on the chosen CPUs, by whom they were used."""
 
     at: float
-    """Time on the monotonic clock."""
+    """Time of the reading on the monotonic clock."""
     programs: float
-    """All programs', and the kernel's own threads'."""
+    """CPU seconds of all programs and of the kernel's own threads."""
     stolen: float
-    """The host's of a virtual machine."""
+    """CPU seconds that the host of this virtual machine took."""
     run: float
     stack: float
-    """Time of the processes that started the run, and of Pulumi's other programs."""
+    """CPU seconds of the processes that started the run, and of Pulumi's other programs."""
     resolution: float
-    """Largest error of these numbers: a tick for each process that is counted separately, and what processes that
-    nobody waited for can have had since they were last read: it is in `programs` alone."""
+    """Largest error of these numbers, in seconds: a tick for each process that is counted separately, and the CPU time
+    that processes without a waiting parent can have had after they were last read, which is in `programs` alone."""
     others: dict[int, tuple[str, float]]
-    """Name and seconds, by process number."""
+    """Name and CPU seconds of each other process, by its number."""
 
 
 class CpuTime:
-    """Reads who uses the CPU time. A run is every process below `root`, which has to adopt those that lose their parent
-    (`orphans.adopt`).
+    """Reads which programs use the CPU time. A run is every process below `root`, which has to adopt processes that
+    lose their parent (`process_session.adopt`).
 
-    The time of a process that has ended is its parent's who waits for it. One that ignores SIGCHLD, as Ray's raylet,
-    gets none: so processes of the run are read repeatedly (`follow`), and what they had before they ended counts.
+    When a process has ended, the system adds its time to that of the parent that waits for it. A parent that ignores
+    SIGCHLD, as Ray's raylet does, gets nothing. So the run's processes are read repeatedly (`follow`), and an ended
+    process counts with what was read last.
     """
 
     def __init__(self, cpus: Collection[int], root: int, proc: Path = PROC) -> None:
@@ -67,15 +69,15 @@ class CpuTime:
         self._run: dict[int, Process] = {}
         """The processes of the run and `root`, as last read."""
         self._strangers: set[int] = set()
-        """Numbers of all other processes."""
+        """Numbers of all processes that are not of the run."""
         self._lost = 0
-        """Ticks of ended processes that no other process was credited with."""
+        """CPU time, in ticks, of ended processes of the run that the system added to no other process's."""
         self._unread = 0.0
-        """CPU seconds that these can have had after they were last read."""
+        """CPU seconds that those ended processes can have had after they were last read."""
         self._kept_at = time.monotonic()
 
     def read(self) -> Reading:
-        """Now. Raises OSError or ValueError where this system does not say it."""
+        """Return the CPU seconds used up to now. Raises OSError or ValueError if this system does not tell them."""
         programs, stolen = self._of_cpus()
         at, every = time.monotonic(), [self._process(folder.name) for folder in self._proc.iterdir()]
         processes = {process.pid: process for process in every if process}
@@ -105,9 +107,9 @@ class CpuTime:
         )
 
     def follow(self) -> None:
-        """Read the processes of the run alone, those too that came since the last reading.
+        """Read only the processes of the run, including those that started since the last reading.
 
-        11 µs of CPU each, and 0.15 ms for the numbers of all processes where there are 146.
+        This takes 11 µs of CPU for each, and 0.15 ms to list the numbers of all processes if there are 146.
         """
         names = os.listdir(self._proc)  # noqa: PTH208 (a seventh of the time, and it is the run's CPUs that pay)
         every = {int(name) for name in names if name.isdigit()}
@@ -121,7 +123,8 @@ class CpuTime:
         self._strangers = every - self._run.keys()
 
     def _keep(self, now: dict[int, Process]) -> None:
-        """Processes of the run. What those that ended had is lost, as far as the next before them did not get it."""
+        """Remember these processes of the run, and count the time of ended ones as lost unless the system added it to
+        their next living ancestor's."""
         had: dict[int, int] = {}
         going_on = {pid for pid, process in self._run.items() if pid in now and _is_same(process, now[pid])}
         for pid in self._run.keys() - going_on:
@@ -139,7 +142,7 @@ class CpuTime:
         self._run, self._kept_at = now, kept_at
 
     def _of_cpus(self) -> tuple[int, int]:
-        """Return the ticks of programs, and stolen ones."""
+        """Return the ticks of all programs on the chosen CPUs, and the ticks that the host took."""
         lines = [line.split() for line in (self._proc / "stat").read_text().splitlines()]
         counts = [count for name, *count in filter(None, lines) if self._is_asked_for(name)]
         if not counts:
@@ -152,7 +155,7 @@ class CpuTime:
         return number != name and number.isdigit() and int(number) in self._cpus
 
     def _process(self, name: str) -> Process | None:
-        """Read the process of that number; None if it does not exist, or has ended."""
+        """Return the process with this number, as it is now; None if there is none, or the name is no number."""
         if not name.isdigit():
             return None
         try:  # by descriptor: half the time of `read_text`, and it is the run's CPUs that pay
@@ -176,7 +179,7 @@ class CpuTime:
 
 
 def most_of_others(before: Reading, now: Reading) -> list[tuple[str, float]]:
-    """Return names of other programs with the CPUs that they took between the two, most first."""
+    """Return the names of other programs with the CPUs that each took between the two readings, the largest first."""
     taken: dict[str, float] = {}
     for pid, (name, seconds) in now.others.items():
         _, earlier = before.others.get(pid, ("", 0.0))
@@ -187,12 +190,12 @@ def most_of_others(before: Reading, now: Reading) -> list[tuple[str, float]]:
 
 
 def _is_same(before: Process, now: Process) -> bool:
-    """Return whether a number still is that of the same process: the system gives those of ended ones anew."""
+    """Return whether both readings are of the same process: the system reuses the numbers of ended processes."""
     return before.started == now.started
 
 
 def _below(processes: dict[int, Process]) -> dict[int, list[int]]:
-    """Return the children of each process."""
+    """Return the numbers of the children of each process, by the parent's number."""
     below: dict[int, list[int]] = {}
     for process in processes.values():
         below.setdefault(process.parent, []).append(process.pid)
@@ -200,7 +203,7 @@ def _below(processes: dict[int, Process]) -> dict[int, list[int]]:
 
 
 def _family(root: int, below: dict[int, list[int]]) -> Iterator[int]:
-    """Yield a process, and all that come from it."""
+    """Yield the number of a process, and those of all its descendants."""
     pending = [root]
     while pending:
         pid = pending.pop()
@@ -209,7 +212,7 @@ def _family(root: int, below: dict[int, list[int]]) -> Iterator[int]:
 
 
 def _ancestors(pid: int, processes: dict[int, Process]) -> list[int]:
-    """Return the process's ancestors, the nearest first."""
+    """Return the numbers of the process's ancestors, the nearest first."""
     ancestors: list[int] = []
     while (pid := processes[pid].parent) in processes:
         ancestors.append(pid)

@@ -15,7 +15,7 @@ _NAME_BYTES = 96
 
 
 class NoGpusError(ValueError):
-    """NVML does not answer, or names too few; the message says why."""
+    """NVML does not answer, or reports too few GPUs; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Gpu:
 
 
 def list_all() -> list[Gpu]:
-    """Return the GPUs. Raises NoGpusError where NVML can't be asked."""
+    """Return the GPUs of this machine. Raises NoGpusError if NVML cannot be asked."""
     with _library() as nvml:
         number = ctypes.c_uint()
         _ask(nvml, "nvmlDeviceGetCount_v2", ctypes.byref(number))
@@ -35,7 +35,7 @@ def list_all() -> list[Gpu]:
 
 
 def first(number: int) -> tuple[str, ...]:
-    """Return the UUIDs of the first GPUs. Raises NoGpusError if there are fewer."""
+    """Return the UUIDs of the first `number` GPUs. Raises NoGpusError if there are fewer."""
     uuids = tuple(gpu.uuid for gpu in list_all()) if number else ()
     if len(uuids) < number:
         raise NoGpusError(f"{number} GPUs are needed, and NVIDIA's driver names {len(uuids)}")
@@ -43,7 +43,8 @@ def first(number: int) -> tuple[str, ...]:
 
 
 def why_too_few(needed: int) -> tuple[int, str]:
-    """Return the number of GPUs here, and why they are fewer than `needed`; "" if they are enough."""
+    """Return the number of GPUs of this machine, and the reason why there are fewer than `needed`; "" if there are
+    enough."""
     try:
         here = [gpu.name for gpu in list_all()]
     except NoGpusError as error:

@@ -28,10 +28,12 @@ _DONE = b"done"
 
 
 def enter() -> str | None:
-    """Give this process, and all that it starts, a network of its own; the reason if the system does not allow it.
+    """Give this process, and all processes that it starts later, a network of its own. Return None, or the reason why
+    the system does not allow it.
 
-    Nothing changes then, nor where no other machine is reached anyway. User and group stay what they are. What has to
-    be downloaded must be here before. Threads would keep the old network, so it is refused where there are any.
+    If it is not allowed, or if no other machine can be reached anyway, nothing changes. User and group stay the same.
+    Whatever has to be downloaded must be here before. Threads would keep the old network, so a process that has several
+    gets none of its own.
     """
     if is_alone():
         return None
@@ -44,7 +46,8 @@ def enter() -> str | None:
 
 
 def is_alone() -> bool:
-    """Return whether no interface but loopback is up here."""
+    """Return whether the loopback interface is the only network interface that is up. On other systems than Linux
+    return False."""
     if not sys.platform.startswith("linux"):
         return False
     return not any(_leads_out(name) for _, name in socket.if_nameindex())
@@ -61,14 +64,15 @@ def _leads_out(interface: str) -> bool:
 
 
 def refusal() -> str | None:
-    """Return why a process of this system could not have a network of its own; None if it could."""
+    """Return why a process on this system cannot have a network of its own; None if it can."""
     if not sys.platform.startswith("linux"):
         return f"{'macOS' if sys.platform == 'darwin' else sys.platform} has no network namespaces"
     return None if is_alone() else _try_in_child()
 
 
 def _try_in_child() -> str | None:
-    """Try it in a process that ends then: half way, there is no way back."""
+    """Try to leave the network in a child process, which ends then, because an attempt that fails half way cannot be
+    undone. Return the reason if it fails, else None."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -87,7 +91,8 @@ def _try_in_child() -> str | None:
 
 
 def _leave_network() -> None:
-    """Enter a new network namespace; without the right to, inside a new user namespace, where everybody has it."""
+    """Enter a new network namespace. A process without the right to do that enters it inside a new user namespace,
+    where everybody has the right. Raises OSError."""
     user, group = os.geteuid(), os.getegid()
     try:
         _unshare(CLONE_NEWNET)
@@ -120,7 +125,8 @@ def _flags(interface: str) -> int:
 
 
 def _drop_capabilities() -> None:
-    """Drop the capabilities of the new user namespace: a run has no more rights than its user."""
+    """Drop the capabilities that the new user namespace gave this process, so that a run has no more rights than its
+    user."""
     header, none = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
     if ctypes.CDLL(None, use_errno=True).capset(ctypes.byref(header), ctypes.byref(none)) != 0:
         raise _system_error()

@@ -24,32 +24,33 @@ PROC = Path("/proc")
 FILE = "ray-worth-it.lock"
 POLL_SECONDS = 0.2
 BACKLOG = 4096
-"""Processes that can ask who has the lock, each once: the queue is never emptied. The kernel may allow 128 of them
-(net.core.somaxconn); what the holder itself starts does not ask."""
+"""Number of processes that can ask who has the lock, each once, because the queue is never emptied. The kernel may
+allow only 128 (net.core.somaxconn). Processes that the holder itself starts do not ask."""
 DARWIN_USER_TEMP_DIR = 65537
-"""Name for macOS' confstr(3): a folder of this user alone, whatever TMPDIR says."""
+"""Number by which macOS' confstr(3) returns a folder of this user alone, whatever TMPDIR says."""
 
 WAITS = "waits: another measurement runs on this machine, and would spoil this"
-"""The beginning of what is said at the start of a wait, and again where another process has the lock by then."""
+"""Beginning of the message at the start of a wait; the message comes again if another process then has the lock."""
 WAITED = "the other measurement has ended"
-"""What is said after a wait."""
+"""Message after a wait."""
 
 _kept_locks: list[ExitStack] = []
 
 
 class LockError(OSError):
-    """There can't be a lock; the message says what is in its place."""
+    """The lock cannot be made; the message says what is in its place."""
 
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that has the lock, as far as the system tells: 0 and None where it does not."""
+    """The process that has the lock. If the system does not tell which, `pid` is 0 and `user` None."""
 
     pid: int
     user: int | None
 
     def __str__(self) -> str:
-        """Say who it is; and for another user's, what can be done should it never end."""
+        """Return in words who has the lock. For another user's process, add how it can be ended if it never ends by
+        itself."""
         if not self.pid:
             return "process unknown: `ss -xlp | grep ray-worth-it` as root names it"
         whose = f"process {self.pid} of {_name_of(self.user)}"
@@ -59,11 +60,11 @@ class Holder:
 
 
 def take(say: Callable[[str], None], wait: Callable[[float], bool] | None = None) -> ExitStack | None:
-    """Take the lock and give what frees it; says at once whom it waits for, if it has to, and when it waits for
-    another. Raises LockError.
+    """Take the lock, and return what frees it. If another process has it, wait, and call `say` at once with that
+    process, and again when a third one has it.
 
-    `wait` waits for so many seconds, and gives False when nobody wants the lock any more: then this gives None. Where
-    this process or one that it comes from has the lock, there is nothing to take, and nothing to free.
+    `wait` waits for the given seconds, and returns False if nobody wants the lock any more; then `take` returns None.
+    If this process or one of its ancestors has the lock already, the result frees nothing. Raises LockError.
     """
     taken = _try_to_take(ask=True)
     if isinstance(taken, Holder):
@@ -75,7 +76,7 @@ def take(say: Callable[[str], None], wait: Callable[[float], bool] | None = None
 
 
 def _wait(holder: Holder, say: Callable[[str], None], wait: Callable[[float], bool] | None) -> ExitStack | None:
-    """Wait for the lock; None when nobody wants it any more."""
+    """Wait until the lock is free and take it; return what frees it, or None when nobody wants it any more."""
     while True:
         if wait is None:
             time.sleep(POLL_SECONDS)
@@ -114,7 +115,8 @@ def _try_to_take(*, ask: bool) -> ExitStack | Holder:
 
 
 def take_name(name: str, *, ask: bool = True) -> ExitStack | Holder:
-    """Have an abstract Unix socket of that name, or who has it; without asking, that is not known."""
+    """Bind an abstract Unix socket of this name, and return what frees it; if the name is taken, return the process
+    that has it. Without `ask` that process is returned as unknown."""
     mine = socket.socket(socket.AF_UNIX)
     try:
         mine.bind(name)
@@ -126,7 +128,8 @@ def take_name(name: str, *, ask: bool = True) -> ExitStack | Holder:
 
 
 def _relative_with(name: str) -> Holder | None:
-    """Return the process of this one's family that has the socket, as far as /proc shows; also for a thousandth run."""
+    """Return the process that has the socket if it is this process or one of its ancestors, as far as /proc shows; else
+    None. This needs no place in the socket's queue, so it works for any number of runs."""
     try:
         entries = [line.split(maxsplit=7) for line in (PROC / "net/unix").read_text(errors="replace").splitlines()]
     except OSError:
@@ -152,7 +155,8 @@ def _owner_of(name: str) -> Holder:
 
 
 def take_file(path: Path) -> ExitStack | Holder:
-    """Lock a regular file of this user, made where there is none, or who has it. Raises LockError."""
+    """Lock a regular file of this user, which is created if it is absent, and return what frees it; if the file is
+    locked, return the process that has it. Raises LockError."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -183,7 +187,7 @@ def _own_folder() -> Path:
 
 
 def _family() -> set[int]:
-    """Return the ids of this process and its ancestors."""
+    """Return the process ids of this process and of its ancestors."""
     import psutil  # not of the standard library, and needed only where the lock is taken already
 
     family, process = {os.getpid()}, psutil.Process()

@@ -19,29 +19,29 @@ from typing import IO, Any
 
 CHUNK_BYTES = 65536
 LONGEST_LINE = 65536
-"""Bytes of a line; the rest of a longer one is left out, and CUT says so."""
+"""Most bytes of a line; the rest of a longer line is left out, and CUT says so."""
 CUT = b" [the rest of this line was left out]\n"
 MOST_CAPTURED = 64 * 2**20
-"""Bytes that a program may print whose whole output is wanted."""
+"""Most bytes that a program may print if its whole output is kept."""
 END_BYTES = 65536
-"""Bytes of the end of a log in which its last lines are looked for."""
+"""Number of bytes at the end of a log in which its last lines are searched."""
 LONGEST_SHOWN = 500
-"""Characters of a line in a message."""
+"""Most characters of a line that a message shows."""
 LEFT_SECONDS = 1.0
-"""Time for which the processes that a program leaves may hold its output open after its own end."""
+"""Seconds for which processes that a program leaves running may keep its output open after its own end."""
 _PIPE_BYTES = 2**20
-"""The most that a pipe holds: so much a program may have printed just before its end."""
+"""Most bytes that a pipe holds, and so that a program may have printed just before its end."""
 _POLL_SECONDS = 0.2
-"""Time between two looks at whether a program has ended whose output others hold open."""
+"""Seconds between two checks whether a program has ended while other processes keep its output open."""
 
 
 class FloodError(subprocess.SubprocessError):
-    """A program printed more than is read."""
+    """A program printed more than may be kept."""
 
 
 class Lines:
-    """Takes chunks apart into lines with their ends. A carriage return ends a line, too: the lines of a progress bar
-    have no other end."""
+    """Splits chunks of output into lines, each with its line end. A carriage return ends a line, too, because the lines
+    of a progress bar have no other end."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -63,14 +63,14 @@ class Lines:
             self._is_cut = self._is_cut and not ends
 
     def rest(self) -> Iterator[bytes]:
-        """Yield the last line where it has no end."""
+        """Yield the last line if it has no line end."""
         if self._kept:
             yield bytes(self._kept)
             self._kept.clear()
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines with their ends, as `Lines` takes them apart."""
+    """Yield the lines of the chunks, each with its line end, as `Lines` splits them."""
     whole = Lines()
     for chunk in chunks:
         yield from whole.take(chunk)
@@ -78,7 +78,8 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def texts(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Yield the lines as text without their ends. A newline after a carriage return ends no line of its own."""
+    """Yield the lines of the chunks as text without line ends. A newline after a carriage return is part of the same
+    line end."""
     before = b""
     for line in lines(chunks):
         if line != b"\n" or not before.endswith(b"\r"):
@@ -87,12 +88,12 @@ def texts(chunks: Iterable[bytes]) -> Iterator[str]:
 
 
 def chunks(out: IO[bytes]) -> Iterator[bytes]:
-    """Yield what is read as it comes, whether lines end in it or not."""
+    """Yield what is read from the file as soon as it comes, whether or not a line ends in it."""
     return iter(lambda: out.read1(CHUNK_BYTES), b"")  # type: ignore[attr-defined]  # buffered files have it
 
 
 def end(chunks: Iterable[bytes], most: int = END_BYTES) -> bytes:
-    """Return the end of what is read, at most so many bytes, and never keep much more."""
+    """Return the last bytes of the chunks, at most `most`, without keeping many more in memory."""
     kept: deque[bytes] = deque()
     size = 0
     for chunk in chunks:
@@ -104,22 +105,25 @@ def end(chunks: Iterable[bytes], most: int = END_BYTES) -> bytes:
 
 
 def end_of_file(path: Path, most: int = END_BYTES) -> str:
-    """Return the end of a file's text. Raises OSError."""
+    """Return the last `most` bytes of a file as text. Raises OSError."""
     with path.open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - most))
         return file.read(most).decode(errors="replace")
 
 
 def last_lines(text: str, count: int) -> list[str]:
-    """Return the last lines for a message, each cut where it is too long for one."""
+    """Return the last `count` lines of a text for a message. A line that is too long is cut."""
     last = text[-END_BYTES:].splitlines()[-count:]
     return [line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]} …" for line in last]
 
 
 @contextmanager
 def started(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a program whose stdout is a pipe, and wait for its end. Whatever ends the body early kills it first;
-    Ctrl-C has reached it, too, so that it is given a moment. Raises OSError."""
+    """Start a program whose stdout is a pipe, give it to the body of the `with`, and wait for its end. Raises OSError.
+
+    If an exception ends the body early, the program is killed first. After Ctrl-C, which the program gets too, it has a
+    moment to end by itself.
+    """
     with subprocess.Popen(command, stdout=subprocess.PIPE, **options) as process:
         try:
             yield process
@@ -134,9 +138,9 @@ def started(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen
 
 
 def printed(process: subprocess.Popen[bytes], seconds: float | None = None) -> Iterator[tuple[IO[bytes], bytes]]:
-    """Yield what a process prints as it comes, with the pipe that it comes from, until the process has ended.
+    """Yield what a process prints as soon as it comes, each chunk with its pipe, until the process has ended.
 
-    Raises TimeoutExpired after so many seconds, whether it prints or not.
+    Raises TimeoutExpired after `seconds`, whether the process prints or not.
     """
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
     with selectors.DefaultSelector() as pipes:
@@ -155,7 +159,7 @@ def printed(process: subprocess.Popen[bytes], seconds: float | None = None) -> I
 
 
 def _ready(pipes: selectors.BaseSelector, seconds: float) -> Iterator[tuple[IO[bytes], bytes]]:
-    """Yield what comes within so many seconds, and watch no pipe that has ended."""
+    """Yield what comes from the pipes within `seconds`, and stop watching pipes that have ended."""
     for key, _ in pipes.select(seconds):
         if chunk := os.read(key.fd, CHUNK_BYTES):
             yield key.fileobj, chunk  # type: ignore[misc]  # a pipe was registered
@@ -164,7 +168,8 @@ def _ready(pipes: selectors.BaseSelector, seconds: float) -> Iterator[tuple[IO[b
 
 
 def _left(pipes: selectors.BaseSelector) -> Iterator[tuple[IO[bytes], bytes]]:
-    """Yield what was in the pipes when the process ended, and wait a moment for those that hold them open."""
+    """Yield what was still in the pipes when the process ended. If other processes keep the pipes open, wait at most
+    LEFT_SECONDS for them."""
     until, size, came = time.monotonic() + LEFT_SECONDS, 0, True
     while pipes.get_map() and ((wait := until - time.monotonic()) > 0 or (came and size < _PIPE_BYTES)):
         came = False

@@ -16,7 +16,8 @@ PORTS_TRIED = 50
 
 
 def listen(port: int) -> socket.socket:
-    """Return a listener on loopback at `port`, or the next that is free. Raises OSError."""
+    """Return a socket that listens on loopback at `port`, or at the next port that is free. Raises OSError if there is
+    no free port."""
     for candidate in range(port, port + PORTS_TRIED):
         with suppress(OSError):
             return socket.create_server((LOOPBACK, candidate))
@@ -24,7 +25,8 @@ def listen(port: int) -> socket.socket:
 
 
 def start(listener: socket.socket, address: str, port: int) -> None:
-    """Hand every connection of the listener on, in threads that end with the process."""
+    """Forward every connection that the listener accepts to `address` and `port`, in threads that end with the
+    process."""
     threading.Thread(target=_accept, args=(listener, address, port), name="port-forward", daemon=True).start()
 
 

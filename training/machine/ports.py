@@ -7,15 +7,17 @@ from contextlib import ExitStack, contextmanager
 
 LOOPBACK = "127.0.0.1"
 CAN_BE_HELD = sys.platform.startswith("linux")
-"""Elsewhere a socket that is bound and does not listen is in the way of one that does: BSD, so macOS, gives connections
-to the more specific address, and lets nobody have the same one twice."""
+"""Whether a port can be held for a server. On other systems than Linux a socket that is bound and does not listen is in
+the way of one that does: BSD, so macOS, gives connections to the more specific address, and lets nobody have the same
+address twice."""
 
 
 def _hold_port() -> socket.socket:
-    """Bind a free port, until the socket is closed, for a server that listens with SO_REUSEADDR, as gRPC does.
+    """Return a socket that is bound to a free port, and so holds it for a server that listens with SO_REUSEADDR, as
+    gRPC's does.
 
-    A worker listens when it has imported TensorFlow. A port that was only looked up may by then be that of an
-    outgoing connection; one that is bound is no candidate for those. Nobody connects before the worker listens.
+    A worker listens only when it has imported TensorFlow. A port that was only looked up may by then be used for an
+    outgoing connection; a bound port is not used for those. Nobody connects before the worker listens.
     """
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -25,7 +27,8 @@ def _hold_port() -> socket.socket:
 
 @contextmanager
 def held_ports(count: int) -> Iterator[list[int]]:
-    """Give this many ports of this machine, all different, held while the body runs where the system allows that."""
+    """Give the body of the `with` this many different ports of this machine. They are held while the body runs, if the
+    system allows that."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(_hold_port()) for _ in range(count)]
         ports = [int(listener.getsockname()[1]) for listener in sockets]

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 GRACE_SECONDS = 2.0
-"""The time from SIGTERM to SIGKILL. After a second Ctrl-C Pulumi takes 5 seconds to kill the provider: all is gone
-within 10."""
+"""Seconds from SIGTERM to SIGKILL. After a second Ctrl-C Pulumi takes 5 seconds to kill the provider, so all processes
+are gone within 10."""
 GIVE_UP_SECONDS = 30.0
-"""The longest wait for a process: one in an uninterruptible call may never end."""
+"""Longest wait, in seconds, for processes to end: a process in an uninterruptible call may never end."""
 POLL_SECONDS = 0.05
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 """Options of prctl(2): <linux/prctl.h>."""
@@ -49,7 +49,8 @@ def end_session(session: int, more: Callable[[], list[int]] = list, give_up_seco
 
 
 def session_members(session: int) -> list[int]:
-    """Return the processes of `session` without this one, and without those that are dead and not yet waited for."""
+    """Return the process ids of `session`, without this process and without dead processes that nobody has waited for
+    yet."""
     import psutil  # not of the standard library, and needed only where something is ended
 
     def is_dead(pid: int) -> bool:  # for an orphan that can last where process 1 reaps none
@@ -70,19 +71,21 @@ def _session_of(pid: int) -> int | None:
 
 
 def adopt() -> None:
-    """Make this process, instead of the system's first, the parent of all later orphans among its descendants.
+    """Make this process the parent of all descendants that lose their parent from now on, instead of the system's first
+    process.
 
-    Nothing changes on other systems, which have no such call.
+    On other systems than Linux nothing changes, because they have no such call.
     """
     if _HAS_PRCTL:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def killed_with_parent() -> Callable[[], None]:
-    """Return a `preexec_fn`: the system kills the child as soon as the thread that started it has ended.
+    """Return a `preexec_fn` for subprocess, by which the system kills the child as soon as the thread that started it
+    has ended.
 
-    For a process with one thread: between fork and exec, locks that other threads held stay locked. The child does
-    nothing on other systems, which have no such call.
+    Use it only in a process with one thread: between fork and exec, locks that other threads held stay locked. On other
+    systems than Linux the function does nothing, because they have no such call.
     """
     if not _HAS_PRCTL:
         return lambda: None

@@ -8,22 +8,24 @@ from contextlib import contextmanager
 
 
 class ToldToEnd(KeyboardInterrupt):
-    """Raised in the main thread; it ends what waits, and every `finally` is run."""
+    """Raised in the main thread when a signal tells this process to end. It interrupts whatever waits, and every
+    `finally` is run."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.status = 128 + number
-        """The exit status that a shell expects."""
+        """The exit status that a shell expects: 128 and the signal's number."""
 
 
 @contextmanager
 def raised() -> Iterator[None]:
-    """Have each of these signals raise ToldToEnd: SIGINT, SIGTERM, and SIGHUP unless nohup has it ignored.
+    """Make these signals raise ToldToEnd while the body runs: SIGINT, SIGTERM, and SIGHUP unless nohup made the process
+    ignore it.
 
-    SIGINT raises it where it was ignored, too: a shell has that in a script's background jobs, and all that they start
-    would inherit it. What this process starts has the default action instead, as of every signal that is handled here.
-    A second SIGTERM or SIGHUP is no other request: a supervisor may tell what started this process, too, which tells
-    it again.
+    SIGINT raises it even if the process ignored it: a shell makes a script's background jobs ignore SIGINT, and all
+    their children would inherit that. Children of this process get the default action instead, as for every signal that
+    has a handler here. A second SIGTERM or SIGHUP is ignored: a supervisor may send the signal also to the parent of
+    this process, which sends it again.
     """
     received: list[int] = []
 

@@ -19,15 +19,15 @@ equal cores up to a tenth faster than others, and their slower kinds are slower 
 
 @dataclass(frozen=True, kw_only=True)
 class Cpu:
-    """The position of a CPU, which has the system's number."""
+    """The position of one CPU in the machine; `cpu` is the system's number for it."""
 
     cpu: int
     core: int
-    """The physical core, by the lowest of its CPUs."""
+    """The physical core, named by the lowest number of its CPUs."""
     kind: int
-    """Kind of core: 0 is the machine's fastest."""
+    """Kind of core; 0 is the fastest kind of the machine."""
     numa_node: int | None
-    """Null where the system does not say."""
+    """NUMA node of the CPU; null if the system does not tell it."""
 
 
 def read(cpus: Iterable[int], root: Path = SYS) -> list[Cpu] | None:
@@ -45,11 +45,11 @@ def read(cpus: Iterable[int], root: Path = SYS) -> list[Cpu] | None:
 
 
 def order(cpus: Iterable[int], root: Path = SYS) -> list[int]:
-    """Return these CPUs in the order in which workers get them; by number if the system reports no cores.
+    """Return the CPUs in the order in which workers get them; by number if the system reports no cores.
 
-    One thread of every physical core comes before the second of any; among those the fastest kind of core before the
-    next, and the cores of one NUMA node before those of another. How many workers there are changes nothing, so that
-    the baseline has the CPUs of the first worker whatever it is compared with.
+    One thread of every physical core comes before the second thread of any core. Among those threads the fastest kind
+    of core comes first, and cores of one NUMA node stand together. The order does not depend on the number of workers,
+    so that the baseline has the CPUs of the first worker whatever it is compared with.
     """
     numbers = sorted(cpus)
     threads: Counter[int] = Counter()
@@ -61,13 +61,13 @@ def order(cpus: Iterable[int], root: Path = SYS) -> list[int]:
 
 
 def cores_by_kind(places: Sequence[Cpu]) -> tuple[int, ...]:
-    """Return the number of physical cores of each kind that these CPUs are on, the fastest kind first."""
+    """Return how many physical cores of each kind these CPUs are on, the fastest kind first."""
     cores = Counter(kind for _, kind in {(place.core, place.kind) for place in places})
     return tuple(cores[kind] for kind in sorted(cores))
 
 
 def cpu_list(text: str) -> list[int]:
-    """Return the CPUs of a list as the kernel writes it: `0-2,8` is 0, 1, 2 and 8. Raises ValueError."""
+    """Return the numbers of the CPUs in a list that the kernel writes: `0-2,8` is 0, 1, 2 and 8. Raises ValueError."""
     cpus: list[int] = []
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
@@ -85,7 +85,7 @@ def _core(cpu: int, root: Path) -> int | None:
 
 
 def _kinds(cpus: Sequence[int], root: Path) -> dict[int, int]:
-    """Return the kind of each CPU; none where all are alike or the system does not say."""
+    """Return the kind of core of each CPU, by the CPU's number; an empty dict if the system does not tell."""
     listed = [_cpus_in(root / "devices" / name / "cpus") for name in KINDS]
     kinds = {cpu: kind for kind, members in enumerate(filter(None, listed)) for cpu in members}
     return kinds or _kinds_by_speed({cpu: speed for cpu in cpus if (speed := _speed(cpu, root))})
@@ -102,7 +102,8 @@ def _kinds_by_speed(speeds: dict[int, int]) -> dict[int, int]:
 
 
 def _speed(cpu: int, root: Path) -> int | None:
-    """Return the kernel's figure for what this CPU can do beside the fastest one, or else its highest clock."""
+    """Return the kernel's number for the speed of this CPU relative to the fastest; if there is no such number, its
+    highest clock; None if neither is known."""
     folder = root / f"devices/system/cpu/cpu{cpu}"
     for name in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
         try:
