@@ -34,7 +34,7 @@ WARMUP_STEPS = 2
 REPEATS = 3
 TIMEOUT_SECONDS = 900
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, the same as that of shells."""
+"""Exit code after Ctrl-C, as shells have it."""
 
 
 @dataclass(frozen=True)

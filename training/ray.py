@@ -9,7 +9,7 @@ SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # a run tells nobody; it reaches nobody either
     "RAY_COLOR_PREFIX": "0",  # escape sequences in logs that are read as files
 }
-"""Environment variables of the driver, set before Ray starts."""
+"""Environment of the driver, before Ray starts."""
 
 if __name__ == "__main__":
     driver.main("ray", __doc__, SETTINGS)

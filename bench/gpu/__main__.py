@@ -33,7 +33,7 @@ MINUTES = 9.0
 RUN_SECONDS, KILL_SECONDS = 90, 5
 """Most seconds of a run on a GPU, and seconds after SIGTERM until a run that has not ended is killed."""
 ENDED = 124
-"""The exit code of the program `timeout` when it ended the command."""
+"""The exit code of the program `timeout` if it had to end its command."""
 SMI = ("utilization.gpu", "memory.used", "power.draw", "clocks.sm")
 """Columns of nvidia-smi, in the order of the observer's samples: percent, MiB, watts, MHz."""
 MIB = 2**20
@@ -64,7 +64,8 @@ class Bench:
         return self.until - time.monotonic()
 
     def in_time(self, command: Sequence[str]) -> list[str]:
-        """Return the command behind `timeout`, which ends the command, and torchrun's ranks with it, in time."""
+        """Return the command with the program `timeout` before it, which ends the command, and torchrun's ranks with
+        it, in time."""
         most = RUN_SECONDS if self.device == "cuda" else self.left()  # no CPU's speed is known
         seconds = max(1, int(min(most, self.left() - KILL_SECONDS)))
         return ["timeout", f"--kill-after={KILL_SECONDS}", str(seconds), *command]

@@ -31,7 +31,7 @@ from training.machine import cpu, isolation, machine_lock, output
 
 BENCHMARKS = provenance.PROJECT / "benchmarks"
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, the same as that of shells."""
+"""Exit code after Ctrl-C, as shells have it."""
 MOST_CPUS = 4
 """Most CPUs that the lesson uses: with more CPUs a repeat takes longer and says the same."""
 REPEATS = 5

@@ -95,7 +95,7 @@ class Kept:
 
     schema_version: int
     made_at: str
-    """Time in UTC, ISO 8601."""
+    """Time of the measurement in UTC, ISO 8601."""
     cpu_model: str
     cpus: int
     """CPUs that every way had."""
@@ -109,7 +109,7 @@ class Kept:
     refused: list[str]
     """Reasons why nothing is concluded; empty if something is."""
     lesson: Lesson | None
-    """None if nothing is concluded."""
+    """The conclusions; None if nothing is concluded."""
 
 
 def judge(repeats: Sequence[Repeat]) -> Lesson:
@@ -180,7 +180,7 @@ def break_even(loop: Mapping[str, float], way: Mapping[str, float]) -> float:
 
     Args:
         loop: The loop's seconds of a task, by the name of its length.
-        way: Those of the way.
+        way: The way's seconds of a task, by the name of its length.
     """
     lengths = [loop[length.name] for length in LENGTHS]
     lost = [way[length.name] - loop[length.name] for length in LENGTHS]

@@ -80,7 +80,8 @@ class Block:
     costs: dict[str, float]
     """Seconds of each cost, by the names above."""
     tasks: dict[str, dict[str, float]]
-    """Seconds until all tasks were done ÷ their number, by EACH or BATCHES and the length's name."""
+    """Seconds until all tasks were done, divided by their number: by EACH or BATCHES, and by the name of a task's
+    length."""
     waited: float | None
     """Seconds for which the loop waited for a CPU, for each second for which it had a CPU. None for other ways."""
     niceness: int
@@ -232,11 +233,11 @@ class Executor(Way):
 
 
 class RayWay(Way):
-    """Ray on this machine, as its documentation has it, with so many tasks at a time as CPUs are given.
+    """Ray on this machine, used as its documentation says. It runs as many tasks at a time as it has CPUs.
 
     Args:
         cpus: CPUs that Ray hands out.
-        folder: Where its token is while it runs.
+        folder: Folder that holds Ray's token while Ray runs.
     """
 
     is_loop = False

@@ -45,19 +45,19 @@ class Arm:
         return named(workload).roles.get(self.name, usual)
 
     def processes(self, recipe: Recipe) -> int:
-        """Return the number of the arm's processes that train together."""
+        """Return the number of processes that train together."""
         return 1 if self.start == "alone" else recipe.workers
 
     def process_cpus(self, recipe: Recipe) -> float:
-        """Return the CPUs of each of the arm's processes, including the CPUs that read its input.
+        """Return the CPUs of each of the arm's processes that train together, including the CPUs that read its input.
 
         The number is rounded to thousandths: 25 workers with 0.28 CPUs have 7, and not 7.000000000000001.
         """
         return round((recipe.worker_cpus * recipe.processes_each + recipe.input_cpus) * self._shares(recipe), 3)
 
     def compute_threads(self, recipe: Recipe) -> int:
-        """Return the intra-op and OpenMP threads of each process: its CPUs without those that read its input, rounded
-        up."""
+        """Return the intra-op and OpenMP threads of each process, also where a worker has several: its CPUs without
+        those that read its input, rounded up."""
         return max(1, math.ceil(round(recipe.worker_cpus * self._shares(recipe), 3)))
 
     def _shares(self, recipe: Recipe) -> int:
@@ -71,7 +71,7 @@ class Arm:
         return {key: value for key, value in recipe.to_dict().items() if key in deciding and key not in self.ignores}
 
     def words(self, recipe: Recipe) -> str:
-        """Return the arm's title with its numbers filled in: `one process on 2 CPUs`."""
+        """Return the arm's title with its numbers: `one process on 2 CPUs`."""
         cpus, workers = self.process_cpus(recipe), recipe.workers
         trained, gpus = named(recipe.workload), recipe.worker_gpus
         return trained.titles.get(self.name, self.title).format(

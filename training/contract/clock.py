@@ -36,7 +36,7 @@ class Stamp:
 
 
 def boot_id() -> str:
-    """Return an id of this boot of this host; "" if the system has no such id."""
+    """Return a name for this boot of this host; empty where the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -44,7 +44,7 @@ def boot_id() -> str:
 
 
 def process_start() -> Stamp:
-    """Return the start time of this process: on Linux from /proc (to 10 ms); elsewhere the time when this module was
+    """Return the start time of this process: from /proc on Linux (10 ms), elsewhere the time when this module was
     imported."""
     now = Stamp.now()
     started = _LOADED
@@ -74,5 +74,5 @@ class Phases:
             self.add(name, time.monotonic() - began)
 
     def add(self, name: str, seconds: float) -> None:
-        """Add seconds that were measured elsewhere to the phase `name`."""
+        """Add seconds that were measured elsewhere."""
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds

@@ -112,14 +112,13 @@ def describe(event: dict[str, Any]) -> str:  # noqa: PLR0911 (one return a kind)
 
 
 def _how_it_ended(event: dict[str, Any]) -> str:
-    """Return how a trial ended, in words: `trial 3 finished with accuracy 0.93`, or `trial 3 failed`."""
+    """Return `trial 3 finished with accuracy 0.93`, or `trial 3 failed`."""
     with_metric = "" if event["value"] is None else f" with {event['metric']} {event['value']:.5g}"
     return f"trial {event['trial']} {event['state']}{with_metric}"
 
 
 def epoch_of(event: dict[str, Any]) -> int | None:
-    """Return the epoch, from 1, in which the last step of a `steps` event lies; None if the steps of an epoch are not
-    known."""
+    """Return the epoch, from 1, of the last step of an event `steps`; None if that is not known."""
     per_epoch = event.get("stepsPerEpoch")
     return -(-event["step"] // per_epoch) if per_epoch else None
 

@@ -108,8 +108,7 @@ class Recipe:
         return {camel(each.name): each for each in fields(cls) if each.name not in cls.without}
 
     def flags(self) -> list[str]:
-        """Return this recipe as command-line flags, which every entry point reads. Settings without a value are left
-        out."""
+        """Return this recipe as the flags that every entry point reads, without those that are not set."""
         fields = ((field, getattr(self, field.name)) for field in self.settings().values())
         values = ((f.name, value) for f, value in fields if value not in (None, "") and not _is_left_out(f, value))
         return [f"{kebab(name)}={str(v).lower() if isinstance(v, bool) else v}" for name, v in values]
@@ -128,7 +127,7 @@ class Recipe:
         return Recovery()
 
     def why_not(self, processes: int) -> str:  # noqa: ARG002 (a workload's own may need it)
-        """Return why this number of processes cannot train together; "" if they can."""
+        """Return the reason why this number of processes cannot train together; "" if they can."""
         return ""
 
 
@@ -150,22 +149,22 @@ def kebab(name: str) -> str:
 
 
 def canonical(value: Any) -> str:
-    """Return the value as JSON with sorted keys, no spaces and no NaN, so that equal values give equal text."""
+    """Return JSON with sorted keys, no spaces and no NaN: equal values give equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def batch_split(images: int, workers: int) -> list[int]:
-    """Return how many images of a step each rank gets, as evenly as possible and larger numbers first (128 over 3: 43,
-    43, 42)."""
+    """Return the number of a step's images for each rank, as even as possible, larger first (128 over 3: 43, 43,
+    42)."""
     share, rest = divmod(images, workers)
     return [share + (rank < rest) for rank in range(workers)]
 
 
 def texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return settings as inputs for Pulumi, each value as a text.
+    """Return settings as inputs for Pulumi: a map with a text for each setting.
 
-    Pulumi would make floats of whole numbers; and of a changed text a preview shows the old and the new value. A text
-    that could be read as JSON is itself written as JSON.
+    Pulumi would make floats of whole numbers. Of a map, a preview shows which settings change. A text that could be
+    read as JSON is itself written as JSON.
     """
     return {key: value if _is_plain(value) else canonical(value) for key, value in values.items()}
 

@@ -46,7 +46,7 @@ a run `seconds.probe` is the time of a Python process that imports what the scri
 
 @dataclass(frozen=True, kw_only=True)
 class StepSeconds:
-    """Distribution of the seconds that rank 0's timed steps took."""
+    """Distribution of the timed steps of rank 0, in seconds."""
 
     mean: float
     p50: float
@@ -56,10 +56,10 @@ class StepSeconds:
 
 @dataclass(frozen=True, kw_only=True)
 class Software:
-    """Versions and settings of the software in a training process, read there before any of the software was used."""
+    """Software of a training process, read in that process before any of it was used."""
 
     code_hash: str
-    """Hash of the project's modules that the arm can import; computed by training.contract.provenance."""
+    """Hash of the project's modules that the arm can import; see training.contract.provenance."""
     versions: dict[str, str]
     """Versions of Python and of the packages that are installed where the process trained."""
     platform: str
@@ -75,14 +75,14 @@ class Worker:
 
     rank: int
     node: str
-    """Name of the machine; in a cluster that of the node, and not that of the pod."""
+    """Name of the machine; of a cluster's node, and not of the pod."""
     cpu_model: str
-    """CPU model of that machine."""
+    """CPU model of the machine `node`."""
     amount: int | None
     """Amount of work that this worker itself did in all epochs, in the workload's unit; null if it could not be
     counted."""
     compute_threads: int | None
-    """Threads that the framework computes with, counted in the process; null if the system does not list threads."""
+    """Threads that the framework computes with, counted in the process; null where the system does not list them."""
     affinity: list[int] | None
     """CPUs that the process may use; for a rank of a script, those that the threads which did its work may use. Null if
     the system has no affinity."""
@@ -126,7 +126,7 @@ class RayCluster:
 
 @dataclass(frozen=True, kw_only=True)
 class RayHead:
-    """The pod in which Ray's head and this run's driver run."""
+    """The pod in which Ray's head and the driver of this run are."""
 
     pod: str
     container_cpu: list[list[float]]
@@ -146,7 +146,7 @@ class Provenance:
     dependencies_hash: str
     """Hash of the package versions that uv.lock pins; `versions` has the installed ones."""
     dataset_hash: str | None
-    """SHA-256 of images and labels as loaded; null if a script reads its data itself."""
+    """SHA-256 of images and labels as loaded; null where a script reads its data itself."""
     versions: dict[str, str]
     cpu_model: str
     cpus_allowed: int
@@ -182,7 +182,7 @@ class Seconds:
     checkpoint: float | None = None
     """Time for writing and keeping checkpoints, between the steps of the epochs; null if there are no checkpoints."""
     probe: float = 0.0
-    """Part of `wall` that this project's own probes took; without them a training would not spend it."""
+    """Part of `wall` that this project's own probes took; a training without them would not spend it."""
     scale_up: float | None = None
     """Time from the request for Ray's workers until the last worker's raylet was alive; `startup` and `wall` contain
     this time. Null if the workers were not started for this run."""
@@ -229,8 +229,8 @@ class StepParts:
     """Mean over the steps of the shortest exchange of any rank: the time of an exchange in which no rank waits for
     another. Null if the exchange is not known."""
     own_work: list[list[float]]
-    """For each rank, the seconds in which it did not wait for other ranks, in each of about ten sections of the timed
-    steps."""
+    """For each rank, the mean seconds of a step in which it did not wait for other ranks, in each of about ten sections
+    of the timed steps."""
 
     def waiting(self, rank: int) -> float | None:
         """Return the seconds of a step for which the rank waited for slower ranks; None if the exchange is not
@@ -258,7 +258,7 @@ class Point:
     """Score of a run at one point of its training."""
 
     seconds: float | None
-    """Time of the steps up to this point; warm-up steps count as the mean timed step. Null if no step was timed."""
+    """Time of the steps so far; warm-up steps count as the mean timed step. Null where no step was timed."""
     score: float
     """Score on held-out data; higher is better."""
 
@@ -287,7 +287,8 @@ class SearchOutcome:
     trial_seconds: float
     """Mean time of a trial, from the start of its process to its end."""
     between_trials_seconds: float
-    """Mean time for which a slot waits between two trials. A slot for which no trial is left does not wait."""
+    """Mean time, for each trial, for which a slot waits between two trials. A slot for which no trial is left does not
+    wait."""
     best_config: str | None
     """Canonical JSON of the settings of the finished trial with the best metric; null if no trial finished."""
     best_metric: float | None
@@ -320,7 +321,7 @@ class TrainingResult:
     recipe: dict[str, Any]
     provenance: Provenance
     started_at: str
-    """UTC, ISO 8601."""
+    """Start of the run in UTC, ISO 8601."""
     world_size: int | None
     """Number of replicas that the framework saw; null if no step was seen, or the number is not known."""
     epochs_completed: int
@@ -328,7 +329,7 @@ class TrainingResult:
     steps: Steps
     amount: Amount
     scores: dict[str, float | None]
-    """Scores, by the names that the workload gives them."""
+    """Scores by the names that its workload gives them."""
     curve: list[Point]
     """The score that training follows, with one point after each epoch."""
     schedule: list[float]
@@ -354,8 +355,7 @@ class TrainingResult:
     left_files: list[str] = field(default_factory=list)
     """Names of the first few files that a script created or changed in its own folder, where later runs find them."""
     weights: str | None = None
-    """SHA-256 of the trained weights, equal on all ranks; null if the weights were not looked at, or differ between
-    ranks."""
+    """SHA-256 of the trained weights, equal on all ranks; null where they were not looked at or differ."""
     retries: int | None = None
     """Number of failures of workers after each of which Ray Train restarted them; null if the first failure would have
     ended the run."""
@@ -386,8 +386,7 @@ class TrainingResult:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "TrainingResult":
-        """Return the result that JSON data describe. Raises ResultError for another version, a missing key or a wrong
-        type."""
+        """Return a result from JSON data. Raises ResultError on another version, a missing key or a wrong type."""
         version = data.get("schemaVersion")
         if version != SCHEMA_VERSION:
             raise ResultError(
@@ -433,7 +432,7 @@ class Summary:
 
 
 def read(path: Path) -> TrainingResult:
-    """Return the result in the file. Raises ResultError, which names the file and says what is wrong."""
+    """Return the result in a file; raises ResultError saying what is wrong with which file."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

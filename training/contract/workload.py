@@ -112,7 +112,7 @@ class Workload:
     unit: str
     """Unit of the work, in the plural: `images`."""
     words: Callable[[Mapping[str, Any]], str]
-    """Returns, from a recipe's camelCase dict, the heading of a table, which names the training."""
+    """Returns a table's heading, which names the training, from a recipe's camelCase dict."""
     scores: tuple[Score, ...]
     """Scores of the workload; for the first, the gap between arms is shown."""
     searches: bool = False
@@ -129,7 +129,7 @@ class Workload:
     passes_key: str = "epochs"
     """The setting that decides how many passes a run has: a key of the recipe, in camelCase."""
     most_passes: Callable[[Any], float] = lambda _: math.inf
-    """Returns, from a recipe, the largest number of passes that its other settings allow."""
+    """Returns, from a recipe, the most passes that its other settings allow."""
     longer: str = "Longer training"
     """Words for a run with more passes, at the beginning of a sentence."""
     replica: str = "replica"
@@ -142,11 +142,11 @@ class Workload:
     checks: Mapping[str, str] = field(default_factory=dict)
     """Sentences for fairness checks, by name, where a check verifies something else than usual."""
     body: str = ""
-    """Module with `train(recipe, process) -> TrainingResult | None`, imported when the process is set up. On rank 0 the
-    function returns the result, on the others None. "" if the workload has a `launcher`."""
+    """Module with `train(recipe, process) -> TrainingResult | None`, imported once the process is set up. Rank 0 gives
+    the result, the others None. "" if it has a `launcher`."""
     launcher: str = ""
-    """Module with `launch(request, arm) -> TrainingResult`, which makes a run of processes that are not the project's
-    own. "" if the arm's launcher starts the processes, and each runs `body`."""
+    """Module with `launch(request, arm) -> TrainingResult`, which makes a run of processes that are not the project's.
+    "" if the arm's own launcher makes the processes, and `body` is what each does."""
     rendezvous: Callable[[Sequence[str], int], dict[str, str]] = _no_rendezvous
     """Returns the environment variables by which the framework finds the other ranks, from `host:port` of each rank and
     this process's rank."""
@@ -165,8 +165,8 @@ class Workload:
     """Makes, from a recipe, whatever runs on this machine need, before the first run and outside all measured times; it
     may download. The function that it gets prints what takes a while. Raises ValueError, which says what to type."""
     warm_up: Callable[[Any], Sequence[str]] = _nothing
-    """Returns, from a recipe, a command that imports the packages in the recipe's own environment; empty if it is
-    enough to import `body` and `imports`."""
+    """Returns, from a recipe, a command that imports the packages in the recipe's own environment; empty if importing
+    `body` and `imports` is enough."""
     data: Callable[[Any], str] = lambda _: ""
     """Returns, from a recipe, the name of its data set in an image; "" if it has no data set."""
     fetch: Callable[[Any, str], Sequence[str]] = _nothing
@@ -177,16 +177,15 @@ class Workload:
     binds_ranks: bool = True
     """True if each rank is bound to CPUs of its own, in every arm; False if the ranks share the CPUs of the arm."""
     files: Callable[[Any], Files | None] = lambda _: None
-    """Returns, from a recipe, the user's files that the pods need; None if the image has everything."""
+    """Returns, from a recipe, the user's files that its pods need; None if the image has everything."""
     by_path: tuple[str, ...] = ()
     """Folders of the project whose modules the workload's processes load by their path, so that no import shows it."""
     inputs: Callable[[Any, Installed], Mapping[str, Any]] = lambda *_: {}
-    """Returns, from a recipe, the inputs of its runs besides the recipe and the project: versions, hashes of files."""
+    """Returns, from a recipe, the inputs of its runs besides recipe and project: versions, hashes of files."""
     modules: Callable[[Any], Mapping[str, str]] = lambda _: {}
-    """Returns, from a recipe, the modules that the workload's processes import, each with the package that provides
-    it."""
+    """Returns, from a recipe, the modules that its processes import, each with the package that provides it."""
     why_not: Callable[[Any, str, Installed], str] = lambda *_: ""
-    """Returns, from a recipe and the name of an arm, why the arm cannot be run; "" if it can."""
+    """Returns, from a recipe and the name of an arm, why that arm can't be run; "" if it can."""
     command: Callable[[Any, str, Installed], str] = lambda *_: ""
     """Returns, from a recipe and the name of an arm, the command that a preview shows; "" if there is no command to
     show."""

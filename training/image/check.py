@@ -67,7 +67,7 @@ def wrong_versions(least: dict[str, str], exact: dict[str, str], installed: dict
 
 
 def numbers(text: str) -> list[int]:
-    """Return the first two numbers of a version."""
+    """Return a version's first two numbers."""
     return [int("".join(filter(str.isdigit, part)) or 0) for part in text.split(".")[:2]]
 
 

@@ -56,7 +56,7 @@ class Request:
 
     @property
     def workload(self) -> Workload:
-        """Return the workload that the recipe names."""
+        """Return the workload of the recipe."""
         return workload.named(self.recipe.workload)
 
 
@@ -185,15 +185,14 @@ def on_this_machine(request: Request) -> Request:
 
 
 def _enter_own_network(storage: str) -> str | None:
-    """Give this run a network of its own. Return None, or the reason why the run cannot have one."""
+    """Give this run a network of its own; return the reason if it can't have one, else None."""
     return f"it keeps what outlives it in {storage}" if environment.is_remote(storage) else isolation.enter()
 
 
 def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more: Any) -> TrainingResult | None:
-    """Train as rank `rank` of `world`, and return the result: set CPUs and environment first, then import the
-    framework.
+    """Train as rank `rank` of `world`: set CPUs and environment first, then import the framework.
 
-    `more`: values for fields of Process that only this arm has.
+    `more`: fields of Process that only this arm has.
     """
     environment.defer_garbage_collection()
     read = container_cpu_at_start(request)

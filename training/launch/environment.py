@@ -101,8 +101,8 @@ def training(environment: Mapping[str, str], storage: str = "") -> dict[str, str
 
 
 def _is_over(key: str, storage: str) -> bool:
-    """Return whether a run must lose this variable when its data are fetched. Variables for downloading are lost, but
-    not those for certificates if the storage is remote."""
+    """Return whether a run may no longer have this variable once its data are fetched: it is a variable for
+    downloading. With remote storage those for certificates stay."""
     return bool(DOWNLOADING.fullmatch(key)) and not (is_remote(storage) and TRUSTING.fullmatch(key))
 
 
@@ -154,8 +154,8 @@ def variables(workload: Workload, threads: int) -> dict[str, str]:
 
 
 def share_of_cpus(cpus: list[int], rank: int, count: int) -> list[int]:
-    """Return the `count` CPUs that rank `rank` gets of `cpus`, which are in `topology.order`. If there are more ranks
-    than CPUs, counting begins again with the first CPU."""
+    """Return the `count` CPUs that rank `rank` gets of `cpus`, which are in `topology.order`. If there are too few CPUs
+    for all ranks, the next ranks begin again with the first CPU."""
     return sorted({cpus[(rank * count + i) % len(cpus)] for i in range(count)})
 
 
@@ -187,7 +187,7 @@ def resume_garbage_collection() -> None:
 
 
 def bound_cpus() -> list[int] | None:
-    """Return the CPUs that this process may use; None if the system has no affinity."""
+    """Return the CPUs this process may use; None where the system has no affinity."""
     return allowed_cpus() if hasattr(os, "sched_getaffinity") else None
 
 

@@ -15,8 +15,7 @@ TF_CONFIG that the user has set describes another cluster."""
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """The addresses of a run's processes in the order of their ranks, each `host:port`, and the rank of this
-    process."""
+    """The addresses of a run's processes by rank, `host:port` each, and the rank of this one."""
 
     addresses: Sequence[str]
     rank: int

@@ -48,7 +48,7 @@ class Usage:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop taking samples, and wait until the thread has ended."""
+        """End sampling and wait for the thread."""
         self._stop.set()
         self._thread.join()
         first, last = self._at_start, self._waits()
@@ -108,7 +108,7 @@ class Thread:
 
 
 def threads() -> set[Thread] | None:
-    """Return the threads of this process; None if the system does not list them."""
+    """Return the threads of this process; None where the system does not list them."""
     try:
         folders = list(TASKS.iterdir())
     except OSError:
@@ -189,7 +189,7 @@ def container_cpu(less: float = 0.0) -> list[float] | None:
 
 
 def container_cpu_since(at_start: list[float] | None) -> list[list[float]] | None:
-    """Return the readings of `container_cpu` at the start and now; None if one of them could not be read."""
+    """Return the readings of `container_cpu` at the start and now; None unless both could be read."""
     now = container_cpu() if at_start else None
     return [at_start, now] if at_start and now else None
 

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Optional
 
 CALLED = "RWI"
-"""Environment variable that says how `rwi` was called: `./rwi`, `../x/rwi`."""
+"""The environment's variable that says how `rwi` was called: `./rwi`, `../x/rwi`."""
 DOOR = "RWI_DOOR"
 """Environment variable that says what the user types instead of `rwi`, if another program started it."""
 FROM = "RWI_FROM"
 """Environment variable with the folder in which the user typed the command; the command itself runs in the project's
 folder."""
 DEFAULT_STACK = "local"
-"""Name of the stack that a command without `--stack` is for."""
+"""The stack of a command without `--stack`."""
 
 _PLAIN = re.compile(r"[\w@%+=:,./{}…-]+")
 
@@ -27,12 +27,12 @@ def quoted(word: str) -> str:
 
 
 def rwi(command: str, stack: str = DEFAULT_STACK, settings: Optional[Mapping[str, str]] = None) -> str:  # noqa: UP045
-    """Return the line that runs a command.
+    """Return the line that a user types to run a command of `rwi`.
 
     Args:
-        command: Its name, and its arguments as a shell takes them.
-        stack: The stack that it is for; the default one is not named.
-        settings: Values of keys for that call alone.
+        command: The command's name, and its arguments as a user types them in a shell.
+        stack: The stack that the command is for; the default stack is not named in the line.
+        settings: Values of config keys for this call alone.
     """
     words = [os.environ.get(CALLED) or "./rwi", command]
     words += ["--stack", quoted(stack)] if stack != DEFAULT_STACK else []

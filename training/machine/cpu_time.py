@@ -212,7 +212,7 @@ def _family(root: int, below: dict[int, list[int]]) -> Iterator[int]:
 
 
 def _ancestors(pid: int, processes: dict[int, Process]) -> list[int]:
-    """Return the numbers of the process's ancestors, the nearest first."""
+    """Return the process's ancestors, the nearest first."""
     ancestors: list[int] = []
     while (pid := processes[pid].parent) in processes:
         ancestors.append(pid)

@@ -32,8 +32,8 @@ def enter() -> str | None:
     the system does not allow it.
 
     If it is not allowed, or if no other machine can be reached anyway, nothing changes. User and group stay the same.
-    Whatever has to be downloaded must be here before. Threads would keep the old network, so a process that has several
-    gets none of its own.
+    Whatever has to be downloaded must be here before. Threads would keep the old network, so a process with several
+    threads is refused a network of its own.
     """
     if is_alone():
         return None

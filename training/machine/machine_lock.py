@@ -32,7 +32,7 @@ DARWIN_USER_TEMP_DIR = 65537
 WAITS = "waits: another measurement runs on this machine, and would spoil this"
 """Beginning of the message at the start of a wait; the message comes again if another process then has the lock."""
 WAITED = "the other measurement has ended"
-"""Message after a wait."""
+"""What is said after a wait."""
 
 _kept_locks: list[ExitStack] = []
 
@@ -187,7 +187,7 @@ def _own_folder() -> Path:
 
 
 def _family() -> set[int]:
-    """Return the process ids of this process and of its ancestors."""
+    """Return the ids of this process and its ancestors."""
     import psutil  # not of the standard library, and needed only where the lock is taken already
 
     family, process = {os.getpid()}, psutil.Process()

@@ -23,12 +23,14 @@ _HAS_PRCTL = sys.platform.startswith("linux")
 
 
 def end_session(session: int, more: Callable[[], list[int]] = list, give_up_seconds: float | None = None) -> set[int]:
-    """Kill every process of `session` but this one, and `more`: SIGTERM, then SIGKILL; return those that are left.
+    """End every process of `session` except this one, and those of `more`, by SIGTERM, then SIGKILL.
+
+    Return the ids of the processes that are still there after the longest wait.
 
     Args:
         session: Id of the session.
-        more: Returns further processes at each call.
-        give_up_seconds: The longest wait; None for GIVE_UP_SECONDS.
+        more: Returns the ids of further processes at each call.
+        give_up_seconds: The longest wait in seconds; None for GIVE_UP_SECONDS.
     """
     began = time.monotonic()
     limit = GIVE_UP_SECONDS if give_up_seconds is None else give_up_seconds

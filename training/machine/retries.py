@@ -15,12 +15,13 @@ Errors = tuple[type[Exception], ...]
 
 
 def retry(action: Callable[[], T], errors: Errors, pause: Callable[[int, Exception], float | None]) -> T:
-    """Return what `action` returns, called again after each of `errors`; another error, and the last, is raised.
+    """Call `action`, again after each of `errors`, and return what it returns. Raises any other error, and the last.
 
     Args:
         action: The step.
         errors: Errors after which it may be tried again.
-        pause: Returns for an attempt (1, 2, …) and its error the seconds until the next; None if there is none.
+        pause: Returns, for the number of an attempt (1, 2, …) and its error, the seconds until the next attempt; None
+            if there is to be no further attempt.
     """
     for attempt in count(1):
         try:

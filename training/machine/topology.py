@@ -61,13 +61,13 @@ def order(cpus: Iterable[int], root: Path = SYS) -> list[int]:
 
 
 def cores_by_kind(places: Sequence[Cpu]) -> tuple[int, ...]:
-    """Return how many physical cores of each kind these CPUs are on, the fastest kind first."""
+    """Return the number of physical cores of each kind that these CPUs are on, the fastest kind first."""
     cores = Counter(kind for _, kind in {(place.core, place.kind) for place in places})
     return tuple(cores[kind] for kind in sorted(cores))
 
 
 def cpu_list(text: str) -> list[int]:
-    """Return the numbers of the CPUs in a list that the kernel writes: `0-2,8` is 0, 1, 2 and 8. Raises ValueError."""
+    """Return the CPUs of a list as the kernel writes it: `0-2,8` is 0, 1, 2 and 8. Raises ValueError."""
     cpus: list[int] = []
     for part in text.strip().split(","):
         first, _, last = part.partition("-")

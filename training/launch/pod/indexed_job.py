@@ -48,7 +48,7 @@ def wait_for(
     seconds: float = WAIT_SECONDS,
     poll_seconds: float = POLL_SECONDS,
 ) -> None:
-    """Wait until every name resolves. Raises TimeoutError, which names the first that did not within `seconds`."""
+    """Return when every name resolves; raises TimeoutError naming the first that did not within `seconds`."""
     deadline = time.monotonic() + seconds
     for name in names:
         while not _resolves(name, resolve):

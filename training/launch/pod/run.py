@@ -135,7 +135,7 @@ def _write_all(target: int, chunk: bytes) -> None:
 
 
 def _keep(log: Path, storage: str) -> str:
-    """Keep the log in storage. Return the reason if that failed, else ""."""
+    """Keep the log in storage; return the reason if that failed, else ""."""
     try:
         Storage.at(storage).put(log, f"{_LOGS}/{log.name}")
     except (OSError, ImportError) as error:

@@ -16,13 +16,13 @@ LONGEST_COMMAND = 80
 
 
 def is_unfinished(job: Mapping[str, Any]) -> bool:
-    """Return whether the job is waiting or running."""
+    """Return whether the job waits or runs."""
     return job["status"] in UNFINISHED
 
 
 def mark(owner: str) -> dict[str, str]:
-    """Return the metadata with which an owner's measurements mark their jobs. On a stack's own Ray cluster the owner is
-    the stack; on others see `Owner`."""
+    """Return the metadata by which the jobs of an owner's measurements are known. The owner is the stack on the stack's
+    own Ray cluster; on an existing cluster it is the stack with a random id of the checkout."""
     return {_WHAT: "measurement", _WHOSE: owner}
 
 

@@ -46,7 +46,7 @@ class OthersError(SubmitError):
 
 def run(api: JobsApi, submission_id: str, arm: list[str], environment: dict[str, str], stack: str) -> None:
     """Submit the arm, given as its name and its flags, and follow the job to its end. Raises SubmitError unless the job
-    succeeded and no other job ran on the cluster meanwhile."""
+    succeeded and no foreign job ran on the cluster meanwhile."""
     name, *flags = arm
     command = ["-m", "training.launch.pod.run", name, "--address=auto", *flags]
 
@@ -72,8 +72,8 @@ class Whose:
 def run_alone(
     api: JobsApi, submission_id: str, submit: Callable[[], None], whose: Whose, shown: Callable[[str], str] = str
 ) -> None:
-    """Run a job, which `submit` submits, and follow it to its end; raise SubmitError unless it succeeded and no other
-    job ran meanwhile.
+    """Run a job, which `submit` submits, and follow it to its end. Raises SubmitError unless it succeeded and no
+    foreign job ran on the cluster meanwhile.
 
     `shown`: returns the part of the job's log that is printed.
     """
@@ -164,7 +164,7 @@ class _Look:
 
 
 def _stop(api: JobsApi, submission_id: str) -> None:
-    """Stop a job, and wait until it has ended."""
+    """End a job, and wait until it has ended."""
     patiently(lambda: api.stop(submission_id), f"stop {submission_id}")
     while is_unfinished(patiently(lambda: api.job(submission_id), f"ask for {submission_id}")):
         time.sleep(jobs_api.POLL_SECONDS)

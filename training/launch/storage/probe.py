@@ -34,7 +34,7 @@ CREDENTIALS: Mapping[str, str] = {
     "    (NAMESPACE: the stack's, NAME: that of storageSecret)",
     "serviceAccount": "pulumi config set serviceAccount …",
 }
-"""Command lines by which a user sets other credentials, by the kind of access."""
+"""Command lines that set other credentials, by the kind of access."""
 _RIGHTS = "it needs s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject on what is below {}"
 _EXPECTING = re.compile(r"expecting '([a-z0-9-]+)'")
 

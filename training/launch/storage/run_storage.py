@@ -24,7 +24,7 @@ UNTIL = "# until "
 
 
 def await_credentials() -> None:
-    """Wait until the credentials are valid, in a pod that gets them as a file. Raises OSError if they stay expired."""
+    """Wait, in a pod whose credentials come as a file, until they are valid. Raises OSError if they stay expired."""
     file = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", ""))
     deadline = time.monotonic() + CREDENTIALS_SECONDS
     while str(file) == CREDENTIALS_FILE and not _are_valid(file):
@@ -48,8 +48,8 @@ def _is_path(name: str) -> bool:
 
 
 def _part(name: str) -> str:
-    """Return the name that a file has while it is incomplete, in the same folder. It is short, because the file's own
-    name may have the maximum length."""
+    """Return the temporary name of an incomplete file, in the same folder; short, as the file's own name may have the
+    maximum length."""
     return f"{hashlib.sha256(name.encode()).hexdigest()[:16]}{PART}"
 
 
@@ -77,7 +77,7 @@ class Storage:
         return Storage(self.system, f"{self.folder}/{name}")
 
     def make(self) -> None:
-        """Create the folder, as Ray Train does before it keeps anything there."""
+        """Make the folder, as Ray Train does before it keeps anything there."""
         self.system.create_dir(self.folder, recursive=True)
 
     def put(self, file: Path, name: str) -> None:
@@ -112,7 +112,7 @@ class Storage:
             part.unlink(missing_ok=True)
 
     def read(self, name: str) -> bytes:
-        """Return the content of a file in the storage."""
+        """Return a file's content."""
         with self.system.open_input_file(f"{self.folder}/{name}") as file:
             return bytes(file.readall())
 
@@ -157,5 +157,5 @@ class Storage:
         self.system.delete_file(f"{self.folder}/{name}")
 
     def remove_all(self) -> None:
-        """Delete the folder and everything in it."""
+        """Delete the folder, and all in it."""
         self.system.delete_dir(self.folder)
