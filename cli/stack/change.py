@@ -19,7 +19,7 @@ EXAMPLE = "set workers=3 epochs=8    (nothing after = removes it)"
 
 
 def change(stack: str, typed: Mapping[str, str]) -> int:
-    """Change these keys in a stack's file."""
+    """Write these settings into the stack's file, print each change, and return the exit status 0."""
     values = checked(stack, typed)
     path = edit.put(stack, values)
     for key, value in values.items():
@@ -28,8 +28,8 @@ def change(stack: str, typed: Mapping[str, str]) -> int:
 
 
 def checked(stack: str, typed_values: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the values, None for a key to remove; ToolError for an unknown key, and for a value that its rule
-    refuses."""
+    """Return the values by key, None for a key to remove. Raise ToolError for an unknown key, and for a value that the
+    rule of the key refuses."""
     known = every_key()
     present = {key.removeprefix(f"{project_name()}:") for key in stack_config.config_of(stack)}
     for key, text in typed_values.items():
@@ -43,14 +43,14 @@ def checked(stack: str, typed_values: Mapping[str, str]) -> dict[str, str | None
 
 
 def refuse_unknown(key: str, example: str) -> None:
-    """Raise ToolError for what is no setting, with what was probably meant, else an example."""
+    """Raise ToolError if `key` is not a setting; the message suggests the most similar key, else `example`."""
     if key not in every_key():
         close = difflib.get_close_matches(key, every_key(), n=1)
         raise ToolError(f"{key} is no setting" + (f"; did you mean {close[0]}?" if close else f": {rwi(example)}"))
 
 
 def refuse_wrong(key: str, text: str, hint: str = "") -> None:
-    """Raise ToolError for a value that the rule of its setting refuses."""
+    """Raise ToolError if the rule of the setting `key` refuses the value `text`."""
     known = every_key()[key]
     try:
         known.rule.parse(text)

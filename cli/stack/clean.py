@@ -18,15 +18,16 @@ from training.machine.command_line import rwi
 _CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
 _MEASUREMENTS = ("runs", "results")
 EXAMPLE = "s3://my-bucket/"
-"""In the files of stacks that need a bucket, until the user names one."""
+"""The address that the files of stacks with a bucket have until the user names a bucket."""
 _LISTS = {"s3": "aws s3 ls", "gs": "gcloud storage ls"}
 _COMMENT = r"(?:[ \t]+#.*|[ \t]*)"
-"""After a value in YAML."""
+"""A regular expression for what may follow a value in YAML: blanks and a comment."""
 _NULL = ("~", "null", "Null", "NULL")
 
 
 def clean(*, with_measurements: bool) -> int:
-    """Remove, or refuse with the commands that would lose nothing."""
+    """Remove what the project created in its folder. Raise ToolError while a stack still holds resources, with the
+    commands to type first."""
     stored = left_in_storage() if with_measurements else []
     refuse_while_in_use({**state.stacks_with_resources(environment.BACKEND / ".pulumi"), **_held_elsewhere()})
     folders = [VENV, TOOLS, STATE, *(ROOT / name for name in _CACHES)]
@@ -46,13 +47,14 @@ def clean(*, with_measurements: bool) -> int:
 
 
 def left_in_storage() -> list[str]:
-    """Return what no command here deletes: for each stack with the key `storage`, a line with the command that does."""
+    """Return the measurements that no command here deletes: for each stack with the key `storage`, a line with the
+    command that deletes them."""
     files = [file for folder in (STACKS, STATE / "config") for file in sorted(folder.glob("Pulumi.*.yaml"))]
     return sorted({line for file in files if (line := _left_by(file))})
 
 
 def _left_by(file: Path) -> str:
-    """Return the line of a file of settings; "" where nothing is known to stay."""
+    """Return what to print about the storage that a settings file names; "" if nothing is known to stay there."""
     text, stack = file.read_text(encoding="utf-8", errors="replace"), stack_name(file)
     address, endpoint = setting_in(text, "storage"), setting_in(text, "storageEndpoint")
     if address is None or endpoint is None:
@@ -62,8 +64,8 @@ def _left_by(file: Path) -> str:
 
 
 def setting_in(settings: str, key: str) -> str | None:
-    """Return the text of a key in a stack's file; "" where it is not set, None where YAML has it in a way that is not
-    read."""
+    """Return the value of a key in the text of a stack's file: "" if the key is not set, None if its YAML form is one
+    that this function does not read."""
     line = rf"^([ \t]+)[\"']?(?:[\w.-]+:)?{key}[\"']?:(?:[ \t]+(.*))?$(\n\1[ \t]+[^\s#])?"
     match = re.search(line, settings, re.MULTILINE)
     if match is None:
@@ -72,7 +74,8 @@ def setting_in(settings: str, key: str) -> str | None:
 
 
 def _scalar(text: str) -> str | None:
-    """Parse the rest of a line as YAML does; there is no YAML parser in the standard library, which is all we have."""
+    """Return a scalar value from the rest of a YAML line, None for other forms. Only the standard library is available
+    here, and it has no YAML parser."""
     if re.fullmatch(r"(#.*)?", text):
         return ""
     if double := re.fullmatch(rf'("(?:[^"\\]|\\["\\/])*"){_COMMENT}', text):
@@ -103,7 +106,7 @@ def _line(address: str, endpoint: str, stack: str) -> str:
 
 
 def refuse_while_in_use(resource_counts: Mapping[str, int]) -> None:
-    """Raise ToolError for stacks that hold resources: without .state and .tools they would be out of reach."""
+    """Raise ToolError if stacks hold resources, because without .state and .tools nobody could delete these."""
     if resource_counts:
         lines = [
             f"- {stack} holds {count} resource(s): `{rwi('destroy', stack.rpartition('/')[2])}` first"
@@ -113,7 +116,8 @@ def refuse_while_in_use(resource_counts: Mapping[str, int]) -> None:
 
 
 def _held_elsewhere() -> dict[str, int]:
-    """Return the same for a backend of the user's own, as far as pulumi can be asked."""
+    """Return the number of resources by stack in a backend of the user's own, if pulumi can be asked; empty
+    otherwise."""
     if environment.is_ours(os.environ) or pulumi_cli.folder_in_use() is None:
         return {}
     command = ["pulumi", "stack", "ls", "--json"]

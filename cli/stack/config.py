@@ -21,7 +21,8 @@ _CONFIG_FOLDER = re.compile(r"^stackConfigDir:.*$\n?", re.MULTILINE)
 
 
 def config_of(stack: str) -> dict[str, object]:
-    """Return the block `config` of a stack's file, its keys as they stand there; ToolError for what is no such file."""
+    """Return the mapping `config` of a stack's file, with its keys as they are written there. Raise ToolError if the
+    file is not valid."""
     text = stack_text(stack)
     name = shown_file(stack_file(stack))
     example = 'write it as\nconfig:\n  workers: "2"'
@@ -38,11 +39,12 @@ def config_of(stack: str) -> dict[str, object]:
 
 
 class _StackLoader(yaml.SafeLoader):
-    """Refuses a key that stands twice, of which one value would be lost, as Pulumi does; `1` and `yes` are names as
-    keys."""
+    """A YAML loader that refuses a key that is written twice, as Pulumi does, because one value would be lost. It reads
+    keys such as `1` and `yes` as text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Return a mapping; raises ConstructorError with the place of the second."""
+        """Return the mapping of a node. Raise ConstructorError with the position of the second key if a key is written
+        twice."""
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
@@ -56,12 +58,12 @@ class _StackLoader(yaml.SafeLoader):
 
 
 def copy_path(stack: str) -> Path:
-    """Return the ignored copy of a stack's settings."""
+    """Return the path of the copy of a stack's settings, which git ignores."""
     return FOLDER / f"Pulumi.{stack}.yaml"
 
 
 def write_copy(settings: str, stack: str) -> Path:
-    """Return the copy, made anew from the stack's settings at each call; the salt stays as it was."""
+    """Write the copy of the stack's settings anew, and return its path. The salt of an earlier copy is kept."""
     path = copy_path(stack)
     earlier = path.read_text(encoding="utf-8") if path.is_file() else ""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,8 +74,8 @@ def write_copy(settings: str, stack: str) -> Path:
 
 
 def with_secrets_of(settings: str, earlier: str) -> str:
-    """Return the settings with the lines that decrypt secrets from an earlier copy, unless they have some
-    themselves."""
+    """Return the settings, with the lines of an earlier copy that decrypt secrets put before them if the settings have
+    no such lines."""
     if _SECRETS.search(settings):
         return settings
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in _SECRETS.findall(earlier)) + settings
@@ -86,8 +88,8 @@ def overrides_command(overrides: Mapping[str, str]) -> list[str]:
 
 
 def write_init_project() -> Path:
-    """Return a folder to run `pulumi stack init` in: it writes a salt beside the project file, and no flag says
-    where."""
+    """Write a project file into a folder for `pulumi stack init`, and return the folder. That command writes a salt
+    beside the project file, and no flag sets another place."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     project = (ROOT / "Pulumi.yaml").read_text(encoding="utf-8")
     (FOLDER / "Pulumi.yaml").write_text(_CONFIG_FOLDER.sub("", project), encoding="utf-8")

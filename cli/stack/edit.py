@@ -16,11 +16,12 @@ from cli.stack import config as stack_config
 
 _FIRST_KEY = re.compile(r"^config:.*\n(?:[ ]*(?:#.*)?\n)*( +)[^\s#]", re.MULTILINE)
 _COMMENTED = re.compile(r"""\s*(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[^\s'"#].*?)?(\s+#.*)$""")
-"""A value in quotes, a plain one or none, and a comment: `#` after a blank."""
+"""Matches an optional value, plain or in quotes, and its comment, which begins with `#` after a blank."""
 
 
 def put(stack: str, values: Mapping[str, str | None]) -> Path:
-    """Set these keys, or remove those whose value is None; ToolError where there is no file, or none can be changed."""
+    """Set these keys in the stack's file, remove the keys whose value is None, and return the file's path. Raise
+    ToolError if the file does not exist or cannot be changed."""
     before = stack_config.config_of(stack)
     path = stack_file(stack)
     project = project_name()
@@ -40,7 +41,8 @@ def put(stack: str, values: Mapping[str, str | None]) -> Path:
 
 
 def _write_whole(path: Path, text: str, newline: str) -> None:
-    """Replace the file at once: a full disk would leave its first lines alone. ToolError where it can't be written."""
+    """Replace the file in one step, because with a full disk a plain write would leave only its first lines. Raise
+    ToolError if the file cannot be written."""
     file = path.resolve()  # it may be a link
     partial = file.with_suffix(".partial")
     try:
@@ -54,7 +56,7 @@ def _write_whole(path: Path, text: str, newline: str) -> None:
 
 
 def _config(text: str) -> object:
-    """Return what a reader of YAML takes for its settings; None for what is none."""
+    """Return the mapping `config` of a YAML text, empty if it has none; None if the text is not valid YAML."""
     try:
         return (yaml.safe_load(text) or {}).get("config") or {}
     except yaml.YAMLError:
@@ -66,14 +68,15 @@ def _line(key: str, value: str, indent: str = "  ") -> str:
 
 
 def _comment(value: str) -> str:
-    """Return the comment on the first line of a value, with the blanks before it; "" if there is none."""
+    """Return the comment on the first line of a value, with the blanks before the comment; "" if there is no
+    comment."""
     match = _COMMENTED.match(value.partition("\n")[0])
     return match[1] if match else ""
 
 
 def with_values(text: str, values: Mapping[str, str | None], present: set[str]) -> str:
-    """Return the text of a stack's file with these values: instead of those that are `present`, or first in
-    `config`."""
+    """Return the text of a stack's file with these values set. A key in `present` has its old line replaced; any other
+    key is added at the start of `config`."""
     indent = match[1] if (match := _FIRST_KEY.search(text)) else "  "
     new = []
     for key, value in values.items():

@@ -29,13 +29,14 @@ PASSPHRASE = STATE / "passphrase"
 
 
 def for_pulumi(base: Mapping[str, str], target: str, *, backend: bool = True) -> dict[str, str]:
-    """Return `base` with all that pulumi needs for a stack of this target; make the backend's folder and passphrase."""
+    """Return `base` with all variables that pulumi needs for a stack of this target. Create the backend's folder and
+    the passphrase if needed."""
     path = os.pathsep.join([*path_additions(), base.get("PATH", "")])
     return {**base, **switches(target), **(state_variables(base) if backend else {}), "PATH": path}
 
 
 def switches(target: str) -> dict[str, str]:
-    """Return variables that keep the engine from network requests that this target does not need."""
+    """Return variables that keep Pulumi's engine from network requests that this target does not need."""
     variables = {"PULUMI_SKIP_UPDATE_CHECK": "true"}
     if target not in CLUSTER_TARGETS:
         # The engine would try to download the plugin of each installed package at every command.
@@ -44,7 +45,8 @@ def switches(target: str) -> dict[str, str]:
 
 
 def state_variables(base: Mapping[str, str]) -> dict[str, str]:
-    """Return variables that name the state's backend and its passphrase; empty if the user has their own backend."""
+    """Return the variables that name the backend of the state and its passphrase; empty if the user has another
+    backend."""
     if not is_ours(base):
         return {}
     BACKEND.mkdir(parents=True, exist_ok=True)
@@ -57,7 +59,8 @@ def state_variables(base: Mapping[str, str]) -> dict[str, str]:
 
 
 def path_additions() -> list[str]:
-    """Return .venv first (the language host that can be built takes Python from PATH), then the CLI and uv."""
+    """Return the folders to put before PATH: .venv first (the language host that can be built takes Python from PATH),
+    then those of the Pulumi CLI and uv."""
     folder = pulumi_cli.folder_in_use()
     if folder is None:
         raise ToolError(f"no Pulumi CLI is set up here: `{rwi('up')}` installs it")
@@ -66,7 +69,7 @@ def path_additions() -> list[str]:
 
 
 def backend_url() -> str:
-    """Return the project's own file backend."""
+    """Return the URL of the project's own file backend."""
     return f"file://{BACKEND}"
 
 
@@ -76,7 +79,8 @@ def file_backend() -> Path | None:
 
 
 def is_ours(base: Mapping[str, str]) -> bool:
-    """Return whether the state is in the project's own backend: the user named no other and is logged in to none."""
+    """Return whether the state is in the project's own backend, that is, the user named no other and is not logged in
+    to any."""
     if base.get("PULUMI_BACKEND_URL"):
         return base["PULUMI_BACKEND_URL"] == backend_url()
     if base.get("PULUMI_ACCESS_TOKEN"):
@@ -85,7 +89,7 @@ def is_ours(base: Mapping[str, str]) -> bool:
 
 
 def _logged_in_to(base: Mapping[str, str]) -> str:
-    """Return the backend of the last `pulumi login`, "" for none."""
+    """Return the backend of the last `pulumi login`; "" if the user is not logged in."""
     home = Path(base.get("PULUMI_HOME") or Path(base.get("HOME", "~")).expanduser() / ".pulumi")
     credentials = Path(base.get("PULUMI_CREDENTIALS_PATH") or home) / "credentials.json"
     try:
@@ -97,7 +101,8 @@ def _logged_in_to(base: Mapping[str, str]) -> str:
 
 
 def _passphrase_file() -> Path:
-    """Return the generated passphrase; made once, readable by its owner alone from the first byte on."""
+    """Return the path of the file with the passphrase. The file is generated once, and only its owner can ever read
+    it."""
     if not PASSPHRASE.exists():
         partial = PASSPHRASE.with_suffix(f".{os.getpid()}")
         partial.touch(mode=0o600, exist_ok=False)
@@ -110,7 +115,8 @@ def _passphrase_file() -> Path:
 
 
 def exports(base: Mapping[str, str], target: str) -> str:
-    """Return shell lines for `eval`; PATH is put before what the shell has, everything quoted."""
+    """Return shell lines for `eval` that export the variables and put the needed folders before the shell's PATH, all
+    quoted."""
     variables = {**switches(target), **state_variables(base)}
     folders = [folder for folder in path_additions() if folder not in base.get("PATH", "").split(os.pathsep)]
     lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(variables.items())]
@@ -120,12 +126,13 @@ def exports(base: Mapping[str, str], target: str) -> str:
 
 
 def show(stack: str) -> int:
-    """Print the exports for a stack."""
+    """Print the shell lines that export the variables for a stack."""
     print(exports(os.environ, target_of(stack_text(stack))))
     return 0
 
 
 def execute(command: Sequence[str], stack: str = DEFAULT_STACK) -> NoReturn:
-    """Go on as a command with PATH and switches alone: for tests, which bring a backend."""
+    """Replace this process by a command, with PATH and switches set but no backend. Tests use it, and bring their own
+    backend."""
     environment = for_pulumi(os.environ, target_of(stack_text(stack)), backend=False)
     os.execvpe(command[0], list(command), environment)  # noqa: S606 - the caller's own command

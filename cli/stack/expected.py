@@ -22,14 +22,15 @@ from training.machine.command_line import rwi
 
 
 class Expected:
-    """What earlier runs tell of a measurement with these settings."""
+    """Estimates a measurement with these settings from the durations of earlier runs."""
 
     def __init__(self, settings: Settings, overrides: Mapping[str, str] | None = None) -> None:
         self._settings, self._request, self._overrides = settings, estimate.wanted(settings), overrides or {}
         self._basis = run_history.known(settings, self._request)
 
     def seconds_of_arms(self) -> dict[str, float]:
-        """Return a run's mean seconds by arm (`ray-w4` in a workers' curve), of arms with known runs."""
+        """Return the mean seconds of a run by arm, or by arm and workers in a workers' curve (`ray-w4`). Arms without
+        known runs are left out."""
         own = self._request.recipe.workers
         runs = {side: estimate.runs_of(side, self._request, self._basis.runs) for side in self._request.sides}
         return {
@@ -40,10 +41,10 @@ class Expected:
         }
 
     def text(self) -> str:
-        """Return the estimate of the whole measurement, or that nothing is known.
+        """Return the estimate of the whole measurement, or a text that says that nothing is known.
 
-        Of one that was broken off, `./rwi up` keeps the runs that there are. If it takes longer than its budget, the
-        program warns itself.
+        `./rwi up` keeps the runs of a measurement that was broken off. The program itself warns if a measurement will
+        take longer than its budget.
         """
         settings, request = self._settings, self._request
         arms = f"{_up_to(request, 1, 'repeat')} of {counted(len(request.sides), 'arm')}"
@@ -66,7 +67,7 @@ class Expected:
 
 
 def shown(request: Wanted, estimated: Estimate) -> str:
-    """Return the estimate by phase, and the total."""
+    """Return the table of the estimate, with the seconds of each phase of a run, and the total."""
     rows = [
         (
             each.side.name,
@@ -83,7 +84,8 @@ def shown(request: Wanted, estimated: Estimate) -> str:
 
 
 def _up_to(request: Wanted, of_each: int = 1, noun: str = "") -> str:
-    """Return how many there are of something of each repeat: a number, or a range of them."""
+    """Return `of_each` times the number of repeats, with the noun: a number, or a range if the number of repeats is not
+    fixed."""
     least, most = request.repeats * of_each, request.most_repeats * of_each
     number = counted(most, noun) if noun else str(most)
     return number if least == most else f"{least} to {number}"
@@ -94,7 +96,8 @@ def _known(runs: int) -> str:
 
 
 def unknown(settings: Settings, request: Wanted, basis: Basis, overrides: Mapping[str, str]) -> str:
-    """Return why there is no estimate, and what to run: with the values of this call, or it would be something else."""
+    """Return why there is no estimate, and the command that measures what is lacking. The command contains the values
+    of this call, because without them it would measure something else."""
     lacking = estimate.missing(request, basis.runs)
     what = "nothing" if len(lacking) == len(request.sides) else "not everything"
     first = f"no estimate: {what} was run yet with these settings; {enumerated(lacking)} would be new"
@@ -105,7 +108,8 @@ def unknown(settings: Settings, request: Wanted, basis: Basis, overrides: Mappin
 
 
 def _otherwise(settings: Settings, known: Sequence[Timed]) -> dict[str, object]:
-    """Return the differing values, by key, of the known run that is most like these settings."""
+    """Return the values, by key, in which the most similar known run differs from these settings; empty if no run is
+    known."""
     differing = [(timed.differences(each, settings.recipe), each) for each in known]
     keys, nearest = min(differing, key=lambda keys_and_run: len(keys_and_run[0]), default=([], None))
     return {key: nearest.recipe[key] for key in keys} if nearest else {}

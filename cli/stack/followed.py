@@ -28,15 +28,16 @@ if TYPE_CHECKING:
     from cli.stack.screen import Screen, Tail
 
 LOOK_SECONDS = 0.3
-"""Between two looks at the log of events, and at what the screen shows."""
+"""Seconds between two reads of the event log, and between two updates of the screen."""
 PLAN_SECONDS = 0.02
-"""Between two looks at the log until the preview has ended: the update that follows overwrites its log at once."""
+"""Seconds between two reads of the log until the preview has ended. The update that follows overwrites the preview's
+log at once."""
 PRINTED, ERRORS, EVENTS = "printed.txt", "errors.txt", "events.json"
 PREVIEW = "preview"
-"""The folder with the output of the last preview, which must not replace that of an update."""
+"""Name of the folder with the output of the last preview, which must not replace the output of an update."""
 LAST_SET = "set.json"
 _OWN = "run-"
-"""How the folder of a command that goes on begins."""
+"""Prefix of the folder of a command that is still running."""
 _LOCK = "lock"
 _LEFT_SECONDS = 3600
 
@@ -51,13 +52,13 @@ def run(
     new_screen: NewScreen | None = None,
     previewed: Callable[[Update], None] = lambda _: None,
 ) -> tuple[int, Update]:
-    """Return the command's exit status, and what it did.
+    """Run the command, follow its events, and return its exit status and the update as its events describe it.
 
     Args:
         command: A command of pulumi that takes `--event-log`.
         environment: Its environment.
         stack: Name of the stack.
-        new_screen: Makes what a terminal shows instead of pulumi's own display; None: that.
+        new_screen: Makes the screen that a terminal shows; None if pulumi shows its own display.
         previewed: Called once, when the preview before an update has ended.
     """
     update = Update()
@@ -73,7 +74,8 @@ def run(
 
 
 def run_quietly(command: Sequence[str], environment: Mapping[str, str], stack: str) -> tuple[int, Update]:
-    """Run a preview like an update; its output stays in files of its own."""
+    """Run a preview as an update is run, with its output in separate files. Return the exit status and the preview's
+    steps."""
     update = Update()
     with _own_folder(folder_of(stack) / PREVIEW) as folder:
         log = folder / EVENTS
@@ -92,7 +94,7 @@ def _say_preview_ends(presses: int) -> None:
 
 
 def print_output(stack: str, reword: Callable[[str], str] = str) -> None:
-    """Print the output of a stack's last preview, to stdout and stderr, with its lines as those of `rwi`."""
+    """Print the output of a stack's last preview to stdout and stderr, with its lines changed by `reword`."""
     folder = folder_of(stack) / PREVIEW
     for name, out in ((PRINTED, sys.stdout), (ERRORS, sys.stderr)):
         out.write(reword((folder / name).read_text(encoding="utf-8", errors="replace")))
@@ -102,14 +104,14 @@ def print_output(stack: str, reword: Callable[[str], str] = str) -> None:
 def new_screen(
     source: Source | None, known: Mapping[str, float], reword: Callable[[str], str], update: Update
 ) -> Screen:
-    """Return a screen with the runs of the stack, without them where they can't be followed from here."""
+    """Return a screen that shows the update and, if `source` is not None, the stack's runs."""
     from cli.stack.screen import Screen
 
     return Screen(update, source, known, reword=reword)
 
 
 def source(target: str, stack: str, overrides: Mapping[str, str]) -> Source | None:
-    """Return what the runs of the stack are followed by; None where they can't be from here."""
+    """Return the source of progress for the stack's runs; None if the runs cannot be followed from this machine."""
     from cli.follow.watch import source_of
 
     try:
@@ -119,19 +121,19 @@ def source(target: str, stack: str, overrides: Mapping[str, str]) -> Source | No
 
 
 def folder_of(stack: str) -> Path:
-    """Return the folder with pulumi's last output of a stack, if a screen was shown instead of it."""
+    """Return the folder for pulumi's last output for a stack, which is kept there while a screen is shown instead."""
     return STATE / "shown" / stack
 
 
 def remember_set(stack: str, values: Mapping[str, str]) -> None:
-    """Keep the settings of a call that an update of the stack begins with."""
+    """Write the settings of the call that starts an update of the stack to a file."""
     folder = folder_of(stack)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     (folder / LAST_SET).write_text(json.dumps(dict(values)), encoding="utf-8")
 
 
 def last_set(stack: str) -> dict[str, str]:
-    """Return the settings of the call that the last update of a stack began with; none where that is not known."""
+    """Return the settings of the call that started the last update of a stack; empty if they are not known."""
     try:
         values = json.loads((folder_of(stack) / LAST_SET).read_text(encoding="utf-8"))
         return {str(key): str(value) for key, value in values.items()}
@@ -143,8 +145,8 @@ def last_set(stack: str) -> dict[str, str]:
 def _own_folder(kept: Path) -> Iterator[Path]:
     """Yield a folder for the files of one command, and keep its output in `kept` at the end.
 
-    Nothing but pulumi keeps two commands of one stack apart, and a backend that is no folder is asked by pulumi alone:
-    one that will be refused must not empty the files of one that goes on.
+    Two commands of one stack may run at once until pulumi refuses the second, so each writes to its own folder: the
+    refused command must not empty the files of the running one.
     """
     kept.mkdir(parents=True, exist_ok=True, mode=0o700)
     _remove_left(kept)
@@ -161,7 +163,7 @@ def _own_folder(kept: Path) -> Iterator[Path]:
 
 
 def _remove_left(kept: Path) -> None:
-    """Remove what commands that were killed left: folders that nobody has locked any more."""
+    """Remove the folders that killed commands left. Nobody holds the lock of such a folder any more."""
     for own in kept.glob(f"{_OWN}*"):
         with suppress(OSError), (own / _LOCK).open(encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -177,7 +179,8 @@ def _files(folder: Path) -> Iterator[session.Output]:
 
 @contextmanager
 def _shown(new_screen: NewScreen | None, update: Update) -> Iterator[Screen | None]:
-    """Yield the screen while it is shown; None if there is none or it can't be drawn: then pulumi draws its own."""
+    """Yield the screen while it is shown. Yield None if there is no screen or it cannot be drawn; pulumi then draws its
+    own display."""
     screen = None
     if new_screen:
         with _tolerated("the update"):
@@ -192,7 +195,8 @@ def _shown(new_screen: NewScreen | None, update: Update) -> Iterator[Screen | No
 
 @contextmanager
 def _tolerated(what: str, troubles: set[str] | None = None) -> Iterator[None]:
-    """Print what went wrong, each text once, and go on: a display that fails must end no update."""
+    """Suppress an error inside the `with` block and print it, each text once, because a failing display must not end
+    the update."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, the update is worth more
@@ -205,7 +209,7 @@ def _tolerated(what: str, troubles: set[str] | None = None) -> Iterator[None]:
 
 
 class Follower:
-    """Reads events and errors as they come, for as long as it is wanted."""
+    """Reads the events and errors of an update while it runs, and shows them."""
 
     def __init__(
         self, folder: Path, update: Update, screen: Screen | None, previewed: Callable[[Update], None]
@@ -222,17 +226,17 @@ class Follower:
             self._tail = Tail(folder / ERRORS, screen.print)
 
     def pressed(self, presses: int) -> None:
-        """Answer Ctrl-C at once, whatever pulumi does with it."""
+        """Print an answer to Ctrl-C at once, whatever pulumi does with the signal."""
         text = self._update.stop(presses, "Ctrl-C" if session.is_in_foreground() else f"`kill -INT {os.getpid()}`")
         with self.tolerated():
             self._screen.print(text, "yellow") if self._screen else say(text)
 
     def tolerated(self) -> AbstractContextManager[None]:
-        """Print what goes wrong in it once, and go on."""
+        """Return a context manager that prints an error raised inside it, each text once, and suppresses it."""
         return _tolerated("the update", self._troubles)
 
     def step(self, *, is_last: bool = False) -> None:
-        """Take what is new; the screen is not needed as often as the log."""
+        """Read the new events, and draw the screen, which is drawn less often than the log is read."""
         events = list(self._log.read())
         for event in events:  # all of them, before anything is shown that might fail
             with self.tolerated():
@@ -255,7 +259,8 @@ class Follower:
 
 @contextmanager
 def _following(follower: Follower) -> Iterator[None]:
-    """Follow in a thread, because signals reach the main thread, which waits for pulumi."""
+    """Follow the update in a thread while the `with` block runs, because the main thread receives signals and waits for
+    pulumi."""
     is_over = threading.Event()
 
     def follow() -> None:
@@ -281,7 +286,8 @@ def is_on_terminal() -> bool:
 
 
 def may_ask(settings: str, environment: Mapping[str, str]) -> bool:
-    """Return whether pulumi would ask for the passphrase of these settings, which only its own display can."""
+    """Return whether pulumi would ask for the passphrase of these settings. Only pulumi's own display can ask for
+    it."""
     return "encryptionsalt:" in settings and not {
         "PULUMI_CONFIG_PASSPHRASE",
         "PULUMI_CONFIG_PASSPHRASE_FILE",

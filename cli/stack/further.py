@@ -13,24 +13,25 @@ from compare.words import duration
 from training.contract.repeats import AT_A_TIME_VARIABLE, GOES_ON
 
 ONE_AT_A_TIME = {AT_A_TIME_VARIABLE: "1"}
-"""Has the program add one repeat, where a plain `pulumi up` adds four: it is looked at after each."""
+"""The environment that makes the program add one repeat at a time, so that each is looked at, where a plain `pulumi up`
+adds four."""
 LONGER_BUDGET = "A longer budget goes on: none of its repeats fits into this one"
 
 
 class Further:
-    """Of one `rwi up`, from now on."""
+    """Decides whether further repeats begin in one call of `rwi up` with `repeats auto`."""
 
     def __init__(self, then: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """`then`: what a user reads of what follows, where no further repeat begins."""
+        """`then` is the text that tells a user what to do next if no further repeat begins."""
         self._clock, self._then = clock, then
         self._began = self._last = clock()
         self._longest = 0.0
-        """Of the updates with one repeat, in seconds: with what pulumi takes."""
+        """Seconds of the longest update that added one repeat, with the time of pulumi itself."""
         self.repeats = 0
-        """That are complete and not decided, of its updates until now."""
+        """Number of complete repeats after the last update, while the comparison was undecided."""
 
     def is_due(self, text: str | None) -> bool:
-        """Return whether another repeat begins; says why not, where it is not decided.
+        """Return whether another repeat begins. If not, and the comparison is still undecided, say why.
 
         Args:
             text: The stack's comparison after an update; None if it has none.

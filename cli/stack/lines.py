@@ -18,18 +18,19 @@ from infra.settings.table import every_key
 from training.machine.command_line import FROM, assignment, quoted, rwi
 
 PLACEHOLDER = "…"
-"""For a value that the user has to know."""
+"""Stands for a value that only the user knows."""
 _COMMAND = re.compile(r"pulumi (?:config (?:set|rm)|refresh)\b[^`\n]*?(?=\s{4,}\(|\s*`|\s*\x1b|\s*$)", re.MULTILINE)
 _KEY = re.compile(r"[A-Za-z]\w*")
 
 
 def for_rwi(text: str, stack: str, overrides: Mapping[str, str]) -> str:
-    """Return a message whose `pulumi …` lines are ones of `rwi`, for a call with these settings."""
+    """Return a message with its `pulumi …` lines replaced by lines of `rwi`, for a call with these settings."""
     return _COMMAND.sub(lambda match: _line(match[0], stack, overrides), text)
 
 
 def plain(command: str, stack: str) -> str:
-    """Return the line that runs a command of Pulumi's own, from wherever `rwi` was called."""
+    """Return the shell line that runs a `pulumi` command in the project's environment from the folder where `rwi` was
+    called."""
     folder = Path(os.environ.get(FROM) or ROOT)
     if not folder.is_relative_to(ROOT):
         command = re.sub(r"(^|&& )pulumi ", rf"\1pulumi -C {quoted(os.path.relpath(ROOT, folder))} ", command)
@@ -46,7 +47,8 @@ def _line(command: str, stack: str, overrides: Mapping[str, str]) -> str:
 
 
 def _of_call(stack: str, values: Mapping[str, str | None]) -> str:
-    """Return the same call; a key that is to be removed has its default, or is left out where there is none."""
+    """Return the command line of this call with changed values. A removed key gets its default, or is left out if it
+    has no default."""
     known, call = every_key(), os.environ.get(NAME, "up")
     swept = {word.partition("=")[0] for word in shlex.split(call)}
     texts = {key: known[key].default if value is None and key in known else value for key, value in values.items()}
@@ -54,7 +56,8 @@ def _of_call(stack: str, values: Mapping[str, str | None]) -> str:
 
 
 def _changes(command: str) -> dict[str, str | None] | None:
-    """Return the new values by key, None for a removed key; None if only pulumi can run the command."""
+    """Return the new values by key that a `pulumi config` command sets, None for a key that it removes. Return None if
+    only pulumi can run the command."""
     changes: dict[str, str | None] = {}
     for part in command.split(" && "):
         try:

@@ -17,11 +17,11 @@ from report import table, terminal
 from training.contract.codec import write_whole
 
 _KEPT = STATE / "comparisons"
-"""A file a stack, with a comparison and what the state has of it."""
+"""The folder with one file for each stack, which holds a comparison and the value that the state has for it."""
 
 
 def show(comparison: str, *, as_json: bool) -> int:
-    """Print it as a table, or as JSON alone."""
+    """Print the comparison as a table, or only as JSON."""
     if as_json:
         print(comparison)
         return 0
@@ -33,7 +33,7 @@ def show(comparison: str, *, as_json: bool) -> int:
 
 
 def known(stack: str) -> str | None:
-    """Return the comparison of a stack; None if Pulumi has to be asked."""
+    """Return the comparison of a stack as JSON text; None if only Pulumi can tell it."""
     stored = in_state(stack)
     if stored is None or isinstance(stored, str):
         return stored
@@ -44,13 +44,15 @@ def known(stack: str) -> str | None:
 
 
 def in_state(stack: str) -> object:
-    """Return the comparison as the state has it: a text, or what a secret is there; None where it can't be read."""
+    """Return the comparison as the state holds it: a text, or the form of an encrypted secret; None if the state cannot
+    be read."""
     backend = environment.file_backend()
     return state.output(backend, project_name(), stack, "comparison") if backend else None
 
 
 def keep(stack: str, stored: object, comparison: str | None) -> None:
-    """Keep what Pulumi said, if the state was the same before and after."""
+    """Write the comparison that Pulumi returned to a file, if the state's value is the same after Pulumi was asked as
+    before."""
     if comparison is None or not isinstance(stored, dict) or stored != in_state(stack):
         return
     with suppress(OSError):  # it is asked again

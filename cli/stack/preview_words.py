@@ -8,11 +8,11 @@ from cli.stack.remaining import Remaining, in_words
 from cli.stack.update import Update, repeat_of, side_of
 
 _MOST_VALUES = 4
-"""Settings of which the values are shown; of more that differ, the names."""
+"""Number of differing settings that are shown with their values; of any more, only the names are shown."""
 
 
 def words(update: Update, stack: str, known: Mapping[str, float]) -> str:
-    """Describe a preview that has ended; "" if it has no runs.
+    """Return a description of a preview that has ended; "" if the preview has no runs.
 
     Args:
         update: The preview's steps.
@@ -53,7 +53,8 @@ def _counts(update: Update) -> str:
 
 
 def _changed(update: Update) -> str:
-    """Return the settings that differ; what else differs is in no recipe."""
+    """Return the settings that differ between earlier and planned runs, and changes to repeats and arms, which are not
+    part of a recipe."""
     shown = [f"{key} {before} → {after}" for key, (before, after) in update.differences.items()]
     texts = [*shown[:_MOST_VALUES], *list(update.differences)[_MOST_VALUES:]]
     if _is_complete(update):
@@ -66,8 +67,8 @@ def _changed(update: Update) -> str:
 
 
 def _is_complete(update: Update) -> bool:
-    """Return whether the runs that are there are all of the last measurement: then others were not asked for until
-    now."""
+    """Return whether the existing runs are all runs of the last measurement. If so, any other runs are newly asked
+    for."""
     return update.compared_repeats == _repeats(update.existing) > 0
 
 

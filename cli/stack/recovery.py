@@ -15,12 +15,13 @@ from cli.stack import state
 from training.machine.command_line import rwi
 
 _HELM_RELEASE = "kubernetes:helm.sh/v3:Release::"
-"""In the URN of what Helm installs, of which Helm keeps a record of its own in the cluster."""
+"""Part of the URN of a Helm release, of which Helm keeps its own record in the cluster."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recovery:
-    """A stack, how it is handled, and where its short commands run: pulumi may write a salt there."""
+    """Clears what killed updates of a stack left. `folder` is where short pulumi commands run, because pulumi may write
+    a salt there."""
 
     stack: str
     target: str
@@ -28,7 +29,8 @@ class Recovery:
     folder: Path = ROOT
 
     def clear(self, config: Path, overrides: dict[str, str]) -> None:
-        """Remove what a killed update left: its lock, pending creates, and Helm's record of them. Raises ToolError."""
+        """Remove what a killed update left: its lock, its pending creates, and Helm's record of these. Raise ToolError
+        if that fails."""
         self._remove_stale_lock()
         begun = self._clear_pending_creates(config)
         if self.target in CLUSTER_TARGETS and any(_HELM_RELEASE in urn for urn in begun):
@@ -37,18 +39,17 @@ class Recovery:
             update.mark_interrupted_release(self.stack, overrides)
 
     def begun(self) -> AbstractContextManager[None]:
-        """While pulumi updates the stack: what tells its lock from another container's, should it be killed."""
+        """Return a context manager for the time in which pulumi updates the stack. It records where the update runs, so
+        that a lock left after a kill can be told from another container's."""
         return state.begun(self._backend, project_name(), self.stack)
 
     def running(self) -> int | None:
-        """Return the process of this machine that works on the stack now."""
+        """Return the id of the process on this machine that is working on the stack now; None if there is none."""
         return state.running(self._backend, project_name(), self.stack) if self._backend else None
 
     def restore_state(self) -> None:
-        """Put the state before the last back, where one of the project was cut off: with it every later command fails.
-
-        Raises ToolError where there is no whole one.
-        """
+        """Put back the state before the last if any state of the project was cut off, because then every later command
+        fails. Raise ToolError if no whole state is left."""
         cut_off = state.cut_off(self._backend, project_name()) if self._backend else {}
         for stack, file in cut_off.items():
             if not (self._backend and state.restore(self._backend, file)):
@@ -59,7 +60,8 @@ class Recovery:
             )
 
     def _remove_stale_lock(self) -> None:
-        """A killed pulumi leaves its lock in a file backend, and every later command refuses to run."""
+        """Remove the lock that a killed pulumi left in a file backend, because every later command would refuse to run.
+        Raise ToolError if the lock may be in use."""
         if not self._backend:
             return
         if pid := self.running():
@@ -79,9 +81,9 @@ class Recovery:
             self.pulumi("cancel", "--yes")
 
     def _clear_pending_creates(self, config: Path) -> list[str]:
-        """Drop what a killed update had begun, and give its URNs.
+        """Drop the resources whose creation a killed update had begun, and return their URNs.
 
-        The refresh is held to the stack itself, so it asks no provider.
+        The refresh is limited to the stack resource itself, so no provider is called.
         """
         deployment = self._deployment()
         begun = state.pending_creates(deployment)
@@ -94,7 +96,8 @@ class Recovery:
         return begun
 
     def ray_clusters(self) -> tuple[str, list[str]]:
-        """Return the name by which the stack's cluster is reached, and where it has a RayCluster, by its state."""
+        """Return the name by which the stack's cluster is reached, and the namespaces of its RayClusters, both read
+        from the state."""
         deployment = self._deployment()
         return state.pinned_as(deployment) or self.stack, state.ray_namespaces(deployment)
 
@@ -103,7 +106,7 @@ class Recovery:
         return deployment
 
     def pulumi(self, *arguments: str, folder: Path | None = None) -> str:
-        """Return the stdout of a short command; ToolError with what it said when it fails."""
+        """Run a short pulumi command and return its stdout. Raise ToolError with its error output if it fails."""
         command = ["pulumi", *arguments, *([] if arguments[:2] == ("stack", "ls") else ["--stack", self.stack])]
         result = capture(command, folder or self.folder, self.environment)
         if result.returncode != 0:

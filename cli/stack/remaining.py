@@ -9,11 +9,11 @@ from cli.stack.update import Update, side_of
 from compare.words import duration
 
 BETWEEN_SECONDS = 2.0
-"""From the end of a run to the start of the next."""
+"""Seconds from the end of a run to the start of the next run."""
 
 
 class Remaining:
-    """Knows what a run of each arm takes, and learns it from those that end."""
+    """Estimates the remaining time of an update from the durations of each arm's runs, which it learns as runs end."""
 
     def __init__(self, known: Mapping[str, float]) -> None:
         self._known = known
@@ -21,18 +21,18 @@ class Remaining:
         self._started: dict[str, float] = {}
 
     def follow(self, update: Update, now: float) -> None:
-        """Note which runs began and ended; called as often as the update changes."""
+        """Record which runs began and ended. Callers call this at every change of the update."""
         if update.current:
             self._started.setdefault(update.current, now)
         for run in update.kept & self._started.keys():
             self._own.setdefault(side_of(run), []).append(now - self._started.pop(run))
 
     def wait(self, run: str, now: float) -> None:
-        """Note that a run waits for the machine: its time begins when it has it."""
+        """Record that a run waits for the machine, so that its time counts from the moment when the wait ends."""
         self._started[run] = now
 
     def seconds(self, update: Update, now: float) -> float | None:
-        """Return the seconds of all remaining runs; None if the time of one is not known."""
+        """Return the total seconds of all remaining runs; None if the duration of one of them is not known."""
         left = [run for run in update.to_make if run not in update.kept]
         whole = {run: self._of(side_of(run)) for run in left}
         if not left or any(seconds is None for seconds in whole.values()):
@@ -41,7 +41,8 @@ class Remaining:
         return sum(max(0.0, (whole[run] or 0.0) - elapsed[run]) + BETWEEN_SECONDS for run in left)
 
     def _of(self, side: str) -> float | None:
-        """Return a run of an arm; where none is known, as long as one of the others."""
+        """Return the expected seconds of a run of an arm; if no run of the arm is known, those of the other arms; else
+        None."""
         if own := self._own.get(side):
             return statistics.fmean(own)
         others = [statistics.fmean(values) for values in self._own.values()] or list(self._known.values())
@@ -49,5 +50,5 @@ class Remaining:
 
 
 def in_words(seconds: float) -> str:
-    """Return `about 3 min`, or `about 40 s`: of seconds, as many as 5 divides."""
+    """Return a duration such as `about 3 min` or `about 40 s`, with seconds rounded to a multiple of 5."""
     return f"about {duration(max(5, 5 * round(seconds / 5)))}"

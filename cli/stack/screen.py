@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from cli.follow.source import News, Source, State
 
 DRAW_SECONDS = 1.0
-"""Between two looks at the runs: each takes some milliseconds of a CPU that a run may want."""
+"""Seconds between two looks at the runs. Each look takes some milliseconds of a CPU that a run may need."""
 HINT = "Ctrl-C finishes this run, keeps it and stops; pressed twice, it ends the run now"
 STYLES = {"error": "red", "warning": "yellow"}
 _DONE = {"create": "created", "delete": "deleted", "update": "updated", "replace": "replaced", "read": "read"}
@@ -39,7 +39,7 @@ _OWN = ("pulumi:pulumi:Stack", "pulumi:providers:")
 
 
 class Screen:
-    """Draws on a terminal while it is entered."""
+    """Draws an update's progress on a terminal, from entering to leaving the `with` block."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Screen:
             self._restore()
 
     def _restore(self) -> None:
-        """Give the terminal back with its cursor and its echo, whatever could not be drawn."""
+        """Restore the terminal's cursor and echo, even if drawing failed."""
         try:
             self._live.stop()
         finally:
@@ -87,22 +87,22 @@ class Screen:
                 termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._modes)
 
     def take(self, event: Event) -> None:
-        """Print what stays of an event above the table."""
+        """Print those parts of an event that remain visible, above the table."""
         self._remaining.follow(self._update, time.monotonic())
         for text, style in self._lines(event):
             self.print(text, style)
 
     def print(self, text: str, style: str = "") -> None:
-        """Print a line above the table, which scrolls away with the others."""
+        """Print a line above the table; the line scrolls away with earlier lines."""
         self._console.print(Text(printable(self._reword(text)), style=style))
 
     def tick(self) -> None:
-        """Draw again, where it is time to."""
+        """Draw the table again if enough time has passed since the last drawing."""
         if time.monotonic() - self._drawn >= DRAW_SECONDS:
             self.draw()
 
     def draw(self, *, is_over: bool = False) -> None:
-        """Draw the table as it is now."""
+        """Draw the table with the present state of the runs."""
         self._drawn = time.monotonic()
         self._board.take(self._news(is_over=is_over))
         status = [] if is_over else self._status()
@@ -111,8 +111,8 @@ class Screen:
         self._live.update(table if self._board.has_runs else Group(*map(Text, status)), refresh=True)
 
     def _news(self, *, is_over: bool) -> list[News]:
-        """Return the news of the runs that this update started; earlier ones are another update's, or kept. At the end
-        a run that pulumi did not complete is failed or interrupted, whatever its files say."""
+        """Return the news of the runs that this update started, without runs that are kept or belong to another update.
+        At the end, a run that pulumi did not complete is failed or interrupted, whatever its files say."""
         if not self._source:
             return []
         news = [each for each in self._source.poll() if each.key not in self._old]
@@ -121,7 +121,7 @@ class Screen:
         return [replace(each, state=self._state(each, is_over=is_over)) for each in news]
 
     def _note_waiting(self, news: News) -> None:
-        """Note whether a run waits for the machine now: by the last that it said, which may be of an earlier look."""
+        """Record whether a run is waiting for the machine, by its last message, which an earlier look may have read."""
         for event in news.events:
             is_wait = event.get("event") == "note" and str(event.get("text", "")).startswith(WAITS)
             self._waiting = self._waiting | {news.run} if is_wait else self._waiting - {news.run}
@@ -129,7 +129,7 @@ class Screen:
             self._remaining.wait(news.run, time.monotonic())
 
     def _state(self, news: News, *, is_over: bool) -> State:
-        """Return the state of a run, of one that goes on and was ended or given up by pulumi that."""
+        """Return the state of a run; `interrupted` or `failed` if pulumi ended the run or gave it up."""
         update = self._update
         is_lost = news.run == update.current and (is_over or news.state == "failed")
         if not is_lost:
@@ -183,7 +183,8 @@ class Screen:
 
 
 def _without_echo() -> list[Any] | None:
-    """Keep what is typed from moving the table; the modes to put back, None where there is no terminal."""
+    """Switch off the terminal's echo, so that typed text does not move the table. Return the terminal modes to restore,
+    or None if there is no terminal."""
     try:
         modes = termios.tcgetattr(sys.stdin)
     except (termios.error, OSError, ValueError):
@@ -195,7 +196,7 @@ def _without_echo() -> list[Any] | None:
 
 
 def _is_shown(metadata: Mapping[str, object], update: Update) -> bool:
-    """Return whether a step gets a line: a real resource that changes, and no run."""
+    """Return whether a step gets a line on the screen: its resource is a real one, changes, and is not a run."""
     name, kind = str(metadata["urn"]).rpartition("::")[2], str(metadata["type"])
     custom = any((metadata.get(state) or {}).get("custom") for state in ("new", "old"))  # type: ignore[attr-defined]
     is_run = name.removesuffix("-result") in update.planned
@@ -220,14 +221,14 @@ def _texts(event: Event, update: Update, *, follows_runs: bool) -> Iterator[tupl
 
 
 class Tail:
-    """Reads the lines that a file got since the last read."""
+    """Reads the lines that were appended to a file since the last read."""
 
     def __init__(self, path: Path, hand_on: Callable[[str], None]) -> None:
         self._path, self._hand_on, self._offset = path, hand_on, 0
         self._lines = output.Lines()
 
     def read(self, *, last: bool = False) -> None:
-        """Pass on the new complete lines; with `last` also the incomplete rest."""
+        """Pass on the new complete lines; with `last`, pass on the incomplete rest too."""
         with self._path.open("rb") as file:
             file.seek(self._offset)
             for chunk in output.chunks(file):

@@ -27,11 +27,11 @@ from training.machine import process_session
 _FORWARDED = {signal.SIGINT: signal.SIGINT, signal.SIGTERM: signal.SIGTERM, signal.SIGHUP: signal.SIGTERM}
 _PATIENCE_SECONDS = 10
 _SAME_SECONDS = 5
-"""A supervisor may tell a launcher and us to end, and that tells us again: within so many seconds that is one
-request."""
+"""Seconds within which two signals count as one request to end: a supervisor may send a signal to both a launcher and
+us, and the launcher passes its signal on to us."""
 
 Output = tuple[IO[bytes], IO[bytes]]
-"""Files for stdout and stderr of a command that shows nothing itself, and so can ask nothing."""
+"""Files for stdout and stderr of a command that shows nothing itself, and so cannot ask the user anything."""
 
 
 def run(
@@ -41,10 +41,11 @@ def run(
     output: Output | None = None,
     pressed: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Return the command's exit status (128 + n for signal n), after the last process of its session has ended.
+    """Run the command, and return its exit status (128 + n for signal n) after the last process of its session has
+    ended.
 
-    The first signal is for pulumi to wait for what runs; after a second it has 10 seconds to end by itself. `pressed`
-    is called after each, with their number so far.
+    After the first signal, pulumi waits for the running steps; after a second signal it has 10 seconds to end.
+    `pressed` is called after each signal, with the number of signals so far.
     """
     terminal = is_in_foreground()
     is_given = sys.stdin is not None and not sys.stdin.isatty()  # it is None where nobody opened it: `./rwi up <&-`
@@ -64,7 +65,8 @@ def run(
 
 
 class _Signals:
-    """Takes the signals meant for pulumi while it runs; those before its start are delivered at its start."""
+    """Receives the signals that are meant for pulumi. Signals that come before pulumi starts are delivered at its
+    start."""
 
     def __init__(self, pressed: Callable[[int], None]) -> None:
         self._pressed = pressed
@@ -115,7 +117,8 @@ class _Signals:
 
 
 def is_in_foreground() -> bool:
-    """Return whether we run in the foreground; `rwi up &` leaves the terminal to the shell, or pulumi sets it raw."""
+    """Return whether this process is in the terminal's foreground. After `rwi up &` it is not, and leaves the terminal
+    to the shell, because pulumi would set the raw mode."""
     try:
         return sys.stdin is not None and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except OSError:
@@ -124,7 +127,8 @@ def is_in_foreground() -> bool:
 
 @contextmanager
 def _terminal_kept() -> Iterator[None]:
-    """Put the terminal's modes back: pulumi's display makes it raw, and killed it can't undo that."""
+    """Restore the terminal's modes at the end, because pulumi's display sets the raw mode, and cannot undo it if pulumi
+    is killed."""
     modes = termios.tcgetattr(sys.stdin)
     try:
         yield

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SECURE = "secure"
-"""What a stack's file has an encrypted value under."""
+"""The key under which a stack's file holds an encrypted value."""
 
 
 def load(stack: str, overrides: Mapping[str, str]) -> Settings:
-    """Return the settings of `stack`, of a sweep's those of the stack it was made from; ToolError that lists all
-    problems."""
+    """Return the settings of `stack`; a stack of a sweep has those of the stack from which the sweep was made. Raise
+    ToolError that lists all problems."""
     from infra.places.place import settings_of  # loads Pulumi
 
     try:
@@ -40,13 +40,15 @@ def load(stack: str, overrides: Mapping[str, str]) -> Settings:
 
 
 def refuse_wrong(stack: str, overrides: Mapping[str, str]) -> None:
-    """Raise ToolError that lists unknown keys, and values that their own rules refuse: what is known without Pulumi."""
+    """Raise ToolError that lists unknown keys, and values that the rules of their keys refuse. Only what can be checked
+    without Pulumi is checked."""
     if problems := read(*_texts_and_facts(stack, overrides)).problems:
         raise ToolError(for_rwi(str(InvalidSettingsError(stack, problems)), stack, overrides))
 
 
 def _texts_and_facts(stack: str, overrides: Mapping[str, str]) -> tuple[dict[str, str], Facts]:
-    """Return the texts by key of this project, of the stack's file and the call, and the facts of this machine."""
+    """Return the values of this project's keys as texts, from the stack's file and the call, and the facts of this
+    machine."""
     stack_values = stack_config.config_of(stack.removeprefix(SWEEP_PREFIX))
     project = project_name()
     values = _own(stack_values, project)
@@ -57,16 +59,18 @@ def _texts_and_facts(stack: str, overrides: Mapping[str, str]) -> tuple[dict[str
 
 
 def _own(values: Mapping[str, T], project: str) -> dict[str, T]:
-    """Return the values of this project's keys, by their names; those of others, as `aws:region`, are not read."""
+    """Return the values of this project's keys, by key without the project's name. Keys of other projects, such as
+    `aws:region`, are left out."""
     parts = ((*key.rpartition(":")[::2], value) for key, value in values.items())
     return {key: value for namespace, key, value in parts if namespace in ("", project)}
 
 
 def kept_at(settings: Settings) -> str:
-    """Return the address of the stack's folder in storage, as this machine reaches it; ToolError where there is none.
+    """Return the address of the stack's folder in storage, as this machine reaches it. Raise ToolError if there is no
+    such folder, or this machine cannot reach it.
 
-    This process's own credentials are used: those of pods are not read here. So is a server that a call names, as
-    one that is forwarded here.
+    The credentials are this process's own, because those of pods are not read here. A call may name another address of
+    the server, such as that of a port forwarded to this machine.
     """
     stack, storage = settings.stack, settings.storage
     if storage is None:
@@ -81,7 +85,8 @@ def kept_at(settings: Settings) -> str:
 
 
 def _refuse_unknown_name(endpoint: str) -> None:
-    """Raise ToolError for a host that only pods can resolve, as a Service, with the lines that forward it here."""
+    """Raise ToolError for a host name that only pods can resolve, such as a Service's, with the lines that forward its
+    port to this machine."""
     server = urlsplit(endpoint)
     host, port = server.hostname or "", server.port or server.scheme
     try:
@@ -99,8 +104,8 @@ def _refuse_unknown_name(endpoint: str) -> None:
 
 
 def _text(value: object) -> str:
-    """Return a value as Pulumi's text: YAML's true and 2.0 are `true` and `2` there, nothing is "", and a list is
-    JSON."""
+    """Return a value as the text that Pulumi makes of it: YAML's true and 2.0 become `true` and `2`, an empty value
+    becomes "", and a list becomes JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     whole = int(value) if isinstance(value, float) and value.is_integer() else value

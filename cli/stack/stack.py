@@ -41,7 +41,7 @@ _SMOKE_SETTINGS = {"epochs": "1", "repeats": "1", "trainImages": "256", "warmupS
 
 
 class Stack:
-    """One stack of this project, the environment it is handled in, and its settings for this one call."""
+    """One stack of this project, with the environment for its commands and the settings of this one call."""
 
     def __init__(self, name: str, overrides: dict[str, str]) -> None:
         self.name = checked_stack_name(name)
@@ -55,13 +55,15 @@ class Stack:
         self._complete_repeats = 0
 
     def up(self) -> int:
-        """Update, then show and publish the comparison; after a failure say what is kept and what to type."""
+        """Update, then show and publish the comparison. After a failure, print what is kept and what to type. Return
+        the exit status."""
         if self.target in CLUSTER_TARGETS:
             return self._up_in_cluster()
         return self._close(self._measure())
 
     def _up_in_cluster(self) -> int:
-        """Update with this machine locked and a stopped cluster started first, if the place needs it."""
+        """Lock this machine and start a stopped cluster first, if the stack's place needs that; then update. Return the
+        exit status."""
         from cli.look import failure_reason, update
 
         with update.ready(self.target, self.name, self.overrides):
@@ -73,7 +75,7 @@ class Stack:
         return self._close(status)
 
     def _close(self, status: int) -> int:
-        """End with the comparison, or with what is kept of an update that did not end well; the exit status."""
+        """Show the comparison, or what is kept of an update that failed. Return the exit status."""
         if status == 0:
             return self.show(self.comparison())
         outputs = rwi("outputs", self.name) if self._has_comparison() else ""
@@ -84,7 +86,7 @@ class Stack:
         return status
 
     def _for_rwi(self, text: str) -> str:
-        """Return a message of the program with lines of `rwi`."""
+        """Return a message of the program with its `pulumi` commands replaced by `rwi` commands."""
         if not any(
             command in text for command in ("pulumi config", "pulumi refresh")
         ):  # almost always: the settings need not be loaded for it
@@ -100,7 +102,8 @@ class Stack:
             return False
 
     def _measure(self) -> int:
-        """Update; with `repeats auto` again for each further repeat, until it ends or somebody ends it."""
+        """Update the stack; with `repeats auto`, update again for each further repeat until the update fails, somebody
+        stops it, or no repeat is due. Return the exit status."""
         again = f"`{rwi('up', self.name, self.overrides)}` goes on"  # without these settings it would not
         further, status = Further(again), self.update()
         while status == 0 and not self._followed.is_stopped and further.is_due(self.comparison()):
@@ -109,7 +112,7 @@ class Stack:
         return status
 
     def update(self) -> int:
-        """Run `pulumi up`, after what a killed one left was cleared."""
+        """Run `pulumi up`, after removing what a killed update left. Return the exit status."""
         self.select()
         if self.target in CLUSTER_TARGETS or any((STATE / "kubeconfig").glob("*")):
             self._refuse_to_move_others()
@@ -119,7 +122,8 @@ class Stack:
         return self._run("up", "--yes", config=config)
 
     def _refuse_to_move_others(self) -> None:
-        """Refuse another namespace, or target, while somebody's job runs in the one that the stack is in."""
+        """Refuse to change the namespace or the target of the stack while somebody else's job runs in the stack's
+        present namespace."""
         from cli.look import update
 
         pinned_as, namespaces = self._recovery.ray_clusters()
@@ -127,8 +131,8 @@ class Stack:
             update.refuse_to_move_others(self.name, self.overrides, namespaces, pinned_as)
 
     def preview(self) -> int:
-        """Print what `up` would do, first in words. It creates nothing, so it waits for an unreachable cluster only
-        briefly."""
+        """Print what `up` would do, first in words. Wait only briefly for a cluster that cannot be reached, because a
+        preview creates nothing."""
         self.select()
         self.environment.setdefault("PULUMI_K8S_CLIENT_TIMEOUT", "4")
         config = self._write_config()
@@ -148,7 +152,8 @@ class Stack:
         return status
 
     def destroy(self) -> int:
-        """Delete what the stack holds; its runs and results stay. Refused while somebody's job runs on its cluster."""
+        """Delete the resources of the stack, but keep its runs and results. Refuse this while somebody else's job runs
+        on its cluster."""
         if not self._exists():
             say(f"stack {self.name}: there is none, so nothing is left to destroy")
             return 0
@@ -166,11 +171,11 @@ class Stack:
         return self._run("destroy", "--yes", config=config)
 
     def report(self) -> int:
-        """Write results/ for a measurement that a plain `pulumi up` made."""
+        """Write the comparison to results/, for a measurement that a plain `pulumi up` made. Return the exit status."""
         return _report_command(["publish", "--stack", self.name], self.measured())
 
     def measured(self) -> str:
-        """Return the comparison; ToolError where there is none, with what there is instead."""
+        """Return the comparison as JSON. Raise ToolError if there is none; its message says what there is instead."""
         comparison = self.comparison() if self._exists() else None
         if comparison is None:
             raise ToolError(self._why_no_measurement())
@@ -192,7 +197,8 @@ class Stack:
         return f"stack {self.name} has no measurement yet: `{again}`"
 
     def remove(self) -> None:
-        """Forget an empty stack and its settings; from the project's root pulumi would drop the selection with it."""
+        """Remove an empty stack and its settings. This runs outside the project's root, where pulumi would also forget
+        which stack is selected."""
         self._pulumi("stack", "rm", "--yes", "--remove-backups", folder=stack_config.write_init_project())
 
     def _exists(self) -> bool:
@@ -201,7 +207,8 @@ class Stack:
         return any(entry["name"].rpartition("/")[2] == self.name for entry in listed)
 
     def select(self) -> int:
-        """Make plain `pulumi` commands mean this stack, which is made where there is none; `smoke` selects nothing."""
+        """Select this stack for plain `pulumi` commands, and create the stack if needed. `smoke` is created, but not
+        selected."""
         if not self._exists():
             folder = stack_config.write_init_project()
             self._pulumi("stack", "init", "--no-select", folder=folder)
@@ -216,10 +223,11 @@ class Stack:
         return config
 
     def show(self, comparison: str | None) -> int:
-        """Return the table, then the answer and where the report is.
+        """Print the table, publish the comparison, and print the answer and the path of the report. Return the exit
+        status.
 
-        The status of what failed, first of publishing: a result that is on the screen alone is soon lost, and one
-        without its answer was not shown.
+        The exit status is that of the first step that failed. Publishing counts first, because a result that is only on
+        the screen is soon lost.
         """
         if comparison is None:
             return 0
@@ -232,7 +240,7 @@ class Stack:
         return published.returncode or shown or closed
 
     def comparison(self) -> str | None:
-        """Return the output `comparison` as JSON; None before the first complete measurement."""
+        """Return the output `comparison` as JSON text; None before the first complete measurement."""
         stored = outputs.in_state(self.name)
         comparison = json.loads(self._pulumi("stack", "output", "--json", "--show-secrets")).get("comparison")
         text = comparison if comparison is None or isinstance(comparison, str) else json.dumps(comparison)
@@ -240,7 +248,8 @@ class Stack:
         return text
 
     def _run(self, *arguments: str, config: Path) -> int:
-        """Return a command that changes the stack: live on the terminal, in a session of its own."""
+        """Run a pulumi command that changes the stack, in its own session and shown live on the terminal. Return its
+        exit status."""
         command = self._command(*arguments, config=config)
         with self._recovery.begun():
             if arguments[0] == "up":
@@ -256,7 +265,8 @@ class Stack:
         return ["pulumi", *arguments, "--suppress-outputs", "--stack", self.name, "--config-file", str(config)]
 
     def _run_followed(self, command: Sequence[str], config: Path) -> int:
-        """Return an update, which says in words what it is about to do, and on a terminal shows its runs."""
+        """Run an update that first prints in words what it will do, and shows its runs if this is a terminal. Return
+        its exit status."""
         new_screen = None
         known = self._seconds_of_arms()
         settings = config.read_text(encoding="utf-8")
@@ -277,11 +287,12 @@ class Stack:
         return status
 
     def _seconds_of_arms(self) -> dict[str, float]:
-        """Return the expected seconds by arm; empty if not known, because no command depends on them."""
+        """Return the expected seconds of a run by arm; empty if they are not known, because no command depends on
+        them."""
         return self._expected.seconds_of_arms() if self._expected else {}
 
     def _print_expected(self) -> None:
-        """Print how long a whole measurement will probably take, or what to run to know that."""
+        """Print how long a whole measurement will probably take, or which command to run to find that out."""
         if self._expected and (text := self._expected.text()):
             print(f"{self._for_rwi(text)}\n", flush=True)
 
@@ -296,14 +307,14 @@ class Stack:
 
     @cached_property
     def checked_settings(self) -> Settings:
-        """Return the settings, read as the program reads them; ToolError that lists all problems."""
+        """Return the settings, checked by the same rules as in the program. Raise ToolError that lists all problems."""
         from cli.stack import settings as stack_settings  # loads infra, too
 
         return stack_settings.load(self.name, self.overrides)
 
 
 def smoke(overrides: dict[str, str]) -> int:
-    """Return the smallest full comparison, in a stack of its own that is gone afterwards."""
+    """Run the smallest full comparison in the stack `smoke`, which is removed afterwards. Return the exit status."""
     stack = of(SMOKE, overrides, checked=True)
     status = stack.update()
     comparison = stack.comparison()
@@ -315,7 +326,8 @@ def smoke(overrides: dict[str, str]) -> int:
 
 
 def _say_what_smoke_did(comparison: str | None, *, is_whole: bool, is_gone: bool) -> int:
-    """Return the table, and what it proves: that everything runs. It is too small for an answer."""
+    """Print and publish the table of the smallest comparison, and what it proves: that everything runs. It is too small
+    for an answer. Return the exit status."""
     if comparison is None or not is_whole:
         return 0
     shown = _report_command(["table"], comparison)
@@ -332,13 +344,14 @@ def _report_command(arguments: Sequence[str], comparison: str) -> int:
 
 
 def _publish(stack: str, comparison: str) -> subprocess.CompletedProcess[str]:
-    """Publish it; stdout is kept, and ends with the folder's path."""
+    """Publish the comparison, and return the finished process, whose stdout ends with the path of the result's
+    folder."""
     command = [sys.executable, "-m", "report", "publish", "--stack", stack]
     return subprocess.run(command, cwd=ROOT, input=comparison, stdout=subprocess.PIPE, text=True, check=False)
 
 
 def of(name: str, overrides: dict[str, str], *, checked: bool = False) -> Stack:
-    """Return a stack; with `checked` wrong settings are refused before anything is made for them."""
+    """Return a stack. With `checked`, refuse wrong settings before anything is created for them."""
     stack = Stack(name, overrides)
     if checked:
         stack.checked_settings  # noqa: B018
@@ -346,5 +359,5 @@ def of(name: str, overrides: dict[str, str], *, checked: bool = False) -> Stack:
 
 
 def up(name: str, overrides: dict[str, str]) -> int:
-    """Measure what is missing, and show the comparison."""
+    """Run what is missing of the measurement, and show the comparison. Return the exit status."""
     return smoke(overrides) if name == SMOKE else of(name, overrides, checked=True).up()

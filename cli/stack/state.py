@@ -23,9 +23,10 @@ _ROOT_TYPE = "pulumi:pulumi:Stack"
 _RAY_CLUSTER_TYPE = "kubernetes:ray.io/v1:RayCluster"
 _PINNED_TYPE = "dynamic/cluster:Pinned"
 _BEGUN = Path(".state", "updates")
-"""A folder a stack, a file a container in which an update was begun and left its lock."""
+"""The folder with one folder for each stack, and in it one file for each container in which an update began and left
+its lock."""
 _ALL_PROCESSES = "pid:[4026531836]"
-"""What Linux calls the processes of the whole machine."""
+"""The name that Linux gives to the process namespace of the whole machine."""
 _BOOKKEEPING = (_ROOT_TYPE, "pulumi:providers:")
 
 
@@ -37,7 +38,8 @@ def file_backend(url: str) -> Path | None:
 
 
 def has_only_stale_locks(backend: Path, project: str, stack: str) -> bool:
-    """Return whether the stack is locked, and every lock is of a process of this machine that certainly ended."""
+    """Return whether the stack is locked, and every lock belongs to a process of this machine that has certainly
+    ended."""
     locks = _locks(backend, project, stack)
     names = [file.name for file in _lock_files(backend, project, stack)]
     if unreadable_locks(backend, project, stack):
@@ -49,10 +51,10 @@ def has_only_stale_locks(backend: Path, project: str, stack: str) -> bool:
 
 @contextmanager
 def begun(backend: Path | None, project: str, stack: str) -> Iterator[None]:
-    """While pulumi updates the stack, and where a kill left its lock: keep in which container that was.
+    """Record in which container pulumi updates the stack, during the update, and after it if a kill left its lock.
 
-    Another one of the same checkout may have this machine's name and processes of its own, which nobody sees from here:
-    what is dead here may be alive there. Each container has a file of its own, and none removes another's.
+    Another container with the same checkout may have this machine's name and processes that are not visible here, so a
+    process that seems to have ended may run there. Each container writes its own file, and removes no other.
     """
     here = _namespace()
     file = ROOT / _BEGUN / stack / hashlib.sha256(here.encode()).hexdigest()[:16]
@@ -70,8 +72,8 @@ def begun(backend: Path | None, project: str, stack: str) -> Iterator[None]:
 
 
 def _all_were_begun_here(stack: str, locks: Iterable[str]) -> bool:
-    """Return whether, by the records, only this container's updates can have left these locks. A lock that is in no
-    record is another's: of a plain `pulumi up` elsewhere, after one of these was removed by hand."""
+    """Return whether, by the records, only updates of this container can have left these locks. A lock without a record
+    is another's, such as that of a plain `pulumi up` elsewhere after a lock was removed by hand."""
     records = [file.read_text(encoding="utf-8").partition("\n") for file in (ROOT / _BEGUN / stack).glob("*")]
     here = _namespace()
     recorded = {name for _, _, names in records for name in names.splitlines()}
@@ -92,14 +94,14 @@ def _sees_all_processes() -> bool:
 
 
 def running(backend: Path, project: str, stack: str) -> int | None:
-    """Return the process of this machine that works on the stack just now, by its number here; None where there is
-    none."""
+    """Return the id, as seen from here, of the process on this machine that is working on the stack now; None if there
+    is none."""
     locks = [lock for lock in _locks(backend, project, stack) if _is_of_this_machine(lock)]
     return next((process for lock in locks for process in _processes(lock["pid"])), None)
 
 
 def unreadable_locks(backend: Path, project: str, stack: str) -> list[Path]:
-    """Return files that a full disk cut off: of whom they are is not known."""
+    """Return the lock files that are incomplete because the disk was full. Their owners are not known."""
     return [file for file in _lock_files(backend, project, stack) if _lock(file) is None]
 
 
@@ -126,10 +128,8 @@ def _is_of_this_machine(lock: Mapping[str, Any]) -> bool:
 
 
 def _processes(pid: int) -> list[int]:
-    """Return the pulumi that lives and wrote this number into its lock, by its number here: that may be another
-    program's by now, and a container's processes have numbers of their own there. Several containers may have the same
-    one.
-    """
+    """Return the ids, as seen from here, of running pulumi processes that may have written this id into a lock. An id
+    may belong to another program by now, and several containers may use the same id."""
     if Path("/proc/self").exists():
         seen = [process for process in Path("/proc").glob("[0-9]*") if pid in _numbers(process) and _is_pulumi(process)]
         return sorted(int(process.name) for process in seen)
@@ -138,7 +138,7 @@ def _processes(pid: int) -> list[int]:
 
 
 def _numbers(process: Path) -> set[int]:
-    """Return a process's numbers: here, and in each container around it."""
+    """Return a process's ids: the id seen from here, and the ids in its containers."""
     known = {int(process.name)}
     with suppress(OSError):
         lines = (process / "status").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -154,10 +154,10 @@ def _is_pulumi(process: Path) -> bool:
 
 
 def cut_off(backend: Path, project: str) -> dict[str, Path]:
-    """Return the states that a full disk cut off while they were written, by stack.
+    """Return by stack the state files that were cut off during a write, because the disk was full.
 
-    With one, Pulumi can't list stacks, and so every command of the project's other stacks ends, too. Who holds a
-    stack's lock is writing.
+    With one such file Pulumi cannot list stacks, so every command of the project's other stacks fails, too. A stack
+    whose lock is held by a live process is left out, because that process may be writing.
     """
     not_whole = {_stack(file): file for file in _states(backend, project) if not _written_at(file)}
     return {
@@ -168,7 +168,7 @@ def cut_off(backend: Path, project: str) -> dict[str, Path]:
 
 
 def restore(backend: Path, file: Path) -> bool:
-    """Put back the newest whole state before one that was cut off; whether there is one."""
+    """Replace a state that was cut off by its newest whole copy. Return whether there is a whole copy."""
     if before := _newest_copy(backend, file):
         # Renamed, and not copied: there is no room
         attributes = before.with_name(f"{before.name}.attrs")
@@ -179,7 +179,7 @@ def restore(backend: Path, file: Path) -> bool:
 
 
 def lost(file: Path) -> ToolError:
-    """Return what to do about a state that was cut off and has no whole copy."""
+    """Return the error that says what to do about a state that was cut off and has no whole copy."""
     away = shlex.join(["mv", str(file), f"{file}.cut-off"])
     return ToolError(
         f"stack {_stack(file)}: its state was cut off while it was written, as a full disk does, and no whole copy is"
@@ -200,8 +200,8 @@ def _stack(file: Path) -> str:
 def _newest_copy(backend: Path, file: Path) -> Path | None:
     """Return the newest whole copy of a stack's state; None if there is none.
 
-    A file backend copies the file to `.bak` before it writes it, which fails unseen where there is no room: then `.bak`
-    lacks the step before, and a whole update's outputs. After each update it keeps a copy in its backups.
+    A file backend copies the state to `.bak` before it writes the state. Without room on the disk that copy fails
+    silently, and `.bak` lacks the last step and the outputs. After each update the backend also writes a backup.
     """
     copy, stack = file.with_name(f"{file.name}.bak"), _stack(file)
     if not copy.is_file():  # backups may be of an earlier stack of that name
@@ -213,7 +213,8 @@ def _newest_copy(backend: Path, file: Path) -> Path | None:
 
 
 def _written_at(file: Path) -> datetime | None:
-    """Return when the engine wrote a state, by what it says itself, or else long ago; None of one that is not whole."""
+    """Return when the engine wrote a state, by the time in the file, or the earliest possible time if the file has no
+    time. Return None for a file that is not complete."""
     try:
         checkpoint = json.loads(_content(file))["checkpoint"]
     except (OSError, EOFError, ValueError, KeyError, TypeError):
@@ -230,19 +231,21 @@ def _content(file: Path) -> bytes:
 
 
 def pending_creates(deployment: Mapping[str, Any]) -> list[str]:
-    """Return the URNs in `pulumi stack export`'s deployment whose creation was begun and never ended."""
+    """Return the URNs of the resources in a deployment (from `pulumi stack export`) whose creation was begun and never
+    ended."""
     operations = deployment.get("pending_operations") or []
     return [operation["resource"]["urn"] for operation in operations if operation["type"] == "creating"]
 
 
 def ray_namespaces(deployment: Mapping[str, Any]) -> list[str]:
-    """Return the namespaces of the RayClusters in a deployment, whatever the settings are by now."""
+    """Return the namespaces of the RayClusters in a deployment, which may differ from those in the present settings."""
     resources = deployment.get("resources") or []
     return [str(item["inputs"]["metadata"]["namespace"]) for item in resources if item["type"] == _RAY_CLUSTER_TYPE]
 
 
 def pinned_as(deployment: Mapping[str, Any]) -> str | None:
-    """Return the stack's name when its cluster's kubeconfig was written: another one after `pulumi stack rename`."""
+    """Return the stack's name at the time when its cluster's kubeconfig was written (`pulumi stack rename` may have
+    changed it since); None if there is none."""
     resources = deployment.get("resources") or []
     return next((str(item["inputs"]["stack"]) for item in resources if item["type"].endswith(_PINNED_TYPE)), None)
 
@@ -253,8 +256,8 @@ def root_urn(deployment: Mapping[str, Any]) -> str | None:
 
 
 def output(backend: Path, project: str, stack: str, name: str) -> object:
-    """Return one of a stack's outputs as the state has it: a secret with its ciphertext. None where there is none, and
-    where the engine has to say what there is: in another layout, or of a state that is not whole."""
+    """Return one of a stack's outputs from its state; a secret stays encrypted. Return None if there is no such output,
+    or only the engine can tell, because the state has another layout or is not whole."""
     files = [file for file in _states(backend, project) if _stack(file) == stack]
     try:
         [file] = files
@@ -265,7 +268,7 @@ def output(backend: Path, project: str, stack: str, name: str) -> object:
 
 
 def stacks_with_resources(backend: Path) -> dict[str, int]:
-    """Count the resources of each stack of a file backend that has any, by `project/stack`.
+    """Count the resources of each stack of a file backend that has resources, by `project/stack`.
 
     Raises ToolError for a state that was cut off and has no whole copy.
     """

@@ -19,37 +19,39 @@ from training.contract.recipe import from_texts
 Event = Mapping[str, Any]
 
 SWITCH = {"PULUMI_DEBUG_COMMANDS": "true"}
-"""With it pulumi has the flag `--event-log`."""
+"""The environment that makes pulumi accept the flag `--event-log`."""
 _RUN_TYPES = ("/training:Run", "/ray:Run", "/cluster:JobResult")
-"""Ends of the types whose resources are runs, or of a cluster the results of runs."""
+"""Ends of the types of resources that are runs or, on a cluster, results of runs."""
 _JOB = "kubernetes:batch/v1:Job"
 _STACK = "pulumi:pulumi:Stack"
 _SIDE = re.compile(r"(.+)-(\d+)")
 _INPUTS = ("datasetPath", "rayDashboard")
-"""Settings of a run that its inputs hold as they are, beside the recipe."""
+"""Settings of a run that its inputs hold directly, beside the recipe."""
 _LEAVES_IT = ("create", "create-replacement", "same", "update", "import")
-"""Operations after which a resource is what it is to be. `replace` alone is none: it may stand before the creation."""
+"""Operations after which a resource is in its wanted state. `replace` alone is not enough, because it may come before
+the creation."""
 _OF_RESULT = "-result"
 _COLOURS = re.compile(r"<\{%.*?%\}>")
 _CLASS = re.compile(r"^(?:[\w]+\.)+[A-Z]\w*: ")
 _STOPPED = ("received; cancelling", "received; terminating")
 _SIGNALLED = 128
-"""Added by shells to the number of the signal that ended a program; pulumi's own statuses are 1 and 255."""
+"""Shells add this number to that of the signal that ended a program. pulumi's own exit statuses are 1 and 255."""
 _SIGNALS_TO_END = tuple(_SIGNALLED + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
 _LOG = re.compile(r"its log, (\S+?):")
 _GENERAL = ("update failed", "update canceled", "resource operation failed", "preview failed")
-"""Errors that say that there was one."""
+"""Error messages that only say that some error occurred."""
 
 
 class EventLog:
-    """Reads what is new in the file; a file that became shorter is another phase's."""
+    """Reads the new events of a log file. A file that became shorter belongs to another phase, and is read from its
+    start."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
 
     def read(self) -> Iterator[Event]:
-        """Yield the events since the last call, those for debugging left out."""
+        """Yield the events since the last call, without those for debugging."""
         try:
             if self._path.stat().st_size < self._offset:
                 self._offset = 0
@@ -70,41 +72,41 @@ class EventLog:
 
 @dataclass
 class Update:
-    """The runs of an update as far as its events tell, and what went wrong."""
+    """The runs and errors of an update, as far as its events tell."""
 
     planned: dict[str, bool] = field(default_factory=dict)
-    """By run, in their order: whether it is to be made; the others are there already."""
+    """By run, in the planned order: whether the update will make the run (True), or the run exists already (False)."""
     replaced: set[str] = field(default_factory=set)
-    """Those of them that are there, but as something else than they are to be now."""
+    """Planned runs that exist, but with other settings than they are to have now."""
     differences: dict[str, tuple[object, object]] = field(default_factory=dict)
-    """By key of the recipe, what those have and what they are to have."""
+    """By key of the recipe, the present and the wanted value in the replaced runs."""
     existing: set[str] = field(default_factory=set)
-    """Runs that were there before, whatever happens to them."""
+    """Runs that existed before the update, whatever happens to them."""
     left_out: set[str] = field(default_factory=set)
-    """Those of them that are no longer part of the measurement; their files stay."""
+    """Existing runs that are no longer part of the measurement; their files stay."""
     compared_repeats: int = 0
-    """Repeats of the stack's last complete measurement; 0 if there is none."""
+    """Number of repeats in the stack's last complete measurement; 0 if there is none."""
     others: int = 0
-    """Resources beside the runs that are to be made or changed."""
+    """Number of resources, without the runs, that will be created or changed."""
     kept: set[str] = field(default_factory=set)
-    """Runs that are in the state with what they are to be now."""
+    """Runs that the state holds with their wanted settings."""
     current: str = ""
-    """The run that goes on."""
+    """Name of the run that is in progress; "" if there is none."""
     failed: str = ""
-    """The run that failed first."""
+    """Name of the run that failed first; "" if none failed."""
     errors: list[str] = field(default_factory=list)
-    """Messages, in their order, the general ones left out."""
+    """Error messages in the order of their arrival, without those that only say that some error occurred."""
     is_stopped: bool = False
-    """Whether somebody ended it."""
+    """Whether somebody stopped the update."""
     presses: int = 0
-    """How often Ctrl-C reached it."""
+    """How often Ctrl-C reached the update."""
     is_previewed: bool = False
-    """Whether its preview has ended."""
+    """Whether the preview of the update has ended."""
     changes: dict[str, int] = field(default_factory=dict)
-    """By operation, how many resources; of the last phase that ended."""
+    """Number of resources by operation, of the last phase that ended."""
 
     def take(self, event: Event) -> None:
-        """Bring it up to date."""
+        """Update these fields from an event."""
         if "resourcePreEvent" in event:
             self._begin(event["resourcePreEvent"])
         elif "resOutputsEvent" in event:
@@ -122,7 +124,8 @@ class Update:
             self.is_previewed = True
 
     def stop(self, presses: int, how: str = "Ctrl-C") -> str:
-        """Note that somebody ends it, and return what happens now; `how`: by what it is told to end."""
+        """Record that somebody stops the update, and return a text that says what happens now. `how` is what the user
+        types to stop it, such as Ctrl-C."""
         self.presses, self.is_stopped = presses, True
         if presses > 1:
             return f"Ending {self.current} now: it is lost, all before it are kept." if self.current else "Ending now."
@@ -171,19 +174,19 @@ class Update:
 
     @property
     def kept_runs(self) -> int:
-        """Return the number of runs that the next update does not repeat: an update may not have reached all of its
-        steps."""
+        """Return the number of runs that the next update does not repeat. That includes existing runs whose steps this
+        update did not reach."""
         existing_runs = {run for run, is_made in self.planned.items() if not is_made}
         return len(self.kept | existing_runs)
 
     @property
     def to_make(self) -> list[str]:
-        """Return runs that this update makes, in their order."""
+        """Return the runs that this update makes, in the planned order."""
         return [run for run, is_made in self.planned.items() if is_made]
 
 
 def _run(metadata: Mapping[str, Any]) -> str:
-    """Return the run that a step is of; "" for any other resource."""
+    """Return the name of the run that a step belongs to; "" for a resource that is not a run."""
     return _name(metadata).removesuffix(_OF_RESULT) if str(metadata["type"]).endswith(_RUN_TYPES) else ""
 
 
@@ -192,20 +195,20 @@ def _name(metadata: Mapping[str, Any]) -> str:
 
 
 def side_of(run: str) -> str:
-    """Return the arm of a run, of a workers' curve with its workers: `ray-w1` of `ray-w1-2`."""
+    """Return the arm of a run; in a workers' curve with the number of workers, such as `ray-w1` for `ray-w1-2`."""
     parts = _SIDE.fullmatch(run)
     return parts[1] if parts else run
 
 
 def repeat_of(run: str) -> int:
-    """Return the repeat of a run, from 1; 0 of a name that has none."""
+    """Return the number of a run's repeat, from 1 on; 0 if the name contains no number."""
     parts = _SIDE.fullmatch(run)
     return int(parts[2]) if parts else 0
 
 
 def _differences(metadata: Mapping[str, Any], repeat: int) -> dict[str, tuple[object, object]]:
-    """Return the differing settings of a run, before and after: of its recipe, and those that are inputs by
-    themselves."""
+    """Return the settings of a run that differ before and after a step, from its recipe and from inputs outside the
+    recipe."""
     inputs = [(metadata.get(when) or {}).get("inputs") or {} for when in ("old", "new")]
     if not all(each.get("recipe") for each in inputs):  # as of what a replacement deletes
         return {}
@@ -218,7 +221,8 @@ def _differences(metadata: Mapping[str, Any], repeat: int) -> dict[str, tuple[ob
 
 
 def _settings_of(inputs: Mapping[str, Any], repeat: int) -> dict[str, object]:
-    """Return the settings of a run by key; the seed is the first repeat's, from which the others count."""
+    """Return the settings of a run by key. The seed is that of the first repeat, because later repeats count up from
+    it."""
     recipe: dict[str, object] = from_texts(inputs["recipe"])
     if isinstance(seed := recipe.get("seed"), int) and repeat:
         recipe["seed"] = seed - repeat + 1
@@ -226,18 +230,18 @@ def _settings_of(inputs: Mapping[str, Any], repeat: int) -> dict[str, object]:
 
 
 def _compared_repeats(metadata: Mapping[str, Any]) -> int:
-    """Return how many repeats a stack's outputs are of; 0 if there are none."""
+    """Return the number of repeats in a stack's last outputs; 0 if there are no outputs."""
     outputs = (metadata.get("old") or {}).get("outputs") or {}
     return int(outputs.get(REPEATS) or 0)
 
 
 def is_stop(message: str) -> bool:
-    """Return whether the engine says with it that somebody ends the update."""
+    """Return whether a message of the engine says that somebody stops the update."""
     return any(words in message for words in _STOPPED)
 
 
 def plain(message: str) -> str:
-    """Return a message of the engine without its marks for colours and blank ends."""
+    """Return a message of the engine without its colour marks, and without blanks at both ends."""
     return _COLOURS.sub("", message).strip()
 
 
@@ -245,11 +249,11 @@ def ending(update: Update, status: int, again: str, outputs: str, repeats: int =
     """Return the last lines of an update that failed: what happened, what is kept, what to type.
 
     Args:
-        update: As far as it came.
+        update: The failed update, as far as it came.
         status: pulumi's exit status.
-        again: The line that goes on.
-        outputs: The line that shows the last complete measurement; "" where there is none.
-        repeats: Those that this command completed in updates before, with `repeats auto`.
+        again: The command line that continues the update.
+        outputs: The command line that shows the last complete measurement; "" if there is none.
+        repeats: Number of repeats that this command completed in earlier updates, with `repeats auto`.
     """
     lines = [_what_happened(update, status)]
     if update.planned:
