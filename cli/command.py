@@ -15,37 +15,40 @@ from cli.setup.project import ROOT, run_main
 from training.machine import command_line
 
 END, REST = "--", "arguments"
-"""What a program's own arguments follow, and the parameter that has them."""
+"""The word before a program's own arguments, and the name of the parameter that holds these."""
 NAME = "RWI_COMMAND"
-"""The environment's variable with the command that runs, for lines that say how to call it otherwise."""
+"""The environment variable with the command that is running, for messages that say how to call the command
+differently."""
 
 ONLY_PARSE = "only parse"
-"""The object of click's contexts with which no command is run."""
+"""The object in click's contexts with which a command is parsed, but not run."""
 
 
 def call_of(context: click.Context) -> str:
-    """Return the words that name a command, and its own assignments: a sweep's keys."""
+    """Return the words that name a command, with the assignments that it takes itself, such as a sweep's keys."""
     name = context.command_path.removeprefix(f"{context.find_root().command_path} ")
     own = context.params.get("assignments", {})
     return " ".join([name, *(command_line.assignment(key, text) for key, text in own.items())])
 
 
 class Command(click.Command):
-    """A command that ends as `run_main` has it: an error is its message alone, a signal ends it as a shell expects."""
+    """A command that ends as `run_main` does: of an error only the message is printed, and a signal ends the process as
+    shells expect."""
 
     def __init__(self, *args: Any, interrupted: str = "", **kwargs: Any) -> None:
-        """Declare one.
+        """Declare a command.
 
         Args:
-            args: Of click's.
-            interrupted: What a user reads after Ctrl-C; "" where that is how the command ends anyway.
-            kwargs: Of click's.
+            args: Arguments of click.Command.
+            interrupted: The text printed after Ctrl-C; "" for a command that usually ends that way.
+            kwargs: Keyword arguments of click.Command.
         """
         super().__init__(*args, **kwargs)
         self.interrupted = interrupted
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse what stands before `--`; what follows it is a program's own, and nothing else is."""
+        """Parse the words before `--`. Words after it are the arguments of a program, and there may be no others for
+        that program."""
         passes_on = any(each.name == REST for each in self.params) and not ctx.resilient_parsing
         end = args.index(END) if passes_on and END in args else len(args)
         with augment_usage_errors(ctx):  # else an option without its value does not say of which command
@@ -57,9 +60,9 @@ class Command(click.Command):
         return left
 
     def invoke(self, ctx: click.Context) -> click.Context:
-        """Run it, and end the process. What was typed is parsed by now, so relative paths keep their meaning.
+        """Run the command, and end the process. Relative paths were parsed before this changes the current folder.
 
-        Returns the context where it is only to be parsed.
+        If the command is only to be parsed, return the context, and run nothing.
         """
         if ctx.obj != ONLY_PARSE:
             os.environ[command_line.FROM] = str(Path.cwd())
@@ -70,16 +73,16 @@ class Command(click.Command):
 
 
 command: Callable[..., Callable[[Callable[..., int]], Command]] = partial(click.command, cls=Command)
-"""Declare a command: its function returns the exit status."""
+"""Declares a command whose function returns the exit status."""
 
 
 def group(name: str, short_help: str) -> Callable[[Callable[[], None]], click.Group]:
-    """Declare a command that has others below it."""
+    """Return a decorator that declares a command with commands below it."""
     return click.group(name, cls=Group, short_help=short_help)
 
 
 class Group(click.Group):
-    """Commands below one, in the order in which they stand in its module."""
+    """A group of commands, in the order in which they stand in the group's module."""
 
     command_class = Command
 

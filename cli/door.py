@@ -35,18 +35,18 @@ FIRST = (
 CHECKED = ("up", "preview", "sweep")
 """Commands that refuse wrong settings before they do anything."""
 USAGE_STATUS = 2
-"""Exit status of a call that can't be meant so: nothing was done."""
+"""Exit status of a call with wrong options or arguments, after which nothing was done."""
 PROGRAM = "rwi"
 COMPLETE = "_RWI_COMPLETE"
-"""The environment's variable with which a shell asks for completion."""
+"""The environment variable with which a shell asks for completions."""
 MODULES = {"try": "try_script", "set": "set_keys", "compare-commits": "compare_commits"}
-"""By command: the module whose name is another, as the command's is Python's."""
+"""Names of modules by command, for those modules whose names differ from their commands."""
 
 
 @shell_completion.add_completion_class
 class Zsh(shell_completion.ZshComplete):
-    """Completion of what is called by a path. Click looks for a program of that name on PATH, and asks that one; where
-    zsh's own completion is not set up, as nothing does it on macOS, it has nowhere to register."""
+    """Completion in zsh for a program that is called by its path. Click's own looks for the program on PATH, and needs
+    zsh's completion to be set up, which is not the case on macOS."""
 
     source_template = (
         shell_completion.ZshComplete.source_template.replace("(( ! $+commands[%(prog_name)s] )) && return 1", "")
@@ -58,21 +58,21 @@ class Zsh(shell_completion.ZshComplete):
 
 
 class Door(click.Group):
-    """All commands; a module each."""
+    """The group of all commands; each command is a module."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of their groups."""
         return [name for names in SECTIONS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of one."""
+        """Return the command, imported from its module; None if there is no command of this name."""
         if cmd_name not in self.list_commands(ctx):
             return None
         command: click.Command = importlib.import_module(f"cli.commands.{MODULES.get(cmd_name, cmd_name)}").run
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List them by what they are for, in so few lines that a terminal of 24 shows all."""
+        """Write the list of commands, grouped by purpose, and short enough for a terminal of 24 lines."""
         with formatter.indentation():
             formatter.write_dl([(command_line.rwi(line), text) for line, text in FIRST], col_max=formatter.width)
         formatter.write_paragraph()
@@ -86,7 +86,7 @@ class Door(click.Group):
         formatter.write_dl(rows)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Leave out what every command has."""
+        """Write the list of commands, but not the options that every command has."""
         self.format_commands(ctx, formatter)
 
 
@@ -110,7 +110,7 @@ def door() -> None:
 def parse(words: Sequence[str], **kwargs: Any) -> click.Context:
     """Return the context of the command that the words name, with its parameters; nothing is run.
 
-    Raises click.UsageError for what no command takes.
+    Raises click.UsageError if no command takes these words.
     """
     context: click.Context = door.main(
         list(words), **{"prog_name": "./rwi", "standalone_mode": False, **kwargs}, obj=ONLY_PARSE
@@ -119,8 +119,9 @@ def parse(words: Sequence[str], **kwargs: Any) -> click.Context:
 
 
 def check(arguments: Sequence[str]) -> int:
-    """Answer what is typed wrong, as `run` does, the settings of a measurement that their own rules refuse, and what a
-    wheel lacks; 0 where the command would begin. Imports nothing beyond what `rwi try` needs. Raises ToolError."""
+    """Print an error, as `run` does, for wrong words, for settings of a measurement that their own rules refuse, and
+    for a part that a wheel lacks. Return 0 if the command would begin. Import nothing beyond what `rwi try` needs.
+    Raise ToolError."""
     return run(arguments, _checked)
 
 
@@ -139,12 +140,13 @@ def _checked(words: list[str], **kwargs: Any) -> int:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Run what was typed, and end."""
+    """Run the command line, and end the process."""
     run_main(partial(run, arguments))
 
 
 def run(arguments: Sequence[str], parse: Callable[..., Any] = door.main) -> int:
-    """Parse and run; the exit status of what ends without a command: help, completion, and what was typed wrong."""
+    """Parse the command line and run its command. Return the exit status of a call that ends without a command: help,
+    completion, or wrong words."""
     try:
         # Shells look up what completes `../x/rwi` by the last part of the path.
         name = PROGRAM if COMPLETE in os.environ else command_line.rwi("").strip()

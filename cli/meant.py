@@ -15,27 +15,28 @@ from cli.setup.project import ROOT, stack_names
 from training.machine import command_line
 
 MISSPELT = 0.8
-"""How alike an option and a word are, of which the one is meant by the other."""
+"""Least similarity (0 to 1) of a mistyped option and a known one at which the known one is suggested."""
 LETTER = len("-s")
-"""How long an option of one letter is."""
+"""Length of an option of one letter."""
 ASSIGNMENT = "key=value"
-"""The name of the type of what sets a key."""
+"""The name of the parameter type for arguments that set a key."""
 NOT_ASKED = ("--yes", "-y")
-"""Options that Pulumi has, and that nothing here needs."""
+"""Options that Pulumi has, but that no command here needs."""
 PROGRAMS = ("python", "torchrun", "accelerate", "uv", "mpirun", "deepspeed", "ray")
-"""What one types before a script where nothing else starts it."""
+"""Programs that users type before a script, although nothing here needs them."""
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z][\w:.-]*)=(?P<value>.*)", re.DOTALL)
 
 
 def setting_names() -> list[str]:
-    """Return the settings that Pulumi.yaml declares, read without a YAML parser, whose import takes a while."""
+    """Return the names of the settings that Pulumi.yaml declares. The file is read without a YAML parser, whose import
+    is slow."""
     text = (ROOT / "Pulumi.yaml").read_text(encoding="utf-8")
     block = re.search(r"^config:\n(.*?)(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
     return re.findall(r"^  ([A-Za-z]\w*):\s", block[1] if block else "", re.MULTILINE)
 
 
 def in_words(error: click.UsageError, arguments: Sequence[str]) -> str:
-    """Return what is wrong, what was probably meant, and where the rest is hint."""
+    """Return a text that says what is wrong, what was probably meant, and which command shows more help."""
     context = error.ctx or click.Context(click.Command(""), info_name=command_line.rwi("").strip())
     is_said = isinstance(error, click.NoSuchCommand | click.NoSuchOption)
     what = error.message if is_said else error.format_message()
@@ -60,7 +61,8 @@ def _meant(error: click.UsageError, context: click.Context, arguments: list[str]
 
 
 def _of_command(name: str, context: click.Context, arguments: list[str]) -> list[str]:
-    """Return the command of a group that has this name, an option of it, or the command that is spelt nearly so."""
+    """Return a suggestion for an unknown command: a command in a group that has this name, an option with this name, or
+    a command with a similar name."""
     commands = [path for path, _ in _commands(context)]
     close = difflib.get_close_matches(name.lower(), [path[0] for path in commands if len(path) == 1], n=1)
     meant = [
@@ -72,7 +74,8 @@ def _of_command(name: str, context: click.Context, arguments: list[str]) -> list
 
 
 def _of_option(option: str, context: click.Context, arguments: list[str]) -> list[str]:
-    """Return an option that is misspelt, or of another command, or a setting, or one of the script, without `--`."""
+    """Return a suggestion for an unknown option: a similar option, an option of another command, a setting, or an
+    option of the script after `--`."""
     at = _position(option, arguments)
     name, equals, value = arguments[at].partition("=")
     own = _options(context)
@@ -98,7 +101,7 @@ def _of_option(option: str, context: click.Context, arguments: list[str]) -> lis
 
 
 def _behind_command(option: str, context: click.Context, arguments: list[str]) -> list[str]:
-    """Return an option that was typed before the command that has it."""
+    """Return a suggestion for an option that was typed before the command that has it."""
     at = _position(option, arguments)
     above = arguments[: _depth(context)]
     for path, command in _commands(context):
@@ -114,7 +117,8 @@ def _behind_command(option: str, context: click.Context, arguments: list[str]) -
 
 
 def _of_assignment(context: click.Context, arguments: list[str]) -> list[str]:
-    """Return a setting and its value with a blank between, in one word or in several."""
+    """Return a suggestion for a setting that was typed with a blank between key and value, in one word or in
+    several."""
     for at in range(_depth(context), len(arguments)):
         used = 1 if " " in arguments[at].strip() else 3 if arguments[at + 1 : at + 2] == ["="] else 2
         match = re.fullmatch(r"\s*([A-Za-z][\w:.-]*)[\s=]+(.+)", " ".join(arguments[at : at + used]))
@@ -125,7 +129,8 @@ def _of_assignment(context: click.Context, arguments: list[str]) -> list[str]:
 
 
 def _of_extra(extra: str, context: click.Context, arguments: list[str]) -> list[str]:
-    """Return settings without `--set`, a stack without `--stack`, or arguments of the script without `--`."""
+    """Return a suggestion for extra words: settings without `--set`, a stack without `--stack`, or arguments of the
+    script without `--`."""
     words = arguments[_depth(context) :]
     first = next((word for word in words if word and f"{extra} ".startswith(f"{word} ")), None)
     if first is None:
@@ -140,7 +145,8 @@ def _of_extra(extra: str, context: click.Context, arguments: list[str]) -> list[
 
 
 def _of_script(context: click.Context, arguments: list[str], at: int) -> list[str]:
-    """Say that arguments which are passed on follow `--`, in a command that has some; and that a script is a file."""
+    """Return a suggestion that puts the script's arguments after `--`, or one without a program such as python before
+    the script. Return an empty list if the command passes no arguments on."""
     if END in arguments[:at] or not _passes_on(context):
         return []
     program, file = arguments[_depth(context)], next((word for word in arguments if word.endswith(".py")), "")
@@ -151,7 +157,8 @@ def _of_script(context: click.Context, arguments: list[str], at: int) -> list[st
 
 
 def _with_options(context: click.Context, arguments: list[str], assigned: list[str]) -> list[str]:
-    """Return the words with `NAME=value` as options: one of the command, else a setting; none for what is neither."""
+    """Return the words with each assigned `NAME=value` replaced by an option of the command or by a setting. Return an
+    empty list if one of them is neither."""
     words: list[str] = []
     for word in arguments:
         name, _, value = word.partition("=")
@@ -167,14 +174,14 @@ def _with_options(context: click.Context, arguments: list[str], assigned: list[s
 
 
 def _as_setting(context: click.Context, key: str, value: str) -> list[str]:
-    """Return how a command takes a setting; nothing for one that takes none."""
+    """Return the words with which a command takes a setting; empty if the command takes no settings."""
     if any(each.type.name == ASSIGNMENT and isinstance(each, click.Argument) for each in context.command.params):
         return [f"{key}={value}"]
     return ["--set", f"{key}={value}"] if _takes(context.command, "--set") else []
 
 
 def _commands(context: click.Context) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Yield the commands below a group, with the words that name them."""
+    """Yield all commands below a group, each with the words that name the command."""
     group = context.command
     if not isinstance(group, click.Group):
         return
@@ -194,13 +201,13 @@ def _depth(context: click.Context) -> int:
 
 
 def _partition(words: list[str], word: str) -> tuple[list[str], list[str], list[str]]:
-    """Divide words as `str.partition` does letters."""
+    """Split a list of words at `word` into three lists, as `str.partition` splits a text."""
     at = words.index(word) if word in words else len(words)
     return words[:at], words[at : at + 1], words[at + 1 :]
 
 
 def _ending(script: str, arguments: list[str]) -> list[str]:
-    """Return the end of a line: a script, and what is passed on to it."""
+    """Return the end of a command line: the script, then `--` and the script's arguments if it has any."""
     return [script, *([END, *arguments] if arguments else [])]
 
 
@@ -213,7 +220,7 @@ def _takes(command: click.Command, option: str) -> bool:
 
 
 def _position(option: str, arguments: list[str]) -> int:
-    """Return where an option stands, of which a letter may have its value right behind it."""
+    """Return the index of an option in the arguments. An option of one letter may have its value in the same word."""
     return next(
         at
         for at, word in enumerate(arguments)
@@ -222,14 +229,15 @@ def _position(option: str, arguments: list[str]) -> int:
 
 
 def _key(name: str) -> str:
-    """Return the setting that a name is near to, whatever its case, `-` and `_`; "" for none."""
+    """Return the setting whose name is similar, ignoring case, `-` and `_`; "" if there is no similar name."""
     plain = {re.sub(r"[-_]", "", key).lower(): key for key in setting_names()}
     close = difflib.get_close_matches(re.sub(r"[-_]", "", name).lower(), plain, n=1, cutoff=0.7)
     return plain[close[0]] if close else ""
 
 
 def _with(arguments: list[str], at: int, used: int, words: Sequence[str]) -> list[str]:
-    """Return the line that has other words in place of some; nothing without other words."""
+    """Return a suggestion with `used` words from index `at` on replaced by other words. Return an empty list if there
+    are no other words."""
     return [_did_you_mean([*arguments[:at], *words, *arguments[at + used :]])] if words else []
 
 

@@ -16,17 +16,17 @@ from cli import meant
 from cli.setup.project import DEFAULT_STACK, ROOT, ToolError, checked_stack_name, project_name, stack_names
 
 KEPT = "Stopped. Runs that have ended are kept; the same command goes on from there."
-"""What a user reads who ends a command about runs."""
+"""The text for a user who stops a command that makes runs."""
 _KEY = re.compile(r"[A-Za-z][\w.-]*(?::[A-Za-z][\w.-]*)?")
 
 
 class StackName(click.ParamType[str]):
-    """The name of a stack."""
+    """The type of an option that takes the name of a stack."""
 
     name = "name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return it, or refuse what is none; "" is no stack."""
+        """Return the name of the stack. Fail if it is not a valid name; "" is allowed, and means no stack."""
         if value == "":
             return ""
         try:
@@ -35,17 +35,17 @@ class StackName(click.ParamType[str]):
             self.fail(str(error), param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Complete those that have a file."""
+        """Return the names of stacks with a settings file that begin with what was typed so far."""
         return [CompletionItem(name) for name in stack_names() if name.startswith(incomplete)]
 
 
 class Assignment(click.ParamType[tuple[str, str]]):
-    """`key=value`, where the key is a setting."""
+    """The type of an argument `key=value`, where the key is a setting."""
 
     name = meant.ASSIGNMENT
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Return both parts; a key of this project may stand with its name, as Pulumi takes it."""
+        """Return the key and the value. The key may be typed with the project's name before it, as Pulumi allows."""
         if isinstance(value, tuple):
             return value
         key, equals, text = str(value).partition("=")
@@ -54,21 +54,21 @@ class Assignment(click.ParamType[tuple[str, str]]):
         return key.removeprefix(f"{project_name()}:"), text
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Complete keys."""
+        """Return the names of settings that begin with what was typed so far, each with `=`."""
         return [CompletionItem(f"{key}=") for key in meant.setting_names() if key.startswith(incomplete)]
 
 
 class FromHere(click.ParamType[str]):
-    """A path as it is typed, from wherever that is; kept as it is seen from the project's folder."""
+    """The type of a path that is typed relative to the current folder and kept relative to the project's folder."""
 
     name = "path"
 
     def __init__(self, *, or_program: bool = False) -> None:
-        """`or_program`: a word without a slash is looked for on PATH."""
+        """With `or_program`, a word without a slash is the name of a program on PATH."""
         self.or_program = or_program
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return an absolute path as it is, any other from the project's folder; "" is none."""
+        """Return an absolute path unchanged, and any other path relative to the project's folder. "" means no path."""
         text = str(value)
         if not text:
             return ""
@@ -78,17 +78,17 @@ class FromHere(click.ParamType[str]):
         return os.path.relpath(path, ROOT)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Have the shell complete it."""
+        """Return a completion that lets the shell complete the path itself."""
         return [CompletionItem(incomplete, type="file")]
 
 
 class Variable(click.ParamType[tuple[str, str]]):
-    """`NAME=value` for a script."""
+    """The type of an option `NAME=value`, which sets a variable for a script."""
 
     name = "name=value"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Return both parts."""
+        """Return the variable's name and value."""
         if isinstance(value, tuple):
             return value
         from training.workloads.script.recipe import variable
@@ -100,7 +100,7 @@ class Variable(click.ParamType[tuple[str, str]]):
 
 
 def _once(ctx: click.Context, param: click.Parameter, values: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Return assignments by name; refuse one that is given twice."""
+    """Return the assignments by name. Fail if a name is given twice."""
     by_name: dict[str, str] = {}
     for name, value in values:
         if name in by_name:
@@ -122,12 +122,13 @@ variables = click.option(
 
 
 def assignments(metavar: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return an argument of assignments, one or more."""
+    """Return a decorator that adds an argument of one or more assignments to a command."""
     return click.argument("assignments", type=Assignment(), nargs=-1, required=True, callback=_once, metavar=metavar)
 
 
 def of_script(*, required: bool) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return what `try` and `why` take of a script; the function gets it as `typed`."""
+    """Return a decorator that adds the arguments and options of `try` and `why` for a script. The command's function
+    gets them as `typed`."""
     parameters = (
         click.argument("script", type=FromHere())
         if required

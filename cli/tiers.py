@@ -28,12 +28,12 @@ def tiers_of(tests: Path) -> list[str]:
 
 
 def cases(report: Path) -> list[ElementTree.Element]:
-    """Return the tests of pytest's JUnit file."""
+    """Return the test cases in pytest's JUnit file."""
     return list(ElementTree.parse(report).iter("testcase"))  # noqa: S314 - pytest wrote it just now
 
 
 def tier_of(case: ElementTree.Element) -> str:
-    """Return the folder of one test."""
+    """Return the name of the folder of one test, `other` if it is not in a folder of tests."""
     path = case.get("classname", "").split(".")
     return path[1] if path[0] == "tests" and len(path) > 1 else "other"
 
@@ -47,7 +47,8 @@ def count(report: Path) -> dict[str, Counter[str]]:
 
 
 def seconds(report: Path) -> dict[str, float]:
-    """Sum the seconds of each tier's tests, of which several run at a time."""
+    """Return the total seconds of the tests in each tier. Several tests run at a time, so these are more than the
+    elapsed seconds."""
     sums: dict[str, float] = {}
     for case in cases(report):
         sums[tier_of(case)] = sums.get(tier_of(case), 0) + float(case.get("time", 0))
@@ -55,7 +56,8 @@ def seconds(report: Path) -> dict[str, float]:
 
 
 def failed(report: Path) -> list[str]:
-    """Return each failed test with the beginning of its message, for the end of a log of thousands of lines."""
+    """Return a line for each failed test, with the beginning of its message, for the end of a log of thousands of
+    lines."""
     lines = []
     for case in cases(report):
         for kind in ("failure", "error"):
@@ -66,7 +68,7 @@ def failed(report: Path) -> list[str]:
 
 
 def late(report: Path) -> list[str]:
-    """Return the files with tests for which there was no time, and how many of each."""
+    """Return the files with tests for which there was no time, each with the number of these tests."""
     files = Counter(case.get("classname", "") for case in cases(report) if outcome(case) == "late")
     return [f"{file}: {count}" for file, count in sorted(files.items())]
 
@@ -83,7 +85,7 @@ def outcome(case: ElementTree.Element) -> str:
 
 
 def table(counts: dict[str, Counter[str]], sums: dict[str, float]) -> str:
-    """Return a line for each tier, for people."""
+    """Return a table with a line for each tier."""
     kinds = ("passed", "failed", "skipped", "late", "left out")
     lines = ["".join([f"{'tier':<10}", *(f"{kind:>10}" for kind in (*kinds, "seconds"))])]
     for tier, outcomes in sorted(counts.items()):
@@ -93,13 +95,13 @@ def table(counts: dict[str, Counter[str]], sums: dict[str, float]) -> str:
 
 
 def not_run(tiers: list[str], counts: dict[str, Counter[str]]) -> list[str]:
-    """Return the tiers of which nothing passed, though nothing excuses them: nor was there no time for them."""
+    """Return the tiers in which no test passed, although these tiers may not be skipped and time did not run out."""
     ran = {tier for tier, outcomes in counts.items() if outcomes["passed"] or outcomes["late"]}
     return [tier for tier in tiers if tier not in MAY_BE_SKIPPED | ran]
 
 
 def main() -> int:
-    """Print the table; ToolError for tiers that did not run, and for tests that were left out."""
+    """Print the table of tests. Raise ToolError if tiers did not run, or tests were left out."""
     parser = argparse.ArgumentParser(prog="python -m cli.tiers", description=__doc__)
     parser.add_argument("report", type=Path, help="pytest's JUnit file")
     report = parser.parse_args().report

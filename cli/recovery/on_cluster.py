@@ -41,14 +41,14 @@ KILLS = "A kill may end it, too: nothing was killed."
 
 @dataclass(frozen=True)
 class OnCluster:
-    """The Ray cluster of a stack. Nothing is killed on it while somebody else's job runs there."""
+    """The Ray cluster of a stack, on which pods are killed, but never while somebody else's job runs there."""
 
     ray: Ray
     dataset_flags: tuple[str, ...]
 
     @classmethod
     def of(cls, stack: str, overrides: dict[str, str]) -> "OnCluster":
-        """Return the cluster of a stack that is up. Raises ToolError."""
+        """Return the cluster of a stack that is up. Raise ToolError if it cannot be used."""
         stack_cluster = cluster.find(stack, overrides)
         refuse_without_workers(stack_cluster)
         ray = reach(stack_cluster)
@@ -58,7 +58,8 @@ class OnCluster:
         return on_cluster
 
     def run(self, wanted: Wanted, *, kill: Victim | None) -> Ended:
-        """Run the training on the image's data. Raises ToolError with the end of its log."""
+        """Run the training, on the data set in the image, and kill the wanted pod. Raise ToolError with the end of the
+        log if the training fails."""
         name, events = "-".join(wanted.storage.rsplit("/", 2)[1:]).lower(), list[Seen]()
         with asking(self.ray.place), _explained():
             self._refuse_beside_others()
@@ -71,7 +72,8 @@ class OnCluster:
             return _ended(self.ray.jobs, name, wanted.storage, events, killed_at)
 
     def _follow(self, name: str, wanted: Wanted, events: list[Seen], kill: Victim | None) -> float | None:
-        """Submit the job and collect its events until it or the head ends; return the time of the kill, if any."""
+        """Submit the job and collect its events until the job or the head ends; return the time of the kill, or
+        None."""
         command = ["python", "-m", "training.launch.pod.run", "ray", "--address=auto", f"--storage={wanted.storage}"]
         variables = {progress.ECHO: progress.AS_JSON, progress.EACH_STEP: "1"}
         killed_at, shown = None, 0
@@ -91,7 +93,7 @@ class OnCluster:
         return killed_at
 
     def _refuse_beside_others(self, own: str = "") -> None:
-        """Raise ToolError if another job runs: a kill may end it, whoever submitted it."""
+        """Raise ToolError if another job runs, because a kill may end that job, whoever submitted it."""
         jobs = patiently(self.ray.jobs.jobs, "ask for running jobs")
         others = [job for job in jobs if is_unfinished(job) and job_name(job) != own]
         refuse_beside_measurement(self.ray, "nothing was killed", others)
@@ -99,7 +101,8 @@ class OnCluster:
             raise ToolError(f"stack {self.ray.place.stack}: {refusal(others, self.ray.place.stack, KILLS)}")
 
     def _let_in(self, minutes: float) -> None:
-        """Assume the role that grants pods access to storage, if one is set: their credentials may expire too soon."""
+        """Assume the role that grants pods access to storage, if one is set, because earlier credentials may expire too
+        soon."""
         settings = self.ray.place.settings
         if not (settings.storage and settings.storage.role):
             return
@@ -116,7 +119,7 @@ class OnCluster:
             raise ToolError(str(error)) from None
 
     def _delete_one(self, kind: Victim) -> float:
-        """Delete one pod of this kind; return when. Raises ToolError if none runs, and KubeError."""
+        """Delete one pod of this kind, and return the time. Raise ToolError if no such pod runs, and KubeError."""
         for name in self._names(LABELS[kind]).values():
             kube.delete(self.ray.kube, f"{self._folder}/{name}", at_once=True)
             say(f"deleted the pod {name}")
@@ -124,7 +127,8 @@ class OnCluster:
         raise ToolError(f"no {kind} of Ray runs in a pod")
 
     def _await_another(self, heads: Mapping[str, str], nodes: int, minutes: float) -> None:
-        """Wait for a ready head that is none of these, with as many nodes. Raises ToolError."""
+        """Wait for a ready head that is not one of these, and for as many nodes as before. Raise ToolError at the
+        deadline."""
         say(f"waiting for another head with {nodes} nodes")
         deadline = time.monotonic() + 60 * minutes
         while not self._is_another_up(heads, nodes):
@@ -136,7 +140,7 @@ class OnCluster:
             time.sleep(POLL_SECONDS)
 
     def _is_another_up(self, heads: Mapping[str, str], nodes: int) -> bool:
-        """Return whether Ray has a new head and all nodes; False while it does not answer."""
+        """Return whether Ray has a new head and all nodes; False while Ray does not answer."""
         try:
             now = self._pods(HEAD_LABELS)
             is_new = bool(now) and all(is_ready(pod) and pod["metadata"]["uid"] not in heads for pod in now)
@@ -149,7 +153,7 @@ class OnCluster:
         return sum(1 for node in self.ray.jobs.nodes() if node["state"] == "ALIVE")
 
     def _names(self, labels: Mapping[str, str]) -> dict[str, str]:
-        """Return the names of the pods with these labels, by their uid."""
+        """Return the names of the running pods with these labels, by uid."""
         return {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in self._pods(labels)}
 
     def _pods(self, labels: Mapping[str, str]) -> list[Mapping[str, Any]]:
@@ -164,13 +168,14 @@ class OnCluster:
 
 
 def owner_of(stack: str) -> str:
-    """Return the owner's mark of a recovery's job; a measurement would end jobs with its own mark as leftovers."""
+    """Return the mark that names the owner of a recovery's job. It differs from a measurement's mark, because a
+    measurement ends leftover jobs with its own mark."""
     return f"recovery of {stack}"
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Raise SubmitError as ToolError."""
+    """Raise a SubmitError of the `with` block as ToolError."""
     try:
         yield
     except SubmitError as error:
@@ -179,7 +184,7 @@ def _explained() -> Iterator[None]:
 
 @contextmanager
 def _stopped_at_an_error(jobs: JobsApi, name: str) -> Iterator[None]:
-    """Stop the job if an error or Ctrl-C interrupts."""
+    """Stop the job if an error or Ctrl-C interrupts the `with` block."""
     try:
         yield
     except BaseException:
@@ -189,7 +194,7 @@ def _stopped_at_an_error(jobs: JobsApi, name: str) -> Iterator[None]:
 
 
 def _as_it_grows(jobs: JobsApi, name: str, minutes: float) -> Iterator[str]:
-    """Yield a job's whole log repeatedly until it has ended. Raises SubmitError, and ToolError at its deadline."""
+    """Yield a job's whole log repeatedly until the job has ended. Raise SubmitError, and ToolError at the deadline."""
     deadline = time.monotonic() + 60 * minutes
     while True:
         ends = not is_unfinished(patiently(lambda: jobs.job(name), "ask for the run's status"))

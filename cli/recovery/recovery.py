@@ -25,7 +25,7 @@ from training.workloads.cnn.detail import WEIGHTS, detail_of
 from training.workloads.cnn.recipe import CnnRecipe
 
 Runs = Callable[[str, Victim | None], Ended]
-"""Runs a training under a name; kills the victim, if one is given."""
+"""A function that runs a training under a name, kills the victim if one is given, and returns the ended run."""
 KILLED = {
     Victim.WORKER: "one of {workers} workers killed: {seconds:.1f} s",
     Victim.HEAD: "the head killed, and the job resumed from storage: {seconds:.1f} s of that job alone",
@@ -34,27 +34,28 @@ KILLED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Recovery:
-    """The observed recovery of one run."""
+    """What was observed when a run recovered from a kill."""
 
     recovery_seconds: float
-    """From the kill to the first optimizer step after it."""
+    """Seconds from the kill to the first optimizer step after it."""
     lost_steps: int
-    """Steps done before the kill that had to be repeated."""
+    """Number of steps before the kill that had to be repeated."""
     after_epoch: int
     """The epoch of the checkpoint from which training resumed."""
     largest_difference: float
     """The largest difference of an epoch's loss from the undisturbed run's."""
     same_weights: bool
-    """The newest checkpoints of both runs are equal, bit for bit; the killed run's was written after the kill."""
+    """Whether the newest checkpoints of both runs are equal, bit for bit; the killed run wrote its checkpoint after the
+    kill."""
 
     @property
     def is_exact(self) -> bool:
-        """Return whether training resumed exactly where it was."""
+        """Return whether training resumed exactly, with the same weights and losses as in the undisturbed run."""
         return self.same_weights and not self.largest_difference
 
 
 def recover(stack: str, overrides: dict[str, str], victims: Sequence[Victim]) -> int:
-    """Train undisturbed, and once for each victim; return 1 if a training did not resume exactly."""
+    """Train once undisturbed, and once for each victim. Return 1 if a training did not resume exactly, else 0."""
     settings = stack_settings.load(stack, overrides)
     recipe = _recipe(settings, victims)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
@@ -81,7 +82,7 @@ def recover(stack: str, overrides: dict[str, str], victims: Sequence[Victim]) ->
 
 
 def _lose(of: Victim, train: Runs, undisturbed: Ended) -> Recovery:
-    """Train while the victim is killed, and print what that cost."""
+    """Train while the victim is killed, print what the kill cost, and return the recovery."""
     killed = train(f"killed-{of}", of)
     workers, seconds = killed.result.recipe["workers"], killed.result.seconds.wall
     terminal.write(f"{KILLED[of].format(workers=workers, seconds=seconds)}, {_epochs(killed)}")
@@ -91,7 +92,7 @@ def _lose(of: Victim, train: Runs, undisturbed: Ended) -> Recovery:
 
 
 def _refuse_unreadable(kept: str) -> None:
-    """Refuse storage that this machine can't read, because checkpoints are compared here. Raises ToolError."""
+    """Raise ToolError if this machine cannot read the storage, because checkpoints are compared here."""
     try:
         next(Storage.at(kept).names(), None)
     except OSError as error:
@@ -102,7 +103,8 @@ def _refuse_unreadable(kept: str) -> None:
 
 
 def _runs(settings: Settings, overrides: dict[str, str], wanted: Wanted, folder: Path) -> Runs:
-    """Return the function that trains on the stack's target, each run with its own storage. Raises ToolError."""
+    """Return the function that trains on the stack's target, each run with its own storage. Raise ToolError if the
+    target cannot be used."""
 
     def named(name: str) -> Wanted:
         return replace(wanted, storage=f"{wanted.storage}/{name}")
@@ -116,7 +118,8 @@ def _runs(settings: Settings, overrides: dict[str, str], wanted: Wanted, folder:
 
 
 def _recipe(settings: Settings, victims: Sequence[Victim]) -> CnnRecipe:
-    """Return the stack's recipe with checkpoints, and a failure allowed if a worker is killed. Raises ToolError."""
+    """Return the stack's recipe with checkpoints, and with one failure allowed if a worker is killed. Raise ToolError
+    for a stack that keeps no checkpoints."""
     recipe = settings.recipe
     if settings.target not in OWN_PROCESSES:
         raise ToolError(f"target = {settings.target}: allowed are {', '.join(OWN_PROCESSES)}, which keep checkpoints")
@@ -138,7 +141,8 @@ def _recipe(settings: Settings, victims: Sequence[Victim]) -> CnnRecipe:
 
 
 def judge(undisturbed: Ended, killed: Ended) -> Recovery:
-    """Compare the two runs. Raises ToolError if the killed one did not resume from a checkpoint and write another."""
+    """Return the recovery, from a comparison of the two runs. Raise ToolError if the killed run did not resume from a
+    checkpoint and write another."""
     at = next((index for index, seen in enumerate(killed.events) if seen.event["event"] == "resume"), None)
     if killed.killed_at is None:
         raise ToolError("the run was over before anything of it could be killed: train more epochs")
@@ -159,7 +163,8 @@ def judge(undisturbed: Ended, killed: Ended) -> Recovery:
 
 
 def _largest_difference(undisturbed: Ended, killed: Ended) -> float:
-    """Return the largest difference of an epoch's loss. Raises ToolError if the numbers of epochs differ."""
+    """Return the largest difference between the two runs in an epoch's loss. Raise ToolError if the numbers of epochs
+    differ."""
     losses, losses_of_killed = (
         [epoch.loss for epoch in detail_of(ended.result).history] for ended in (undisturbed, killed)
     )

@@ -26,23 +26,23 @@ from training.launch.storage.run_storage import Storage
 from training.machine import output, process_session
 
 WORKER = "ray::RayTrainWorker"
-"""Beginning of the command line of Ray Train's training processes."""
+"""The beginning of the command line of Ray Train's training processes."""
 POLL_SECONDS = 0.05
 LOG_LINES = 15
 
 
 class Victim(StrEnum):
-    """The part of a run that is killed, once there are steps beyond the first checkpoint."""
+    """The part of a run that is killed, after steps beyond the first checkpoint."""
 
     WORKER = "worker"
-    """One worker: Ray Train continues with another."""
+    """Kill one worker; Ray Train continues with another worker."""
     HEAD = "head"
-    """The head, and the job with it, which is restarted with the same storage."""
+    """Kill the head, and with it the job, which is restarted with the same storage."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """An event of a run's progress."""
+    """A progress event of a run, and the time when it was seen."""
 
     at: float
     """Seconds of the monotonic clock."""
@@ -50,20 +50,20 @@ class Seen:
 
     @property
     def step(self) -> int | None:
-        """Return optimizer steps done, if the event has them."""
+        """Return the number of optimizer steps done, or None if the event has no such number."""
         return self.event.get("step")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A run that succeeded."""
+    """The events and the result of a run that succeeded."""
 
     events: list[Seen]
     killed_at: float | None
-    """None if nothing was killed."""
+    """When the victim was killed, in seconds of the monotonic clock; None if nothing was killed."""
     result: result.TrainingResult
     newest: Manifest
-    """The manifest of its newest checkpoint."""
+    """The manifest of the run's newest checkpoint."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,11 +72,11 @@ class Wanted:
 
     recipe: Recipe
     dataset_path: str
-    """A folder with the data set; "" if none."""
+    """A folder with the data set; "" if the data set is not in a folder."""
     storage: str
     """The address of the run's own folder in storage."""
     minutes: float
-    """Its deadline."""
+    """The deadline of the run, in minutes."""
 
 
 @dataclass
@@ -88,13 +88,14 @@ class _Followed:
     _offset: int = 0
 
     def look(self) -> None:
-        """Read new events."""
+        """Read the new progress events of the run, and add them to `events`."""
         new, self._offset = progress.read_new(self.folder / progress.NAME, self._offset)
         self.events += [Seen(time.monotonic(), event) for event in new]
 
 
 def run(wanted: Wanted, folder: Path, *, kill: Victim | None) -> Ended:
-    """Run the training; its files are in `folder`. Raises ToolError with the end of its log."""
+    """Run the training with its files in `folder`, and return the ended run. Raise ToolError with the end of the log if
+    the training fails."""
     folder.mkdir(mode=0o700)
     followed = _Followed(folder)
     killed_at = _train(wanted, followed, kill)
@@ -107,7 +108,8 @@ def run(wanted: Wanted, folder: Path, *, kill: Victim | None) -> Ended:
 
 
 def _train(wanted: Wanted, followed: _Followed, kill: Victim | None) -> float | None:
-    """Run to the end, or to the kill of the head; return the time of the kill, if any. Raises ToolError."""
+    """Run the training to its end or to the kill of the head; return the time of the kill, or None. Raise ToolError if
+    the training fails."""
     killed_at = None
     with _guarded(wanted, followed.folder) as running:
         while running.poll() is None:
@@ -126,7 +128,8 @@ def _train(wanted: Wanted, followed: _Followed, kill: Victim | None) -> float | 
 
 @contextmanager
 def _guarded(wanted: Wanted, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the run under a guard; whatever happens, none of its processes is left."""
+    """Start the run under a guard, and yield the guard's process. Whatever happens, no process of the run is left at
+    the end."""
     command = [
         *(
             sys.executable,
@@ -167,7 +170,7 @@ def is_beyond_a_checkpoint(events: list[Seen]) -> bool:
 
 
 def _kill_a_worker(session: int) -> float:
-    """Kill one worker; return when. Raises ToolError if there is none."""
+    """Kill one worker, and return the time. Raise ToolError if there is no worker."""
     for pid in process_session.session_members(session):
         with suppress(psutil.Error, ProcessLookupError):
             if " ".join(psutil.Process(pid).cmdline()).startswith(WORKER):
@@ -177,7 +180,7 @@ def _kill_a_worker(session: int) -> float:
 
 
 def _kill_all(session: int) -> float:
-    """Kill the driver, Ray's head and workers, and their guard; return when the first was killed."""
+    """Kill the driver, Ray's head and workers, and their guard; return the time of the first kill."""
     began = time.monotonic()
     while time.monotonic() - began < process_session.GIVE_UP_SECONDS and (
         members := process_session.session_members(session)

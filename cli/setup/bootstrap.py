@@ -15,7 +15,7 @@ from cli.setup import pulumi_cli, uv
 from cli.setup.project import SWEEP_PREFIX, TOOLS, lock_or_wait, sets, stack_text
 
 SWITCH = "RWI_SETUP"
-"""The environment's variable: with `no` nothing is installed, and what is missing is said by what needs it."""
+"""The environment variable that prevents installations if its value is `no`. What then needs a missing part says so."""
 INTERRUPTED = "Stopped while setting up; nothing was measured. The same command goes on from there."
 
 
@@ -25,12 +25,12 @@ def is_pending() -> bool:
 
 
 def ensure(*parts: str, cli: bool = False, whole: bool = True) -> None:
-    """Install what is missing.
+    """Install the missing parts of the environment.
 
     Args:
-        parts: Of the Python environment, besides what every command has: `dev`, `tracking`, `tensorboard`.
-        cli: With the Pulumi CLI, and uv, which Pulumi's language host starts.
-        whole: With all that measures; else only what `rwi try` needs.
+        parts: Optional parts of the Python environment to install too: `dev`, `tracking`, `tensorboard`.
+        cli: Whether to install the Pulumi CLI too, and uv, which Pulumi's language host starts.
+        whole: Whether to install all that measuring needs; else only what `rwi try` needs.
     """
     if os.environ.get(SWITCH) == "no":
         return
@@ -43,7 +43,8 @@ def ensure(*parts: str, cli: bool = False, whole: bool = True) -> None:
 
 
 def ensure_for(stack: str, settings: Optional[Mapping[str, str]] = None, *, cli: bool = True) -> None:  # noqa: UP045
-    """Install what a stack needs, by its file and the settings of this call; a sweep's needs what its origin does."""
+    """Install what a stack needs, by its file and the settings of this call. A sweep's stack needs what the stack of
+    its settings needs."""
     text = stack_text(stack[len(SWEEP_PREFIX) :] if stack.startswith(SWEEP_PREFIX) else stack)
     is_tracked = sets(text, "trackingUri") or "trackingUri" in (settings or {})
     ensure(*["tracking"] if is_tracked else [], cli=cli)
@@ -51,7 +52,8 @@ def ensure_for(stack: str, settings: Optional[Mapping[str, str]] = None, *, cli:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Keep others out: two calls at once would install over each other, so the second waits, and says so."""
+    """Hold a lock while the `with` block runs, because two calls at once would overwrite each other's installation. A
+    second call waits, and prints that it waits."""
     lock = os.open(TOOLS / "lock", os.O_RDONLY | os.O_CREAT, 0o644)  # whoever may only read here waits, too
     try:
         lock_or_wait(lock, "another command is installing tools here: waiting for it")

@@ -12,13 +12,13 @@ TEXT = "Stopped before it started; nothing was changed.\n"
 
 
 def answer_until_main() -> None:
-    """End with a line at Ctrl-C, unless who started this process has it ignored."""
+    """Make Ctrl-C end this process with one line of text, unless the parent process had Ctrl-C ignored."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 
 
 def back_to_default() -> None:
-    """Have Ctrl-C raise KeyboardInterrupt again, unless somebody else has it by now."""
+    """Make Ctrl-C raise KeyboardInterrupt again, unless another handler was set meanwhile."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -24,7 +24,7 @@ STACKS = ROOT / "stacks"
 
 DEFAULT_STACK = command_line.DEFAULT_STACK
 SWEEP_PREFIX = "sweep-"
-"""How the name of a sweep's stack begins; the rest is that of the stack whose settings it has."""
+"""Prefix of the name of a sweep's stack; the rest is the name of the stack whose settings the sweep has."""
 CLUSTER_TARGETS = ("minikube", "kubernetes")
 SMOKE = "smoke"
 
@@ -32,28 +32,29 @@ _STACK_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _ATTEMPTS = 3
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REFUSED = (*_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EIO)
-"""What a file system answers that a user can change."""
+"""Error numbers of file systems whose cause a user can fix, such as a full disk."""
 
 T = TypeVar("T")
 
 
 class ToolError(Exception):
-    """Something the user has to know or do; the message is all that is shown."""
+    """An error whose message tells a user what to know or do; only the message is printed."""
 
 
 def say(message: str) -> None:
-    """Print one line for the user, on stderr: stdout belongs to what was asked for."""
+    """Print one line for the user on stderr, because stdout is for the output that the user asked for."""
     print(printable(message), file=sys.stderr, flush=True)
 
 
 def printable(text: str) -> str:
-    """Return the text with nothing that a terminal would obey: `training.contract.printable`, for any Python."""
+    """Return the text without control characters that a terminal would obey. It does what `training.contract.printable`
+    does, but runs in any Python."""
     text = re.sub(r"\r\n?", "\n", re.sub(r"\x1b\[[0-9;:]*m", "", text))
     return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", "\ufffd", text)
 
 
 def lock_or_wait(lock: int | IO[str], message: str) -> None:
-    """Lock an open file for this process alone; where another has it, say the message and wait for its end."""
+    """Lock an open file for this process alone. If another process holds the lock, print the message and wait."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -67,8 +68,8 @@ def capture(
     environment: Mapping[str, str] | None = None,
     timeout_seconds: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end and keep what it says; the caller looks at its status. Raises TimeoutExpired, and
-    ToolError for one that prints too much."""
+    """Run a command to its end, and return its output and its status, which the caller checks. Raise TimeoutExpired
+    after the time-out, and ToolError if the command prints too much."""
     try:
         return output.capture_text(command, seconds=timeout_seconds, cwd=folder, env=environment)
     except output.FloodError as error:
@@ -76,19 +77,20 @@ def capture(
 
 
 def last_line(text: str) -> str:
-    """Return the last line of a program's output that holds something: where programs say why they failed."""
+    """Return the last line of a program's output that is not empty, because programs usually give the reason of a
+    failure there."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "no message"
 
 
 def run_main(main: Callable[[], int], interrupted: str = "") -> NoReturn:
-    """End the process with `main`'s status, an error as its message alone, and a signal to end as the shell expects it.
+    """End the process with `main`'s status. Print only the message of an error, and end on a signal as shells expect.
 
-    A file system that refuses is such an error: what is full or read-only is no defect of the command.
+    Errors of the file system that a user can fix, such as a full disk, are also printed as a message alone.
 
     Args:
         main: What the process does.
-        interrupted: What a user reads after Ctrl-C or SIGTERM; "" where it is how the command ends anyway.
+        interrupted: The text printed after Ctrl-C or SIGTERM; "" for a command that usually ends that way.
     """
     interrupt.back_to_default()
     _open_streams()
@@ -113,7 +115,8 @@ def run_main(main: Callable[[], int], interrupted: str = "") -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Open what a supervisor started this process without: a file that is opened would be taken for it."""
+    """Open those of stdin, stdout and stderr that are closed at the start of this process. Otherwise the next opened
+    file would get the number of one of them."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
@@ -126,8 +129,8 @@ def _open_streams() -> None:
 
 
 def retry(what: str, action: Callable[[], T], is_final: Callable[[ToolError], bool] = lambda _: False) -> T:
-    """Return the result of a network step, tried three times; a line for each failure, and none again that
-    `is_final`."""
+    """Return the result of a network step, which is tried up to three times. Print a line for each failure, and do not
+    retry one for which `is_final` is true."""
 
     def pause(attempt: int, error: Exception) -> float | None:
         if attempt == _ATTEMPTS or (isinstance(error, ToolError) and is_final(error)):
@@ -139,12 +142,13 @@ def retry(what: str, action: Callable[[], T], is_final: Callable[[ToolError], bo
 
 
 def absolute(text: str) -> Path:
-    """Return a path that is given from the project's folder. Links stay: an environment's Python leads out of it."""
+    """Return a path, relative to the project's folder, as an absolute path. Links are not resolved, because the Python
+    of an environment is a link to a program elsewhere."""
     return Path(os.path.normpath(ROOT / Path(text).expanduser()))
 
 
 def checked_stack_name(name: str) -> str:
-    """Return the name itself; ToolError for one that is not a Pulumi stack name and so not safe in a path."""
+    """Return the name. Raise ToolError if it is not a valid name of a Pulumi stack, and so not safe in a path."""
     if not _STACK_NAME.fullmatch(name):
         raise ToolError(
             f"stack {name[:120]!r}: up to 100 letters, digits, '_', '.' and '-' are allowed, beginning with a letter,"
@@ -154,13 +158,14 @@ def checked_stack_name(name: str) -> str:
 
 
 def need_tests() -> None:
-    """Raise ToolError where the project is a wheel's, which leaves out what develops it."""
+    """Raise ToolError if the project comes from a wheel, which leaves out the tests and tools of development."""
     if not (ROOT / "tests").is_dir():
         raise ToolError("`check` and `test` are for who changes this project: the wheel has no tests, a clone has them")
 
 
 def project_name() -> str:
-    """Return the name in Pulumi.yaml, read without a YAML parser: it is a plain key at the start of a line."""
+    """Return the name in Pulumi.yaml, which is read without a YAML parser. The name is a plain key at the start of a
+    line."""
     match = re.search(r"^name:\s*[\"']?([\w.-]+)", (ROOT / "Pulumi.yaml").read_text(encoding="utf-8"), re.MULTILINE)
     if match is None:
         raise ToolError("Pulumi.yaml has no line `name: …`")
@@ -168,24 +173,24 @@ def project_name() -> str:
 
 
 def project_version() -> str:
-    """Return the version in pyproject.toml, read without a parser, which Python 3.9 lacks."""
+    """Return the version in pyproject.toml, which is read without a TOML parser, because Python 3.9 has none."""
     match = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
     return match[1] if match else "unknown"
 
 
 def stack_name(file: Path) -> str:
-    """Return the name of the stack whose settings a file has."""
+    """Return the name of the stack that a settings file belongs to."""
     return file.name[len("Pulumi.") : -len(".yaml")]
 
 
 def stack_names() -> list[str]:
-    """Return the stacks that have a file."""
+    """Return the names of the stacks that have a settings file."""
     return sorted(map(stack_name, STACKS.glob("Pulumi.*.yaml")))
 
 
 def stack_file(stack: str) -> Path:
-    """Return the settings of a stack in git (`smoke` has those of `local`); ToolError that lists the stacks there
-    are."""
+    """Return the path of a stack's settings file in git; `smoke` uses that of `local`. Raise ToolError that lists the
+    known stacks if there is no such file."""
     path = STACKS / f"Pulumi.{'local' if stack == SMOKE else checked_stack_name(stack)}.yaml"
     if not path.is_file():
         known = stack_names()
@@ -200,13 +205,13 @@ def stack_file(stack: str) -> Path:
 
 
 def shown_file(path: Path) -> str:
-    """Return the path of a stack's file as one types it where the command was typed."""
+    """Return the path of a stack's file, quoted, and relative to the folder where the command was typed."""
     return command_line.quoted(command_line.from_there(f"stacks/{path.name}"))
 
 
 def stack_text(stack: str) -> str:
-    """Return the text of a stack's settings; ToolError for a file that can't be read, or that no reader takes for
-    YAML."""
+    """Return the text of a stack's settings. Raise ToolError if the file cannot be read, is not UTF-8,
+    or has tabs as indentation, which YAML does not allow."""
     path = stack_file(stack)
     try:
         text = path.read_text(encoding="utf-8")
@@ -234,6 +239,6 @@ def sets(settings: str, key: str) -> bool:
 
 
 def target_of(settings: str) -> str:
-    """Return the key `target` in the text of a stack file; `local`, the default, where it is not set."""
+    """Return the value of the key `target` in the text of a stack file; `local`, the default, if the key is not set."""
     match = re.search(r"^\s+[\"']?(?:[\w.-]+:)?target[\"']?:\s*[\"']?(\w+)", settings, re.MULTILINE)
     return match.group(1) if match else "local"

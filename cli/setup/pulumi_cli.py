@@ -23,7 +23,8 @@ _IN_USE = TOOLS / "cli-in-use.json"
 
 @dataclass(frozen=True)
 class Cli:
-    """A usable Pulumi CLI: the folder of its programs, its version, and where it comes from, for people."""
+    """A usable Pulumi CLI: the folder of its programs, its version, and a text for users that says where it comes
+    from."""
 
     folder: str
     version: str
@@ -31,7 +32,8 @@ class Cli:
 
 
 def ensure() -> Cli:
-    """Return the CLI to use, in the order PATH, .tools, vendor's download, Go modules; says which when that changes."""
+    """Return the first usable CLI, in the order PATH, .tools, vendor's download, Go modules. Print a line when the
+    choice changes."""
     on_path, why_not = _on_path()
     cli = on_path or _under_tools() or _get(why_not)
     _announce(cli, why_not)
@@ -39,19 +41,21 @@ def ensure() -> Cli:
 
 
 def folder_in_use() -> str | None:
-    """Return the folder of the CLI that `ensure` chose last; None before the first time."""
+    """Return the folder of the CLI that `ensure` chose last; None before its first call."""
     if not _IN_USE.is_file():
         return None
     return str(json.loads(_IN_USE.read_text(encoding="utf-8"))["folder"])
 
 
 def path_without_ours(path: str) -> str:
-    """Return PATH less the folders under .tools, which `rwi project env` puts there: what the user has of their own."""
+    """Return PATH without the folders under .tools, which `rwi project env` adds, so that only the user's own folders
+    are left."""
     return os.pathsep.join(folder for folder in path.split(os.pathsep) if not folder.startswith(f"{TOOLS}{os.sep}"))
 
 
 def parse_version(text: str) -> tuple[int, int, int]:
-    """Return the numbers of `v3.220.0` or `3.220.0-dev.1`; zeros for what is no version."""
+    """Return the three numbers of a version such as `v3.220.0` or `3.220.0-dev.1`; zeros if the text is not a
+    version."""
     match = re.match(r"v?(\d+)\.(\d+)\.(\d+)", text.strip())
     if match is None:
         return (0, 0, 0)
@@ -59,7 +63,7 @@ def parse_version(text: str) -> tuple[int, int, int]:
 
 
 def _on_path() -> tuple[Cli | None, str]:
-    """Return the user's own CLI if it can be used here, else why not."""
+    """Return the user's own CLI and "" if it can be used here, else None and the reason."""
     path = path_without_ours(os.environ.get("PATH", ""))
     program = shutil.which("pulumi", path=path)
     if program is None:
@@ -83,7 +87,8 @@ def _version_of(program: str) -> str:
 
 
 def _under_tools() -> Cli | None:
-    """Return the CLI that an earlier call installed completely: its origin is written before the folder is renamed."""
+    """Return the CLI that an earlier call installed completely, else None. A complete CLI has a file with its origin,
+    written before its folder is renamed."""
     origin = _OURS / _ORIGIN
     if not origin.is_file():
         return None
@@ -92,7 +97,7 @@ def _under_tools() -> Cli | None:
 
 
 def _get(why_not_on_path: str) -> Cli:
-    """Download or build; ToolError that names every way and why it failed."""
+    """Download or build the CLI, and return it. Raise ToolError that names every way and the reason why it failed."""
     ways: list[tuple[str, Callable[[Path], None]]] = [
         ("the vendor's download", _download),
         ("built from Go modules", _build),
@@ -110,7 +115,8 @@ def _get(why_not_on_path: str) -> Cli:
 
 
 def _keep(origin: str) -> Cli:
-    """Give the finished folder its name: from here on it counts."""
+    """Rename the finished folder, after which later calls use it, and return the CLI. Raise ToolError if its version is
+    too old."""
     version = _version_of(str(_PARTIAL / "bin" / "pulumi"))
     if parse_version(version) < MINIMUM:
         raise ToolError(f"gave version {version or 'none'}, {_text(MINIMUM)} or newer is needed")
@@ -136,7 +142,8 @@ def _build(folder: Path) -> None:
 
 
 def _is_final(error: ToolError) -> bool:
-    """Return whether a retry within seconds can't help: no name, no route, refused, no answer, or another archive."""
+    """Return whether a retry within seconds cannot help, because the host is unknown, not reachable or refuses, or the
+    archive is wrong."""
     return any(sign in str(error) for sign in ("urlopen error", "timed out", "HTTP Error 4", "checksum", "no archive"))
 
 

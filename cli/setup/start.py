@@ -16,13 +16,13 @@ MEASURING = (
     "up", "preview", "sweep", "destroy", "outputs", "report", "status", "doctor", "jobs", "bench", "check",
     "test", "project",
 )  # fmt: skip
-"""Commands that need TensorFlow, Ray or Pulumi here. `try` and `why` do not: a script has its own environment. Nor do
-`set`, and what is typed wrong, which is answered at once."""
+"""Commands that need TensorFlow, Ray or Pulumi in this environment. `try` and `why` do not, because a script has its
+own environment; `set` and mistyped commands, which are answered at once, do not either."""
 CHECK = "import sys; from cli import door, setup; setup.project.run_main(lambda: door.check(sys.argv[1:]))"
 
 
 def main() -> None:
-    """Set up, then run what was typed in the project's environment."""
+    """Install what the command needs, then run the command in the project's environment."""
     os.environ[command_line.CALLED] = os.environ.get(command_line.DOOR) or command_line.called_as(sys.argv[0])
     if Path(sys.prefix) == VENV:
         from cli import door
@@ -32,7 +32,8 @@ def main() -> None:
 
 
 def _is_light(arguments: Sequence[str]) -> bool:
-    """Return whether a call needs no environment that measures: its command, or that it only asks for help."""
+    """Return whether a call needs no TensorFlow, Ray or Pulumi, because of its command, or because it only asks for
+    help."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return not options or options[0] not in MEASURING or not {"-h", "--help"}.isdisjoint(options)
 

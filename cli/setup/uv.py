@@ -27,20 +27,21 @@ _PARTS = {
     "dev": ("--group", "pytest"),
     "tensorboard": ("--group", "tensorboard"),
 }
-"""What is installed beside the default groups where it is needed: as what uv has it, and a package to see it by."""
+"""The optional parts of the environment by name: uv's option for the part, and a package that shows that the part is
+installed."""
 LEAST = "script"
-"""The group of what `rwi try` runs with: no TensorFlow, Ray and Pulumi."""
+"""The dependency group that `rwi try` needs, without TensorFlow, Ray and Pulumi."""
 _LEAST_ALONE = f" {LEAST}"
 _UNREACHABLE = "no package index can be reached: connect this machine, name an index that it reaches with PIP_INDEX_URL"
 
 
 def sync(parts: Iterable[str], *, whole: bool = True) -> None:
-    """Bring .venv to uv.lock, with the parts that are asked for or already there; nothing when it is so.
+    """Install the packages of uv.lock, with wanted and already installed parts, into .venv, unless all are there.
 
-    Not `whole` is what `rwi try` needs at least: what else is there stays.
+    Without `whole`, install only what `rwi try` needs, and remove no other package.
 
-    Modules are compiled with it: else each process may do that again, where bytecode is not written, or not allowed to
-    be. pyproject.toml does not say so: Pulumi's language host syncs thrice a command, and uv would look at each module.
+    Modules are compiled at once, because otherwise each process may compile them again where it cannot write bytecode.
+    pyproject.toml does not ask for that, because Pulumi's language host runs uv three times in each command.
     """
     digest = _locked_digest()
     stamp = _STAMP.read_text(encoding="utf-8") if _STAMP.is_file() else ""
@@ -63,12 +64,12 @@ def sync(parts: Iterable[str], *, whole: bool = True) -> None:
 
 
 def is_whole() -> bool:
-    """Return whether .venv has all that measures, as uv.lock names it."""
+    """Return whether .venv contains every package that measuring needs, in the versions of uv.lock."""
     return _STAMP.is_file() and _STAMP.read_text(encoding="utf-8") == _locked_digest()
 
 
 def find_uv() -> Path:
-    """Return uv on PATH if it is new enough, else the one under .tools, installed first where it is missing."""
+    """Return uv from PATH if it is new enough, else the uv under .tools, which is installed first if it is missing."""
     if (on_path := _on_path()) is not None:
         return on_path
     ours = _ours()
@@ -79,9 +80,9 @@ def find_uv() -> Path:
 
 
 def folder_for_path() -> str | None:
-    """Return the folder of our `uv` if PATH lacks one, for Pulumi's language host, which starts it; else None.
+    """Return the folder of the project's own uv if PATH has no uv, because Pulumi's language host starts uv; else None.
 
-    None also if there is no uv at all: `find_uv` installs one.
+    None also if there is no uv anywhere, which `find_uv` installs.
     """
     return None if _on_path() or not _ours().is_file() else str(_ours().parent)
 
@@ -97,7 +98,8 @@ def _ours() -> Path:
 
 
 def _install(target: Path) -> None:
-    """Put uv's program, a single file, at `target` in one step, so that an interrupted install leaves none."""
+    """Install uv's program, a single file, at `target` in one step, so that an interrupted installation leaves no
+    partial file."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=TOOLS, prefix="uv-install-") as folder:
         pip = _pip(Path(folder))
@@ -114,8 +116,8 @@ def _install(target: Path) -> None:
 
 
 def _pip(folder: Path) -> list[str]:
-    """Return a pip to run: this Python's, or that of a throw-away environment (Debian has Python with either or
-    neither)."""
+    """Return the command of a pip: this Python's, or that of a temporary environment. A Python of Debian may lack pip,
+    venv, or both."""
     if capture([sys.executable, "-m", "pip", "--version"]).returncode == 0:
         return [sys.executable, "-m", "pip"]
     environment = folder / "pip"
@@ -135,7 +137,7 @@ def _version(program: str) -> tuple[int, ...]:
 
 
 def _environment() -> dict[str, str]:
-    """Return the caller's environment, where .venv of this project is the only one that uv can mean."""
+    """Return the caller's environment variables, changed so that uv uses the project's .venv."""
     environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
     return {**environment, "UV_PROJECT_ENVIRONMENT": str(VENV)}
 
@@ -146,5 +148,6 @@ def _locked_digest() -> str:
 
 
 def _installed_parts() -> set[str]:
-    """Looked up rather than remembered: `uv sync` or `pulumi install` by hand take them away."""
+    """Return the parts that are installed. They are looked up and not remembered, because `uv sync` or `pulumi install`
+    may remove them."""
     return {part for part, (_, name) in _PARTS.items() if any(VENV.glob(f"lib/python*/site-packages/{name}"))}

@@ -29,7 +29,8 @@ _MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm6
 
 
 def download(folder: Path) -> None:
-    """Put the CLI and its language hosts into `folder`/bin; ToolError, and nothing there, when it is not the one."""
+    """Put the CLI and its language hosts into `folder`/bin. Raise ToolError, and leave nothing there, if the archive's
+    checksum is wrong."""
     kind = f"{sys.platform}-{_MACHINES.get(platform.machine(), platform.machine())}"
     if kind not in DIGESTS:
         raise ToolError(f"there is no archive for {kind}, only for {', '.join(DIGESTS)}")
@@ -47,7 +48,7 @@ def download(folder: Path) -> None:
 
 
 def _fetch(address: str, archive: Path) -> str:
-    """Download an archive and return the SHA-256 of what was written."""
+    """Download an archive and return the SHA-256 of the written bytes."""
     import urllib.request  # takes longer than all that most commands do
 
     digest = hashlib.sha256()
@@ -60,7 +61,7 @@ def _fetch(address: str, archive: Path) -> str:
 
 
 def _unpack(archive: Path, programs: Path) -> None:
-    """Unpack the programs, which lie side by side in the archive's one folder."""
+    """Unpack the programs, which are all in one folder of the archive."""
     programs.mkdir()
     with tarfile.open(archive) as content:
         for member in content.getmembers():
