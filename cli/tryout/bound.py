@@ -23,24 +23,24 @@ from training.workloads.script.recipe import ScriptRecipe
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """The clocks of arms that were tried, and the least of Ray's."""
+    """The times of the arms that were tried, and a lower bound of Ray's time."""
 
     alternatives: Mapping[str, Clock]
-    """By what they are, in words."""
+    """Times of the arms without Ray, by a description of the arm."""
     least: Clock
     start: float
-    """Seconds of Ray's start."""
+    """Seconds that a start of Ray took."""
     trainer: str
     passed: str
-    """What a clock counts: `epoch`, `step`, or "" for the whole run."""
+    """The unit in which a time grows: `epoch`, `step`, or "" if only the time of the whole run is known."""
     passes: tuple[int, ...]
-    """Numbers of these of which it is said what they take."""
+    """The numbers of epochs or steps for which times are shown."""
 
 
 def tried(
     outcomes: Mapping[str, Outcome], seen: Mapping[str, ArmFacts], workers: int, named_epochs: int | None
 ) -> Tried | None:
-    """Return the clocks of arms that ended well; None if one is missing that the bound needs."""
+    """Return the times of arms that ended well; None if an arm is missing that the lower bound needs."""
     start = outcomes.get(RAY_START)
     if start is None or start.ray_start is None or "baseline" not in outcomes:
         return None
@@ -74,7 +74,8 @@ def _clock(outcome: Outcome, facts: ArmFacts | None, passed: str) -> Clock:
 
 
 def open_from(bound: Tried) -> int | None:
-    """Return the fewest passes at which Ray could be worth it over all alternatives; None if there are none."""
+    """Return the fewest epochs or steps at which Ray could be worth it over all alternatives; None if there is no such
+    number."""
 
     def is_open(passes: int) -> bool:
         ray = bound.least.at(passes)
@@ -85,7 +86,8 @@ def open_from(bound: Tried) -> int | None:
 
 
 def in_words(bound: Tried, workers: int) -> str:
-    """Return the bound: what each alternative takes, what Ray takes at least, and from when on it could be worth it."""
+    """Return a text with the time of each alternative, the least time of Ray, and from how many epochs or steps on Ray
+    could be worth it."""
     start, number_of = shown_seconds(bound.start), counted(workers, "worker")
     lines = [
         f"nothing distributes it yet. Whatever is written to do that, with {number_of} Ray takes at least {start}, its"

@@ -15,12 +15,12 @@ LINES = 12
 
 @dataclass(frozen=True)
 class Cause:
-    """A pattern in a script's output, and what usually helps then."""
+    """A pattern in a script's output, and what usually helps if it is found."""
 
     seen: re.Pattern[str]
     helps: str
     in_every_arm: bool = True
-    """False if it may be the doing of the arm: of its number of ranks, of Ray or of what stands for Ray there."""
+    """False if the arm may be the cause: its number of ranks, Ray, or the stand-in for Ray."""
 
 
 CAUSES = (
@@ -103,14 +103,14 @@ CAUSES = (
 _OF_RANKS = re.compile(r"rank|world_?size|num_?(?:workers|processes|replicas)|process_?group|TF_CONFIG", re.IGNORECASE)
 _OF_LOCAL_MODE = re.compile(r"-packages/ray/|/workloads/script/")
 _SIGNALLED = 128
-"""An exit code from here on is of a process that a signal ended, as for want of memory."""
+"""Exit codes above this number mean that a signal ended the process, for example because memory ran out."""
 
 
 def fails_in_every_arm(outcome: Outcome) -> bool:
-    """Return whether the script failed by itself in this arm, which has one rank and no Ray, as it would in every arm.
+    """Return whether the script itself is the cause of its failure, in an arm with one rank and no Ray.
 
-    It did if it ended before any step, and what it ended with is not the arm's doing: no cause that may be, nothing
-    about ranks, nothing that was raised in Ray or in what stands for it.
+    The script is the cause if it ended before any step, and its last lines show nothing that the arm may cause: no such
+    known cause, nothing about ranks, no error raised in Ray or in the stand-in for Ray.
     """
     has_steps = any(rank.step_ends for rank in outcome.seen)
     if outcome.hung or outcome.flooded or not 0 < outcome.code < _SIGNALLED or has_steps:
@@ -126,7 +126,7 @@ def fails_in_every_arm(outcome: Outcome) -> bool:
 
 
 def _is_frame(line: str) -> bool:
-    """Return whether a line names the file of a frame of a traceback."""
+    """Return whether a line of a traceback names the file of a frame."""
     return '  File "' in line
 
 
@@ -182,13 +182,13 @@ def _without_step(outcome: Outcome, script: Script) -> str:
 
 
 def helps(printed: str) -> str:
-    """Return what usually helps, by the script's output."""
+    """Return advice on what usually helps, by the script's output; "" if no known cause is found."""
     cause = _cause(printed)
     return f"What usually helps: {cause.helps}." if cause else ""
 
 
 def last_lines(printed: str) -> str:
-    """Return the last lines that say something: launchers' summaries after a traceback are left out."""
+    """Return the last informative lines. The summaries that launchers print after a traceback are left out."""
     lines = [line for line in printed.splitlines() if line.strip()]
     cut = next((number for number, line in enumerate(lines) if "ChildFailedError" in line), None)
     if cut:
@@ -205,7 +205,8 @@ def _with_lines(message: str, lines: str) -> str:
 
 
 def python_problem(error: PythonError, request: Request) -> str:
-    """Return why the script's Python can't be used, and the lines to type: first with an existing environment."""
+    """Return why the script's Python cannot be used, and the command lines that fix that, first for an existing
+    environment."""
     if not error.interpreter:
         return f"{error.why}:\n  {error.fix}" if error.fix else error.why
     make_it = error.fix.replace(" && ", "\n  ")
@@ -225,16 +226,17 @@ _OWN_ROWS = (
     ("xgboost", "rows[rank::workers] in its DMatrix gives each rank rows of its own"),
     ("lightgbm", "rows[rank::workers] in its Dataset gives each rank rows of its own"),
 )  # fmt: skip
-"""How a script divides its rows, by what it imports: the first counts."""
+"""Advice on how a script divides its rows, by imported module; the first imported module counts."""
 
 
 def own_rows(script: Script) -> str:
-    """Return what gives each rank rows of its own, with the framework that the script trains with."""
+    """Return advice on how to give each rank its own rows, for the framework that the script trains with; "" if
+    unknown."""
     text = next((text for module, text in _OWN_ROWS if script.uses(module)), "")
     return f"What usually helps: {text}." if text else ""
 
 
 def lacks_ray(script: Script, arms: list[ArmCommand]) -> bool:
-    """Return whether only Ray is missing for the arms with Ray."""
+    """Return whether Ray is the only thing that the arms with Ray lack."""
     absent = next((arm.absent for arm in reversed(arms) if arm.arm in BY_RAY), "")
     return "has no Ray" in absent and not script.needs_ray

@@ -19,9 +19,9 @@ FOLDER = STATE / "tried"
 
 
 def keep(request: Request, seen: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome]) -> None:
-    """Write the file; it replaces that of an earlier call with the same script, arguments and workers.
+    """Write the runs of a try to a file, in place of that of an earlier try with equal script, arguments and workers.
 
-    `seen` has nothing of an arm whose steps were not seen: such a run was a whole one.
+    An arm that is not in `seen` showed no steps, so it was run to its end.
     """
     recipe = ScriptRecipe(
         script=request.keys["script"],

@@ -11,7 +11,7 @@ from training.workloads.script.recognise import Script, ScriptError, recognise
 
 
 def known_script(request: Request) -> tuple[Script, Mapping[str, str]]:
-    """Return the script, and the versions in its environment. Raises ToolError."""
+    """Return the script, and the versions of packages in its environment. Raise ToolError if either cannot be used."""
     try:
         script = recognise(request.script, request.arguments, request.kind)
         return script, python_environment.checked(request.python, script)
@@ -22,7 +22,8 @@ def known_script(request: Request) -> tuple[Script, Mapping[str, str]]:
 
 
 def with_ray(request: Request, script: Script, versions: Mapping[str, str], say: Callable[[str], None]) -> WithRay:
-    """Return what has Ray for the script: its environment, or a layer over it, which is made if there is none yet."""
+    """Return where the script's arms find Ray: in its environment, or in a layer (a folder of packages over the
+    environment), which is made if needed."""
     if "ray" in versions:
         return WithRay(lacking=ray_layer.why_not_theirs(script, request.python))
     try:

@@ -14,11 +14,11 @@ from training.machine.cpu_time import CpuTime, Reading
 
 
 class Others:
-    """Counts while it is entered. The processes that this process starts meanwhile are the arms'.
+    """Counts the CPUs that other programs use during the `with` block. Processes that this one starts are the arms'.
 
     Args:
-        look_seconds: The time between two readings of all processes. Those of Ray's that begin and end between two are
-            counted as another program's: Ray's raylet does not say what its workers had.
+        look_seconds: The time between two readings of all processes. A process of Ray that begins and ends between two
+            readings is counted as another program, because Ray's raylet does not report the CPU time of its workers.
     """
 
     def __init__(self, look_seconds: float = LOOK_SECONDS) -> None:
@@ -60,14 +60,15 @@ class Others:
                 looked = time.monotonic()
 
     def in_words(self) -> str:
-        """Return what they took, as the check `machineQuiet` would see it; "" if it is not noticeable, or not known."""
+        """Return a text about the CPUs that other programs took, as the check `machineQuiet` would see them; "" if they
+        took little, or this is not known."""
         return in_words(self._first, self._last, len(self._cpus)) if self._first and self._last else ""
 
     def use(self) -> MachineUse | None:
-        """Return the use of the machine; None where that is not known."""
+        """Return the use of the machine by all programs; None if it is not known."""
         return use(self._first, self._last, len(self._cpus)) if self._first and self._last else None
 
     def cpus(self) -> float | None:
-        """Return the CPUs that they took; None where that is not known."""
+        """Return the number of CPUs that other programs took; None if it is not known."""
         used = self.use()
         return used.other_cpus if used else None

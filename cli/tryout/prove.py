@@ -24,7 +24,8 @@ NOT_OBSERVED = run_arm.Changed(variables={"PYTHONPATH": "", "TRAINING_OBSERVE": 
 def arms(
     script: Script, request: Request, folder: Path, ray: WithRay, epochs: int = 1
 ) -> tuple[list[ArmCommand], ArmCommand | None]:
-    """Return the arms, and the proof that comes before those of a plain script's ranks."""
+    """Return the arms, and the command of the proof, or None if there is nothing to prove. A proof checks that a plain
+    script's ranks do the work of one process."""
     splits = request.workers > 1 and plain.mechanism(script) is not None
     with held_ports(1) as (port,):
         plan = str(folder / plain.PLAN) if splits else ""
@@ -38,21 +39,22 @@ def arms(
 def _proof(
     script: Script, request: Request, sizes: commands.Sizes, storage: Mapping[str, str], folder: Path
 ) -> ArmCommand:
-    """Return the proof with the values that a measurement has, whatever those of a try are: it ends after some steps,
-    and a measurement takes it over."""
+    """Return the command of the proof. It has the values of a measurement and not those of a try, so that a measurement
+    can use its outcome."""
     recipe = _recipe(request)
     values = {"seed": str(recipe.seed), "epochs": str(recipe.epochs), **storage}
     return commands.proof(script, request.python, sizes, values, folder / plain.OUTCOME)
 
 
 def known(script: Script, command: ArmCommand, request: Request, folder: Path) -> Proof:
-    """Return what was proved before of the same, with its plan in the folder; else prove it now."""
+    """Return the proof of the same script that an earlier call kept, and write its plan into the folder; if there is
+    none, prove it now."""
     outcome = proving.kept(_key(request))
     return proving.with_plan(outcome, script, folder) if outcome else prove(script, command, request, folder)
 
 
 def prove(script: Script, command: ArmCommand, request: Request, folder: Path) -> Proof:
-    """Run the proof, leave its plan in the folder, and keep its outcome for a measurement."""
+    """Run the proof, write its plan into the folder, and keep its outcome for a measurement. Return the proof."""
     limited = replace(request, limit_seconds=plain.PROOF_SECONDS + plain.START_SECONDS)
     ran = run_arm.run(command, limited, folder, commands.folder(script), NOT_OBSERVED)
     without = plain.NO_OUTCOME if ran.hung else plain.without_outcome(ran.code, ran.printed)
@@ -66,7 +68,7 @@ def _secrets(request: Request) -> list[str]:
 
 
 def _recipe(request: Request) -> ScriptRecipe:
-    """Return the recipe of a measurement of the same."""
+    """Return the recipe of a measurement of the same script."""
     return ScriptRecipe(
         script=str(request.script),
         script_arguments=request.keys.get("scriptArguments", ""),
@@ -77,13 +79,13 @@ def _recipe(request: Request) -> ScriptRecipe:
 
 
 def _key(request: Request) -> str:
-    """Return the name under which a measurement of the same looks for the outcome."""
+    """Return the name under which a measurement of the same script looks for the proof's outcome."""
     return resolve.resolve(_recipe(request)).proof_key(request.variables)
 
 
 def before_porting(proof: Proof, script: Script, command: ArmCommand, request: Request, folder: Path) -> str:
-    """Return what was measured of ranks, and what there is to write to have them: the smallest port, which was run and
-    is kept for a measurement, or what one writes in general. `command`: that of the proof."""
+    """Return the outcome of the ranks' proof, and what to write so that the script trains in ranks: the smallest port,
+    which was run and is kept for a measurement, or general advice. `command` is the proof's."""
     if plain.framework(script) == "torch":
         outcome = _port(script, command, request, folder)
         proving.keep_port(_key(request), outcome)
@@ -101,13 +103,15 @@ def before_porting(proof: Proof, script: Script, command: ArmCommand, request: R
 
 
 def port_of(script: Script) -> Path:
-    """Return the file with a script's port: two scripts in two folders may have one name."""
+    """Return the path of the file with a script's port. It contains a hash, because scripts in different folders may
+    have one name."""
     path = script.path.resolve()
     return PORTS / f"{path.stem}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}.diff"
 
 
 def _port(script: Script, command: ArmCommand, request: Request, folder: Path) -> Mapping[str, str]:
-    """Look for the smallest port, and return what came of it."""
+    """Look for the smallest port (the smallest change of the script with which it trains in ranks), and return the
+    outcome."""
     changed = {str(folder / plain.OUTCOME): str(folder / "port.json"), "prove": "port"}
     ours = command.command.index("--")  # the script's own arguments follow
     of_port = (*(changed.get(word, word) for word in command.command[:ours]), *command.command[ours:])
@@ -119,7 +123,7 @@ def _port(script: Script, command: ArmCommand, request: Request, folder: Path) -
 
 
 def after(proof: Proof, arms: Sequence[ArmCommand]) -> list[ArmCommand]:
-    """Return the arms as they are run after a proof, and those absent that are not."""
+    """Return the arms to run after a proof. Arms that the proof excluded are marked as absent."""
     return [
         ArmCommand(arm=arm.arm, absent=proof.words) if arm.arm in proof.left_out else arm.within(proof.environment)
         for arm in arms

@@ -16,23 +16,23 @@ STEPS, LIMIT_SECONDS = 20, 120
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What was typed, checked."""
+    """The checked arguments and options of a call of `rwi try`."""
 
     typed: Typed
     options: tuple[str, ...]
-    """The others that were typed, as one types them."""
+    """The other options of the call, as they were typed."""
     script: Path
     python: str
     workers: int
     steps: int
     limit_seconds: int
-    """Of one arm."""
+    """Most seconds for one arm."""
     write_to: str
-    """The stack whose file gets the keys; "": none."""
+    """The stack whose file gets the keys; "" if no file is written."""
     keys: Mapping[str, str]
-    """What was given, as keys of a stack; without secret variables."""
+    """The call's arguments and options as keys of a stack, without secret variables."""
     own_stack: str
-    """The name of a stack for this script alone."""
+    """The name of a stack that is only for this script."""
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -41,12 +41,12 @@ class Request:
 
     @property
     def kind(self) -> str:
-        """Return the script's; `auto` where it is to be recognised."""
+        """Return the kind of the script, such as `torchrun`; `auto` if the kind is to be recognised."""
         return self.typed.kind or "auto"
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """Return what the script needs beside what every run may have."""
+        """Return the variables that the script needs in addition to those of every run."""
         return self.typed.variables
 
     @property
@@ -55,7 +55,7 @@ class Request:
         return tuple(write.secrets(self.typed.variables))
 
     def line(self, *more: str, python: str = "") -> str:
-        """Return the same again as one types it, with more options, or with another Python."""
+        """Return the command line of this call, with more options, or with another Python."""
         typed = replace(self.typed, python=python) if python else self.typed
         return typed.line("try", [*self.options, *more])
 
@@ -63,7 +63,7 @@ class Request:
 def read(
     typed: Typed, *, steps: int = STEPS, limit_seconds: int = LIMIT_SECONDS, writes: bool = False, stack: str = ""
 ) -> Request:
-    """Return the request. Raises ToolError."""
+    """Return the checked request. Raise ToolError for a wrong or unsafe argument."""
     typed = replace(typed, python=typed.python or surrounding(typed.script))
     if writes and write.is_secret(" ".join(map(quoted, typed.arguments))):
         example = Typed(script=typed.script, variables={"API_TOKEN": "…"})
@@ -99,8 +99,8 @@ def read(
 
 
 def surrounding(script: str) -> str:
-    """Return the environment that a script outside of this project is in when none is named: `.venv` in its folder, or
-    else the one that is active; "" if there is none."""
+    """Return the environment to use for a script outside of this project if none is named: `.venv` in the script's
+    folder, or else the active environment; "" if there is none."""
     if absolute(script).is_relative_to(ROOT):
         return ""
     active = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
@@ -109,12 +109,13 @@ def surrounding(script: str) -> str:
 
 
 def interpreter(text: str) -> str:
-    """Return the interpreter that is meant; of an environment's folder the one in it."""
+    """Return the path of the interpreter. If the text names the folder of an environment, return the interpreter in
+    that folder."""
     inside, path = Path(text) / "bin" / "python", ROOT / Path(text).expanduser()
     is_missing = "/" in text and not path.exists() and not path.name.startswith("python")
     return str(inside) if is_missing or (ROOT / inside.expanduser()).exists() else text
 
 
 def cpus() -> int:
-    """Return how many workers this machine has a CPU for."""
+    """Return the number of CPUs that this process may use, which is the largest number of workers."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

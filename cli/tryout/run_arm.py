@@ -28,7 +28,7 @@ from training.workloads.script.observations import Observation
 from training.workloads.script.ray_start import RayStart
 
 KEPT = 2**16
-"""Bytes of the end of what an arm prints."""
+"""Number of bytes that are kept of the end of an arm's output."""
 TRACE_BEFORE_END_SECONDS = 5
 TRACE_LINES = 8
 POLL_SECONDS = 0.5
@@ -36,12 +36,12 @@ POLL_SECONDS = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
-    """What is other than in a try."""
+    """Differences from the way in which `rwi try` runs an arm."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
-    """More of the observer's."""
+    """Additional variables for the observer, which watches the script from inside."""
     is_over: Callable[[], bool] = lambda: False
-    """Asked now and then whether the run is to be ended."""
+    """Called repeatedly; returns whether the run is to be ended now."""
 
 
 AS_TRIED = Changed()
@@ -49,37 +49,37 @@ AS_TRIED = Changed()
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The outcome of an arm."""
+    """How an arm ended, and what was observed."""
 
     arm: str
     code: int
     seconds: float
     seen: list[Observation]
     printed: str
-    """The end of what it printed."""
+    """The end of the arm's output."""
     printed_bytes: int
     trace: str
-    """The stack at its time-out; "" if not known."""
+    """The stack of the main thread at the time-out; "" if it is not known."""
     end: Mapping[str, Any]
-    """began, ended, left, processes, network; empty if it was ended from outside."""
+    """began, ended, left, processes, network; empty if the run was ended from outside."""
     ray_start: RayStart | None = None
-    """What is known of Ray's start, where the arm is nothing else."""
+    """The observed start of Ray, in the arm that only starts Ray; None in any other arm."""
     not_proved: str = ""
-    """What ranks of a plain script say of work that no step of its proof had."""
+    """What the ranks of a plain script say about work that was in no step of the script's proof."""
 
     @property
     def hung(self) -> bool:
-        """Return whether its time ran out."""
+        """Return whether the time of the arm ran out."""
         return self.code == guard.DEADLINE
 
     @property
     def flooded(self) -> bool:
-        """Return whether it printed too much."""
+        """Return whether the arm printed too much."""
         return self.printed_bytes > MOST_PRINTED
 
 
 def run(arm: ArmCommand, request: Request, folder: Path, where: Path, changed: Changed = AS_TRIED) -> Outcome:
-    """Run `arm` in the folder `where`; its files are in a new private folder in `folder`."""
+    """Run `arm` in the folder `where`, with its files in a new private folder in `folder`, and return the outcome."""
     own = folder / arm.arm
     own.mkdir(mode=0o700)
     with tempfile.TemporaryDirectory(prefix="try-", dir=environment.short_folder()) as ray_folder:
@@ -116,13 +116,13 @@ def run(arm: ArmCommand, request: Request, folder: Path, where: Path, changed: C
 
 @contextmanager
 def guarded(plan: Path, limit_seconds: int, own: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a plan of `foreign_command` under a guard; it prints where this process does. Whatever happens, none of its
+    """Start a plan of `foreign_command` under a guard, with the output of this process. Whatever happens, none of its
     processes is left afterwards.
 
     Args:
         plan: The plan's file.
-        limit_seconds: The time after which the guard ends all of it.
-        own: Folder whose progress.jsonl says it when the guard waits for the machine.
+        limit_seconds: The time after which the guard ends all processes of the plan.
+        own: Folder with the progress.jsonl in which the guard reports that it waits for the machine.
     """
     running = _start(plan, limit_seconds, own, None)
     try:
@@ -132,7 +132,8 @@ def guarded(plan: Path, limit_seconds: int, own: Path) -> Iterator[subprocess.Po
 
 
 def _guarded(plan: Path, limit_seconds: int, own: Path, is_over: Callable[[], bool]) -> tuple[int, str, int]:
-    """Return exit code, the end of what was printed, and how many bytes that was."""
+    """Run the plan under a guard. Return the exit code, the end of the output, and the number of bytes in the whole
+    output."""
     running = _start(plan, limit_seconds, own, subprocess.PIPE)
     assert running.stdin is not None and running.stdout is not None  # noqa: S101, PT018 (both are pipes)
     tail = _Tail(running.stdout, running.stdin)
@@ -176,7 +177,7 @@ def _waited(running: subprocess.Popen[bytes]) -> int | None:
 
 
 class _Tail:
-    """Reads what is printed as it comes, keeps its end, and has the run ended when it is too much."""
+    """Reads the output of a run while it is printed, keeps the end, and has the run ended if it prints too much."""
 
     def __init__(self, out: IO[bytes], stop: IO[bytes]) -> None:
         self.count = 0
@@ -197,12 +198,12 @@ class _Tail:
                     stop.close()  # the guard ends everything at end-of-file
 
     def text(self) -> str:
-        """Return the end of it."""
+        """Return the end of the output as text."""
         return b"".join(self._kept).decode(errors="replace")
 
 
 def _trace(own: Path, where: Path) -> str:
-    """Return the main thread's stack of one process, preferably of one that is in the script's own folder."""
+    """Return the main thread's stack of one process, if possible of one that is in a file of the script's folder."""
     stacks = []
     for path in sorted(own.glob("hang-*.txt")):
         main = path.read_text(encoding="utf-8", errors="replace").rpartition("Thread 0x")[2]

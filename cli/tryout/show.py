@@ -21,25 +21,25 @@ from training.workloads.script.recognise import WORDS, Script
 LETTERS: dict[Claim, str] = {"same work": "A", "same result": "B", "same script": "C", "it finished": "D"}
 MUCH_REPORTING = 0.1
 REPEATS = 4
-"""Of a full measurement, as the default has it."""
+"""Number of repeats in a full measurement with default settings."""
 
 
 def recognised(script: Script, installed: Mapping[str, str], folder: str) -> str:
-    """Return the first lines: the kind of script, and the packages of its environment."""
+    """Return the first lines of the output: the kind of script, and the packages of its environment."""
     versions = ", ".join(f"{name} {installed[name]}" for name in ("python", *PACKAGES) if name in installed)
     data = ", reads with Ray Data" if script.uses_ray_data else ""
     return f"{script.path.name}: {WORDS[script.kind]}{data}\nits environment: {versions}\nevery arm starts in {folder}"
 
 
 def command_lines(arms: Sequence[ArmCommand]) -> str:
-    """Return each arm with its whole command, or why it is absent."""
+    """Return a line for each arm, with its whole command or the reason why it is absent."""
     width = max(len(arm.arm) for arm in arms)
     descriptions = ((arm.arm, f"absent: {arm.absent}" if arm.absent else str(arm)) for arm in arms)
     return "\n".join(f"  {name:<{width}}  {text}" for name, text in descriptions)
 
 
 def table(facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome]) -> str:
-    """Return the observations, a line for each arm."""
+    """Return a table of the observations, with a line for each arm."""
     rows = [_row(arm_facts, outcomes[name]) for name, arm_facts in facts.items()]
     title = ("arm", "ranks", "steps", "rows a step", "rows an epoch", "ms a step", "start", "in all", "weights")
     return "\n".join(f"  {line}" for line in columns(title, rows))
@@ -61,27 +61,27 @@ def _row(facts: ArmFacts, outcome: Outcome) -> tuple[str, ...]:
 
 
 def start_seconds(outcome: Outcome) -> float:
-    """Return the seconds from the arm's start to the end of its slowest rank's first step."""
+    """Return the seconds from the arm's start to the end of the first step in the slowest rank."""
     began = outcome.end.get("began")
     return max(rank.step_ends[0] for rank in outcome.seen) - began if began else outcome.seconds
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The claim that a full measurement could reach, by what was seen."""
+    """The claim that a full measurement could make, by what the try showed."""
 
     claim: Claim | None
     """None if the arms are not comparable, or if too little was seen."""
     wrong: tuple[str, ...]
-    """Differences and failures."""
+    """Differences between the arms, and failures, which exclude every claim."""
     unknown: tuple[str, ...]
-    """Unknowns, which keep the claim from A."""
+    """Facts that are not known, so that claim A (same work) cannot be made."""
     is_other_work: bool = False
-    """Whether ranks were proved to do other work, of which no metric makes a claim."""
+    """Whether the proof showed that ranks do other work, so that a metric supports no claim either."""
 
 
 def verdict(facts: Mapping[str, ArmFacts], complete: bool) -> Verdict:
-    """Judge the arms that trained; `complete`: no arm is missing."""
+    """Return the verdict on the arms that trained. `complete` says whether no arm is missing."""
     items = same_work.compare({name: arm_facts.work for name, arm_facts in facts.items()})
     threads = same_threads(facts)
     known = [*items.values(), *([threads] if threads[0] is False else [])]
@@ -131,12 +131,12 @@ def claim(reached: Verdict) -> str:
 
 
 def no_claim(failed: Sequence[str]) -> str:
-    """Return that arms failed, so that `rwi up` would fail."""
+    """Return the text that arms failed, and that `rwi up` would fail too."""
     return f"\nno claim: {enumerated(failed)} failed, as `{rwi('up')}` would. Change what is said above, and try again"
 
 
 def next_step(request: Request) -> str:
-    """Return what to type after a try that can be measured."""
+    """Return which commands to type after a try of a script that can be measured."""
     return (
         f"\nnext: {request.line('--write')}\n"
         f"      writes the settings of a stack, and then\n      {rwi('up', request.own_stack)}"
@@ -144,7 +144,7 @@ def next_step(request: Request) -> str:
 
 
 def metrics(outcomes: Mapping[str, Outcome]) -> str:
-    """Return names of the metrics that were seen, and how they can be named."""
+    """Return the names of the metrics that were seen, each with the arms that lack it."""
     of_arm = {arm: {name for rank in outcome.seen for name in rank.metrics} for arm, outcome in outcomes.items()}
     names = sorted(set().union(*of_arm.values()))
     if names:
@@ -154,7 +154,7 @@ def metrics(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def observer_cost(outcomes: Mapping[str, Outcome]) -> str:
-    """Return the observer's own time as a share of the steps; it is in none of the clocks."""
+    """Return the observer's own time per step, and as a share of the steps. The measured times do not contain it."""
     spent = [(rank.hook_seconds, rank.step_ends[-1] - rank.step_ends[0], len(rank.step_ends))
              for outcome in outcomes.values() for rank in outcome.seen if len(rank.step_ends) > 1]  # fmt: skip
     share = sum(hook for hook, _, _ in spent) / max(1e-9, sum(length for _, length, _ in spent))
@@ -163,7 +163,8 @@ def observer_cost(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def epochs_of(arguments: Sequence[str]) -> int | None:
-    """Return the epochs that a script's arguments name, as `--epochs 3` or `num_epochs=3`; None if they don't."""
+    """Return the number of epochs in a script's arguments, such as `--epochs 3` or `num_epochs=3`; None if they have
+    none."""
     text = re.search(r"(?:^|\s)-*(?:max[-_]|num[-_])?epochs?[= ](\d+)(?!\S)", " ".join(arguments))
     return int(text[1]) if text and int(text[1]) else None
 
@@ -171,7 +172,7 @@ def epochs_of(arguments: Sequence[str]) -> int | None:
 def estimate(
     facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome], steps: int, named_epochs: int | None
 ) -> str:
-    """Estimate from these runs how long `rwi up` takes: with the epochs that the arguments name, else with 2 and 10.
+    """Return an estimate of how long `rwi up` takes, with the epochs that the arguments name, else with 2 and 10.
 
     The imports before the first run of an update take about as long as the start of an arm. For boosters an epoch is a
     round.
@@ -198,7 +199,7 @@ def estimate(
 
 
 def passes(facts: Mapping[str, ArmFacts], named_epochs: int | None) -> dict[int, str]:
-    """Return of how many epochs, or rounds, it is said what they take, each with that word in the plural."""
+    """Return the numbers of epochs, or of boosting rounds, for which times are shown, each with its noun."""
     works = [arm_facts.work for arm_facts in facts.values()]
     rounds = next((work.items["rounds"] for work in works if "rounds" in work.items), None)
     return {int(rounds): "rounds"} if rounds else dict.fromkeys(_few_and_many(named_epochs), "epochs")

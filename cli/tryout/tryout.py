@@ -28,7 +28,7 @@ from training.workloads.script.recognise import Script
 
 
 def tryout(request: Request) -> int:
-    """Try a script; 1 when no two arms of it can be compared."""
+    """Try a script in every arm, and print what was seen. Return 1 if no two arms can be compared, else 0."""
     script, versions = known_script(request)
     terminal.write(show.recognised(script, versions, str(commands.folder(script))))
     ray = with_ray(request, script, versions, terminal.write)
@@ -55,20 +55,20 @@ def tryout(request: Request) -> int:
 
 
 class Ran(NamedTuple):
-    """What came of the arms."""
+    """The outcomes of the arms, and of the proof."""
 
     outcomes: dict[str, Outcome]
     arms: list[ArmCommand]
-    """All of them; absent, too, are those that the proof left out."""
+    """All arms; those that the proof excluded are marked as absent, too."""
     proof: Proof | None = None
-    """What was proved of ranks of a plain script."""
+    """The outcome of the proof for the ranks of a plain script; None if there was no proof."""
 
 
 def _run_all(
     arms: list[ArmCommand], script: Script, request: Request, folder: Path, proves: ArmCommand | None = None
 ) -> Ran:
-    """Run each arm; stop after one that hangs or prints too much, or a first one that fails by itself, as the others
-    would, too. After the first that succeeds, `proves` decides which of the others are run."""
+    """Run each arm. Stop after an arm that hangs or prints too much, or if the first arm fails through the script
+    itself. After the first success, `proves` is run and decides which of the other arms follow."""
     outcomes: dict[str, Outcome] = {}
     proof: Proof | None = None
     terminal.write(f"\nsome {request.steps} steps of each")
@@ -142,7 +142,8 @@ def _say_bound(
     seen: dict[str, ArmFacts],
     request: Request,
 ) -> int:
-    """Say what is known of a script that nothing distributes: there is no claim, but a bound."""
+    """Print a lower bound of Ray's time for a script that nothing distributes, for which no claim is possible. Return
+    the exit status."""
     if commands.RAY_START not in wanted:
         terminal.write("\nno bound: its environment has no Ray whose start could be measured")
         return _refused(request)
@@ -158,13 +159,13 @@ def _say_bound(
 
 
 def _can_be_measured(request: Request) -> int:
-    """Print what to type next, and return the exit code."""
+    """Print which command to type next, and return the exit status."""
     terminal.write(_write_stack_file(request) if request.write_to else show.next_step(request))
     return 0
 
 
 def _refused(request: Request) -> int:
-    """Print the last line if the arms can't be compared, and return the exit code."""
+    """Print a last line about arms that cannot be compared, and return the exit status."""
     if request.write_to:
         terminal.write("nothing is written: the arms can't be compared")
     return 1

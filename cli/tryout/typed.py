@@ -8,25 +8,25 @@ from training.machine.command_line import from_there, quoted, rwi
 from training.workloads.script import recipe
 
 KEYS = ("script", "scriptArguments", "scriptKind", "python", "environment", "workers")
-"""Of a stack, that say what is typed."""
+"""Keys of a stack that describe a script and how to run it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Typed:
-    """A script, and how it is to run, as it was typed; what is empty was not."""
+    """A script and how to run it, as it was typed. An empty field was not typed."""
 
     script: str = ""
-    """Paths are relative to the project's folder."""
+    """The path of the script; as all paths here, relative to the project's folder."""
     arguments: tuple[str, ...] = ()
     python: str = ""
     kind: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """What the script needs beside what every run may have."""
+    """The variables that the script needs in addition to those of every run."""
     workers: int | None = None
 
     @classmethod
     def of_keys(cls, texts: Mapping[str, str]) -> "Typed":
-        """Return what a stack's keys say of a script. Raises ValueError."""
+        """Return the script that a stack's keys describe. Raise ValueError for keys that are wrong."""
         return cls(
             script=texts.get("script", ""),
             arguments=tuple(shlex.split(texts.get("scriptArguments", ""))),
@@ -37,7 +37,7 @@ class Typed:
         )
 
     def line(self, command: str, options: Sequence[str] = ()) -> str:
-        """Return the same again, as one types it."""
+        """Return the command line that runs `command` with these fields."""
         words = [command, *([quoted(from_there(self.script))] if self.script else [])]
         words += ["--python", quoted(from_there(self.python))] if self.python else []
         words += ["--workers", str(self.workers)] if self.workers else []

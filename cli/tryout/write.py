@@ -44,11 +44,12 @@ _NAMED = re.compile(
     rf"(?i)(?:{_NAMES})[\"']?\s*[:=]\s*[\"']?[^\s\"']{{5,}}|authorization|\b(?:bearer|basic)\s+\S{{6,}}"
 )
 _MAY_BE_SECRET = re.compile(r"(?i)(?:key|pass|auth|authorization|webhook(?:_url)?|(?:^|[_.-])(?:pat|pw|sas|dsn))$")
-"""Ends of names that say less than those whose values are removed from logs: what is not written is only asked for."""
+"""Matches ends of names that may mean a secret. The names whose values are removed from logs are stricter; here a match
+only means that the value is not written to a file."""
 
 
 def keys(typed: Typed) -> dict[str, str]:
-    """Return what was typed by key, without secret variables, because git tracks a stack's file."""
+    """Return the typed values by key of a stack, without secret variables, because git tracks a stack's file."""
     secret = secrets(typed.variables)
     values = {
         "script": typed.script,
@@ -64,13 +65,13 @@ def keys(typed: Typed) -> dict[str, str]:
 
 
 def secrets(variables: Mapping[str, str]) -> list[str]:
-    """Return the names of variables that are secret, by these names or by what their values look like."""
+    """Return the names of variables that are secret, by their names or by the form of their values."""
     return [name for name, value in variables.items() if value and (_may_be_secret(name) or is_secret(value))]
 
 
 def is_secret(text: str) -> bool:
-    """Return whether a part has a secret's form, as a service's key, or is named like a secret: --wandb-key x,
-    logger.key=x."""
+    """Return whether a part of the text has the form of a secret, such as a service's key, or is named like a secret:
+    --wandb-key x, logger.key=x."""
     return _has_secret_form(text) or any(
         _may_be_secret(word.partition("=")[0].lstrip("-"))
         for word in text.split()
@@ -79,19 +80,20 @@ def is_secret(text: str) -> bool:
 
 
 def _may_be_secret(name: str) -> bool:
-    """Return whether a name is a secret's; a number at its end is ignored: API_KEY_2."""
+    """Return whether a name may be that of a secret. A number at the end is ignored, as in API_KEY_2."""
     of_all = name.rstrip("0123456789_-")
     return _is_secret_name(of_all) or bool(_MAY_BE_SECRET.search(of_all))
 
 
 def stack_of(script: str) -> str:
-    """Return a name for a script's own stack, after its file."""
+    """Return a name for a stack that is only for this script, made from the script's file name."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(script).stem).strip("-.")[:80] or "script"
     return f"script-{name}" if name == SMOKE or name.startswith(SWEEP_PREFIX) else name
 
 
 def check(stack: str, values: Mapping[str, str], *, is_named: bool) -> None:
-    """Raise ToolError for a stack that can't be written: one of something else needs to be named."""
+    """Raise ToolError if the stack's file must not be changed. A file that measures something else is only changed if
+    the user named the stack."""
     checked_stack_name(stack)
     path = _path(stack)
     if is_named or not path.is_file() or stack_config.config_of(stack).get("script") == values["script"]:
@@ -107,7 +109,7 @@ def _path(stack: str) -> Path:
 
 
 def way_back(stack: str) -> str:
-    """Return the command that undoes the next write to the stack's file; "" if none can."""
+    """Return the command that undoes the next write to the stack's file; "" if there is no such command."""
     path = _path(stack)
     name = shown_file(path)
     if not path.is_file():
@@ -119,7 +121,8 @@ def way_back(stack: str) -> str:
 
 
 def write(stack: str, values: Mapping[str, str]) -> Path:
-    """Put the values into the stack's file, which is made where there is none; ToolError where nothing can be."""
+    """Write the values into the stack's file, which is created if needed, and return the path. Raise ToolError if the
+    file cannot be changed."""
     path = _path(stack)
     if not path.is_file():
         path.write_text(f"# {values['script']}, as `./rwi try` ran it.\nconfig: {{}}\n", encoding="utf-8")
@@ -127,10 +130,10 @@ def write(stack: str, values: Mapping[str, str]) -> Path:
 
 
 def _is_secret_name(name: str) -> bool:
-    """Return whether a name is that of a secret: RAY_AUTH_TOKEN, dbPassword, client-key-data; not secretName."""
+    """Return whether a name means a secret, such as RAY_AUTH_TOKEN, dbPassword, client-key-data, but not secretName."""
     return bool(_IS_NAME.fullmatch(name))
 
 
 def _has_secret_form(text: str) -> bool:
-    """Return whether a text holds what looks like a secret: a service's key, a user in an address, `password: …`."""
+    """Return whether a text seems to contain a secret: a service's key, a user in an address, or `password: …`."""
     return bool(_BY_FORM.search(text) or _NAMED.search(text) or "PRIVATE KEY" in text)

@@ -21,15 +21,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "ray_worth_it"
 PYTHONS = tuple(f"3.{minor}" for minor in range(9, 15))
-"""Versions that are promised: of what starts the launcher, and with it `./rwi`."""
+"""Versions of Python that are promised to start the launcher, and with it `./rwi`."""
 LEFT_OUT = (".ci/", ".github/", ".gitignore", "AGENTS.md", "action.yml", "tests/")
 DESCRIPTION = "cli/wheel/README.md"
-"""What a package index shows. The project's own README links to files and pictures beside it, which no index has."""
+"""The text that a package index shows. The project's own README would link to files and pictures that an index does not
+have."""
 LIST = "FILES"
-"""The file of a source archive that names its files: a folder has more, as soon as something was built or run in it."""
+"""The file in a source archive that lists the archive's files. A folder may contain more files after a build or a
+run."""
 START = '"""Starts the launcher: `python -m ray_worth_it`."""\n\nfrom ray_worth_it import launcher\n\nlauncher.main()\n'
 DATE = (1980, 1, 1, 0, 0, 0)
-"""The oldest that a zip archive knows: of all files, so that archives of equal files are equal."""
+"""The time stamp of all files: the oldest that a zip archive can hold, so that archives of equal files are equal."""
 
 
 def build_wheel(wheel_directory: str, config_settings: object = None, metadata_directory: object = None) -> str:
@@ -56,7 +58,7 @@ def build_wheel(wheel_directory: str, config_settings: object = None, metadata_d
 
 
 def build_sdist(sdist_directory: str, config_settings: object = None) -> str:
-    """Write the source archive, of which the same wheel is built, and return its name."""
+    """Write the source archive, from which the same wheel can be built, and return its name."""
     folder = f"{PACKAGE}-{_project()['version']}"
     path = Path(sdist_directory, f"{folder}.tar.gz")
     with gzip.GzipFile(path, "wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as archive:
@@ -69,8 +71,8 @@ def build_sdist(sdist_directory: str, config_settings: object = None) -> str:
 
 
 def tree_files() -> dict[str, bytes]:
-    """Return what the wheel carries, by path: what git tracks, less what develops the project; of a source archive
-    what it lists, whatever a build or a user put beside it. Raises FileNotFoundError for neither."""
+    """Return the files of the wheel by path: those that git tracks, without those for development, or in a source
+    archive those that it lists. Raise FileNotFoundError if this is neither a clone nor a source archive."""
     if (ROOT / LIST).exists():
         names = (ROOT / LIST).read_text(encoding="utf-8").splitlines()
     elif (ROOT / ".git").exists():

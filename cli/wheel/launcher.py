@@ -27,15 +27,16 @@ NAME = ".rwi"
 PACKAGE = "ray-worth-it"
 OPTION = "--home"
 DOOR = "RWI_DOOR"
-"""The environment's variable that says what a user types instead of `./rwi`."""
+"""The environment variable that holds what a user types instead of `./rwi`."""
 LAID = ".tree.json"
-"""The file that says which tree a home has, and what its files were: it is written last."""
+"""The file that names the version in a home (a folder with the project's files) and the hashes of its files. It is
+written last."""
 OWN = "stacks/"
-"""The settings of stacks, which a user changes: what was changed stays when a home gets another version."""
+"""The folder with the settings of stacks, which users change. Changed files stay when a home gets another version."""
 
 
 def main() -> NoReturn:
-    """Go on as `./rwi` of the home, which is furnished first if it has not this version."""
+    """Replace this process by `./rwi` of the home, into which this version's files are laid first if needed."""
     if os.name != "posix":
         sys.exit("error: Linux, macOS, or Windows with WSL2 is needed: install it there")
     try:
@@ -58,8 +59,8 @@ def main() -> NoReturn:
 
 
 def place(arguments: Sequence[str]) -> tuple[Path, list[str]]:
-    """Return the home and the arguments without `--home`, which comes first: the nearest home of this user's, from the
-    current folder upwards, or a new one there. Raises ValueError."""
+    """Return the home and the arguments without `--home`, which comes first. Without it, the home is the user's nearest
+    one from the current folder upwards, or a new one in that folder. Raise ValueError if `--home` is used wrongly."""
     first, equals, text = arguments[0].partition("=") if arguments else ("", "", "")
     if first == OPTION:
         value, rest = (text, arguments[1:]) if equals else ("".join(arguments[1:2]), arguments[2:])
@@ -77,8 +78,8 @@ def place(arguments: Sequence[str]) -> tuple[Path, list[str]]:
 
 
 def _is_home(folder: Path) -> bool:
-    """Another user's in a folder above would have its code run as this user: so would a link of theirs to a file of
-    this user's."""
+    """Return whether a folder is a home of this user. Code in another user's home, or behind another user's link, would
+    run with this user's rights."""
     with suppress(OSError):
         return {os.geteuid()} == {path.lstat().st_uid for path in (folder, folder / LAID)}
     return False
@@ -92,7 +93,7 @@ def _check_owner(home: Path) -> None:
 
 
 def data_folder() -> Path:
-    """Return the folder of all versions, by the XDG Base Directory Specification."""
+    """Return the folder for all installed versions, by the XDG Base Directory Specification."""
     data = os.environ.get("XDG_DATA_HOME", "")
     home = os.path.expanduser("~")  # noqa: PTH111 - Path.home raises where there is none
     if not os.path.isabs(data) and not os.path.isabs(home):  # noqa: PTH117
@@ -101,7 +102,8 @@ def data_folder() -> Path:
 
 
 def door(home: Path | None) -> str:
-    """Return what a user types to get here again: the program itself is in a cache where `uvx` was used."""
+    """Return the command that a user types to call this program again. With `uvx` the program itself is in a cache, so
+    its path is not used."""
     name = Path(sys.argv[0]).name
     words = [sys.executable, "-m", __package__] if name == "__main__.py" else [sys.argv[0]]
     if any((folder / "CACHEDIR.TAG").exists() for folder in Path(sys.prefix).parents):
@@ -113,7 +115,7 @@ def door(home: Path | None) -> str:
 
 
 def _origin() -> str:
-    """Return where the package was installed from, as PEP 610 keeps it; "" for a package index."""
+    """Return the address from which the package was installed, as recorded by PEP 610; "" for a package index."""
     with suppress(metadata.PackageNotFoundError):
         known = json.loads(metadata.distribution(PACKAGE).read_text("direct_url.json") or "{}")
         address = str(known.get("url", ""))
@@ -124,8 +126,8 @@ def _origin() -> str:
 
 
 def ready(home: Path, archive: Path, data: Path) -> None:
-    """Have the archive's tree in the home. While this process goes on, also as another program, no other version gets
-    there: a command's modules are of one version."""
+    """Lay the archive's files into the home. While this process runs, also after it became another program, no other
+    version can replace them, so that a command's modules are of one version."""
     if home.exists() and not home.is_dir():
         raise ValueError(f"{home} is not a folder: rwi {OPTION} FOLDER, with another one")
     known = laid(home)
@@ -159,7 +161,8 @@ def _lock(lock: int | IO[str], *, exclusive: bool, waiting: str = "") -> None:
 
 
 def _hashes(archive: Path) -> dict[str, str]:
-    """Return the files' hashes. The archive is named after its version and its own: ValueError for another content."""
+    """Return the hashes of the archive's files. The archive's name contains its version and its own hash. Raise
+    ValueError if that hash is not the content's."""
     if _hash(archive) != archive.stem.rpartition("-")[2]:
         raise ValueError(f"{archive} is damaged: install {PACKAGE} again")
     with zipfile.ZipFile(archive) as files:
@@ -167,7 +170,7 @@ def _hashes(archive: Path) -> dict[str, str]:
 
 
 def laid(home: Path) -> dict[str, object]:
-    """Return what is known of a home's tree; nothing if it is not complete."""
+    """Return the version and the hashes of a home's files; empty if the home is not complete."""
     try:
         known: dict[str, object] = json.loads((home / LAID).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -176,8 +179,8 @@ def laid(home: Path) -> dict[str, object]:
 
 
 def lay(archive: Path, data: Path) -> Path:
-    """Return the folder with the archive's tree, whole: laid down unless it is there, and laid down again where one of
-    its files is not as in the archive."""
+    """Return the folder with all files of the archive. They are unpacked if the folder is missing, or if a file differs
+    from the archive."""
     version, _, digest = archive.stem.rpartition("-")
     folder = data / f"{version}-{digest[:12]}"
     data.mkdir(parents=True, exist_ok=True)
@@ -209,9 +212,10 @@ def _is(path: Path, content: bytes) -> bool:
 
 
 def furnish(home: Path, tree: Path, digest: str, hashes: Mapping[str, str]) -> None:
-    """Give a home the files of a tree, and take from it those of the one before.
+    """Copy the files of a version's tree into a home, and remove the files of the version before.
 
-    What a user changed in `stacks/` stays, and so does what is in neither tree. Raises ValueError as `_refuse_project`.
+    Files in `stacks/` that a user changed stay, and so do files that are in neither version. Raise ValueError as
+    `_refuse_project` does.
     """
     before = _files(laid(home).get("files"))
     _refuse_project(home, before, hashes)
@@ -229,7 +233,8 @@ def furnish(home: Path, tree: Path, digest: str, hashes: Mapping[str, str]) -> N
 
 
 def _refuse_project(home: Path, before: Mapping[str, str], hashes: Mapping[str, str]) -> None:
-    """Raise ValueError for a folder that has other files of these names, or a repository: it is somebody's project."""
+    """Raise ValueError if the folder is somebody's project, that is, has other files of these names, or a
+    repository."""
     mine = [name for name in hashes if name not in before and not name.startswith(OWN) and _differs(home, name, hashes)]
     if not before and (home / ".git").exists():
         mine = [".git", *mine]
@@ -260,13 +265,14 @@ def _files(known: object) -> dict[str, str]:
 
 
 def _is_changed(home: Path, name: str, before: Mapping[str, str]) -> bool:
-    """Return whether a file is a user's: of `stacks/`, and not as it was laid."""
+    """Return whether a user changed the file, which is only possible in `stacks/`."""
     path = home / name
     return name.startswith(OWN) and path.is_file() and _hash(path) != before.get(name)
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Replace a file in one step: a process that reads it has the old or the new one."""
+    """Replace a file in one step, so that a process that reads the file gets all of the old or all of the new
+    content."""
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f"{target.name}.partial")
     shutil.copy2(source, partial)

@@ -10,8 +10,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def notes(tag: str, changelog: str, pyproject: str) -> str:
-    """Return the part of a tag's version. Raises ValueError for another version than pyproject.toml has, or none in
-    CHANGELOG.md."""
+    """Return the section of CHANGELOG.md for a tag's version. Raise ValueError if pyproject.toml has another version,
+    or the changelog has no such section."""
     named = re.search(r'^version = "(.+)"$', pyproject, re.MULTILINE)
     version = named[1] if named else ""
     if tag != f"v{version}":

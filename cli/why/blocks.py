@@ -14,17 +14,18 @@ from training.workloads.script.step_parts import step_parts
 
 Block = dict[str, Any]
 OUTSIDE = ("between", "save", "report")
-"""Parts in which lies what is done at the end of an epoch, or every so many steps."""
+"""Parts of a step that contain the work done at the end of an epoch, or every so many steps."""
 RARE = 0.2
-"""Share of a step beyond what is usual there, from which on a step is left out where conditions are compared: in which
-block an epoch ends is luck. Its time is in the parts of the step."""
+"""Extra time in the OUTSIDE parts, as a share of a usual step, from which on a step is left out of comparisons of
+conditions, because it is chance in which block an epoch ends. The parts' own times include such steps."""
 
 
 NOT_GIVEN = "no DataLoader delivered batches while it was tried"
 
 
 class Reader:
-    """Reads what the ranks of a run add to their files."""
+    """Reads the results that the ranks of a run append to their files. A block is a number of steps under one
+    condition, a round has one block of each condition."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -36,7 +37,8 @@ class Reader:
         self._complete = self._again = 0
 
     def read(self) -> Tried | None:
-        """Read what was tried so far; None before there is a plan. A first round only warms up, and does not count."""
+        """Return the complete rounds so far; None before the run's plan exists. The first round only warms up, and is
+        left out."""
         if not self._plan and not self._read_plan():
             return None
         plan = self._plan
@@ -71,7 +73,7 @@ class Reader:
 
 
 def tried(folder: Path) -> Tried | None:
-    """Read what was tried in a run; None where there was no plan."""
+    """Return the complete rounds of a run; None if the run has no plan."""
     return Reader(folder).read()
 
 
@@ -85,7 +87,7 @@ def _round(blocks: dict[str, list[Block]]) -> Round:
 
 
 def _slowest(of_ranks: list[Block]) -> float:
-    """Return the mean step of the slowest rank, without steps that have on any rank what most steps have not."""
+    """Return the mean seconds of a step in the slowest rank. Steps with rare extra work in any rank are left out."""
     steps = [_steps(block) for block in of_ranks]
     rare = set().union(*map(_rare, of_ranks))
     return max(
@@ -95,7 +97,7 @@ def _slowest(of_ranks: list[Block]) -> float:
 
 
 def _steps(block: Block) -> list[float]:
-    """Return the seconds of each step; of a rank whose parts are not known, of the mean one."""
+    """Return the seconds of each step of a block; if the parts of steps are not known, only their mean."""
     parts = block["microseconds"]
     if not parts:
         return [block["seconds"] / (block["steps"] or block["turns"])]
@@ -103,7 +105,7 @@ def _steps(block: Block) -> list[float]:
 
 
 def _rare(block: Block) -> set[int]:
-    """Return the steps before which an epoch ended, or something else was done that is not done before most steps."""
+    """Return the numbers of the steps before which an epoch ended, or other rare work was done."""
     parts = block["microseconds"]
     outside = [sum(of_step) for of_step in zip(*(parts[name] for name in OUTSIDE if name in parts), strict=True)]
     if not outside:
@@ -129,13 +131,13 @@ def _parts(of_ranks: list[Block]) -> StepParts | None:
 
 
 class _File:
-    """A file that grows by lines."""
+    """A file to which lines are appended."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._read = path, 0
 
     def new_blocks(self) -> Iterator[Block]:
-        """Yield the blocks of whole lines that were not there before."""
+        """Yield the blocks from complete lines that were appended since the last call."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._read)

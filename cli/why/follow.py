@@ -14,20 +14,22 @@ from training.workloads.script.observe import experiment
 
 DECIDED, TIME_UP = "decided", "its time was up"
 STALLED = "it tried nothing any more, as where ranks wait for each other, or a validation is long"
-"""Why a run is told to end."""
+"""The reason that is printed if a run is ended because it makes no progress."""
 LOOK_SECONDS = 1.0
 STALLED_SECONDS = 180.0
-"""Without another block, after which the ranks wait for each other for ever; longer where a block takes long."""
+"""Seconds without another block after which ranks are taken to wait for each other for ever; longer if a block takes
+long."""
 STALLED_BLOCKS = 10
 OVERTIME_SECONDS = 20.0
-"""After which a run that was told to end is ended from outside: its round is long, or it goes on in spite of that."""
+"""Seconds after which a run that was told to end, and did not, is ended from outside."""
 
 
 class Follower:
-    """Looks at a run's blocks while it is entered."""
+    """Follows a run's rounds in a thread during the `with` block, and has the run ended when enough is known."""
 
     def __init__(self, folder: Path, seconds: float, say: Callable[[str], None], arms: int = 1) -> None:
-        """`seconds`: how long the run may try, counted from its plan on. `arms`: of how many something is said."""
+        """`seconds` is the time for trying conditions, counted from the moment when the run's plan exists. `arms` is
+        the number of arms about which something is said."""
         self.ended = ""
         """Why the run was told to end; "" if it was not."""
         self._folder, self._seconds, self._say, self._arms = folder, seconds, say, arms
@@ -73,7 +75,8 @@ class Follower:
                 self._is_to_be_ended.set()
 
     def _look(self, tried: Tried) -> None:
-        """Look after each number of rounds that was fixed before, of which several may have passed."""
+        """Decide whether enough is known, at each of the fixed numbers of rounds, of which several may have passed
+        since the last call."""
         seen = tried
         while self._looks and len(tried.rounds) >= self._looks[0]:
             seen = replace(tried, rounds=tried.rounds[: self._looks.pop(0)])

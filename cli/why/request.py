@@ -16,22 +16,22 @@ from training.workloads.script.commands import ARMS
 
 DEFAULT_ARMS = ("native", "baseline")
 LIMIT_SECONDS = 600
-"""Of all arms together."""
+"""Most seconds for trying conditions, in all arms together."""
 EPOCHS = 100_000
-"""Value of {epochs}: the run is ended when its rounds are enough. Not more: some scripts make a list of all epochs, or
-of all their steps."""
+"""Value of {epochs}. It is large, because the run is ended when enough rounds are complete, but limited, because some
+scripts make a list of all epochs or steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WhyRequest:
-    """What was typed, checked."""
+    """The checked arguments and options of a call of `rwi why`."""
 
     of_try: of_try.Request
     arms: tuple[str, ...]
     limit_seconds: int
-    """How long conditions may be tried, in all arms together."""
+    """Most seconds for trying conditions, in all arms together."""
     command: str
-    """The same again, as one types it; values of variables are left out, which are often secret."""
+    """The command line of this call. Values of variables are left out, because they are often secret."""
 
 
 def read(
@@ -42,7 +42,7 @@ def read(
     stack: str = "",
     settings: Mapping[str, str] | None = None,
 ) -> WhyRequest:
-    """Return the request. Raises ToolError."""
+    """Return the checked request. Raise ToolError for a wrong argument."""
     if unknown := [arm for arm in arms if arm not in ARMS]:
         raise ToolError(f"--arm {' --arm '.join(unknown)}: allowed are {', '.join(ARMS)}, or several of them")
     if not typed.script and not stack:
@@ -78,7 +78,8 @@ def _without_secrets(typed: Typed) -> Typed:
 
 
 def _of_stack(stack: str, settings: Mapping[str, str], typed: Typed) -> Typed:
-    """Return the script that a stack's keys name, with what was typed. Raises ToolError for one that measures none."""
+    """Return the script that a stack's keys name, with typed values in place of the stack's. Raise ToolError if the
+    stack has no script."""
     values = {**stack_config.config_of(stack), **settings}
     texts = {key.rpartition(":")[2]: str(value) for key, value in values.items()}
     if not texts.get("script"):
@@ -92,7 +93,7 @@ def _of_stack(stack: str, settings: Mapping[str, str], typed: Typed) -> Typed:
 
 
 def without_secrets(arguments: Sequence[str]) -> list[str]:
-    """Return arguments with `…` instead of what looks like a secret."""
+    """Return the arguments, with `…` in place of words that look like secrets."""
     return [
         _without_secret(word, name=before if before.startswith("-") and "=" not in before else "")
         for before, word in pairwise(["", *arguments])

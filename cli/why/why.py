@@ -40,13 +40,14 @@ WIDTH = 80
 NOT_TRIED = "it ended before conditions were tried"
 DIED_LATER = f"\n  Conditions were tried by then: `{rwi('try')}` shows whether it also dies without them."
 MOST_SECONDS = 3600
-"""That --limit may be."""
+"""Most seconds that --limit may allow."""
 START_SECONDS = 120
-"""Beyond the time for trying: an arm starts, makes its first steps, and ends."""
+"""Seconds that an arm gets beyond its time for trying, for its start, its first steps and its end."""
 
 
 def try_conditions(request: WhyRequest) -> int:
-    """Try the arms; 1 when nothing can be said of any."""
+    """Try conditions in each arm, print and write the results, and return 1 if nothing can be said about any arm, else
+    0."""
     script, versions = known_script(request.of_try)
     if "torch" not in versions:
         raise ToolError(
@@ -86,12 +87,12 @@ def try_conditions(request: WhyRequest) -> int:
 
 
 def without_rounds(arms: Iterable[str], judged: Container[str], absent: Mapping[str, str]) -> dict[str, Missing]:
-    """Return why nothing is known of the other arms that were asked for."""
+    """Return, for each wanted arm without results, why nothing is known about it."""
     return {arm: Missing(absent.get(arm, NOT_TRIED)) for arm in arms if arm not in judged}
 
 
 def write_page(content: Why, path: Path) -> Path:
-    """Write the page beside the file, and return its path."""
+    """Write the HTML page beside the JSON file, and return its path."""
     from report import why_page  # matplotlib takes a second to import, and memory beside what is tried
 
     page = path.with_suffix(".html")
@@ -102,7 +103,8 @@ def write_page(content: Why, path: Path) -> Path:
 def _wanted(
     arms: Iterable[commands.ArmCommand], request: WhyRequest
 ) -> tuple[list[commands.ArmCommand], dict[str, str]]:
-    """Return the arms that are wanted, and why others of them are absent. Raises ToolError where none is there."""
+    """Return the wanted arms, and the reasons why other wanted arms are absent. Raise ToolError if no wanted arm is
+    left."""
     every = {arm.arm: arm for arm in arms}
     wanted = [every[name] for name in request.arms]
     for arm in wanted:
@@ -117,7 +119,8 @@ def _wanted(
 
 
 def _try_all(arms: list[commands.ArmCommand], script: Script, request: WhyRequest, folder: Path) -> dict[str, Tried]:
-    """Try one arm after another; what one leaves of its time the next may take."""
+    """Try conditions in one arm after another, and return the results by arm. Time that one arm leaves is given to the
+    next."""
     left, tried = float(request.limit_seconds), {}
     for number, arm in enumerate(arms):
         seconds = left / (len(arms) - number)
@@ -136,7 +139,7 @@ def _try_all(arms: list[commands.ArmCommand], script: Script, request: WhyReques
 
 
 def ended(outcome: Outcome, tried: Tried | None, follower: Follower, script: Script, limit_seconds: int) -> str:
-    """Return how a run ended, and what helps where that was too early."""
+    """Return a text that says how a run ended, and what helps if it ended too early."""
     rounds, reason = len(tried.rounds) if tried else 0, follower.ended
     is_short, counted = rounds < why.LEAST_ROUNDS, f"{rounds} round{'' if rounds == 1 else 's'}"
     if reason and (not is_short or not outcome.code or follower.is_to_be_ended()):
@@ -172,7 +175,7 @@ def kept(
     gains: Sequence[Distribution],
     busy: str,
 ) -> Why:
-    """Return all that is kept."""
+    """Return the whole content of the result file."""
     of_try = request.of_try
     return Why(
         schema_version=SCHEMA_VERSION,
@@ -191,7 +194,8 @@ def kept(
 
 
 def keep(content: Why, stack: str) -> Path:
-    """Write the file, and return its path relative to the project; it replaces an earlier one. Raises ToolError."""
+    """Write the result file, which replaces an earlier one, and return its path relative to the project. Raise
+    ToolError if it cannot be written."""
     path = Path("results", stack, NAME)
     try:
         write_whole(ROOT / path, json.dumps(encode(content), indent=1) + "\n")
