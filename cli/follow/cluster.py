@@ -27,7 +27,7 @@ _STATES: dict[str, State] = {"Succeeded": "finished", "Failed": "failed"}
 
 
 class ClusterSource:
-    """The pods of the newest measurement. One whose Job was deleted since is not among them."""
+    """The pods of the newest measurement, without those whose Job was deleted meanwhile."""
 
     def __init__(self, project: Path, stack: str, overrides: Mapping[str, str]) -> None:
         self._project = project
@@ -43,7 +43,7 @@ class ClusterSource:
         self.trouble = self.waits_for = ""
 
     def poll(self) -> list[News]:
-        """Return what the runs printed since the last call; empty while the cluster does not exist, or does not answer.
+        """Return the news of the runs since the last call, without events while the cluster does not answer.
 
         Raises ToolError for a kubeconfig that can't be used.
         """
@@ -62,17 +62,19 @@ class ClusterSource:
         return news
 
     def is_over(self) -> bool:
-        """Return whether it was published since this source was made, or a run that went on then has failed."""
+        """Return whether the measurement was published since this object was made, or a run that was in progress has
+        failed."""
         return self._failed or published(self._project, self._cluster.stack) != self._published
 
     def _pods(self) -> list[dict[str, Any]]:
-        """Return a pod for each run: of an Indexed Job the one that prints progress."""
+        """Return one pod for each run. Of an Indexed Job, that is the pod that prints progress."""
         path = f"/api/v1/namespaces/{self._cluster.namespace}/pods"
         pods = kube.items(self._api, path, labelSelector=f"{RUN_LABEL},{UID_LABEL}")
         return [pod for pod in pods if pod["metadata"]["labels"].get(INDEX_LABEL, "0") == "0"]
 
     def _reasons(self) -> str:
-        """Return what the project's pods wait for, as those of Ray do before the first run; "" for nothing."""
+        """Return the reasons why the project's pods wait, as Ray's pods may before the first run; "" if no pod
+        waits."""
         path = f"/api/v1/namespaces/{self._cluster.namespace}/pods"
         pods = kube.items(self._api, path, labelSelector=f"{PROJECT_LABEL}={PROJECT}")
         return "; ".join(dict.fromkeys(reason for pod in pods for reason in waits.reasons(pod)))
@@ -103,16 +105,17 @@ class ClusterSource:
 
 
 _ALL = -1
-"""In place of a number of lines: the log has ended, and was read."""
+"""Used in place of a number of lines if the log has ended and was read to its end."""
 
 
 def started(pod: Mapping[str, Any]) -> tuple[str, str]:
-    """Return when a pod's run was started, and its name."""
+    """Return the start time of a pod's run, and the run's name."""
     return pod["metadata"]["creationTimestamp"], pod["metadata"]["labels"][RUN_LABEL]
 
 
 def events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Parse lines of `training.contract.progress.describe`; Ray puts the worker's name before them."""
+    """Yield the events in log lines that `training.contract.progress.describe` wrote. Ray may put the worker's name
+    before a line."""
     for line in lines:
         if match := _EPOCH.search(line):
             epoch, epochs, *numbers = match.groups()

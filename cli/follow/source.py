@@ -21,10 +21,10 @@ State = Literal["running", "finished", "failed", "interrupted"]
 T = TypeVar("T")
 
 GRACE_SECONDS = 5.0
-"""A run's folder is there a moment before its first process is."""
+"""Seconds for which a run's folder may exist before the run's first process exists."""
 
 FIRST_RUN = f"{BASELINE.name}-1"
-"""Of every measurement, but for one that keeps its baseline."""
+"""The first run of every measurement, except of one that keeps an earlier baseline."""
 _RUN = r"[a-z]+(?:-w\d+)?-(?P<repeat>\d+)"
 _FOLDER = re.compile(rf"(?P<run>{_RUN})-(?P<stamp>\d{{8}}T\d{{6}}Z)-[0-9a-f]+")
 
@@ -34,34 +34,35 @@ class News:
     """The news of one run since the last poll."""
 
     key: str
-    """Unique to a run, also among runs of the same name."""
+    """An identifier that is unique to the run, also among runs of the same name."""
     run: str
-    """Arm and repeat, as `ray-2`."""
+    """Arm and repeat, such as `ray-2`."""
     state: State
     log: str
-    """Path or command of the log, for people."""
+    """The path of the log, or the command that shows it, for users."""
     events: list[dict[str, Any]] = field(default_factory=list)
-    """As `training.contract.progress` writes them, in order."""
+    """The new events in order, in the form in which `training.contract.progress` writes them."""
 
 
 class Source(Protocol):
-    """The runs of the newest measurement of a stack, as they go on."""
+    """The runs of the newest measurement of a stack, while they are in progress."""
 
     trouble: str
-    """Why the last poll could ask nobody, and what to do; empty when it could."""
+    """Why the last poll got no answer, and what to do; empty if it got one."""
 
     waits_for: str
-    """What pods wait for while no run goes on, as the cluster says it; empty for nothing."""
+    """What pods wait for while no run is in progress, in the cluster's words; empty if no pod waits."""
 
     def poll(self) -> list[News]:
-        """Return one entry for each run of the measurement, in the order of their start; at once, without waiting."""
+        """Return the news of each run of the measurement, in the order of the runs' starts, without waiting for
+        events."""
 
     def is_over(self) -> bool:
-        """Return whether the measurement is over: it was published, or a run of it failed meanwhile."""
+        """Return whether the measurement is over, that is, was published, or one of its runs failed meanwhile."""
 
 
 class LocalSource:
-    """Runs on this machine: runs/<stack>/<run>/progress.jsonl."""
+    """The runs on this machine, which write runs/<stack>/<run>/progress.jsonl."""
 
     trouble = waits_for = ""
 
@@ -83,7 +84,8 @@ class LocalSource:
         return news
 
     def is_over(self) -> bool:
-        """Return whether it was published since this source was made, or a run has ended without a result since."""
+        """Return whether the measurement was published since this object was made, or a run that was in progress ended
+        without a result."""
         return self._failed or published(self._project, self._stack) != self._published
 
     def _news(self, folder: Path) -> News:
@@ -98,17 +100,18 @@ class LocalSource:
 
 
 def published(project: Path, stack: str) -> str:
-    """Return the name of the result that `latest` points at; empty when there is none."""
+    """Return the name of the folder that the link `latest` points to; empty if there is no result."""
     latest = project / "results" / stack / LATEST
     return latest.readlink().name if latest.is_symlink() else ""
 
 
 def newest_measurement(runs: Iterable[T], started_of: Callable[[T], tuple[str, str]]) -> list[T]:
-    """Return the runs of the newest measurement, oldest first; `started_of` gives a run's start, as sortable text, and
-    name.
+    """Return the runs of the newest measurement, oldest first. `started_of` returns a run's start, as text that can be
+    sorted, and the run's name.
 
-    A measurement makes each run once, repeat after repeat, in an order that is each repeat's own and begins with the
-    baseline (`infra.plan`): going back in time, it ends there, and before a name that comes again or a later repeat.
+    A measurement makes each run once, one repeat after another. Each repeat has its own order that begins with the
+    baseline (`infra.plan`). Going back in time, the newest measurement ends at the first baseline, or before a name
+    that was met already, or before a later repeat.
     """
     started_runs = [(stamp, name, run) for run in runs for stamp, name in [started_of(run)]]
     chosen: dict[str, T] = {}
@@ -134,7 +137,7 @@ def _repeat(name: str) -> int:
 
 
 def _state(folder: Path) -> State:
-    """Return `finished` with a result, `running` while a process was started for the folder, else that it ended."""
+    """Return `finished` if the folder has a result, `running` while a process of the run exists, else `failed`."""
     if (folder / result.NAME).is_file():
         return "finished"
     young = time.time() - folder.stat().st_mtime < GRACE_SECONDS
@@ -142,7 +145,8 @@ def _state(folder: Path) -> State:
 
 
 def _has_process(folder: Path) -> bool:
-    """A run's guard and its training processes name the folder, or a file in it, on their command lines."""
+    """Return whether a process of the run exists: its guard and its training processes name the folder, or a file in
+    it, on their command lines."""
     wanted = str(folder)
     commands = (process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"]))
     return any(

@@ -28,7 +28,7 @@ FOLDER = "tensorboard"
 
 
 def show(stack: str, wanted: str, arguments: list[str], *, path_only: bool) -> int:
-    """Show the curves of a result, or print where their event files are."""
+    """Show the curves of a result in TensorBoard, or print the folder of the event files. Return the exit status."""
     folder = tensorboard_folder(ROOT, stack, wanted)
     if path_only:
         terminal.write(str(folder))
@@ -37,7 +37,7 @@ def show(stack: str, wanted: str, arguments: list[str], *, path_only: bool) -> i
 
 
 def tensorboard_folder(project: Path, stack: str, wanted: str) -> Path:
-    """Write event files for the runs of a result; the folder to give to TensorBoard."""
+    """Write event files for the runs of a result, and return their folder, which TensorBoard takes."""
     result = choose(stored_results(project, stack)[0], wanted, stack)
     runs = html.shown_runs(run_files(result.comparison, project), project)
     if not runs:
@@ -50,7 +50,8 @@ def tensorboard_folder(project: Path, stack: str, wanted: str) -> Path:
 
 
 def start_tensorboard(folder: Path, arguments: list[str]) -> int:
-    """Run TensorBoard on a folder until Ctrl-C; its exit status. Where it is missing, it is installed first."""
+    """Run TensorBoard on a folder until Ctrl-C, and return its exit status. TensorBoard is installed first if it is
+    missing."""
     program = _find_tensorboard()
     if program is None:
         bootstrap.ensure("tensorboard")
@@ -69,7 +70,7 @@ def _find_tensorboard() -> str | None:
 
 
 def write_event_files(runs: Sequence[ShownRun], folder: Path) -> None:
-    """Write one folder of event files a run; what an earlier call wrote there is replaced."""
+    """Write a folder of event files for each run, and replace the files of an earlier call."""
     for run in runs:
         shutil.rmtree(folder / run.name, ignore_errors=True)
         with SummaryWriter(str(folder / run.name)) as writer:
@@ -77,7 +78,8 @@ def write_event_files(runs: Sequence[ShownRun], folder: Path) -> None:
 
 
 def _write(writer: SummaryWriter, result: TrainingResult) -> None:
-    """Write scalars by epoch, at training's own time, so that TensorBoard's `relative` axis shows training seconds."""
+    """Write the values of each epoch with the time at which they arose in training, so that TensorBoard's `relative`
+    axis shows training seconds."""
     for each in series(result):
         writer.add_scalar(each.name, each.value, each.step, walltime=each.at)
     ended = datetime.fromisoformat(result.started_at).timestamp() + result.seconds.wall

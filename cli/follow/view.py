@@ -17,7 +17,7 @@ _STYLES = {"running": "bold cyan", "finished": "green", "failed": "bold red", "i
 
 @dataclass
 class RunView:
-    """The state of a run as last seen."""
+    """The last known state of a run."""
 
     run: str
     state: str = "running"
@@ -28,13 +28,13 @@ class RunView:
 
 
 class Board:
-    """All runs of the measurement, brought up to date by news."""
+    """The last known states of all runs of the measurement."""
 
     def __init__(self) -> None:
         self._views: dict[str, RunView] = {}
 
     def take(self, news: Iterable[News]) -> list[str]:
-        """Update the runs; return the lines for a reader without a terminal."""
+        """Update the runs' states from news, and return the lines to print if there is no terminal."""
         lines: list[str] = []
         news = list(news)
         if not self._views.keys() <= {update.key for update in news}:
@@ -59,12 +59,12 @@ class Board:
         return lines
 
     def render(self, status: str, most_rows: int | None = None) -> RenderableType:
-        """Return the table, with a line below it that says what is going on; the newest runs, where there is no room
-        for all.
+        """Return the table of runs, with a line below it that says what is going on. If there is no room for all runs,
+        show the newest.
 
         Args:
             status: What is going on.
-            most_rows: Runs that there is room for, but for what is remarked of them; None: for all.
+            most_rows: Number of lines for runs and for remarks about runs; None if there is room for all.
         """
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
         for title in ("run", "", "epoch", "loss", "accuracy", "validation", "images/s", "left"):
@@ -107,7 +107,7 @@ def _row(view: RunView) -> list[RenderableType]:
 
 
 def _how_far(view: RunView) -> tuple[int, int | None]:
-    """Return progress and total: steps of a script, else epochs."""
+    """Return how far a run is, and the total, or None if that is not known; in steps for a script, else in epochs."""
     if "step" in view.epoch:
         return view.epoch["step"], view.epoch.get("steps")
     return view.epoch.get("epoch", 0), view.epoch.get("epochs") or view.start.get("epochs")

@@ -20,11 +20,12 @@ from training.machine.command_line import rwi
 
 POLL_SECONDS = 1.0
 START_SECONDS = 20.0
-"""Time for an update to start: who watches may have typed that first."""
+"""Seconds for an update to start, because a user may type the watching command before the update."""
 BETWEEN_SECONDS = 600.0
-"""Time for a run where an update is known to its backend alone: nodes or an image may be waited for."""
+"""Seconds for the next run to start if only the backend knows whether an update is running. The cluster may wait for
+nodes or an image."""
 NOTHING_TO_FOLLOW = 3
-"""Exit status where no run goes on, and no update."""
+"""Exit status if there is neither a run in progress nor an update."""
 
 
 def _local(project: Path, stack: str, _: Mapping[str, str]) -> Source:
@@ -41,17 +42,19 @@ SOURCES: dict[str, Callable[[Path, str, Mapping[str, str]], Source]] = {
     **dict.fromkeys(("local", "ray"), _local),  # of a job a process here writes the log and the progress
     **dict.fromkeys(CLUSTER_TARGETS, _cluster),
 }
-"""How the runs of a target are followed: made from the project's folder, the stack's name, and settings of the call."""
+"""By target, the function that makes the source of progress from the project's folder, the stack's name and the
+settings of the call."""
 
 
 def follow(stack: str, overrides: Mapping[str, str]) -> int:
-    """Follow a stack's update; of a sweep's stack with the settings of that which it was made from."""
+    """Follow a stack's update, and return the exit status. A sweep's stack is followed with the settings of the stack
+    it was made from."""
     target = target_of(stack_text(stack.removeprefix(SWEEP_PREFIX)))
     return watch(source_of(target, ROOT, stack, overrides), stack, is_updating=lambda: is_updating(stack))
 
 
 def source_of(target: str, project: Path, stack: str, overrides: Mapping[str, str]) -> Source:
-    """Return the source for a target; ShowError for one that has none."""
+    """Return the source of progress for a target. Raise ShowError if the target's runs cannot be followed."""
     if target not in SOURCES:
         raise ShowError(
             f"the runs of stack {stack} (target {target}) can't be followed here. "
@@ -66,16 +69,16 @@ def watch(
     console: Console | None = None,
     is_updating: Callable[[], bool | None] = lambda: None,
 ) -> int:
-    """Show news until the measurement is over: a table on a terminal, else a line for each.
+    """Show news until the measurement is over, in a table on a terminal, else as a line for each event.
 
     Args:
-        source: The runs.
+        source: The source of the runs' progress.
         stack: Name of the stack.
-        console: Where they are shown; None: on stdout.
-        is_updating: Says whether an update of the stack goes on here; None where that is not known.
+        console: Where the runs are shown; None means stdout.
+        is_updating: Returns whether an update of the stack is running here; None if that is not known.
 
     Returns:
-        The exit status: NOTHING_TO_FOLLOW where no run goes on, and no update that would start one.
+        The exit status; NOTHING_TO_FOLLOW if there is neither a run in progress nor an update that would start one.
     """
     console = console or Console()
     current = _Current(source, is_updating)
@@ -84,13 +87,14 @@ def watch(
 
 
 def is_updating(stack: str) -> bool | None:
-    """Return whether pulumi works on the stack on this machine; None where only the backend knows."""
+    """Return whether pulumi is working on the stack on this machine; None if only the backend knows."""
     backend = environment.file_backend()
     return None if backend is None else state.running(backend, project_name(), stack) is not None
 
 
 class _Current:
-    """The news from the first run that goes on: what ended before is shown only with the measurement it belongs to."""
+    """The news of the measurement in progress. Runs that ended earlier are only shown if they belong to that
+    measurement."""
 
     def __init__(self, source: Source, is_updating: Callable[[], bool | None]) -> None:
         self._source, self._is_updating = source, is_updating
@@ -100,7 +104,7 @@ class _Current:
         """How watching has ended: the measurement is over, or nothing is there to follow."""
 
     def polls(self) -> Iterator[list[News]]:
-        """Yield the news again and again, the last ones with `end` set."""
+        """Yield the news repeatedly. `end` is set before the last ones."""
         while True:
             news, over = self._poll()
             running = any(run.state == "running" for run in news)
@@ -123,7 +127,7 @@ class _Current:
         return news, over
 
     def _is_idle(self, *, running: bool) -> bool:
-        """Return whether no run has gone on for long enough, and no update does that may start one."""
+        """Return whether, for long enough, there was neither a run in progress nor an update that may start one."""
         now = time.monotonic()
         if running:
             self._idle_since = now

@@ -37,7 +37,7 @@ from training.launch.ray.submit import follow
 from training.machine.command_line import quoted, rwi
 
 STOP_SECONDS = 30.0
-"""Ray asks a job to end, and kills it after 3 seconds."""
+"""Seconds to wait for the end of a stopped job. Ray asks a job to end, and kills it after 3 seconds."""
 POLL_SECONDS = 0.5
 NAMES_TRIED = 5
 
@@ -47,20 +47,20 @@ RayPlace = StackCluster | StackRay
 
 @dataclass(frozen=True)
 class Ray:
-    """The Ray cluster of a stack, and how it is asked."""
+    """The Ray cluster of a stack, and the clients for requests to it."""
 
     place: RayPlace
     kube: Any
-    """None where it is in no cluster of Kubernetes."""
+    """A client of the Kubernetes cluster; None if Ray does not run in one."""
     jobs: JobsApi
 
     def line(self, rest: str) -> str:
-        """Return a line to type."""
+        """Return a command line of `rwi jobs` for the stack."""
         return rwi(f"jobs {rest}", self.place.stack)
 
 
 def reach(place: RayPlace) -> Ray:
-    """Return the Ray cluster, whose head runs. Raises ToolError."""
+    """Return the Ray cluster of a place. Raise ToolError if its head does not run."""
     if isinstance(place, StackRay):
         return Ray(place, None, place.jobs)
     api = cluster.connect(place)
@@ -84,7 +84,8 @@ def asking(place: RayPlace) -> Iterator[None]:
 
 
 def _start_again(place: RayPlace) -> str:
-    """Return how to fix a refused token: KubeRay recreates the pods with the Secret's; else set the stack's token."""
+    """Return how to fix a refused token. In a cluster, KubeRay recreates the pods with the Secret's token; otherwise
+    the user sets the stack's token."""
     if isinstance(place, StackRay):
         line = for_rwi(f"pulumi config set --secret {ray_cluster.KEY}", place.stack, {})
         return f"; the right one is asked for by\n  {line}"
@@ -96,7 +97,7 @@ def _start_again(place: RayPlace) -> str:
 
 
 def submit(place: RayPlace, typed: request.Typed, *, detach: bool) -> int:
-    """Send the folder, start the script, and follow it."""
+    """Send the folder to the cluster, start the script as a job, and follow its log. Return the exit status."""
     refuse_without_workers(place)
     submission = request.read(place.settings.recipe.workers, typed)
     package = submission.package()
@@ -120,7 +121,7 @@ def submit(place: RayPlace, typed: request.Typed, *, detach: bool) -> int:
 
 
 def refuse_without_workers(place: RayPlace) -> None:
-    """Refuse a Ray cluster that has workers only during the runs of a measurement. Raises ToolError."""
+    """Raise ToolError if the Ray cluster has workers only during the runs of a measurement."""
     if isinstance(place, StackCluster) and place.settings.of_cluster.ray_workers == PER_RUN:
         keep = for_rwi(set_line("rayWorkers", KEPT), place.stack, {})
         raise ToolError(
@@ -129,7 +130,8 @@ def refuse_without_workers(place: RayPlace) -> None:
 
 
 def _start(ray: Ray, submission: request.Request, **runtime_env: Any) -> str:
-    """Submit under the script's name and the next free number, which another `rwi jobs submit` may take meanwhile."""
+    """Submit the job under the script's name and the next free number, and return that name. Another number is tried if
+    another call took the first meanwhile."""
     taken = {job_name(job) for job in ray.jobs.jobs()}
     names = (name for number in count(1) if (name := f"{submission.name}-{number}") not in taken)
     for _ in range(NAMES_TRIED):
@@ -146,7 +148,8 @@ def _start(ray: Ray, submission: request.Request, **runtime_env: Any) -> str:
 
 
 def refuse_beside_measurement(ray: Ray, otherwise: str, known: Sequence[Mapping[str, Any]] | None = None) -> None:
-    """Raise ToolError if a measurement or a recovery uses the cluster; `known`: its jobs, if already listed."""
+    """Raise ToolError if a measurement or a recovery uses the cluster. `known` are the cluster's jobs, if already
+    listed."""
     jobs = ray.jobs.jobs() if known is None else known
     reason = measuring.update_or_run(ray.place, ray.kube) or measuring.ray_job(ray.place, jobs)
     if reason:
@@ -156,7 +159,7 @@ def refuse_beside_measurement(ray: Ray, otherwise: str, known: Sequence[Mapping[
 
 
 def _give_way(ray: Ray, name: str) -> None:
-    """Stop the job if a measurement started while it was submitted."""
+    """Stop the job if a measurement started while the job was submitted, and raise ToolError."""
     try:
         refuse_beside_measurement(ray, f"{name} was stopped again")
     except ToolError:
@@ -165,7 +168,7 @@ def _give_way(ray: Ray, name: str) -> None:
 
 
 def list_all(place: RayPlace) -> int:
-    """Print all jobs, the newest last."""
+    """Print all jobs, the newest last, and return the exit status."""
     ray = reach(place)
     with asking(place):
         listed = sorted(ray.jobs.jobs(), key=lambda job: job.get("start_time") or 0)
@@ -193,7 +196,7 @@ def _row(job: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
 
 
 def logs(place: RayPlace, wanted: str) -> int:
-    """Print the log of a job as it grows, to the job's end."""
+    """Print the log of a job while it grows, until the job ends. Return the exit status."""
     ray = reach(place)
     job = _chosen(ray, "logs", wanted)
     if not job.get("submission_id"):
@@ -217,7 +220,7 @@ def _follow(ray: Ray, name: str) -> int:
 
 
 def stop(place: RayPlace, wanted: str) -> int:
-    """Stop a job."""
+    """Stop a job, and return the exit status."""
     ray = reach(place)
     job = _chosen(ray, "stop", wanted)
     name = job_name(job)
@@ -243,7 +246,7 @@ def stop(place: RayPlace, wanted: str) -> int:
 
 
 def _chosen(ray: Ray, verb: str, name: str) -> Mapping[str, Any]:
-    """Return the job of this name. Raises ToolError."""
+    """Return the job of this name. Raise ToolError if there is no such job."""
     with asking(ray.place):
         known = {job_name(job): job for job in ray.jobs.jobs()}
     if name in known:
@@ -255,7 +258,7 @@ def _chosen(ray: Ray, verb: str, name: str) -> Mapping[str, Any]:
 
 
 def on_ray(stack: str, overrides: Mapping[str, str], command: str, run: Callable[[RayPlace], int]) -> int:
-    """Run one of these for the Ray cluster of a stack. Raises ToolError for a stack that has none."""
+    """Run one of these commands on the Ray cluster of a stack. Raise ToolError if the stack has none that stays up."""
     target = stack_settings.load(stack, overrides).target
     if ray := ray_cluster.find(stack, overrides):
         return run(ray)

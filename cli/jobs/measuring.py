@@ -16,9 +16,9 @@ from training.machine.command_line import rwi
 
 
 def update_or_run(ray_cluster: StackCluster | StackRay, api: Any) -> str:
-    """Return the sign that a measurement runs: pulumi on this machine, or a Job of a run; "" if none does.
+    """Return a text that says how a measurement is seen to run: by pulumi here, or by a Job of a run; "" if none runs.
 
-    A run on a Ray cluster of others is a job of Ray's, see `ray_job`. Raises KubeError.
+    A run on an existing Ray cluster is a job of Ray, see `ray_job`. Raise KubeError.
     """
     backend = environment.file_backend()
     if backend and (process := state.running(backend, project_name(), ray_cluster.stack)):
@@ -37,7 +37,8 @@ def update_or_run(ray_cluster: StackCluster | StackRay, api: Any) -> str:
 
 
 def ray_job(ray_cluster: StackCluster | StackRay, jobs: Sequence[Mapping[str, Any]]) -> str:
-    """Return which Ray job of a measurement runs, of the stack or of somebody else, and how to end it; "" if none."""
+    """Return a text that names a running Ray job of a measurement, of this stack or of somebody else, and says how to
+    end the job; "" if no such job runs."""
     mine = owner.known_mark(ray_cluster.stack) if isinstance(ray_cluster, StackRay) else ray_cluster.stack
     for job in filter(is_unfinished, jobs):
         name = job_name(job)

@@ -19,32 +19,32 @@ LONGEST_NAME = 40
 
 @dataclass(frozen=True)
 class Typed:
-    """A job as it was typed; paths are relative to the project's folder."""
+    """A job as the user typed it; paths are relative to the project's folder."""
 
     script: str
     arguments: Sequence[str] = ()
     folder: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
     packages: Sequence[str] = ()
-    """For pip, or one requirements file."""
+    """Packages for pip, or the path of one requirements file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What was typed, checked."""
+    """The checked arguments and options of a call of `rwi jobs submit`."""
 
     name: str
-    """The beginning of the job's name."""
+    """The beginning of the job's name, made from the script's file name."""
     command: tuple[str, ...]
     folder: Path
-    """The folder that is sent: the job starts in a copy of it."""
+    """The folder that is sent to the cluster. The job starts in a copy of this folder."""
     variables: Mapping[str, str]
-    """The variables of a measured script of this kind, and those that were typed, which win."""
+    """The variables that a measured script of this kind gets, and the typed variables, which override them."""
     packages: tuple[str, ...]
-    """The packages that pip installs first."""
+    """The packages that pip installs before the job starts."""
 
     def package(self) -> bytes:
-        """Return the folder as a package of Ray. Raises ToolError."""
+        """Return the folder in Ray's package format. Raise ToolError if the folder cannot be packed."""
         try:
             return source.packed_folder(self.folder)
         except SourceError as error:
@@ -52,7 +52,8 @@ class Request:
 
 
 def read(workers: int, typed: Typed) -> Request:
-    """Return the request; `workers` are the Ray cluster's. Raises ToolError."""
+    """Return the checked request; `workers` is the number of workers in the Ray cluster. Raise ToolError for a wrong
+    argument."""
     script = _script(typed.script)
     folder = _folder(typed.folder, script)
     return Request(
@@ -100,7 +101,8 @@ def _arguments(words: Sequence[str], workers: int) -> list[str]:
 
 
 def _packages(typed: Sequence[str]) -> tuple[str, ...]:
-    """Return packages, or the lines of the requirements file that is named."""
+    """Return the packages, or the lines of the requirements file if one is named. Raise ToolError for lines that name
+    local files."""
     words = list(typed)
     if len(words) == 1 and words[0].endswith(".txt") and words[0][0] != "-":
         try:

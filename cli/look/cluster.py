@@ -19,14 +19,14 @@ from training.machine.command_line import rwi
 
 @dataclass(frozen=True)
 class StackCluster:
-    """A stack with a cluster, and how that is reached."""
+    """A stack that has a Kubernetes cluster, and how the cluster is reached."""
 
     stack: str
     settings: Settings
     cluster: ClusterSettings
     place: ClusterPlace
     kubeconfig: str
-    """Path of the stack's own file, from the project's folder."""
+    """The path of the stack's own kubeconfig file, relative to the project's folder."""
 
     @property
     def namespace(self) -> str:
@@ -35,17 +35,17 @@ class StackCluster:
 
     @property
     def name(self) -> str:
-        """Return the cluster's name, for people."""
+        """Return the cluster's name as it is shown to users."""
         return self.place.name(self.settings)
 
     @property
     def kubectl(self) -> str:
-        """Return the beginning of a kubectl command about the stack's namespace."""
+        """Return the beginning of a kubectl command for the stack's namespace."""
         return f"kubectl --kubeconfig={self.kubeconfig} --namespace={self.namespace}"
 
 
 def find(stack: str, overrides: Mapping[str, str]) -> StackCluster:
-    """Return the cluster of a stack as its settings have it; ToolError for one that has none, or whose settings are
+    """Return the cluster that a stack's settings name. Raise ToolError if the stack has no cluster, or its settings are
     wrong."""
     settings = stack_settings.load(stack, overrides)
     if settings.cluster is None:
@@ -57,7 +57,8 @@ def find(stack: str, overrides: Mapping[str, str]) -> StackCluster:
 
 
 def client_of_made(stack_cluster: StackCluster) -> Any:
-    """Return a client, before any question; None before the first `up`. ToolError for a bad kubeconfig."""
+    """Return a client of the cluster without sending a request; None before the first `up`. Raise ToolError for a bad
+    kubeconfig."""
     if not (ROOT / stack_cluster.kubeconfig).is_file():
         return None
     try:
@@ -67,7 +68,8 @@ def client_of_made(stack_cluster: StackCluster) -> Any:
 
 
 def connect(stack_cluster: StackCluster) -> Any:
-    """Return a client of a cluster that answers; ToolError that says what is the matter with it, and what to type."""
+    """Return a client of a cluster that answers. Raise ToolError that says why the cluster does not answer, and what to
+    type."""
     api = client_of_made(stack_cluster)
     if api is None:
         raise ToolError(

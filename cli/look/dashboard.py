@@ -34,7 +34,8 @@ def is_reachable(address: str, port: int) -> bool:
 
 
 def forward(api: Any, namespace: str, listener: socket.socket) -> None:
-    """Hand every connection of the listener on to the head that runs at that moment; never returns."""
+    """Forward every connection of the listener to the head of Ray that runs at that moment. This function never
+    returns."""
     while True:
         accepted, _ = listener.accept()
         threading.Thread(target=_serve, args=(api, namespace, accepted), daemon=True).start()
@@ -53,7 +54,8 @@ def _serve(api: Any, namespace: str, accepted: socket.socket) -> None:
 
 
 def show(stack: str, overrides: Mapping[str, str]) -> int:
-    """Print the address and the line that prints the token; forward until Ctrl-C where that is needed."""
+    """Print the dashboard's address, and the command that prints its token. If needed, forward connections until
+    Ctrl-C. Return the exit status."""
     if ray := ray_cluster.find(stack, overrides):
         print(ray.dashboard)
         return 0

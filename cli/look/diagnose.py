@@ -35,7 +35,7 @@ from infra.places.cluster.api.ray_api import RayError
 from training.machine.command_line import rwi
 
 LOGS = "LOGS"
-"""Environment variable: whether the archive has the logs."""
+"""Environment variable that says whether the archive contains logs."""
 KINDS = {
     "/api/v1": ("pods", "services"),
     "/apis/apps/v1": ("deployments", "replicasets"),
@@ -63,14 +63,16 @@ SETTINGS = (
     "headCpus", "headMemory", "sharedMemory", "scratch", "minikubeProfile", "minikubeNodes",
     "minikubeCpus", "minikubeMemory", "operator", "kuberayVersion", "image", "namespace", "createNamespace",
 )  # fmt: skip
-"""Keys whose values are shown: numbers, switches, versions, names of a list or of Kubernetes."""
+"""Keys whose values are shown, because they are numbers, switches, versions, or names from a list or of Kubernetes
+objects."""
 _GONE = (KubeError, RayError, ToolError)
 
 Texts = Iterator[tuple[str, str]]
 
 
 def collect(stack_cluster: StackCluster, api: Any, add: Callable[[str, str], None], *, logs: bool) -> None:
-    """Pass everything on as (name, text), one file after another; what can't be read has the text `not there: …`."""
+    """Call `add` with the name and the text of each file of the archive. The text of a file that cannot be read is `not
+    there: …`."""
     namespace, ours = stack_cluster.namespace, Ours(stack_cluster.settings.cluster)
     here = f"/namespaces/{namespace}"
     steps: dict[str, Callable[[], Texts]] = {
@@ -100,7 +102,7 @@ def collect(stack_cluster: StackCluster, api: Any, add: Callable[[str, str], Non
 
 
 def _status(error: Exception) -> str:
-    """Return the status of an answer, without its text, which may quote an address or an admission webhook."""
+    """Return the HTTP status of an error, without its text, which may quote an address or an admission webhook."""
     status = error.status if isinstance(error, KubeError) else None
     return f"HTTP {status}" if status else "no answer"
 
@@ -111,7 +113,7 @@ def _objects(folder: str, kind: str, items: Sequence[Any]) -> Texts:
 
 
 def _namespace(api: Any, path: str) -> Texts:
-    """Yield the namespace's phase and the labels of Pod Security."""
+    """Yield a file with the namespace's phase and its labels for Pod Security."""
     namespace = kube.get(api, path)
     labels = namespace["metadata"].get("labels") or {}
     security = {name: value for name, value in labels.items() if name.startswith("pod-security.kubernetes.io/")}
@@ -120,13 +122,13 @@ def _namespace(api: Any, path: str) -> Texts:
 
 
 def _events(api: Any, path: str, ours: Ours) -> Texts:
-    """Yield a line for each event of this project's objects, oldest first."""
+    """Yield a file with a line for each event of this project's objects, oldest first."""
     events = [event for event in kube.items(api, path) if ours.has(str(event["involvedObject"].get("name")))]
     yield "events.txt", "\n".join([*sorted(map(event_line, events)), ""])
 
 
 def write(stack_cluster: StackCluster, folder: Path, *, logs: bool) -> Path:
-    """Make the archive in `folder`, for its owner alone to read; its path."""
+    """Write the archive into `folder`, readable only by its owner, and return its path."""
     path = folder / f"diagnose-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.tar.gz"
     folder.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
@@ -156,7 +158,7 @@ def write(stack_cluster: StackCluster, folder: Path, *, logs: bool) -> Path:
 
 
 def settings_text(stack_cluster: StackCluster) -> str:
-    """Return a line for each key that is set, with its value if no secret can be in it."""
+    """Return a line for each key that is set, with its value only if the value cannot contain a secret."""
     lines = [f"target = {stack_cluster.settings.target}"]
     for key, text in sorted(stack_cluster.settings.explicit.items()):
         lines += [f"{key} = {plain(text) if key in SETTINGS else '[set]'}"] if key != "target" else []
@@ -164,7 +166,8 @@ def settings_text(stack_cluster: StackCluster) -> str:
 
 
 def versions(stack_cluster: StackCluster) -> str:
-    """Return a line for each program of this machine, each locked package, and what the cluster should have."""
+    """Return a line for each program of this machine, for each locked package, and for the version that the cluster
+    should have."""
     lines = [f"{platform.platform()}, Python {platform.python_version()}", *map(_program, PROGRAMS)]
     lines += [f"{name} {_package(name)}" for name in PACKAGES]
     lines += [f"wanted: KubeRay {stack_cluster.cluster.kuberay_version}"]

@@ -20,7 +20,7 @@ from infra.places.cluster.api.ray_api import RayError
 LONGEST_LOG_BYTES = 20 * 2**20
 NODE_LOG_SECONDS = 120
 LONGEST_BYTES = 2**20
-"""Taken of each file, from its end, where the reason is."""
+"""Most bytes that are taken of each file, from its end, where the reason of a failure usually is."""
 _ARCHIVE = f"""
 import base64, io, pathlib, sys, tarfile
 out = io.BytesIO()
@@ -37,7 +37,8 @@ print(base64.b64encode(out.getvalue()).decode())
 
 
 def container_logs(api: Any, namespace: str, pods: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield the log of every container, with its previous one: the log's path in the archive, and its text."""
+    """Yield the path in the archive and the text of the log of every container, and of the container's previous log if
+    it was restarted."""
     for pod in pods:
         name = pod["metadata"]["name"]
         for status in kube.statuses(pod):
@@ -51,7 +52,7 @@ def container_logs(api: Any, namespace: str, pods: Sequence[Mapping[str, Any]]) 
 
 
 def node_logs(stack_cluster: StackCluster) -> Iterator[tuple[str, str]]:
-    """Yield the log of the program of this machine that made the nodes, if the cluster is managed by the stack."""
+    """Yield the log of the program on this machine that created the nodes, if the stack manages its cluster."""
     command = stack_cluster.place.log_command(stack_cluster.settings)
     if command:
         program = command[0]
@@ -65,14 +66,16 @@ def node_logs(stack_cluster: StackCluster) -> Iterator[tuple[str, str]]:
 
 
 def session_logs(api: Any, namespace: str) -> Iterator[tuple[str, str]]:
-    """Yield each file's path and the end of its text. Raises RayError if no head runs, or if it can't be asked."""
+    """Yield the path and the end of each file in the folder of Ray's session. Raise RayError if no head runs, or the
+    head cannot be asked."""
     pod = ray_api.head(api, namespace)
     for path, content in unpacked(_execute(api, namespace, pod, ["python", "-c", _ARCHIVE])):
         yield f"ray-session/{pod}/{path}", content.decode(errors="replace")
 
 
 def unpacked(printed: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of an archive that was printed in base64; raises RayError for anything else."""
+    """Yield the names and contents of the files in an archive that was printed in base64. Raise RayError if the text is
+    not such an archive."""
     try:
         with tarfile.open(fileobj=io.BytesIO(base64.b64decode(printed, validate=False)), mode="r:gz") as archive:
             for member in archive:
@@ -83,7 +86,7 @@ def unpacked(printed: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _execute(api: Any, namespace: str, pod: str, command: list[str]) -> str:
-    """Return what a command prints in the head's container. Raises RayError if it can't be run."""
+    """Return the output of a command in the head's container. Raise RayError if the command cannot be run."""
     from kubernetes.client import ApiClient, CoreV1Api
     from kubernetes.client.exceptions import ApiException
     from kubernetes.stream import stream

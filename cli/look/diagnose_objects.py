@@ -99,20 +99,21 @@ SHOWN: dict[str, dict[str, Any]] = {
         },
     },
 }
-"""The fields of each kind: True for a value, `*` for all values of a mapping, a list for each entry of one."""
+"""The fields that are shown of each kind: True for a value, `*` for all values of a mapping, a list for each entry of a
+list."""
 TOLD = ("BackOff", "Evicted", "FailedScheduling", "Preempted")
-"""Reasons of events whose messages the scheduler and the kubelet write; others may quote a program, a driver or a
-registry's answer."""
+"""Reasons of events whose messages come from the scheduler or the kubelet. Other messages may quote a program, a driver
+or a registry's answer."""
 HIDDEN = "[not shown]"
 _USER = re.compile(r"@(?!sha256:[0-9a-f]{64}\b)")
-"""What stands behind a user or a password in an address; an image's digest does not."""
+"""Matches the `@` after a user or a password in an address, but not the `@` before an image's digest."""
 
 _CONTROLLERS = ("deployments", "replicasets", "jobs", "rayclusters")
-"""Kinds that create pods, whose names begin with theirs."""
+"""Kinds of objects that create pods. The name of such a pod begins with the object's name."""
 
 
 def shown(fields: Any, value: Any) -> Any:
-    """Return the part of an object that `fields` names."""
+    """Return those parts of an object that `fields` names."""
     match fields, value:
         case dict(), dict():
             return {name: shown(field, value[name]) for name, field in fields.items() if value.get(name) is not None}
@@ -126,12 +127,13 @@ def shown(fields: Any, value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a value, but of an address with a user in it nothing."""
+    """Return the value, or a placeholder if it is an address that contains a user."""
     return HIDDEN if isinstance(value, str) and _USER.search(value) else value
 
 
 def event_line(event: Mapping[str, Any]) -> str:
-    """Return an event as `kubectl get events` prints it; without a message that may be another program's."""
+    """Return an event in the form of `kubectl get events`, without its message if another program may have written
+    that."""
     about, when = event["involvedObject"], event.get("lastTimestamp") or event.get("eventTime") or "–"
     reason = event.get("reason")
     message = f": {plain(event.get('message'))}" if reason in TOLD else ""
@@ -139,7 +141,7 @@ def event_line(event: Mapping[str, Any]) -> str:
 
 
 class Ours:
-    """Picks this project's objects, and remembers their names for the events of objects that are gone."""
+    """Selects this project's objects, and remembers their names to recognise the events of objects that are gone."""
 
     def __init__(self, settings: ClusterSettings | None) -> None:
         self._installs_operator = settings is not None and settings.operator == "install"
@@ -147,7 +149,7 @@ class Ours:
         self._makers: set[str] = set()
 
     def of(self, kind: str, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the objects of a list that are this project's."""
+        """Return those objects of a list that belong to this project."""
         chosen = [item for item in items if self._is_ours(kind, item)]
         names = {str(item["metadata"]["name"]) for item in chosen}
         self._names |= names
@@ -155,7 +157,7 @@ class Ours:
         return chosen
 
     def has(self, name: str) -> bool:
-        """Return whether a name is that of an object picked before, or of a pod that it created."""
+        """Return whether a name belongs to an object selected earlier, or to a pod that such an object created."""
         return name in self._names or any(name.startswith(f"{maker}-") for maker in self._makers)
 
     def _is_ours(self, kind: str, item: Mapping[str, Any]) -> bool:

@@ -27,11 +27,11 @@ from report.terminal import columns
 PYTHON = (3, 11)
 PLUGINS = ("command", "kubernetes")
 BUSY_CPUS = 0.25
-"""CPUs: more than an idle system uses in one second."""
+"""Number of CPUs that is more than an idle system uses in one second."""
 
 
 def findings(settings: Settings) -> Iterator[Finding]:
-    """Yield a finding for each requirement of a stack; each is checked when the iterator reaches it."""
+    """Yield a finding for each requirement of a stack. A requirement is checked when the iterator reaches it."""
     yield python()
     yield pulumi()
     if settings.cluster is not None:
@@ -40,13 +40,13 @@ def findings(settings: Settings) -> Iterator[Finding]:
 
 
 def python() -> Finding:
-    """Check the environment's Python, which uv installs if it is missing."""
+    """Return a finding about the environment's Python, with the uv command that installs a newer one."""
     ok = sys.version_info[:2] >= PYTHON
     return Finding("Python", platform.python_version(), "3.11 or newer", ok, "uv python install 3.11")
 
 
 def pulumi() -> Finding:
-    """Check the Pulumi CLI that commands use."""
+    """Return a finding about the Pulumi CLI that the commands use."""
     needed = f"{'.'.join(map(str, pulumi_cli.MINIMUM))} or newer"
     program = shutil.which("pulumi", path=os.pathsep.join([*path_additions(), os.environ.get("PATH", "")]))
     version = capture([program, "version"]).stdout.strip() if program else ""
@@ -55,7 +55,8 @@ def pulumi() -> Finding:
 
 
 def plugin(name: str) -> Finding:
-    """Look for a provider's program on PATH and in Pulumi's cache. A missing one is no fault: Pulumi downloads it."""
+    """Return where a provider's program is, on PATH or in Pulumi's cache. A missing program is not an error, because
+    Pulumi downloads it."""
     version = metadata.version(f"pulumi-{name}")
     fix = f"pulumi plugin install resource {name} {version}"
     path = shutil.which(f"pulumi-resource-{name}")
@@ -75,7 +76,7 @@ def busy(interval_seconds: float = 1.0) -> str:
 
 
 def table(all_findings: list[Finding]) -> str:
-    """Return a line for each finding, and below them the fix of each that fails."""
+    """Return a line for each finding, and below these how to fix each one that fails."""
     rows = [("ok" if finding.ok else "NO", finding.name, finding.present, finding.needed) for finding in all_findings]
     lines = columns(("", "what", "found", "needed"), rows)
     fixes = [f"\n{finding.name}: {finding.fix}" for finding in all_findings if not finding.ok]
@@ -83,7 +84,7 @@ def table(all_findings: list[Finding]) -> str:
 
 
 def examine(stack: str, overrides: Mapping[str, str]) -> int:
-    """Print the table of the stack; 1 when something is missing."""
+    """Print the table of findings for the stack. Return 1 if something is missing, else 0."""
     try:
         settings = stack_settings.load(stack, overrides)
         settings = ray_cluster.with_token(settings, stack) if settings.ray else settings

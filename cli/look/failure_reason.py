@@ -22,11 +22,11 @@ from infra.settings.rules import quantity
 
 Pod = Mapping[str, Any]
 MEMORY_KEY = {"ray-head": "headMemory"}
-"""Setting with a pod's memory by its component; for all others `workerMemory`."""
+"""The setting for a pod's memory, by component; `workerMemory` for every other component."""
 CPU_KEY = {"ray-head": "headCpus"}
-"""Setting with a pod's CPUs by its component; for all others `workerCpus`."""
+"""The setting for a pod's CPUs, by component; `workerCpus` for every other component."""
 ENDED = ("Succeeded", "Failed")
-"""Phases of a pod whose containers are not started again."""
+"""Phases of a pod whose containers are never restarted."""
 _TOO_SLOW = "The current node timed out during startup"
 """The message of Ray's `node.py` after `raylet_start_wait_time_s`."""
 _READ_ONLY = re.compile(r"Read-only file system: '(.+?)'")
@@ -34,8 +34,8 @@ _LIMIT = re.compile(r'EmptyDir volume "(tmp|results)" exceeds the limit "(\w+)"'
 
 
 def ended(stack: str, overrides: Mapping[str, str]) -> frozenset[str]:
-    """Return the pods (names) and containers (ids) that ended before an update, and what a queue did to them: they
-    can't explain its failure."""
+    """Return the pods (names), containers (ids) and queue messages (keys) that ended before an update, and so cannot
+    explain its failure."""
     pods, queued = _pods_and_queue(stack, overrides)
     names = (pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] in ENDED)
     ids = {end["containerID"] for pod in pods for end in _ends(pod) if "containerID" in end}
@@ -43,7 +43,7 @@ def ended(stack: str, overrides: Mapping[str, str]) -> frozenset[str]:
 
 
 def tell(stack: str, overrides: Mapping[str, str], before: Collection[str]) -> None:
-    """Print the reasons of pods and containers that had not `ended` before the update, and those of a queue."""
+    """Print why pods and containers failed that are not in `before`, and what a queue did to them."""
     pods, queued = _pods_and_queue(stack, overrides)
     for line in reasons([pod for pod in pods if pod["metadata"]["name"] not in before], before):
         say(line)
@@ -53,8 +53,8 @@ def tell(stack: str, overrides: Mapping[str, str], before: Collection[str]) -> N
 
 
 def _pods_and_queue(stack: str, overrides: Mapping[str, str]) -> tuple[Sequence[Pod], Mapping[str, str]]:
-    """Return this project's pods, and what a queue says of it; nothing if the cluster can't be asked, which may be why
-    the update failed."""
+    """Return this project's pods, and a queue's messages about it. Both are empty if the cluster cannot be asked, which
+    may be why the update failed."""
     pods: Sequence[Pod] = []
     queued: Mapping[str, str] = {}
     with suppress(KubeError, ToolError):
@@ -82,7 +82,7 @@ def reasons(pods: Sequence[Pod], before: Collection[str] = ()) -> list[str]:
 
 
 def _troubles(pod: Pod, before: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the time of each failure, as Kubernetes writes times, and its description."""
+    """Yield the time (in Kubernetes' format) and the description of each failure of a pod."""
     status = pod["status"]
     if status.get("reason") == "Evicted":
         yield "", _evicted(str(status.get("message", "")).strip())
@@ -95,7 +95,8 @@ def _troubles(pod: Pod, before: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def _ends(pod: Pod) -> Iterator[Mapping[str, Any]]:
-    """Yield the ends of its containers that Kubernetes still has: exit code, reason and time."""
+    """Yield the terminated states of a pod's containers that Kubernetes still has, each with exit code, reason and
+    time."""
     for container in kube.statuses(pod):
         for state in (container["state"], container.get("lastState") or {}):
             if ended := state.get("terminated"):

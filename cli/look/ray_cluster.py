@@ -25,11 +25,11 @@ KEY = "rayToken"
 
 @dataclass(frozen=True)
 class StackRay:
-    """A stack on a Ray cluster that exists."""
+    """A stack that uses an existing Ray cluster."""
 
     stack: str
     settings: Settings
-    """The settings with the token."""
+    """The settings, including the token."""
 
     @cached_property
     def jobs(self) -> JobsApi:
@@ -37,7 +37,7 @@ class StackRay:
         return JobsApi(self.settings.of_ray.ray_address, self.settings.of_ray.ray_token)
 
     def status(self) -> str:
-        """Return its nodes and jobs as they are now, as text. Raises ToolError."""
+        """Return a text about the cluster's nodes and jobs as they are now. Raise ToolError if Ray cannot be asked."""
         try:
             version, nodes, jobs = patiently(self._state, "ask Ray")
         except SubmitError as error:
@@ -51,12 +51,13 @@ class StackRay:
 
     @property
     def dashboard(self) -> str:
-        """Return the dashboard's address and where its token is, for people."""
+        """Return a text for users with the dashboard's address, and where to find its token."""
         return f"dashboard: {self.settings.of_ray.ray_address}, its token: the one that rayToken holds"
 
 
 def find(stack: str, overrides: Mapping[str, str]) -> StackRay | None:
-    """Return the Ray cluster that a stack's settings name; None for other targets. Raises ToolError."""
+    """Return the Ray cluster that a stack's settings name; None for other targets. Raise ToolError if the settings or
+    the token cannot be read."""
     settings = stack_settings.load(stack, overrides)
     if not settings.ray:
         return None
@@ -68,13 +69,15 @@ def find(stack: str, overrides: Mapping[str, str]) -> StackRay | None:
 
 
 def with_token(settings: Settings, stack: str) -> Settings:
-    """Return the settings with the cluster's token, which no file has in clear text. Raises ToolError."""
+    """Return the settings with the cluster's token, which no file contains as plain text. Raise ToolError if the token
+    cannot be decrypted."""
     token = os.environ.get(TOKEN) or _token(stack)
     return replace(settings, ray=replace(settings.of_ray, ray_token=token))
 
 
 def _token(stack: str) -> str:
-    """Decrypt the token in a stack's file, for a sweep in that of its source stack; "" if none. Raises ToolError."""
+    """Return the decrypted token from the stack's file, for a sweep from the file of its source stack; "" if there is
+    none. Raise ToolError if it cannot be decrypted."""
     stack = stack.removeprefix(SWEEP_PREFIX)
     if not any(key.rpartition(":")[2] == KEY for key in stack_config.config_of(stack)):
         return ""

@@ -21,7 +21,7 @@ from training.machine.command_line import rwi
 
 @dataclass(frozen=True)
 class Status:
-    """Objects of the cluster as the API server writes them, and what Ray says."""
+    """Objects of the cluster as the API server returns them, and what Ray reports."""
 
     nodes: list[dict[str, Any]]
     pods: list[dict[str, Any]]
@@ -30,7 +30,7 @@ class Status:
 
 
 def read(api: Any, namespace: str) -> Status:
-    """Return all of it; raises KubeError."""
+    """Return the objects of the cluster and what Ray reports. Raise KubeError if the cluster cannot be asked."""
     here = f"/namespaces/{namespace}"
     return Status(
         nodes=kube.items(api, "/api/v1/nodes"),
@@ -55,14 +55,15 @@ def _ray(api: Any, namespace: str) -> Ray:
 
 
 def node_port_of(stack_cluster: StackCluster, nodes: list[dict[str, Any]]) -> tuple[str, int] | None:
-    """Address and port of a node at which Ray's dashboard answers; None where it is reached by forwarding alone."""
+    """Return the address and port of a node at which Ray's dashboard answers; None if it can only be reached by
+    forwarding."""
     addresses = [address["address"] for node in nodes for address in node["status"].get("addresses") or []
                  if address["type"] == "InternalIP"]  # fmt: skip
     return stack_cluster.place.dashboard_address(stack_cluster.settings, addresses[0]) if addresses else None
 
 
 def endpoint(stack_cluster: StackCluster, nodes: list[dict[str, Any]]) -> str:
-    """Return the address of Ray's dashboard, for people."""
+    """Return the address of Ray's dashboard, as a text for users."""
     node_port = node_port_of(stack_cluster, nodes)
     if node_port:
         return dashboard.node_port_url(*node_port)
@@ -70,7 +71,7 @@ def endpoint(stack_cluster: StackCluster, nodes: list[dict[str, Any]]) -> str:
 
 
 def show(stack: str, overrides: Mapping[str, str]) -> int:
-    """Print the status of the cluster; 1 when it can't be asked."""
+    """Print the status of the cluster, and return the exit status. Raise ToolError if the cluster cannot be asked."""
     if ray := ray_cluster.find(stack, overrides):
         terminal.write(ray.status())
         return 0

@@ -19,7 +19,7 @@ Objects = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Ray:
-    """The RayCluster, and what Ray itself says; `note` where it can't be asked."""
+    """The RayCluster, and what Ray itself reports. `note` says why Ray cannot be asked."""
 
     cluster: Mapping[str, Any] | None
     nodes: Objects
@@ -28,7 +28,7 @@ class Ray:
 
 
 def render(nodes: Objects, pods: Objects, jobs: Objects, ray: Ray, now: datetime | None = None) -> list[str]:
-    """Return the lines, from the nodes up to the runs."""
+    """Return the lines of the status: nodes, pods, Ray, and the run in progress."""
     now = now or datetime.now(UTC)
     parts = [
         columns(("node", "state", "CPUs", "memory", "Kubernetes"), [_node(item) for item in nodes]),
@@ -54,7 +54,7 @@ def _pod(pod: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
 
 
 def phase(pod: Mapping[str, Any]) -> str:
-    """Return the pod's phase, with the reason that stands with a container where there is one: Pending
+    """Return the pod's phase, with the reason in brackets if a container or the scheduler gives one: Pending
     (ErrImagePull)."""
     reasons = []
     for container in kube.statuses(pod):
@@ -88,7 +88,7 @@ def _ray(ray: Ray) -> list[str]:
 
 
 def ray_lines(nodes: Objects, jobs: Objects) -> list[str]:
-    """Return Ray's nodes, and what runs on them."""
+    """Return a table of Ray's nodes, and a line with the running jobs."""
     lines = columns(("Ray node", "kind", "state", "CPUs", "memory"), [_ray_node(node) for node in nodes])
     running = [job_name(job) for job in jobs if is_unfinished(job)]
     return [*lines, f"Ray job: {', '.join(running) or 'none runs'}"]
@@ -102,7 +102,8 @@ def _ray_node(node: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _current_job(jobs: Objects, now: datetime) -> str:
-    """Return the Job of the run that goes on: runs are made one after another, so there is one at most."""
+    """Return a line about the Job of the run in progress. Runs are made one after another, so there is at most one such
+    Job."""
     for job in jobs:
         if (job.get("status") or {}).get("active"):
             run = job["spec"]["template"]["metadata"]["labels"].get(RUN_LABEL, "not a run of this project")

@@ -29,7 +29,7 @@ _ANY = (*helm_release.PENDING, "deployed")
 
 @contextmanager
 def alone(target: str) -> Iterator[None]:
-    """Keep the machine's lock if updates of the target need it; waits for the lock, and prints that it waits.
+    """Hold the machine's lock during the `with` block if updates of the target need it. Print that this process waits.
 
     The lock ends with this process, however that ends.
     """
@@ -46,7 +46,8 @@ def alone(target: str) -> Iterator[None]:
 
 @contextmanager
 def ready(target: str, stack: str, overrides: dict[str, str]) -> Iterator[None]:
-    """Lock the machine and start the cluster, if needed, for the time of an update. Raises ToolError."""
+    """Hold the machine's lock and start the cluster, each only if needed, for the time of an update. Raise ToolError if
+    that fails."""
     with alone(target):
         if cluster_of(target).traits.owned:
             resume(stack, overrides)
@@ -54,7 +55,7 @@ def ready(target: str, stack: str, overrides: dict[str, str]) -> Iterator[None]:
 
 
 def mark_interrupted_release(stack: str, overrides: dict[str, str]) -> None:
-    """In a managed cluster, mark the operator's release as failed: Pulumi was killed before it recorded it.
+    """Mark the operator's Helm release in a managed cluster as failed, if Pulumi was killed before it recorded that.
 
     The next `up` then installs it again.
     """
@@ -66,7 +67,8 @@ def mark_interrupted_release(stack: str, overrides: dict[str, str]) -> None:
 
 
 def resume(stack: str, overrides: dict[str, str]) -> None:
-    """Start the stack's cluster if it was stopped; `up` creates one that never existed. Raises ToolError."""
+    """Start the stack's cluster if it was stopped. A cluster that never existed is left to `up`. Raise ToolError if the
+    start fails."""
     stack_cluster = cluster.find(stack, overrides)
     try:
         stack_cluster.place.resume(stack_cluster.settings)
@@ -75,10 +77,10 @@ def resume(stack: str, overrides: dict[str, str]) -> None:
 
 
 def refuse_to_move_others(stack: str, overrides: dict[str, str], namespaces: list[str], pinned_as: str) -> None:
-    """Likewise before an update of a stack whose settings name another namespace, or no cluster: what is in
-    `namespaces` goes.
+    """Raise ToolError if somebody's job runs on a Ray cluster that an update would remove, because the settings name
+    another namespace, or no cluster. `namespaces` are those of the stack's Ray clusters in the state.
 
-    The program asks in the namespace of its settings; that of the state it does not know.
+    Pulumi's program checks only the namespace in the settings, because it does not know the one in the state.
     """
     settings = stack_settings.load(stack, overrides)
     wanted = settings.cluster.namespace if settings.cluster else ""
@@ -96,12 +98,13 @@ def refuse_to_move_others(stack: str, overrides: dict[str, str], namespaces: lis
 
 
 def refuse_to_end_others(stack: str, namespace: str, pinned_as: str, *, verb: str = "destroy") -> None:
-    """Raise ToolError where somebody's job runs on the stack's Ray cluster, which would end with it.
+    """Raise ToolError if somebody else's job runs on the stack's Ray cluster, because it would end with the cluster.
 
-    `pinned_as`: the stack's name when its kubeconfig was written, and its runs were marked. `verb`: what would end it.
+    `pinned_as` is the stack's name when its kubeconfig was written and its runs were marked. `verb` is the command that
+    would end the job.
 
-    Settings may be wrong by now, and are not asked. Of a cluster that does not answer, or whose Ray is not ready, it is
-    not known, and nothing is refused: it may be gone, and what is left of the stack has to go, too.
+    The settings are not read, because they may be wrong by now. Nothing is refused if the cluster does not answer, or
+    its Ray is not ready, because the cluster may be gone, and the rest of the stack must still be removable.
     """
     if kube.own_text(pinned_as) is None:
         return
@@ -121,7 +124,8 @@ def refuse_to_end_others(stack: str, namespace: str, pinned_as: str, *, verb: st
 
 
 def _way_in(stack: str, error: KubeError, verb: str) -> str:
-    """Return what to type if jobs can't be listed: a new login, or rights, since a retry has the same credentials."""
+    """Return what to type if jobs cannot be listed: how to log in again, or which rights are needed, because a retry
+    would use the same credentials."""
     again = f"  {rwi(verb, stack)}"
     if error.status == UNAUTHORIZED:
         return f"{pinned_cluster.way_in(error)} --stack {stack}\n{again}"
