@@ -30,11 +30,11 @@ from training.workloads.search.space import Value, replaced, words
 
 SCRIPT, SUFFIX = "script", "-best"
 _PLAIN = re.compile(r"[\w.+-]+")
-"""A value that a shell takes as it is."""
+"""Matches a value that a shell needs no quotes for."""
 
 
 def adopt(stack: str, result: str) -> int:
-    """Write the stack's file, and say what comes next."""
+    """Write the file of a stack with a search's best trial, and print what to do next. Return the exit status."""
     stored = result_of(ROOT, stack, result)
     search = search_of(stored, stack)
     values, best, text = adopted(stored.comparison, search, stack), f"{stack}{SUFFIX}", described(stored, search, stack)
@@ -50,7 +50,7 @@ def adopt(stack: str, result: str) -> int:
 
 
 def result_of(folder: Path, stack: str, wanted: str) -> Stored:
-    """Return a stored result. Raises ToolError where there is none, or not this one."""
+    """Return a stored result of the stack. Raise ToolError if the stack has no results, or not the wanted one."""
     stored, problems = stored_results(folder, stack)
     if not stored:
         unread = "".join(f"\n{problem}" for problem in problems)
@@ -65,7 +65,7 @@ def result_of(folder: Path, stack: str, wanted: str) -> Stored:
 
 
 def search_of(stored: Stored, stack: str) -> Search:
-    """Return what a search came to. Raises ToolError for another workload's result."""
+    """Return what a search found, from its stored result. Raise ToolError if the result is of another workload."""
     if stored.comparison.search is None:
         raise ToolError(
             f"{stored.name} of stack {stack} is no search, but workload {stored.comparison.workload}: it has no "
@@ -75,7 +75,7 @@ def search_of(stored: Stored, stack: str) -> Search:
 
 
 def adopted(comparison: Comparison, search: Search, stack: str) -> dict[str, str]:
-    """Return the keys of the new stack: those that were measured, the best trial's values in the arguments.
+    """Return the keys of the new stack: the measured ones, with the best trial's values in the script's arguments.
 
     Raises ToolError for a search without a best trial.
     """
@@ -92,14 +92,15 @@ def adopted(comparison: Comparison, search: Search, stack: str) -> dict[str, str
 
 
 def with_values(arguments: str, configuration: Mapping[str, Value]) -> str:
-    """Return arguments with the values of a configuration: as they were typed, or quoted anew if a value needs it."""
+    """Return the script's arguments with the values of a configuration put in. All are quoted anew if a value needs
+    quotes."""
     if all(map(_PLAIN.fullmatch, words(configuration).values())):
         return replaced([arguments], configuration)[0]
     return shlex.join(replaced(shlex.split(arguments), configuration))
 
 
 def described(stored: Stored, search: Search, stack: str) -> str:
-    """Return what the file is of, in one line."""
+    """Return one line that says from which search, result and trial the file is."""
     metric = stored.comparison.recipe["metric"]
     reached = f": {metric} {search.best_metric:g}" if search.best_metric is not None else ""
     text = f"The best trial of stack {stack}, result {stored.name}{reached}."
@@ -109,7 +110,7 @@ def described(stored: Stored, search: Search, stack: str) -> str:
 
 
 def write(stack: str, values: Mapping[str, str], heading: str) -> Path:
-    """Make a stack's file, which is not there yet. Raises ToolError where it is, or can't be written."""
+    """Write a new stack file, and return its path. Raise ToolError if the file exists, or cannot be written."""
     path = project.STACKS / f"Pulumi.{checked_stack_name(stack)}.yaml"
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -126,7 +127,8 @@ def write(stack: str, values: Mapping[str, str], heading: str) -> Path:
 
 
 def secrets_of(stack: str) -> list[str]:
-    """Return the keys that the search's file has encrypted, for its own stack alone; none where there is no file."""
+    """Return the keys that the search's stack file has as secrets, encrypted for that stack alone; empty if there is no
+    file."""
     try:
         config = stack_config.config_of(stack)
     except ToolError:
@@ -137,7 +139,7 @@ def secrets_of(stack: str) -> list[str]:
 
 
 def without_ray(values: Mapping[str, str]) -> str:
-    """Return why the script is not trained with Ray, as one that trains in one process; "" if it is."""
+    """Return why the script cannot be measured with Ray, for example because it trains in one process; "" if it can."""
     own = {key: values[key] for key in ("script", "scriptArguments", "scriptKind") if key in values}
     try:
         script = resolve.script_of(ScriptRecipe.from_dict(own))

@@ -20,9 +20,9 @@ from compare.commits import LONGEST_TEXT, Commit
 
 PREFIX = "rwi-commits-"
 OF_ANOTHER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY")
-"""Variables by which git, which calls hooks with them, would take another repository."""
+"""Environment variables that point git at another repository. Git sets them when it calls a hook."""
 SUBMODULE = "160000"
-"""Mode of an entry of a tree."""
+"""The mode of a submodule's entry in a git tree."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,15 @@ class Checkout:
     git_dir: str
 
     def clean(self) -> None:
-        """Bring back the commit's own files; bytecode stays. What a run wrote into `.git` is not asked where it is."""
+        """Restore the commit's files and remove all others except bytecode. git gets the folder of its data explicitly,
+        because a run may have changed `.git`."""
         where = {"GIT_DIR": self.git_dir, "GIT_WORK_TREE": str(self.folder)}
         git(self.folder, "reset", "--quiet", "--hard", more=where)
         git(self.folder, "clean", "-ffdxq", "-e", "__pycache__", more=where)
 
 
 def git(folder: Path, *arguments: str, more: Mapping[str, str] | None = None) -> str:
-    """Return what git prints, without the last line's end. Raises ToolError."""
+    """Return the output of a git command without the last line break. Raise ToolError if the command fails."""
     done = _run(folder, arguments, more)
     if done.returncode:
         raise ToolError(f"git {arguments[0]}: {last_line(done.stderr)}")
@@ -58,7 +59,7 @@ def _run(
 
 
 def repository(folder: Path) -> Path:
-    """Return the root of the repository that a folder is in. Raises UsageError."""
+    """Return the root of the repository that contains a folder. Raise UsageError if there is no readable repository."""
     done = _run(folder, ("rev-parse", "--show-toplevel"))
     if done.returncode:
         raise click.UsageError(f"{folder} is in no git repository that can be read: {last_line(done.stderr)}")
@@ -66,7 +67,8 @@ def repository(folder: Path) -> Path:
 
 
 def commit(top: Path, name: str, script: str) -> Commit:
-    """Return the commit that is meant, which has the script. Raises UsageError."""
+    """Return the commit that `name` means. Raise UsageError if there is no such commit, or if it does not contain the
+    script."""
     parsed = _run(top, ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"))
     if parsed.returncode:
         raise click.UsageError(
@@ -81,7 +83,7 @@ def commit(top: Path, name: str, script: str) -> Commit:
 
 
 def notes(top: Path, commits: Mapping[str, Commit]) -> list[str]:
-    """Return what the checkouts lack."""
+    """Return notes on what the checkouts lack: submodules, and files of Git LFS."""
     lacking = []
     if any(f"\n{SUBMODULE} " in f"\n{git(top, 'ls-tree', '-r', each.sha)}" for each in commits.values()):
         lacking.append("submodules are not checked out: their folders are empty")
@@ -94,9 +96,9 @@ def notes(top: Path, commits: Mapping[str, Commit]) -> list[str]:
 
 @contextmanager
 def checkouts(top: Path, commits: Mapping[str, Commit]) -> Iterator[dict[str, Checkout]]:
-    """Check out each commit under its name, all at once; whatever happens, they are gone afterwards.
+    """Check out all commits, yield the checkouts by name, and remove them at the end, whatever happens.
 
-    Nobody else may measure here meanwhile: worktrees that an earlier call left, because it was killed, are removed.
+    Worktrees that a killed call left are removed first, so no other call may measure here at the same time.
     """
     temporary = Path(tempfile.gettempdir()).resolve()
     for line in git(top, "worktree", "list", "--porcelain").splitlines():
@@ -118,6 +120,6 @@ def checkouts(top: Path, commits: Mapping[str, Commit]) -> Iterator[dict[str, Ch
 
 
 def _remove(top: Path, worktree: Path) -> None:
-    """Its folder first: of one that is gone git asks nothing, whatever a run did to it."""
+    """Remove a worktree. The folder is removed first, because git then does not inspect what a run did to it."""
     shutil.rmtree(worktree, ignore_errors=True)
     _run(top, ("worktree", "remove", "--force", "--force", str(worktree)))

@@ -42,24 +42,24 @@ SIDES = ("base", "head")
 
 @dataclass(kw_only=True)
 class Side:
-    """A commit that can be run."""
+    """A commit that can be run, `base` or `head`."""
 
     script: Script
     request: Request
     checkout: Checkout
     folder: Path
-    """Of the files that runs write beside their own."""
+    """The folder of the files that runs write in addition to files in the checkout."""
     path: str
-    """PYTHONPATH."""
+    """The value of PYTHONPATH."""
     arms: dict[str, ArmCommand]
 
 
 @dataclass
 class Measured:
-    """What is known so far."""
+    """The results of the measurement so far."""
 
     seconds: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
-    """Whole times of base and head, by arm."""
+    """By arm: the whole times of base and of head, in seconds."""
     steps: dict[str, list[int | None]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
@@ -67,11 +67,11 @@ class Measured:
 
 
 class TimeUpError(Exception):
-    """The budget ended within a run."""
+    """The time for measuring ended during a run."""
 
 
 def show(request: CommitsRequest) -> int:
-    """Measure, print and write what was asked for, and return the exit status."""
+    """Compare the commits, print and write the requested results, and return the exit status."""
     comparison = compare_commits(request)
     terminal.write(f"\n{in_words(comparison)}")
     texts = {
@@ -85,7 +85,8 @@ def show(request: CommitsRequest) -> int:
 
 
 def compare_commits(request: CommitsRequest) -> CommitComparison:
-    """Return what the head did to the script's whole times. Raises ToolError where nothing could be prepared."""
+    """Return the comparison of the script's whole times in both commits. Raise ToolError if neither commit could be
+    prepared."""
     machine_lock.hold(lambda text: terminal.write(text, sys.stderr))
     lacking = notes(request.top, request.commits)
     measured, others = Measured(), Others()
@@ -113,7 +114,7 @@ def compare_commits(request: CommitsRequest) -> CommitComparison:
 
 
 def _side(request: CommitsRequest, checkout: Checkout, python: str, roots: Sequence[str], folder: Path) -> Side:
-    """Return a commit with the commands of its arms. Raises ToolError."""
+    """Return a commit with the commands of its arms. Raise ToolError if the script cannot be run there."""
     folder.mkdir()
     typed = replace(request.typed, script=str(checkout.folder / request.script), python=python)
     of_try = read(typed)
@@ -135,7 +136,7 @@ def _side(request: CommitsRequest, checkout: Checkout, python: str, roots: Seque
 
 
 def _present(sides: Mapping[str, Side], request: CommitsRequest, measured: Measured) -> None:
-    """Sort out the arms that both commits have."""
+    """Sort the arms into those that both commits have, and those that are absent, with the reason."""
     for arm in request.arms:
         reasons = {name: side.arms[arm].absent for name, side in sides.items() if side.arms[arm].absent}
         if reasons:
@@ -149,7 +150,8 @@ def _present(sides: Mapping[str, Side], request: CommitsRequest, measured: Measu
 
 
 def _measure(sides: Mapping[str, Side], measured: Measured, until: float) -> None:
-    """Measure until each arm is decided, time is up, or there are as many repeats as the level is made for."""
+    """Measure until each arm is decided, time is up, or there are as many repeats as the significance level was chosen
+    for."""
     by = commits.rule(len(measured.seconds))
     left, longest = list(measured.seconds), 0.0
     try:
@@ -172,7 +174,7 @@ def _measure(sides: Mapping[str, Side], measured: Measured, until: float) -> Non
 
 
 def _pair(sides: Mapping[str, Side], arm: str, repeat: int, measured: Measured, until: float) -> None:
-    """Run an arm under both commits; both times count, or none."""
+    """Run an arm once under both commits. The two times are only recorded together."""
     ran = {}
     for name in SIDES if repeat % 2 == 0 else reversed(SIDES):
         if arm not in measured.failed and (outcome := _run(sides[name], arm, measured, until)):
@@ -187,7 +189,8 @@ def _pair(sides: Mapping[str, Side], arm: str, repeat: int, measured: Measured, 
 
 
 def _run(side: Side, arm: str, measured: Measured, until: float, steps: int = 0) -> run_arm.Outcome | None:
-    """Run an arm to its end, or some steps of it; None where it failed. Raises TimeUpError."""
+    """Return the outcome of an arm that ran to its end, or for some steps; None if the arm failed. Raise TimeUpError if
+    time is up."""
     left = until - time.monotonic()
     if left < 1:
         raise TimeUpError

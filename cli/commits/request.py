@@ -31,20 +31,21 @@ for each in metadata.distributions():
         roots += [path for path in (os.path.join(root, "src"), root) if os.path.isdir(path)]
 print(json.dumps(roots))
 """
-"""Prints folders outside of an environment that it imports from, or that its packages were installed from."""
+"""A Python program that prints folders outside of an environment from which it imports, or from which its packages were
+installed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommitsRequest:
-    """What was typed, checked."""
+    """The checked arguments and options of a call of `rwi compare-commits`."""
 
     typed: Typed
     top: Path
-    """Of the repository."""
+    """The root folder of the repository."""
     script: str
-    """Its path in the repository."""
+    """The path of the script in the repository."""
     commits: Mapping[str, Commit]
-    """`base` and `head`."""
+    """The two commits by name, `base` and `head`."""
     arms: tuple[str, ...]
     minutes: float
     requirements: str
@@ -55,7 +56,7 @@ class CommitsRequest:
 def read(
     typed: Typed, base: str, head: str, *, arms: Sequence[str], requirements: str, **written: Any
 ) -> CommitsRequest:
-    """Return the request. Raises UsageError."""
+    """Return the checked request. Raise UsageError for a wrong argument."""
     if unknown := [arm for arm in arms if arm not in ARMS]:
         raise click.UsageError(f"--arms {','.join(unknown)}: allowed are {', '.join(ARMS)}, as in  --arms baseline,ray")
     if requirements and typed.python:
@@ -82,8 +83,8 @@ def read(
 
 
 def environment(requirements: str) -> str:
-    """Return the Python of an environment of a requirements file, which is made once for each content. Raises
-    ToolError."""
+    """Return the Python of an environment with the packages of a requirements file. An environment is made once for
+    each content of the file. Raise ToolError if the packages cannot be installed."""
     file = absolute(requirements)
     content = file.read_bytes()
     folder = STATE / "environments" / hashlib.sha256(bytes(file) + b"\0" + content).hexdigest()[:16]
@@ -101,8 +102,8 @@ def environment(requirements: str) -> str:
 
 
 def of_repository(python: str, top: Path) -> list[str]:
-    """Return the folders of the repository that an environment imports from, or has a package of: each commit has its
-    own."""
+    """Return the folders of the repository from which an environment imports or has an installed package. Each commit's
+    runs use the same folders of its own checkout."""
     try:
         roots: list[str] = json.loads(capture([python, "-B", "-c", IMPORTED_FROM]).stdout)
     except (OSError, ValueError, subprocess.SubprocessError):

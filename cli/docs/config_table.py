@@ -53,7 +53,7 @@ def tables() -> str:
 
 
 def sections() -> dict[str, list[Key]]:
-    """Return every key, each in one section."""
+    """Return all keys by the heading of their section; each key is in one section."""
     keys: dict[str, list[Key]] = {title: [] for title in SECTIONS}
     for key in every_key().values():
         keys[SECTIONS[_section(key)]].append(key)
@@ -61,7 +61,7 @@ def sections() -> dict[str, list[Key]]:
 
 
 def _section(key: Key) -> int:
-    """Return the number of the key's section."""
+    """Return the index in SECTIONS of the key's section."""
     if key.name.startswith("storage") or key.name in _STORAGE:
         return 4
     if key.name in _GPUS:
@@ -76,7 +76,7 @@ def _section(key: Key) -> int:
 
 
 def _table(keys: list[Key]) -> str:
-    """Return the table of a section's keys, after the targets that most of them are for."""
+    """Return a Markdown table of the keys, after a line that says for which targets most of them are."""
     usual = Counter(key.targets for key in keys).most_common(1)[0][0]
     head = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
     where = [] if usual == TARGETS else [f"For {_listed(usual)} only, unless a row says otherwise.", ""]
@@ -89,7 +89,7 @@ def _row(key: Key, usual: Sequence[str]) -> str:
 
 
 def _default(key: Key) -> str:
-    """Return the default, or those of each target if they differ."""
+    """Return the default of the key, or the default of each target if these differ."""
     by_target = {target: key.default_for(target) for target in TARGETS}
     words = {target: f"`{text}`" if text else key.derived for target, text in by_target.items()}
     if len(set(words.values())) == 1:
@@ -104,7 +104,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _meaning(key: Key, usual: Sequence[str]) -> str:
-    """Return the key's meaning, its targets if they are not the usual ones, and an example if it has no default."""
+    """Return the key's meaning, with its targets if these differ from the usual ones, and with an example if the key
+    has one."""
     targets = "every target" if key.targets == TARGETS else f"{_listed(key.targets)} only"
     only = "" if key.targets == usual else f" ({targets})"
     example = f"; for example `{key.example}`" if key.example else ""
@@ -112,7 +113,8 @@ def _meaning(key: Key, usual: Sequence[str]) -> str:
 
 
 def declarations() -> str:
-    """Return the keys as Pulumi.yaml declares them, without types: JSON strings are YAML strings."""
+    """Return the declarations of all keys for Pulumi.yaml, without types. Texts are written as JSON strings, which are
+    valid in YAML."""
     return "\n".join(
         f"  {key.name}:\n    description: {_quoted(key.help)}\n    default: {_quoted(key.declared_default())}"
         for key in every_key().values()
@@ -127,17 +129,19 @@ DOCUMENTS: dict[str, tuple[str, str, Callable[[], str]]] = {
     "docs/settings.md": ("<!-- config table -->", "<!-- end of config table -->", tables),
     "Pulumi.yaml": ("  # config table: made by cli/docs/config_table.py", "  # end of config table", declarations),
 }
-"""By file: the marker lines, and what stands between them."""
+"""By file: the lines before and after the generated part, and the function that returns this part."""
 
 
 def rendered(name: str, text: str) -> str:
-    """Return the text of a document with the part between its markers rewritten; ValueError when it has no markers."""
+    """Return the text of a document with the part between its markers rewritten. Raise ValueError if the text has no
+    markers."""
     begin, end, make = DOCUMENTS[name]
     return between(text, (f"{begin}\n", f"{end}\n"), f"{make()}\n")
 
 
 def between(text: str, markers: tuple[str, str], table: str) -> str:
-    """Return the text with a table instead of what stands between its markers; ValueError when it has none."""
+    """Return the text with the part between its markers replaced by a table. Raise ValueError if the text does not
+    contain the markers."""
     head, begin, rest = text.partition(markers[0])
     _, end, tail = rest.partition(markers[1])
     if not (begin and end):
@@ -146,7 +150,7 @@ def between(text: str, markers: tuple[str, str], table: str) -> str:
 
 
 def main() -> int:
-    """Write both documents."""
+    """Rewrite the generated parts of both documents, and return the exit status."""
     for name in DOCUMENTS:
         write_whole(ROOT / name, rendered(name, (ROOT / name).read_text(encoding="utf-8")))
     return 0

@@ -75,7 +75,7 @@ _TITLES: tuple[tuple[str, type], ...] = (
 
 
 def main() -> int:
-    """Write the page."""
+    """Write docs/outputs.md, and return the exit status."""
     write_whole(PATH, text())
     return 0
 
@@ -94,7 +94,7 @@ def _answers() -> str:
 
 
 def _other_ratios() -> list[str]:
-    """Return the ratios that mean something else of a workload, a sentence for each."""
+    """Return a sentence for each workload for which some ratios have another meaning than usual, with that meaning."""
     others = {
         name: [
             f"`{each.name}` ({each.meaning})" for each in measures.ratios_of(name) if each.name in named(name).entries
@@ -122,7 +122,7 @@ def _table_of_arms(workload: str) -> str:
 
 
 def _catalogue(title: str, entries: Sequence[Measure | Ratio]) -> str:
-    """Return a table; ratios in a row that the docs say the same of stand in one line."""
+    """Return a table of measures or ratios. Neighbours for which the docs say the same are put in one line."""
     groups = [list(group) for _, group in itertools.groupby(entries, key=lambda each: _detail(each) or each.name)]
     rows = "".join(f"| {_names(group)} | {_title(group)} | {_meaning(group)} |\n" for group in groups)
     return f"## {title}\n\n| name | shown as | meaning |\n|---|---|---|\n{rows}"
@@ -147,7 +147,7 @@ def _meaning(group: Sequence[Measure | Ratio]) -> str:
 
 
 def _measures() -> list[str]:
-    """Return a table for each set of workloads that have the same measures."""
+    """Return a table for each group of workloads that share the same measures."""
     workloads: dict[tuple[str, str], list[str]] = {}
     entries: dict[tuple[str, str], Measure] = {}
     for workload in WORKLOADS:
@@ -181,7 +181,7 @@ def _row(name: str, hint: Any) -> str:
 
 
 def _type(kind: Any) -> str:
-    """Return a type as a reader of JSON knows it."""
+    """Return the name of a type in the terms of JSON."""
     arguments = typing.get_args(kind)
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
         return f"{_type(arguments[0])}?"

@@ -15,13 +15,13 @@ from training.contract.codec import write_whole
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NAMES = ("end-to-end-over-epochs", "where-the-time-goes")
-"""Names of the first pictures of a report; `-light.svg` or `-dark.svg` follows."""
+"""Names of the first two pictures of a report, without the endings `-light.svg` and `-dark.svg`."""
 _DARK = re.compile(r"@media screen and \(prefers-color-scheme: dark\) \{ (:root \{.*?\}) \}", re.DOTALL)
-"""The colours of the dark theme in a picture that follows the system's."""
+"""Matches the colours of the dark theme in a picture that follows the system's theme."""
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pictures of the result in a folder."""
+    """Write the first pictures of the result in a folder into the docs, and return the exit status."""
     (folder,) = arguments
     comparison = Comparison.from_json((Path(folder) / COMPARISON).read_text(encoding="utf-8"))
     for name, panel in zip(NAMES, first(comparison), strict=True):
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
 
 
 def themed(svg: str) -> dict[str, str]:
-    """Return a picture that follows the system's theme as one that is always light, and as one that is always dark."""
+    """Return two versions of a picture that follows the system's theme: one always light, one always dark."""
     return {"light": _DARK.sub("", svg), "dark": _DARK.sub(r"\1", svg)}
 
 

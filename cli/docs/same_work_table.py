@@ -15,13 +15,13 @@ MARKERS = "<!-- same work table -->\n", "<!-- end of same work table -->\n"
 
 
 def main() -> int:
-    """Write the page."""
+    """Rewrite the table in its page, and return the exit status."""
     write_whole(PATH, in_page(PATH.read_text(encoding="utf-8")))
     return 0
 
 
 def in_page(page: str) -> str:
-    """Return the page with its table rewritten; ValueError when it has no markers."""
+    """Return the page with its table rewritten. Raise ValueError if the page has no markers."""
     rows = [f"| `{item.name}` | {item.title} | {_frameworks(item)} |\n" for item in ITEMS]
     return between(page, MARKERS, f"| item | what | seen of |\n| --- | --- | --- |\n{''.join(rows)}")
 

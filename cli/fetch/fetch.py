@@ -18,16 +18,17 @@ from training.launch.storage.run_storage import Storage
 from training.machine.command_line import quoted, rwi
 
 MARK = ".ray-worth-it-run"
-"""The file in a folder that says whose files are fetched into it."""
+"""The file in a folder that names the run whose files are fetched into the folder."""
 KEPT = "kept"
-"""The folder of a run into which it is fetched, where no other is named."""
+"""The subfolder of a run into which its files are fetched if no other folder is named."""
 MOST_SHOWN = 5
 NO_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
-"""What a file system says of a name that no file can have there; an object's may be four times as long."""
+"""Error numbers of a file system for names that no file can have. An object's name in storage may be four times as
+long."""
 
 
 def bring_back(stack: str, overrides: Mapping[str, str], wanted: str, folder: str) -> int:
-    """Fetch the files of the run that is called so, into a folder."""
+    """Fetch the files of the wanted run into a folder, and return the exit status."""
     where = stack_settings.kept_at(stack_settings.load(stack, overrides))
     try:
         storage = Storage.at(where)
@@ -51,17 +52,17 @@ def bring_back(stack: str, overrides: Mapping[str, str], wanted: str, folder: st
 
 
 def _made_here(runs: Path) -> frozenset[str]:
-    """Return the names of this checkout's own runs: each has left more here than what was fetched of it."""
+    """Return the names of the runs that this checkout made itself; their folders contain more than fetched files."""
     folders = runs.iterdir() if runs.is_dir() else ()
     return frozenset(run.name for run in folders if run.is_dir() and any(path.name != KEPT for path in run.iterdir()))
 
 
 def chosen(names: Mapping[str, int], wanted: str, where: str, mine: Container[str] = ()) -> str:
-    """Return the folder of the newest run that is called so, of the names in storage: of `mine`, where there is one.
+    """Return the folder in storage of the newest run whose name fits `wanted`, if possible of a run in `mine`.
 
-    Stacks are called alike in every checkout, so of a bucket that a team shares the newest may be a colleague's. In a
-    cluster a run is called as its Job, whose name has no time: `names` says when each file was written.
-    Raises ToolError with all of them.
+    Stacks have the same names in every checkout, so the newest run in a bucket that a team shares may be a colleague's.
+    In a cluster a run has the name of its Job, which contains no time, so `names` says when each file was written.
+    Raise ToolError that lists all runs if none fits.
     """
     counts = Counter("/".join(name.split("/")[:2]) for name in names if name.count("/") > 1)
     written: dict[str, int] = {}
@@ -78,13 +79,13 @@ def chosen(names: Mapping[str, int], wanted: str, where: str, mine: Container[st
 
 
 def _also(names: Iterable[str], wanted: str, run: str) -> list[str]:
-    """Return the other runs that the name fits."""
+    """Return the names of the other runs that the wanted name fits too."""
     runs = {"/".join(name.split("/")[:2]) for name in names if name.count("/") > 1} - {run}
     return sorted(_name(other) for other in runs if _name(run) != wanted and _name(other).startswith(f"{wanted}-"))
 
 
 def begin(to: Path, run: str) -> None:
-    """Make the folder that run's alone. Raises ToolError where it has files of something else."""
+    """Create the folder and mark it as belonging to the run. Raise ToolError if the folder contains other files."""
     try:
         to.mkdir(parents=True, exist_ok=True)
         mark = to / MARK
@@ -101,9 +102,9 @@ def begin(to: Path, run: str) -> None:
 
 
 def fetch(run: Storage, to: Path) -> tuple[list[Path], list[str]]:
-    """Return all whole files of a run, and the names of what no file can be made of. Raises ToolError and OSError.
+    """Fetch a run's files, and return their paths, and the names that no file can have. Raise ToolError and OSError.
 
-    Nothing is written outside of the folder, nor over its mark, whatever the names in storage are.
+    No file is written outside of `to`, or over the file that marks the folder, whatever the names in storage are.
     """
     names = list(run.names())
     folders = {str(folder) for name in names for folder in PurePosixPath(name).parents} | {MARK}
@@ -128,6 +129,6 @@ def _name(run: str) -> str:
 
 
 def _started(run: str) -> str:
-    """Return the time in `<arm>-<repeat>-<time>-<random>`; "" where it has none."""
+    """Return the time in a name `<arm>-<repeat>-<time>-<random>`; "" if the name has no time."""
     stamp = re.search(r"-(\d{8}T\d{6}Z)-[^-]+$", run)
     return stamp[1] if stamp else ""

@@ -35,7 +35,8 @@ STACK = "local"
 
 
 def preview(out: Path, project: Path = ROOT) -> int:
-    """Write OUT/<stack>.json for each stack file of a checkout; a preview that fails is written too, with its error."""
+    """Write OUT/<stack>.json for each stack file of a checkout. If a preview fails, the file contains its error. Return
+    the exit status."""
     out.mkdir(parents=True, exist_ok=True)
     for file in sorted((project / "stacks").glob("Pulumi.*.yaml")):
         stack = stack_name(file)
@@ -45,7 +46,8 @@ def preview(out: Path, project: Path = ROOT) -> int:
 
 
 def _preview(stack: str, settings: Path, project: Path) -> str:
-    """Preview against an empty state: in a temporary backend, with a copy of the stack file for pulumi to write to."""
+    """Return pulumi's preview of a stack against an empty state, as JSON. It runs in a temporary backend, with a copy
+    of the stack file, because pulumi may write to the file."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / settings.name
         copy.write_text(settings.read_text(encoding="utf-8"), encoding="utf-8")
@@ -85,7 +87,8 @@ def _has_error(text: str) -> bool:
 
 
 def diff(base: Path, head: Path, whole: Path | None) -> int:
-    """Print the comment; `whole` gets the same without a limit."""
+    """Print the comment on the difference of the previews, and write a version without a length limit to `whole`.
+    Return the exit status."""
     before, after = _previews(base, head)
     if whole:
         whole.write_text(preview_comment(before, after, limit_bytes=sys.maxsize), encoding="utf-8")
@@ -94,7 +97,7 @@ def diff(base: Path, head: Path, whole: Path | None) -> int:
 
 
 def _previews(base: Path, head: Path) -> tuple[dict[str, Preview], dict[str, Preview]]:
-    """Read the previews of base and head, by stack. Raises ToolError."""
+    """Return the previews of base and head, each by stack. Raise ToolError if the head has no previews."""
     before, after = (
         {file.stem: read_preview(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))}
         for folder in (base, head)
@@ -105,9 +108,11 @@ def _previews(base: Path, head: Path) -> tuple[dict[str, Preview], dict[str, Pre
 
 
 def measure(base: Path, head: Path, out: Path, repeats: int) -> int:
-    """Measure both checkouts: a repeat of one, a repeat of the other, and the other way round the next time.
+    """Measure both checkouts, one repeat of each at a time, with the order swapped in every second repeat. Return the
+    exit status.
 
-    Raising `repeats` adds a repeat and measures no earlier one again, so that the two take turns on the same machine.
+    A repeat is added by raising the setting `repeats`, which measures no earlier repeat again. So base and head take
+    turns on the same machine.
     """
     out.mkdir(parents=True, exist_ok=True)
     failed: dict[str, int] = {}
@@ -131,7 +136,7 @@ def _rwi(checkout: Path, verb: str, repeats: int) -> int:
 
 
 def compare(out: Path) -> int:
-    """Print the comment."""
+    """Print the comment on the measurements of base and head, and return the exit status."""
     print(_measured(out), end="")
     return 0
 
@@ -150,7 +155,7 @@ def _measured(out: Path) -> str:
 
 
 def post(what: str, folder: Path) -> int:
-    """Keep the comment on what is in `folder`."""
+    """Write the comment on the results in `folder` to the pull request, and return the exit status."""
     texts = {
         "preview": lambda: preview_comment(*_previews(folder / "base", folder / "head")),
         "measure": lambda: _measured(folder),
@@ -162,7 +167,8 @@ def post(what: str, folder: Path) -> int:
 
 
 def _commits(path: Path) -> str:
-    """Return the comment of what anybody may have written. Raises ToolError."""
+    """Return the comment on a comparison of commits from a file that anybody may have written. Raise ToolError if the
+    file is not valid."""
     try:
         with path.open("rb") as file:
             text = file.read(commits.LONGEST_BYTES + 1).decode(errors="replace")
@@ -172,7 +178,7 @@ def _commits(path: Path) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb."""
+    """Run the verb that the arguments name, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m cli.pull_request", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     previewing = verbs.add_parser("preview")

@@ -12,7 +12,8 @@ from report.change import UNCHANGED, Change, changes, how_decided, made_differen
 from training.contract.arms import BASELINE
 
 LIMIT_BYTES = 65_000
-"""GitHub refuses a comment of more than 65,536 characters; bytes are never fewer than characters."""
+"""Most bytes of a comment. GitHub refuses more than 65,536 characters, and a text has at least as many bytes as
+characters."""
 
 PREVIEW_MARKER = "<!-- ray-worth-it: preview -->"
 MEASURE_MARKER = "<!-- ray-worth-it: measure -->"
@@ -21,7 +22,8 @@ _MORE = "The whole difference is in the workflow run's artifacts."
 
 
 def preview_comment(base: Mapping[str, Preview], head: Mapping[str, Preview], limit_bytes: int = LIMIT_BYTES) -> str:
-    """Return the head's changes to each stack; stacks that differ come first, and in full as far as there is room."""
+    """Return the comment on what the head changes in each stack. Stacks that differ are shown in full, as far as there
+    is room; equal stacks are only named, above them."""
     stacks = [*head, *(stack for stack in base if stack not in head)]
     sections = {stack: _stack_section(base.get(stack), head.get(stack)) for stack in stacks}
     quiet = [stack for stack, (_, blocks) in sections.items() if not blocks]
@@ -36,7 +38,7 @@ _INTRODUCTION = "Previews of base and head against an empty state, compared; no 
 
 
 def _stack_section(base: Preview | None, head: Preview | None) -> tuple[str, list[list[str]]]:
-    """Return a line that says what changed, and a block of diff lines for each resource."""
+    """Return a line that says what changed in a stack, and a list of diff lines for each resource."""
     if head is None:
         return "the head has no such stack", []
     if head.error:
@@ -52,7 +54,7 @@ def _stack_section(base: Preview | None, head: Preview | None) -> tuple[str, lis
 
 
 def _why(error: str) -> str:
-    """Return the reason that an error gives, or its first line."""
+    """Return the reason in an error, that is, its line after `why:`, or its first line."""
     lines = [line.strip() for line in error.splitlines()]
     return next((line.removeprefix("why:").strip() for line in lines if line.startswith("why:")), lines[0])
 
@@ -64,7 +66,8 @@ def _counts(changed: Difference, resources: int) -> str:
 
 
 def _blocks(delta: Difference) -> list[list[str]]:
-    """Return changed resources, then new ones, property by property; of removed ones the name alone."""
+    """Return the diff lines of each resource: changed ones, then new ones, with their properties, then removed ones,
+    with their names alone."""
     changed = [[f"  {name}", *_indented(lines)] for name, lines in delta.changed.items()]
     added = [[f"+ {name} (new)", *_indented(lines)] for name, lines in delta.added.items()]
     return changed + added + [[f"- {name} (gone)"] for name in delta.removed]
@@ -75,7 +78,8 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 
 def _fill(lines: list[str], sections: Mapping[str, tuple[str, list[list[str]]]], limit_bytes: int) -> str:
-    """Put every section's heading and as many of its blocks as its share of the room allows."""
+    """Return the lines, followed by the section of each stack, with as many resources as fit into its share of the
+    bytes that are left."""
     frames = {stack: _details(stack, summary, [], len(blocks)) for stack, (summary, blocks) in sections.items()}
     room = limit_bytes - len("\n".join([*lines, *frames.values(), ""]).encode()) - 1
     parts = []
@@ -89,7 +93,8 @@ def _fill(lines: list[str], sections: Mapping[str, tuple[str, list[list[str]]]],
 
 
 def _that_fit(blocks: Sequence[list[str]], room: int) -> tuple[list[list[str]], int]:
-    """Return the blocks, in order, that fit into so many bytes, and their size in bytes; the last may be cut."""
+    """Return the first resources' diff lines that fit into `room` bytes, and their size in bytes. The last resource may
+    be cut."""
     shown: list[list[str]] = []
     used = 0
     for block in blocks:
@@ -111,7 +116,8 @@ def _details(stack: str, summary: str, blocks: Sequence[list[str]], left_out: in
 
 
 def measure_comment(base: Comparison | None, head: Comparison | None, why_not: str = "") -> str:
-    """Return the change of ratios, times and accuracy, each with its interval; `why_not`: why a side is missing."""
+    """Return the comment on the change of ratios, times and accuracy, each with its interval. `why_not` says why base
+    or head is missing."""
     lines = [MEASURE_MARKER, "## What this changes in the measurement", ""]
     if base is None or head is None:
         missing = " and ".join(name for name, side in (("base", base), ("head", head)) if side is None)
@@ -136,7 +142,7 @@ def measure_comment(base: Comparison | None, head: Comparison | None, why_not: s
 
 
 def _headline(all_changes: Sequence[Change]) -> str:
-    """Return the answer of the three values that decide."""
+    """Return one line with the answer by the values that decide whether something changed."""
     decided = [change for change in all_changes if change.is_decided]
     if decided:
         listed = ", ".join(f"{change.arm} {change.title} {change.decision}".strip() for change in decided)
@@ -163,7 +169,7 @@ def _row(change: Change) -> str:
 
 
 def quoted(text: str) -> list[str]:
-    """Return the lines of a block with the end of a text; none for ""."""
+    """Return the lines of a Markdown code block with the end of a text; empty for ""."""
     if not text:
         return []
     return [f"{fence(text)}text", text[-4000:], fence(text)]
@@ -174,17 +180,20 @@ def _text(blocks: Sequence[Sequence[str]]) -> str:
 
 
 def fence(text: str) -> str:
-    """Return a fence longer than any run of backticks in the text, which would end the block."""
+    """Return the fence of a code block, longer than any run of backticks in the text, because an equal run would end
+    the block."""
     return "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 
 def safe(text: str) -> str:
-    """Escape a text that a pull request's code wrote: it can't become markup or a link, nor mention anybody."""
+    """Return a text that a pull request's code wrote with its special characters escaped, so that it cannot become
+    markup or a link, or mention anybody."""
     line = re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", text)
     escaped = re.sub(r"([\\`*_{}\[\]<|#@&])", r"\\\1", line).replace("\\@", "@\u200b")
     return re.sub(r"(?i)(://|www(?=\.))", "\\1\u200b", escaped)
 
 
 def _name(stack: str) -> str:
-    """Return a stack's name in the letters that Pulumi allows, since within a tag no backslash escapes anything."""
+    """Return a stack's name with every letter that Pulumi does not allow replaced, because a backslash does not escape
+    inside an HTML tag."""
     return re.sub(r"[^A-Za-z0-9._-]", "?", stack)[:100].replace("www.", "www?")

@@ -33,11 +33,11 @@ LIMIT_BYTES = 60_000
 TITLE = ("arm", "base", "head", "head ÷ base", "", "runs each")
 OF_RAY = ("Ray's whole time ÷ that of", "base", "head")
 MOST_ITEMS = 20
-"""Of a list that somebody else may have written."""
+"""Most items that are shown of a list which somebody else may have written."""
 
 
 def headline(comparison: CommitComparison) -> str:
-    """Return what is to be known first."""
+    """Return the most important finding of a comparison of commits."""
     if not comparison.arms:
         minutes = f": nothing ended within its {comparison.minutes:g} minutes" * (comparison.ended == TIME_UP)
         return f"No comparison{minutes}."
@@ -51,7 +51,7 @@ def headline(comparison: CommitComparison) -> str:
 
 
 def rows(comparison: CommitComparison) -> list[tuple[str, ...]]:
-    """Return a row for each arm, under TITLE."""
+    """Return a table row for each arm, with the columns of TITLE."""
     return [
         (arm, _seconds(change.base_seconds), _seconds(change.head_seconds), _ratio(change.ratio), _word(change),
          str(len(change.base_seconds)))
@@ -60,12 +60,12 @@ def rows(comparison: CommitComparison) -> list[tuple[str, ...]]:
 
 
 def rows_of_ray(comparison: CommitComparison) -> list[tuple[str, ...]]:
-    """Return a row for each alternative, under OF_RAY."""
+    """Return a table row for each alternative to Ray, with the columns of OF_RAY."""
     return [(each.alternative, _ratio(each.before), _ratio(each.after)) for each in comparison.against[:MOST_ITEMS]]
 
 
 def remarks(comparison: CommitComparison) -> list[str]:
-    """Return sentences below the table."""
+    """Return the sentences below the tables."""
     machine = f"{counted(comparison.workers, 'worker')}, {comparison.cpu_model}"
     texts = [f"{comparison.script}: {machine}. {_ended(comparison)}".strip()]
     if comparison.arms:
@@ -103,7 +103,8 @@ def _seconds(values: Sequence[float]) -> str:
 
 
 def _ratio(ratio: Estimate | None) -> str:
-    """Return it with its interval, which with few repeats may end at millions: then without."""
+    """Return the ratio as a text, with its interval only if there are enough repeats, because with few the interval may
+    end at millions."""
     if ratio is None:
         return "unknown"
     return factor(ratio if ratio.n >= FIRST_REPEATS else replace(ratio, lower=None))
@@ -119,7 +120,7 @@ def _word(change: ArmChange) -> str:
 
 
 def in_words(comparison: CommitComparison) -> str:
-    """Return what a terminal shows."""
+    """Return the text of the comparison for a terminal."""
     tables = [columns(TITLE, rows(comparison))] if comparison.arms else []
     tables += [columns(OF_RAY, rows_of_ray(comparison))] if comparison.against else []
     failed = [f"{name} failed: {why}" for name, why in comparison.failed.items()]
@@ -128,7 +129,7 @@ def in_words(comparison: CommitComparison) -> str:
 
 
 def commits_comment(comparison: CommitComparison) -> str:
-    """Return the comment; the longest parts are left out of one that GitHub would refuse."""
+    """Return the text of the comment. If it is longer than GitHub allows, its longest parts are left out."""
     base, head = comparison.base, comparison.head
     lines = [MARKER, "## What this changes in the training", "", f"**{_cut(headline(comparison))}**", ""]
     lines += [f"- {name}: `{each.sha[:12]}` {_cut(each.subject)}" for name, each in (("base", base), ("head", head))]

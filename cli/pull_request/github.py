@@ -17,7 +17,8 @@ ACCOUNT = "github-actions[bot]"
 
 
 def keep_comment(environment: Mapping[str, str], text: str) -> str:
-    """Make the comment on the workflow's pull request, or bring it up to date; says which: made, updated, unchanged."""
+    """Write the comment on the workflow's pull request, or update the earlier one. Return `made`, `updated` or
+    `unchanged`."""
     repository, number = _pull_request(environment)
     marker = text.partition("\n")[0]
     if not marker.startswith("<!--"):
@@ -36,7 +37,8 @@ def keep_comment(environment: Mapping[str, str], text: str) -> str:
 
 
 def _pull_request(environment: Mapping[str, str]) -> tuple[str, int]:
-    """Return the repository and number of the workflow run's; ToolError that names what the environment lacks."""
+    """Return the repository and the number of the pull request for which the workflow runs. Raise ToolError that names
+    the missing environment variables."""
     lacking = [name for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN") if not environment.get(name)]
     path = environment.get("GITHUB_EVENT_PATH", "")
     event: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
@@ -51,8 +53,8 @@ def _pull_request(environment: Mapping[str, str]) -> tuple[str, int]:
 
 
 def _number_of_run(repository: str, run: Mapping[str, Any]) -> str:
-    """Return the open pull request that another workflow ran for; the event names none of a fork. ToolError where its
-    head is another commit by now."""
+    """Return the number of the open pull request for which another workflow ran, because GitHub's event names none for
+    a fork. Raise ToolError if no open pull request has that commit as its head."""
     branch = f"head={run['head_repository']['owner']['login']}:{run['head_branch']}"
     printed = _gh("--method", "GET", f"repos/{repository}/pulls", "--raw-field", branch, "--jq", ".[] | {number, head}")
     for pull in map(json.loads, printed.splitlines()):
@@ -64,7 +66,7 @@ def _number_of_run(repository: str, run: Mapping[str, Any]) -> str:
 
 
 def _gh(*arguments: str) -> str:
-    """Return what `gh api` prints; it takes the token from GITHUB_TOKEN, and sends it to GitHub's host alone."""
+    """Return the output of `gh api`, which takes the token from GITHUB_TOKEN and sends it only to GitHub's host."""
     try:
         done = capture(["gh", "api", *arguments])
     except FileNotFoundError:

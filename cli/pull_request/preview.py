@@ -18,7 +18,7 @@ from cli.setup.project import ToolError
 SECRET = "4dabf18193072939515e22adb298388d"  # noqa: S105 - the key by which Pulumi's JSON marks a value of its own kind
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 LONGEST = 160
-"""Characters of a value that are shown."""
+"""Most characters of a value that are shown."""
 
 _ABSENT = object()
 _CONTEXT_LINES = 1
@@ -27,7 +27,7 @@ _NOT_MADE = ("delete", "delete-replaced", "discard")
 
 
 class PreviewError(ToolError):
-    """A file that is no preview."""
+    """A file does not contain a valid preview."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class Preview:
     """The resources that a commit creates from an empty state."""
 
     resources: dict[str, dict[str, Any]]
-    """Flat properties by resource, `type name`, in the engine's order."""
+    """By resource (`type name`), in the engine's order: properties by dotted path."""
     error: str = ""
-    """Why there is no preview, in the engine's words."""
+    """Why there is no preview, in the words of Pulumi's engine; "" if there is one."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The differences between head and base: lines of a diff, by resource."""
+    """The differences between the previews of base and head, as diff lines by resource."""
 
     added: dict[str, list[str]]
     removed: dict[str, list[str]]
@@ -53,7 +53,8 @@ class Difference:
 
 
 def read_preview(text: str) -> Preview:
-    """Parse the output of `pulumi preview --json`. Raises PreviewError."""
+    """Return the preview from the output of `pulumi preview --json`. Raise PreviewError if the text is not such an
+    output."""
     try:
         data = json.loads(text)
         steps = data.get("steps") or []
@@ -69,7 +70,7 @@ def read_preview(text: str) -> Preview:
 
 
 def _name(urn: str) -> str:
-    """Return `training:Run ray-1`: the type without those of its parents, and the name."""
+    """Return the type and the name in a URN, without the types of parents, such as `training:Run ray-1`."""
     types, _, name = urn.split("::", 2)[-1].partition("::")
     return f"{types.rpartition('$')[2]} {name}"
 
@@ -79,7 +80,8 @@ def _properties(step: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Return leaves by dotted path; a text that is a JSON object is parsed, as that of a pod."""
+    """Yield the leaves of a value, each with its dotted path. A text that is a JSON object, such as the spec of a pod,
+    is parsed first."""
     value = _parsed(value)
     if isinstance(value, dict) and value and SECRET not in value:
         for key, item in value.items():
@@ -101,7 +103,8 @@ def _parsed(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Replace secrets, which are neither shown nor compared: each preview encrypts them differently."""
+    """Return the value; a placeholder for a secret, because each preview encrypts secrets differently, and for a value
+    not known yet."""
     if isinstance(value, dict) and SECRET in value:
         return "[secret]"
     return "[computed]" if value == UNKNOWN else value
@@ -133,7 +136,7 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _changed_lines(path: str, before: str, after: str) -> Iterator[str]:
-    """Return only the differing lines of a text of several lines, for example a script."""
+    """Yield only the differing lines of a text of several lines, for example a script."""
     yield f"  {path}:"
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=_CONTEXT_LINES, lineterm="")
     for line in list(lines)[2:]:
@@ -141,7 +144,7 @@ def _changed_lines(path: str, before: str, after: str) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    """Return JSON in one line; hashes are shortened."""
+    """Return a value as JSON in one line, with hashes shortened."""
     if isinstance(value, str) and _HASH.fullmatch(value):
         return f'"{value[:12]}…"'
     return _cut(json.dumps(value, ensure_ascii=False))

@@ -36,7 +36,8 @@ _ENVIRONMENT: Mapping[str, str] = {
 
 
 def build(folder: Path) -> None:
-    """Put the programs into `folder`/bin; ToolError with the last line of the log when Go is missing or fails."""
+    """Build the programs into `folder`/bin. Raise ToolError if Go is missing, or with the last line of the log if Go
+    fails."""
     if shutil.which("go") is None:
         raise ToolError("no `go` on PATH; install Go as new as cli/pulumi_from_source/cli/go.mod asks")
     _LOG.unlink(missing_ok=True)
@@ -53,7 +54,8 @@ def build(folder: Path) -> None:
 
 
 def _compile(module: Path, package: str, program: Path) -> None:
-    """Download what the package needs, then build it with the version that the CLI is to print."""
+    """Download the modules that the package needs, then build the program with the version that the CLI should
+    print."""
     retry("Go modules", lambda: _go(module, "list", "-deps", package), is_final=_is_no_network_matter)
     version = _go(module, "list", "-m", "-f", "{{.Version}}", _SDK)
     stamp = f"-s -w -X {_SDK}/go/common/version.Version={version}"
@@ -61,21 +63,21 @@ def _compile(module: Path, package: str, program: Path) -> None:
 
 
 def install_pip_list(folder: Path) -> None:
-    """Install pip_list as the package pip, in a folder that the host's shim puts on the language host's module path."""
+    """Install pip_list as the package pip, in a folder that the host's shim adds to the language host's module path."""
     (folder / "pip").mkdir(parents=True)
     shutil.copyfile(pip_list.__file__, folder / "pip" / "__main__.py")
     (folder / "pip" / "__init__.py").touch()  # without it a pip that is installed would go before
 
 
 def _install(source: Path, programs: Path) -> None:
-    """Copy without the module cache's read-only mode."""
+    """Copy a program, and make it executable and writable, because files in Go's module cache are read-only."""
     target = programs / source.name
     shutil.copyfile(source, target)
     target.chmod(0o755)
 
 
 def _go(module: Path, *arguments: str) -> str:
-    """Run `go` and return its stdout; its stderr is kept in the log. Raises ToolError."""
+    """Run `go` and return its stdout; write its stderr to the log. Raise ToolError if it fails."""
     result = capture(["go", *arguments], module, {**os.environ, **_ENVIRONMENT})
     with _LOG.open("a", encoding="utf-8") as log:
         log.write(f"$ go {' '.join(arguments)}\n{result.stderr}\n")
@@ -85,5 +87,5 @@ def _go(module: Path, *arguments: str) -> str:
 
 
 def _is_no_network_matter(error: ToolError) -> bool:
-    """Return whether a retry can't help: Go is too old, or checksums differ."""
+    """Return whether a retry cannot help, because Go is too old, or checksums differ."""
     return any(sign in str(error) for sign in ("requires go", "checksum mismatch", "missing go.sum"))

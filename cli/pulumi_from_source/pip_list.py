@@ -12,7 +12,7 @@ from importlib.metadata import distributions
 
 
 def installed() -> list[dict[str, str]]:
-    """Name, version and folder of each distribution that this Python imports from."""
+    """Return name, version and folder of each distribution that this Python imports from."""
     return [
         {
             "name": distribution.metadata["Name"],
@@ -24,7 +24,8 @@ def installed() -> list[dict[str, str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print them; refuse whatever else pip would do."""
+    """Print the installed distributions as JSON for `list`, and refuse every other command of pip. Return the exit
+    status."""
     if arguments[:1] != ["list"]:
         sys.stderr.write("this is no pip: it lists packages for Pulumi's language host; `uv` installs them\n")
         return 2

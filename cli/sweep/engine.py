@@ -27,7 +27,7 @@ _LIVE = ("up", "destroy")
 
 
 class UpdateInterruptedError(ToolError):
-    """The user pressed Ctrl-C, or this was told to end."""
+    """The user pressed Ctrl-C, or the process was told to end."""
 
 
 class UpdateFailedError(ToolError):
@@ -35,9 +35,10 @@ class UpdateFailedError(ToolError):
 
 
 class SessionCommand(PulumiCommand):
-    """Runs what makes resources in the project, through `cli.stack.session`; the rest as its parent does.
+    """Runs commands that create resources in the project's folder through `cli.stack.session`, others as its parent.
 
-    The rest asks for secrets, and pulumi then writes a salt into the settings beside the project file: not into git's.
+    The other commands may make pulumi write a salt into the settings beside the project file, so they run in another
+    folder than the one with the settings in git.
     """
 
     def run(
@@ -48,7 +49,8 @@ class SessionCommand(PulumiCommand):
         on_output: OnOutput | None = None,
         on_error: OnOutput | None = None,
     ) -> CommandResult:
-        """Run the command. Raises CommandError when it fails, and UpdateInterruptedError when it was told to stop."""
+        """Run the command, and return its result. Raise CommandError if it fails, and UpdateInterruptedError if it was
+        told to stop."""
         if args[0] not in _LIVE:
             return super().run(args, cwd, additional_env, on_output, on_error)
         with _interruptions() as interrupted:
@@ -63,7 +65,8 @@ class SessionCommand(PulumiCommand):
 
 @contextmanager
 def _interruptions() -> Iterator[Any]:
-    """Yield a function that says whether a signal to end has come; `session` handles it, and does not tell."""
+    """Yield a function that returns whether a signal to end came. `session` handles the signal, but does not report
+    it."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
@@ -84,7 +87,7 @@ def _interruptions() -> Iterator[Any]:
 
 
 class SweepStack:
-    """One stack that is updated to one combination of settings after another."""
+    """A stack that is updated to the settings of a sweep's points, one after another."""
 
     def __init__(self, name: str, settings: str, target: str) -> None:
         self.name = name
@@ -104,9 +107,9 @@ class SweepStack:
         return automation.Stack.create_or_select(self.name, workspace)
 
     def measure(self, overrides: Mapping[str, str]) -> str:
-        """Update to the stack file's settings with these in addition; the comparison as JSON.
+        """Update the stack with its file's settings and `overrides`, and return the comparison as JSON.
 
-        Raises UpdateFailedError and UpdateInterruptedError.
+        Raise UpdateFailedError or UpdateInterruptedError if the update does not end well.
         """
         config = self._write_config(overrides)
         self._recovery.clear(config, dict(overrides))
@@ -127,7 +130,7 @@ class SweepStack:
         return comparison.value if isinstance(comparison.value, str) else json.dumps(comparison.value)
 
     def remove(self) -> None:
-        """Destroy what the stack holds and forget it; raises UpdateFailedError."""
+        """Destroy the stack's resources and remove the stack. Raise UpdateFailedError if that fails."""
         config = self._write_config({})
         self._recovery.clear(config, {})
         try:

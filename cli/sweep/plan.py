@@ -17,7 +17,8 @@ _EXAMPLE = 'sweep workers="1 2 3" epochs="2 4"'
 
 
 def parse_axes(typed: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the keys to vary, and their values, each a text with blanks between. Raises ToolError."""
+    """Return the keys to vary, each with its list of values, which are typed with blanks between them. Raise ToolError
+    for an unknown key or a wrong value."""
     for name in typed:
         refuse_unknown(name, _EXAMPLE)
     return {name: _values(name, values) for name, values in typed.items()}
@@ -36,11 +37,13 @@ def _values(name: str, text: str) -> list[str]:
 
 
 def points_of(axes: Mapping[str, Sequence[str]]) -> list[Point]:
-    """Return all combinations, the last axis first: `workers=1 epochs=1`, `workers=1 epochs=2`, `workers=2 epochs=1`"""
+    """Return all combinations of values, where the last axis varies first: `workers=1 epochs=1`, `workers=1 epochs=2`,
+    `workers=2 epochs=1`."""
     return [Point(dict(zip(axes, values, strict=True))) for values in itertools.product(*axes.values())]
 
 
 def key_of(axes: Mapping[str, Sequence[str]], base: Mapping[str, str], shared: Mapping[str, str]) -> str:
-    """Return the hash of what is asked for and of what all points share; equal keys are one sweep, begun earlier."""
+    """Return a hash of the axes, of the settings that all points share, and of `shared`. An unfinished
+    sweep with the same hash is the same sweep, begun earlier."""
     whole = {"axes": {name: list(values) for name, values in axes.items()}, "base": dict(base), "shared": dict(shared)}
     return hashlib.sha256(canonical(whole).encode()).hexdigest()

@@ -40,13 +40,13 @@ TEXT = "report.txt"
 
 
 def sweep(typed: Mapping[str, str], origin: str, base: Mapping[str, str], *, keep: bool) -> int:
-    """Run or go on with a sweep; 0 when every point was measured.
+    """Run or continue a sweep. Return 0 if every point was measured.
 
     Args:
-        typed: By key, the values to vary.
+        typed: The values to try, by key.
         origin: The stack whose settings the points share.
-        base: And these.
-        keep: Destroy nothing.
+        base: Settings in addition to those, which all points share too.
+        keep: Whether to keep the stack's resources at the end.
     """
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # its lines stand among pulumi's
     settings = stack_text(origin)
@@ -95,7 +95,8 @@ def _requested(
 
 
 def _find_or_begin(stack: str, requested: Sweep) -> tuple[Path, Sweep]:
-    """Return an unfinished sweep that asks for the same and measured with the same code here, or a new one."""
+    """Return an unfinished sweep of this checkout with the same request and the same code, and its folder; otherwise
+    begin a new one."""
     sweeps = ROOT / "results" / requested.stack / FOLDER
     for folder in sorted(sweeps.glob(f"*-{requested.key[:8]}"), reverse=True):
         earlier = Sweep.read(folder)
@@ -110,7 +111,7 @@ def _find_or_begin(stack: str, requested: Sweep) -> tuple[Path, Sweep]:
 
 
 def _measure_all(sweep: Sweep, folder: Path, stack: SweepStack) -> Sweep:
-    """Measure what is not measured yet; what fails is noted, and the next one is tried."""
+    """Measure the points that were not measured yet. If a point fails, record its error and continue with the next."""
     for index, point in enumerate(sweep.points):
         if point.result is not None:
             continue
@@ -127,7 +128,7 @@ def _measure_all(sweep: Sweep, folder: Path, stack: SweepStack) -> Sweep:
 
 
 def _published(comparison: Comparison, stack: str) -> str:
-    """Return the name of its result's folder."""
+    """Publish a comparison, and return the name of the folder of its result."""
     try:
         folder = publish(comparison, stack, ROOT)
     except PageError as error:  # a sweep goes by the numbers
@@ -138,7 +139,7 @@ def _published(comparison: Comparison, stack: str) -> str:
 
 
 def write_report(sweep: Sweep, folder: Path) -> Path:
-    """Return the text and the page of a sweep, as far as it is; gives the page."""
+    """Write the text and the HTML page of a sweep, as far as it was measured, and return the path of the page."""
     from report.sweep_page import render
 
     numbers = reports.numbers(sweep, ROOT)
