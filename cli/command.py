@@ -47,8 +47,8 @@ class Command(click.Command):
         self.interrupted = interrupted
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the words before `--`. Words after it are the arguments of a program, and there may be no others for
-        that program."""
+        """Parse the words before `--`. Words after it are the arguments of a program, which may not be given anywhere
+        else."""
         passes_on = any(each.name == REST for each in self.params) and not ctx.resilient_parsing
         end = args.index(END) if passes_on and END in args else len(args)
         with augment_usage_errors(ctx):  # else an option without its value does not say of which command

@@ -45,8 +45,8 @@ MODULES = {"try": "try_script", "set": "set_keys", "compare-commits": "compare_c
 
 @shell_completion.add_completion_class
 class Zsh(shell_completion.ZshComplete):
-    """Completion in zsh for a program that is called by its path. Click's own looks for the program on PATH, and needs
-    zsh's completion to be set up, which is not the case on macOS."""
+    """Completion in zsh for a program that is called by its path. Click's own completion looks for the program on PATH,
+    and needs zsh's completion to be set up, which is not the case on macOS."""
 
     source_template = (
         shell_completion.ZshComplete.source_template.replace("(( ! $+commands[%(prog_name)s] )) && return 1", "")
@@ -119,9 +119,9 @@ def parse(words: Sequence[str], **kwargs: Any) -> click.Context:
 
 
 def check(arguments: Sequence[str]) -> int:
-    """Print an error, as `run` does, for wrong words, for settings of a measurement that their own rules refuse, and
-    for a part that a wheel lacks. Return 0 if the command would begin. Import nothing beyond what `rwi try` needs.
-    Raise ToolError."""
+    """Return 0 if the command would begin; otherwise print an error for wrong words, as `run` does. Raise ToolError for
+    settings of a measurement that their own rules refuse, and for a part that a wheel lacks. Nothing is imported beyond
+    what `rwi try` needs."""
     return run(arguments, _checked)
 
 

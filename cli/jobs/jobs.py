@@ -258,7 +258,8 @@ def _chosen(ray: Ray, verb: str, name: str) -> Mapping[str, Any]:
 
 
 def on_ray(stack: str, overrides: Mapping[str, str], command: str, run: Callable[[RayPlace], int]) -> int:
-    """Run one of these commands on the Ray cluster of a stack. Raise ToolError if the stack has none that stays up."""
+    """Run one of these commands on the Ray cluster of a stack. Raise ToolError if the stack has no Ray cluster that
+    stays up."""
     target = stack_settings.load(stack, overrides).target
     if ray := ray_cluster.find(stack, overrides):
         return run(ray)

@@ -70,7 +70,7 @@ def reasons(pods: Sequence[Pod], before: Collection[str] = ()) -> list[str]:
     """Return a sentence for each pod that failed or can't start; for a run, only for the rank that failed first.
 
     Args:
-        pods: As Kubernetes has them.
+        pods: The pods as Kubernetes returns them.
         before: Ids of containers that had ended before the update; they are ignored.
     """
     first: dict[str, tuple[str, str]] = {}

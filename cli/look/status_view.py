@@ -115,11 +115,11 @@ def _current_job(jobs: Objects, now: datetime) -> str:
 
 
 def age(stamp: str, now: datetime) -> str:
-    """Return the time since a Kubernetes timestamp, in the largest unit of which at least two have passed."""
+    """Return the time since a Kubernetes timestamp, in the largest unit that fits at least twice."""
     return duration(int((now - datetime.fromisoformat(stamp)).total_seconds()))
 
 
 def duration(seconds: int) -> str:
-    """Return a duration in the largest unit of which it has at least two: `90 min`."""
+    """Return a duration in the largest unit that fits at least twice, such as `90 min`."""
     units = (("d", 86400), ("h", 3600), ("min", 60))
     return next((f"{seconds // length} {unit}" for unit, length in units if seconds >= 2 * length), f"{seconds} s")

@@ -29,9 +29,10 @@ _ANY = (*helm_release.PENDING, "deployed")
 
 @contextmanager
 def alone(target: str) -> Iterator[None]:
-    """Hold the machine's lock during the `with` block if updates of the target need it. Print that this process waits.
+    """Hold the machine's lock during the `with` block if updates of the target need it. If another process holds the
+    lock, print that this one waits.
 
-    The lock ends with this process, however that ends.
+    The lock is released when this process ends, in whatever way.
     """
     if not choose(target).holds_machine:
         yield

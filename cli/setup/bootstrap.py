@@ -20,7 +20,7 @@ INTERRUPTED = "Stopped while setting up; nothing was measured. The same command 
 
 
 def is_pending() -> bool:
-    """Return whether a command that measures would have its environment installed first."""
+    """Return whether a command that measures would first have to install its environment."""
     return os.environ.get(SWITCH) != "no" and not uv.is_whole()
 
 

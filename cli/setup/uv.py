@@ -82,7 +82,7 @@ def find_uv() -> Path:
 def folder_for_path() -> str | None:
     """Return the folder of the project's own uv if PATH has no uv, because Pulumi's language host starts uv; else None.
 
-    None also if there is no uv anywhere, which `find_uv` installs.
+    Return None also if there is no uv at all; `find_uv` installs one.
     """
     return None if _on_path() or not _ours().is_file() else str(_ours().parent)
 

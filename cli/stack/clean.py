@@ -116,8 +116,8 @@ def refuse_while_in_use(resource_counts: Mapping[str, int]) -> None:
 
 
 def _held_elsewhere() -> dict[str, int]:
-    """Return the number of resources by stack in a backend of the user's own, if pulumi can be asked; empty
-    otherwise."""
+    """Return the number of resources by stack in a backend of the user's own; empty if the project's backend is in use,
+    or no CLI is set up. Raise ToolError if pulumi fails."""
     if environment.is_ours(os.environ) or pulumi_cli.folder_in_use() is None:
         return {}
     command = ["pulumi", "stack", "ls", "--json"]

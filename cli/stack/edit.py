@@ -75,8 +75,8 @@ def _comment(value: str) -> str:
 
 
 def with_values(text: str, values: Mapping[str, str | None], present: set[str]) -> str:
-    """Return the text of a stack's file with these values set. A key in `present` has its old line replaced; any other
-    key is added at the start of `config`."""
+    """Return the text of a stack's file with these values set. A line of a key in `present` is replaced, or removed if
+    the value is None; any other key is added at the start of `config`."""
     indent = match[1] if (match := _FIRST_KEY.search(text)) else "  "
     new = []
     for key, value in values.items():

@@ -56,7 +56,7 @@ def run(
 
     Args:
         command: A command of pulumi that takes `--event-log`.
-        environment: Its environment.
+        environment: The environment variables of the command.
         stack: Name of the stack.
         new_screen: Makes the screen that a terminal shows; None if pulumi shows its own display.
         previewed: Called once, when the preview before an update has ended.

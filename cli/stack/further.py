@@ -13,8 +13,8 @@ from compare.words import duration
 from training.contract.repeats import AT_A_TIME_VARIABLE, GOES_ON
 
 ONE_AT_A_TIME = {AT_A_TIME_VARIABLE: "1"}
-"""The environment that makes the program add one repeat at a time, so that each is looked at, where a plain `pulumi up`
-adds four."""
+"""The environment that makes the program add one repeat at a time, so that the comparison can be checked after each,
+where a plain `pulumi up` adds four."""
 LONGER_BUDGET = "A longer budget goes on: none of its repeats fits into this one"
 
 

@@ -40,7 +40,7 @@ class Recovery:
 
     def begun(self) -> AbstractContextManager[None]:
         """Return a context manager for the time in which pulumi updates the stack. It records where the update runs, so
-        that a lock left after a kill can be told from another container's."""
+        that a lock left by a kill is not confused with another container's."""
         return state.begun(self._backend, project_name(), self.stack)
 
     def running(self) -> int | None:

@@ -89,7 +89,8 @@ def _namespace() -> str:
 
 
 def _sees_all_processes() -> bool:
-    """Return whether this process sees all of the machine's processes: it is in no container that hides any."""
+    """Return whether this process sees all of the machine's processes, that is, it is not in a container that hides
+    some."""
     return _namespace().endswith(_ALL_PROCESSES) or not Path("/proc/self").exists()
 
 

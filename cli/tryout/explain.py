@@ -107,7 +107,8 @@ _SIGNALLED = 128
 
 
 def fails_in_every_arm(outcome: Outcome) -> bool:
-    """Return whether the script itself is the cause of its failure, in an arm with one rank and no Ray.
+    """Return whether the script itself is the cause of its failure, so that it would fail in every arm. The given arm
+    has one rank and no Ray.
 
     The script is the cause if it ended before any step, and its last lines show nothing that the arm may cause: no such
     known cause, nothing about ranks, no error raised in Ray or in the stand-in for Ray.

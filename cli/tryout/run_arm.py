@@ -61,7 +61,8 @@ class Outcome:
     trace: str
     """The stack of the main thread at the time-out; "" if it is not known."""
     end: Mapping[str, Any]
-    """began, ended, left, processes, network; empty if the run was ended from outside."""
+    """What was reported at the run's end, under the keys began, ended, left, processes, network; empty if the run was
+    ended from outside."""
     ray_start: RayStart | None = None
     """The observed start of Ray, in the arm that only starts Ray; None in any other arm."""
     not_proved: str = ""

@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "ray_worth_it"
 PYTHONS = tuple(f"3.{minor}" for minor in range(9, 15))
-"""Versions of Python that are promised to start the launcher, and with it `./rwi`."""
+"""Versions of Python with which the launcher, and so `./rwi`, is promised to start."""
 LEFT_OUT = (".ci/", ".github/", ".gitignore", "AGENTS.md", "action.yml", "tests/")
 DESCRIPTION = "cli/wheel/README.md"
 """The text that a package index shows. The project's own README would link to files and pictures that an index does not

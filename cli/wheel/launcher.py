@@ -126,7 +126,7 @@ def _origin() -> str:
 
 
 def ready(home: Path, archive: Path, data: Path) -> None:
-    """Lay the archive's files into the home. While this process runs, also after it became another program, no other
+    """Put the archive's files into the home. While this process runs, also after it became another program, no other
     version can replace them, so that a command's modules are of one version."""
     if home.exists() and not home.is_dir():
         raise ValueError(f"{home} is not a folder: rwi {OPTION} FOLDER, with another one")
