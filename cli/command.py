@@ -21,7 +21,7 @@ NAME = "RWI_COMMAND"
 differently."""
 
 ONLY_PARSE = "only parse"
-"""The object in click's contexts with which a command is parsed, but not run."""
+"""The object of click's contexts with which no command is run."""
 
 
 def call_of(context: click.Context) -> str:

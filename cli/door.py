@@ -38,7 +38,7 @@ USAGE_STATUS = 2
 """Exit status of a call with wrong options or arguments, after which nothing was done."""
 PROGRAM = "rwi"
 COMPLETE = "_RWI_COMPLETE"
-"""The environment variable with which a shell asks for completions."""
+"""The environment's variable with which a shell asks for completion."""
 MODULES = {"try": "try_script", "set": "set_keys", "compare-commits": "compare_commits"}
 """Names of modules by command, for those modules whose names differ from their commands."""
 

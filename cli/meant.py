@@ -17,11 +17,11 @@ from training.machine import command_line
 MISSPELT = 0.8
 """Least similarity (0 to 1) of a mistyped option and a known one at which the known one is suggested."""
 LETTER = len("-s")
-"""Length of an option of one letter."""
+"""How long an option of one letter is."""
 ASSIGNMENT = "key=value"
 """The name of the parameter type for arguments that set a key."""
 NOT_ASKED = ("--yes", "-y")
-"""Options that Pulumi has, but that no command here needs."""
+"""Options that Pulumi has, and that nothing here needs."""
 PROGRAMS = ("python", "torchrun", "accelerate", "uv", "mpirun", "deepspeed", "ray")
 """Programs that users type before a script, although nothing here needs them."""
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z][\w:.-]*)=(?P<value>.*)", re.DOTALL)

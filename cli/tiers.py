@@ -28,7 +28,7 @@ def tiers_of(tests: Path) -> list[str]:
 
 
 def cases(report: Path) -> list[ElementTree.Element]:
-    """Return the test cases in pytest's JUnit file."""
+    """Return the tests of pytest's JUnit file."""
     return list(ElementTree.parse(report).iter("testcase"))  # noqa: S314 - pytest wrote it just now
 
 

@@ -75,7 +75,7 @@ def search_of(stored: Stored, stack: str) -> Search:
 
 
 def adopted(comparison: Comparison, search: Search, stack: str) -> dict[str, str]:
-    """Return the keys of the new stack: the measured ones, with the best trial's values in the script's arguments.
+    """Return the keys of the new stack: those that were measured, the best trial's values in the arguments.
 
     Raises ToolError for a search without a best trial.
     """

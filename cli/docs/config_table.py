@@ -133,8 +133,7 @@ DOCUMENTS: dict[str, tuple[str, str, Callable[[], str]]] = {
 
 
 def rendered(name: str, text: str) -> str:
-    """Return the text of a document with the part between its markers rewritten. Raise ValueError if the text has no
-    markers."""
+    """Return the text of a document with the part between its markers rewritten; ValueError when it has no markers."""
     begin, end, make = DOCUMENTS[name]
     return between(text, (f"{begin}\n", f"{end}\n"), f"{make()}\n")
 

@@ -147,7 +147,7 @@ def _meaning(group: Sequence[Measure | Ratio]) -> str:
 
 
 def _measures() -> list[str]:
-    """Return a table for each group of workloads that share the same measures."""
+    """Return a table for each set of workloads that have the same measures."""
     workloads: dict[tuple[str, str], list[str]] = {}
     entries: dict[tuple[str, str], Measure] = {}
     for workload in WORKLOADS:

@@ -21,7 +21,7 @@ def main() -> int:
 
 
 def in_page(page: str) -> str:
-    """Return the page with its table rewritten. Raise ValueError if the page has no markers."""
+    """Return the page with its table rewritten; ValueError when it has no markers."""
     rows = [f"| `{item.name}` | {item.title} | {_frameworks(item)} |\n" for item in ITEMS]
     return between(page, MARKERS, f"| item | what | seen of |\n| --- | --- | --- |\n{''.join(rows)}")
 

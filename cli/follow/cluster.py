@@ -43,7 +43,8 @@ class ClusterSource:
         self.trouble = self.waits_for = ""
 
     def poll(self) -> list[News]:
-        """Return the news of the runs since the last call, without events while the cluster does not answer.
+        """Return the news of the runs since the last call; empty before the cluster exists, and without events while it
+        does not answer.
 
         Raises ToolError for a kubeconfig that can't be used.
         """

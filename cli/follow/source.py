@@ -45,7 +45,7 @@ class News:
 
 
 class Source(Protocol):
-    """The runs of the newest measurement of a stack, while they are in progress."""
+    """The runs of the newest measurement of a stack, as they go on."""
 
     trouble: str
     """Why the last poll got no answer, and what to do; empty if it got one."""

@@ -19,7 +19,7 @@ LONGEST_NAME = 40
 
 @dataclass(frozen=True)
 class Typed:
-    """A job as the user typed it; paths are relative to the project's folder."""
+    """A job as it was typed; paths are relative to the project's folder."""
 
     script: str
     arguments: Sequence[str] = ()
@@ -41,7 +41,7 @@ class Request:
     variables: Mapping[str, str]
     """The variables that a measured script of this kind gets, and the typed variables, which override them."""
     packages: tuple[str, ...]
-    """The packages that pip installs before the job starts."""
+    """The packages that pip installs first."""
 
     def package(self) -> bytes:
         """Return the folder in Ray's package format. Raise ToolError if the folder cannot be packed."""

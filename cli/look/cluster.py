@@ -40,7 +40,7 @@ class StackCluster:
 
     @property
     def kubectl(self) -> str:
-        """Return the beginning of a kubectl command for the stack's namespace."""
+        """Return the beginning of a kubectl command about the stack's namespace."""
         return f"kubectl --kubeconfig={self.kubeconfig} --namespace={self.namespace}"
 
 

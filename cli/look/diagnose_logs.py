@@ -52,7 +52,7 @@ def container_logs(api: Any, namespace: str, pods: Sequence[Mapping[str, Any]]) 
 
 
 def node_logs(stack_cluster: StackCluster) -> Iterator[tuple[str, str]]:
-    """Yield the log of the program on this machine that created the nodes, if the stack manages its cluster."""
+    """Yield the log of the program of this machine that made the nodes, if the cluster is managed by the stack."""
     command = stack_cluster.place.log_command(stack_cluster.settings)
     if command:
         program = command[0]

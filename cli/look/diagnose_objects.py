@@ -113,7 +113,7 @@ _CONTROLLERS = ("deployments", "replicasets", "jobs", "rayclusters")
 
 
 def shown(fields: Any, value: Any) -> Any:
-    """Return those parts of an object that `fields` names."""
+    """Return the part of an object that `fields` names."""
     match fields, value:
         case dict(), dict():
             return {name: shown(field, value[name]) for name, field in fields.items() if value.get(name) is not None}
@@ -149,7 +149,7 @@ class Ours:
         self._makers: set[str] = set()
 
     def of(self, kind: str, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return those objects of a list that belong to this project."""
+        """Return the objects of a list that are this project's."""
         chosen = [item for item in items if self._is_ours(kind, item)]
         names = {str(item["metadata"]["name"]) for item in chosen}
         self._names |= names

@@ -31,7 +31,7 @@ BUSY_CPUS = 0.25
 
 
 def findings(settings: Settings) -> Iterator[Finding]:
-    """Yield a finding for each requirement of a stack. A requirement is checked when the iterator reaches it."""
+    """Yield a finding for each requirement of a stack; each is checked when the iterator reaches it."""
     yield python()
     yield pulumi()
     if settings.cluster is not None:

@@ -26,7 +26,7 @@ MEMORY_KEY = {"ray-head": "headMemory"}
 CPU_KEY = {"ray-head": "headCpus"}
 """The setting for a pod's CPUs, by component; `workerCpus` for every other component."""
 ENDED = ("Succeeded", "Failed")
-"""Phases of a pod whose containers are never restarted."""
+"""Phases of a pod whose containers are not started again."""
 _TOO_SLOW = "The current node timed out during startup"
 """The message of Ray's `node.py` after `raylet_start_wait_time_s`."""
 _READ_ONLY = re.compile(r"Read-only file system: '(.+?)'")

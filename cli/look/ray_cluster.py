@@ -29,7 +29,7 @@ class StackRay:
 
     stack: str
     settings: Settings
-    """The settings, including the token."""
+    """The settings with the token."""
 
     @cached_property
     def jobs(self) -> JobsApi:

@@ -180,8 +180,7 @@ def _text(blocks: Sequence[Sequence[str]]) -> str:
 
 
 def fence(text: str) -> str:
-    """Return the fence of a code block, longer than any run of backticks in the text, because an equal run would end
-    the block."""
+    """Return a fence longer than any run of backticks in the text, which would end the block."""
     return "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 

@@ -65,7 +65,7 @@ def rows_of_ray(comparison: CommitComparison) -> list[tuple[str, ...]]:
 
 
 def remarks(comparison: CommitComparison) -> list[str]:
-    """Return the sentences below the tables."""
+    """Return sentences below the table."""
     machine = f"{counted(comparison.workers, 'worker')}, {comparison.cpu_model}"
     texts = [f"{comparison.script}: {machine}. {_ended(comparison)}".strip()]
     if comparison.arms:

@@ -63,7 +63,7 @@ def _compile(module: Path, package: str, program: Path) -> None:
 
 
 def install_pip_list(folder: Path) -> None:
-    """Install pip_list as the package pip, in a folder that the host's shim adds to the language host's module path."""
+    """Install pip_list as the package pip, in a folder that the host's shim puts on the language host's module path."""
     (folder / "pip").mkdir(parents=True)
     shutil.copyfile(pip_list.__file__, folder / "pip" / "__main__.py")
     (folder / "pip" / "__init__.py").touch()  # without it a pip that is installed would go before
@@ -87,5 +87,5 @@ def _go(module: Path, *arguments: str) -> str:
 
 
 def _is_no_network_matter(error: ToolError) -> bool:
-    """Return whether a retry cannot help, because Go is too old, or checksums differ."""
+    """Return whether a retry can't help: Go is too old, or checksums differ."""
     return any(sign in str(error) for sign in ("requires go", "checksum mismatch", "missing go.sum"))

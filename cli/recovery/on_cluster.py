@@ -184,7 +184,7 @@ def _explained() -> Iterator[None]:
 
 @contextmanager
 def _stopped_at_an_error(jobs: JobsApi, name: str) -> Iterator[None]:
-    """Stop the job if an error or Ctrl-C interrupts the `with` block."""
+    """Stop the job if an error or Ctrl-C interrupts."""
     try:
         yield
     except BaseException:

@@ -39,7 +39,7 @@ class Recovery:
     recovery_seconds: float
     """Seconds from the kill to the first optimizer step after it."""
     lost_steps: int
-    """Number of steps before the kill that had to be repeated."""
+    """Steps done before the kill that had to be repeated."""
     after_epoch: int
     """The epoch of the checkpoint from which training resumed."""
     largest_difference: float

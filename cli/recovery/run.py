@@ -26,13 +26,13 @@ from training.launch.storage.run_storage import Storage
 from training.machine import output, process_session
 
 WORKER = "ray::RayTrainWorker"
-"""The beginning of the command line of Ray Train's training processes."""
+"""Beginning of the command line of Ray Train's training processes."""
 POLL_SECONDS = 0.05
 LOG_LINES = 15
 
 
 class Victim(StrEnum):
-    """The part of a run that is killed, after steps beyond the first checkpoint."""
+    """The part of a run that is killed, once there are steps beyond the first checkpoint."""
 
     WORKER = "worker"
     """Kill one worker; Ray Train continues with another worker."""

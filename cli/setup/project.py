@@ -179,7 +179,7 @@ def project_version() -> str:
 
 
 def stack_name(file: Path) -> str:
-    """Return the name of the stack that a settings file belongs to."""
+    """Return the name of the stack whose settings a file has."""
     return file.name[len("Pulumi.") : -len(".yaml")]
 
 

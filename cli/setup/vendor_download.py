@@ -48,7 +48,7 @@ def download(folder: Path) -> None:
 
 
 def _fetch(address: str, archive: Path) -> str:
-    """Download an archive and return the SHA-256 of the written bytes."""
+    """Download an archive and return the SHA-256 of what was written."""
     import urllib.request  # takes longer than all that most commands do
 
     digest = hashlib.sha256()

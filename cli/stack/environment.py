@@ -36,7 +36,7 @@ def for_pulumi(base: Mapping[str, str], target: str, *, backend: bool = True) ->
 
 
 def switches(target: str) -> dict[str, str]:
-    """Return variables that keep Pulumi's engine from network requests that this target does not need."""
+    """Return variables that keep the engine from network requests that this target does not need."""
     variables = {"PULUMI_SKIP_UPDATE_CHECK": "true"}
     if target not in CLUSTER_TARGETS:
         # The engine would try to download the plugin of each installed package at every command.

@@ -259,8 +259,7 @@ class Follower:
 
 @contextmanager
 def _following(follower: Follower) -> Iterator[None]:
-    """Follow the update in a thread while the `with` block runs, because the main thread receives signals and waits for
-    pulumi."""
+    """Follow in a thread, because signals reach the main thread, which waits for pulumi."""
     is_over = threading.Event()
 
     def follow() -> None:

@@ -31,7 +31,7 @@ class Further:
         """Number of complete repeats after the last update, while the comparison was undecided."""
 
     def is_due(self, text: str | None) -> bool:
-        """Return whether another repeat begins. If not, and the comparison is still undecided, say why.
+        """Return whether another repeat begins; says why not, where it is not decided.
 
         Args:
             text: The stack's comparison after an update; None if it has none.

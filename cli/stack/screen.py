@@ -228,7 +228,7 @@ class Tail:
         self._lines = output.Lines()
 
     def read(self, *, last: bool = False) -> None:
-        """Pass on the new complete lines; with `last`, pass on the incomplete rest too."""
+        """Pass on the new complete lines; with `last` also the incomplete rest."""
         with self._path.open("rb") as file:
             file.seek(self._offset)
             for chunk in output.chunks(file):

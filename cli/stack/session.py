@@ -31,7 +31,7 @@ _SAME_SECONDS = 5
 us, and the launcher passes its signal on to us."""
 
 Output = tuple[IO[bytes], IO[bytes]]
-"""Files for stdout and stderr of a command that shows nothing itself, and so cannot ask the user anything."""
+"""Files for stdout and stderr of a command that shows nothing itself, and so can ask nothing."""
 
 
 def run(

@@ -240,7 +240,7 @@ class Stack:
         return published.returncode or shown or closed
 
     def comparison(self) -> str | None:
-        """Return the output `comparison` as JSON text; None before the first complete measurement."""
+        """Return the output `comparison` as JSON; None before the first complete measurement."""
         stored = outputs.in_state(self.name)
         comparison = json.loads(self._pulumi("stack", "output", "--json", "--show-secrets")).get("comparison")
         text = comparison if comparison is None or isinstance(comparison, str) else json.dumps(comparison)
@@ -351,7 +351,7 @@ def _publish(stack: str, comparison: str) -> subprocess.CompletedProcess[str]:
 
 
 def of(name: str, overrides: dict[str, str], *, checked: bool = False) -> Stack:
-    """Return a stack. With `checked`, refuse wrong settings before anything is created for them."""
+    """Return a stack; with `checked` wrong settings are refused before anything is made for them."""
     stack = Stack(name, overrides)
     if checked:
         stack.checked_settings  # noqa: B018

@@ -38,8 +38,7 @@ def file_backend(url: str) -> Path | None:
 
 
 def has_only_stale_locks(backend: Path, project: str, stack: str) -> bool:
-    """Return whether the stack is locked, and every lock belongs to a process of this machine that has certainly
-    ended."""
+    """Return whether the stack is locked, and every lock is of a process of this machine that certainly ended."""
     locks = _locks(backend, project, stack)
     names = [file.name for file in _lock_files(backend, project, stack)]
     if unreadable_locks(backend, project, stack):

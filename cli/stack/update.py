@@ -85,7 +85,7 @@ class Update:
     left_out: set[str] = field(default_factory=set)
     """Existing runs that are no longer part of the measurement; their files stay."""
     compared_repeats: int = 0
-    """Number of repeats in the stack's last complete measurement; 0 if there is none."""
+    """Repeats of the stack's last complete measurement; 0 if there is none."""
     others: int = 0
     """Number of resources, without the runs, that will be created or changed."""
     kept: set[str] = field(default_factory=set)

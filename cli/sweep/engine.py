@@ -49,8 +49,7 @@ class SessionCommand(PulumiCommand):
         on_output: OnOutput | None = None,
         on_error: OnOutput | None = None,
     ) -> CommandResult:
-        """Run the command, and return its result. Raise CommandError if it fails, and UpdateInterruptedError if it was
-        told to stop."""
+        """Run the command. Raises CommandError when it fails, and UpdateInterruptedError when it was told to stop."""
         if args[0] not in _LIVE:
             return super().run(args, cwd, additional_env, on_output, on_error)
         with _interruptions() as interrupted:

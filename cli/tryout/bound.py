@@ -29,7 +29,7 @@ class Tried:
     """Times of the arms without Ray, by a description of the arm."""
     least: Clock
     start: float
-    """Seconds that a start of Ray took."""
+    """Seconds of Ray's start."""
     trainer: str
     passed: str
     """The unit in which a time grows: `epoch`, `step`, or "" if only the time of the whole run is known."""

@@ -127,7 +127,7 @@ def fails_in_every_arm(outcome: Outcome) -> bool:
 
 
 def _is_frame(line: str) -> bool:
-    """Return whether a line of a traceback names the file of a frame."""
+    """Return whether a line names the file of a frame of a traceback."""
     return '  File "' in line
 
 
@@ -238,6 +238,6 @@ def own_rows(script: Script) -> str:
 
 
 def lacks_ray(script: Script, arms: list[ArmCommand]) -> bool:
-    """Return whether Ray is the only thing that the arms with Ray lack."""
+    """Return whether only Ray is missing for the arms with Ray."""
     absent = next((arm.absent for arm in reversed(arms) if arm.arm in BY_RAY), "")
     return "has no Ray" in absent and not script.needs_ray

@@ -32,7 +32,7 @@ class Request:
     keys: Mapping[str, str]
     """The call's arguments and options as keys of a stack, without secret variables."""
     own_stack: str
-    """The name of a stack that is only for this script."""
+    """The name of a stack for this script alone."""
 
     @property
     def arguments(self) -> tuple[str, ...]:

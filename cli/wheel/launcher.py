@@ -93,7 +93,7 @@ def _check_owner(home: Path) -> None:
 
 
 def data_folder() -> Path:
-    """Return the folder for all installed versions, by the XDG Base Directory Specification."""
+    """Return the folder of all versions, by the XDG Base Directory Specification."""
     data = os.environ.get("XDG_DATA_HOME", "")
     home = os.path.expanduser("~")  # noqa: PTH111 - Path.home raises where there is none
     if not os.path.isabs(data) and not os.path.isabs(home):  # noqa: PTH117
