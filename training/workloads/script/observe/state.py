@@ -25,15 +25,16 @@ from .work import Model, Optimizer, Work, is_looked_at
 FOLDER = "TRAINING_OBSERVE"
 """Environment variable: the folder that observations are written into."""
 STEPS = "TRAINING_OBSERVE_STEPS"
-"""Environment variable: every rank ends after so many steps; 0 or absent: with the script."""
+"""Environment variable: the number of steps after which every rank ends; if 0 or absent, ranks end with the script."""
 MOST_LOOKING = 0.02
 """Largest share of the time so far that looking at the weights may take beyond the first looks."""
 FIRST_LOOKS = 64
 FIRST_KEPT = 16
 FIRST_OF_OPTIMIZER = 2
-"""Steps of an optimizer after which weights are looked at however long that takes."""
+"""Number of an optimizer's first steps after which the weights are looked at, even if that takes long."""
 MOST_LOADERS = 64
-"""Data sets that are remembered: rows of more say nothing of a run, and each takes memory, and time in each pass."""
+"""Most data sets that are remembered: more of them tell nothing new about a run, and each takes memory, and time in
+each pass."""
 NOWHERE: Mapping[int, Callable[[], bool]] = {}
 NO_PART = contextlib.nullcontext()
 _lock = threading.Lock()
@@ -44,7 +45,8 @@ Place = tuple[Loader, Callable[[], bool]]
 
 
 class Enough(SystemExit):
-    """Ends a rank after the wanted steps, or as its search stops it: `finally` blocks run, and the exit code is 0."""
+    """Ends a rank after the wanted number of steps, or when its search stops the trial. `finally` blocks run; the exit
+    code is 0."""
 
 
 class State:
@@ -52,16 +54,16 @@ class State:
 
     ended_early = written = False
     executed_together = 1
-    """The most steps that were told at a time, as of Keras' `steps_per_execution`."""
+    """The largest number of steps that the framework executed as one, as with Keras' `steps_per_execution`."""
     only_looks = False
-    """Whether a framework that tells so reads data now from which nothing is learned."""
+    """Whether a framework is reading data now that the model does not learn from, for example in Keras' `evaluate`."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.pod = in_pod.Pod()
         self.began = time.time()
         self.step_ends: list[float] = []
-        """Seconds of the monotonic clock, without what the observer took."""
+        """Time at the end of each step, in seconds of the monotonic clock without the time that the observer took."""
         self.work = Work()
         self.usage = Usage()
         self.live = Live()
@@ -69,10 +71,11 @@ class State:
         self.read, self.read_before = list[Loader](), list[Loader]()  # for the next step, and for the last
         self.read_for_next = True  # no batch was delivered since the last
         self._where: tuple[dict[int, Place], dict[int, Place]] = ({}, {})
-        """Whose batches are where: those that were delivered since the last step, and before."""
+        """The loaders of the batches at each memory address: batches delivered since the last step, and batches
+        delivered before."""
         self.clock_of: Any = None
         self.thread: int | None = None
-        """In which the steps are made."""
+        """Identifier of the thread that makes the steps; None before the first step."""
         self.rank, self.world = own_rank.of_environment()
         self.threads: int | None = None
         self.framework: str | None = None
@@ -82,35 +85,37 @@ class State:
         self.all_steps = int(os.environ.get(STEPS) or 0) or None
         self.model = Model()
         self.ray = False
-        """Whether this process had started Ray, or joined one, by its first step."""
+        """Whether this process had started Ray, or joined a Ray cluster, by its first step."""
         self.reports = Reports()
         self.own_hooks = 0
-        """Calls in progress of a framework whose hooks come after the script's, and ask then whether it is enough."""
+        """Number of calls in progress of a framework whose hooks run after the script's hooks, and then ask whether the
+        run is to end."""
         self.hook_seconds = 0.0
         self.own_seconds = 0.0
-        """What the observer took between two steps or after the last, beside the hooks."""
+        """Seconds that the observer took between two steps or after the last step, without the time in hooks."""
         self.parts = StepParts(self.script_seconds)
         self.device = DeviceClock(self.script_seconds, self)
         self.input_wait = InputWait()
         self._looking_seconds = 0.0
         self.own_passes: list[Pass] = []
-        """Of a framework that tells its epochs itself."""
+        """The passes of a framework that itself reports when an epoch begins and ends."""
         self.other_validations = 0
-        """Passes that nothing is learned from, where a framework tells them itself."""
+        """Number of validation passes over data sets that are no longer remembered, or that a framework itself
+        reports."""
         self.probe: Callable[[], None] = lambda: None
-        """Called once, when this rank makes no more steps."""
+        """Called once, when this rank makes no more steps; measures the all-reduce, for example."""
         self.all_reduce: dict[str, float] | None = None
         self.no_all_reduce = ""
         self.peak_memory_bytes: int | None = None
         self._ended_after = 0
-        """Steps."""
+        """Number of steps after which the end of the training was recorded."""
         self.notes: list[str] = []
         self.unknown: dict[str, str] = {}
-        """Items that are not known because a hook failed, and why."""
+        """The items of the observation that are not known because a hook failed, each with the reason."""
 
     @contextlib.contextmanager
     def hook(self) -> Iterator[None]:
-        """Count the time of the body as the observer's, and in no clock."""
+        """Count the time of the body as the observer's time, and leave it out of the script's clocks."""
         began, own = time.perf_counter(), self.own_seconds
         try:
             yield
@@ -119,24 +124,26 @@ class State:
                 self.hook_seconds += time.perf_counter() - began - (self.own_seconds - own)
 
     def script_seconds(self) -> float:
-        """Return seconds of the monotonic clock, without what the observer took."""
+        """Return the seconds of the monotonic clock, without the time that the observer took."""
         return time.monotonic() - self.own_seconds - self.hook_seconds
 
     def parts_here(self) -> StepParts | None:
-        """Return the parts of the step, in the thread that steps; None in any other, and before it is known."""
+        """Return the record of the parts of each step if this thread makes the steps; None in another thread, or while
+        that thread is not known."""
         return self.parts if self.parts.here() else None
 
     def part(self, name: str) -> contextlib.AbstractContextManager[None]:
-        """Return what gives its body's time to a part of the step; in another thread than that of the steps, to
-        none."""
+        """Return a context manager that adds the time of its body to a part of the step; in a thread that does not make
+        the steps, the context manager does nothing."""
         return self.parts.part(name) if self.parts.here() else NO_PART
 
     def is_in_step_thread(self) -> bool:
-        """Return whether the steps wait for this thread."""
+        """Return whether this thread makes the steps, so that the steps wait for what this thread does."""
         return self.thread in (None, threading.get_ident())
 
     def take_time(self, look: Callable[[], Any]) -> Any:
-        """Do what takes long between two steps."""
+        """Call `look`, which may take long, between two steps; count its time as the observer's time, and return its
+        result."""
         began = time.perf_counter()
         try:
             return look()
@@ -145,10 +152,8 @@ class State:
                 self.own_seconds += time.perf_counter() - began
 
     def deliver(self, loader: Loader, where: Mapping[int, Callable[[], bool]] = NOWHERE) -> None:
-        """`loader` has delivered a batch that the next step may be made of.
-
-        `where`: the addresses of its tensors, and how to ask whether these have been freed.
-        """
+        """Record that `loader` has delivered a batch for the next step. `where`: the addresses of the batch's tensors,
+        each with a function that tells whether the tensor has been freed."""
         loader.is_ahead = loader.is_ahead or not self.is_in_step_thread()
         if self.read_for_next:
             self.read_before, self.read, self.read_for_next = self.read, [], False
@@ -158,8 +163,9 @@ class State:
             self._where[0][address] = (loader, freed)
 
     def add(self, number: int, loader: Loader) -> None:
-        """Another data set is read. Of many, as one for each step, the oldest of the fewest steps is forgotten: none of
-        these is that of the training. What waits to be marked of the others keeps them in memory: it is marked."""
+        """Add the loader of a data set that is read for the first time. First mark the waiting rows of other loaders,
+        so that these data sets do not stay in memory. Beyond MOST_LOADERS, forget the oldest loader with the fewest
+        steps, which is not the training's."""
         for other in self.loaders.values():
             if other.waiting:
                 self.take_time(other.mark)
@@ -169,7 +175,8 @@ class State:
         self.loaders[number] = loader
 
     def enters(self, where: int, *, training: bool) -> None:
-        """A tensor enters the model: it may be a batch."""
+        """Record that a tensor at the address `where` enters the model; count it for its loader if the tensor is a
+        delivered batch."""
         loader, freed = self._where[0].get(where) or self._where[1].get(where) or (None, bool)
         if loader is None or freed():  # something else is there now
             return
@@ -179,23 +186,22 @@ class State:
             loader.in_evaluation += 1
 
     def begins_pass(self) -> bool:
-        """Return whether a pass that the last step was made of is over: the batches of this step are of another."""
+        """Return whether the pass of the last step is over, so that the batches of this step belong to a new pass."""
         return not self.read_for_next and (
             not self.read_before or any(loader.is_over(len(self.step_ends)) for loader in self.read_before)
         )
 
     def take_clock(self, clock: Any) -> None:
-        """Steps of the optimizer (or model, or algorithm) `clock` are those that count, unless others do already."""
+        """Count the steps of the optimizer (or model, or algorithm) `clock` from now on, unless the steps of another
+        one are counted already."""
         if self.clock_of is None:
             self.clock_of = clock
             _write_at_end()
 
     def step(self, clock: Any, *, look: bool = False, ends: Sequence[float] = ()) -> bool:
-        """Count a step of `clock`, where that is the one that counts or the first of all; true if it was counted.
-
-        `look`: look at the weights after it. `ends`: in seconds of the script's clock, of several steps that are not
-        told one by one; without it: now.
-        """
+        """Count a step of `clock` if its steps are those that count, or if it is the first step of all; return whether
+        the step was counted. `look`: look at the weights after the step. `ends`: the ends of several steps that are not
+        reported one by one, in seconds of the script's clock; without it one step ends now."""
         self.take_clock(clock)
         if clock != self.clock_of:
             return False
@@ -225,7 +231,8 @@ class State:
 
     @guard.guarded("the weights could not be observed", "weights", "parameters", "trained")
     def look_at_weights(self) -> None:
-        """Note a digest of them after this step: now and then in any case, else as long as that takes little time."""
+        """Record a digest of the weights after this step: at some steps in any case, otherwise only while such looks
+        take little of the time."""
         self.take_time(self.model.note_parameters)
         steps, at, own = len(self.step_ends), self._place(), self.own_seconds
         if self.world == 1 or not steps or at in self.work.digests:
@@ -240,23 +247,24 @@ class State:
             self.look_in_join()
 
     def _must_look(self, steps: int) -> bool:
-        """Return whether weights are looked at however long it takes: seldom, and when an optimizer begins."""
+        """Return whether to look at the weights even if that takes long: at the first looks, at steps 1, 2, 4, 8, …,
+        and when an optimizer begins."""
         begins = isinstance(self.clock_of, Optimizer) and self.clock_of.steps <= FIRST_OF_OPTIMIZER
         is_first = len(self.work.digests) < FIRST_LOOKS or (begins and self.work.has_few_optimizers)
         return is_first or is_looked_at(steps)
 
     @guard.guarded("the weights could not be observed", "weights", "parameters", "trained")
     def end_model(self) -> None:
-        """Note the last digest of a model's weights, since another one is trained from now on; None if they are gone
-        and nobody looked at them after their last step."""
+        """Record the last digest of a model's weights when another model is trained from now on; None if these weights
+        are gone and nobody has looked at them after their last step."""
         self.take_time(self.model.note_parameters)
         if self.world > 1 and self.step_ends:
             at, digest = self._place(), self._last_digest()
             self.work.ends[at] = digest or self.work.kept.get(at) or self.work.digests.get(at)
 
     def keep_weights(self) -> None:
-        """Keep a digest of weights that may be gone before the end: some times, and then as long as that takes little
-        time."""
+        """Record a digest of weights that may be gone before the end of the run: the first few times always, later only
+        while such looks take little of the time."""
         self.work.times_kept += 1
         if self.world > 1:
             self.work.kept = {self._place(): self._last_digest()}
@@ -266,11 +274,12 @@ class State:
             self._looking_seconds += self.own_seconds - own
 
     def may_look(self) -> bool:
-        """Return whether looking at the weights has taken little of the time so far."""
+        """Return whether looks at the weights have taken little of the time so far."""
         return self._looking_seconds <= MOST_LOOKING * (self.step_ends[-1] - self.step_ends[0])
 
     def _last_digest(self) -> str | None:
-        """Return a digest of a model's weights as it may end; of many models, as long as that takes little time."""
+        """Return a digest of the present weights, which may be the model's last; None if ranks' weights may differ
+        after a Join, or if looks at many models take too long."""
         if self._is_after_join() or not (self.work.has_few_optimizers or self.may_look()):
             return None
         own = self.own_seconds
@@ -279,20 +288,23 @@ class State:
         return digest
 
     def _place(self) -> str:
-        """Return the present step, as ranks have it in common."""
+        """Return the number of the present step, as text, in the way in which all ranks count: after PyTorch's Joins,
+        by steps since the last Join."""
         return f"{len(self.work.joins)}:{self._since_join()}" if self.work.joins else f"{len(self.step_ends)}"
 
     def _is_after_join(self) -> bool:
-        """Return whether weights may differ: a rank that waited in a Join has made fewer steps of momentum."""
+        """Return whether weights may differ between ranks, because a rank that waited in a Join has made fewer steps of
+        momentum."""
         return bool(self.work.joins and self._since_join())
 
     def _since_join(self) -> int:
-        """Return the steps since the last Join, within which ranks may make different numbers of steps."""
+        """Return the number of steps since the last of PyTorch's Joins, within which ranks may make different numbers
+        of steps."""
         return len(self.step_ends) - (self.work.joins[-1] if self.work.joins else 0)
 
     @guard.guarded("the weights could not be observed", "weights")
     def look_in_join(self) -> None:
-        """Note a digest of the weights within a Join: at its end all ranks get those of one."""
+        """Record a digest of the weights within a Join: at the Join's end all ranks get the weights of one rank."""
         joins, own = len(self.work.joins), self.own_seconds
         if self.world == 1 or not self.step_ends or (joins > FIRST_LOOKS and not self.may_look()):
             return
@@ -302,13 +314,13 @@ class State:
         self._looking_seconds += self.own_seconds - own
 
     def end_join(self) -> None:
-        """Note the end of a Join: all ranks are there, and have the weights of the last one."""
+        """Record the end of a Join: all ranks have ended it, and have the weights of the rank that ended last."""
         self.work.joins.append(len(self.step_ends))
         self.look_at_weights()
 
     def training(self) -> Loader | None:
-        """Return the data set that is trained on: of those that do not validate, the one with the most steps; None if
-        none is."""
+        """Return the loader of the data set that is trained on: of the data sets that are not only for validation, the
+        one with the most steps; None if there is no such data set."""
         in_training = bool(self.work.training.types)  # else the model is in evaluation all the time
         read = [
             loader for loader in self.loaders.values() if loader.rows_at_step and not (in_training and loader.validates)
@@ -316,8 +328,8 @@ class State:
         return max(read, key=lambda loader: (loader.in_training > 0, len(loader.rows_at_step)), default=None)
 
     def _learns_from_others(self, loader: Loader | None) -> bool:
-        """Return whether steps were made within passes over another data set: one that validates is read between
-        two."""
+        """Return whether steps were made within passes over a data set other than that of `loader`. A validation set is
+        not meant: it is read between two steps."""
         return any(
             len(other.rows_at_step) > len(other.passes) + other.validations
             for other in self.loaders.values()
@@ -325,8 +337,8 @@ class State:
         )
 
     def _steps_per_epoch(self) -> int | None:
-        """Return the steps of an epoch as known so far: a step may take several batches. None if a step is an epoch, as
-        with boosters."""
+        """Return the number of steps of an epoch, as known so far, where a step may take several batches; None if not
+        known, or if a step is an epoch, as with boosters."""
         loader, steps = self.training(), self.epoch_steps
         counted = loader.rows_at_step if loader else []
         if loader and loader.epoch_rows and len(counted) > 1 and counted[-1] > counted[0]:
@@ -334,7 +346,7 @@ class State:
         return steps if steps and steps > 1 else None
 
     def end_training(self) -> None:
-        """Do the work after the last expected step, which is no part of the script's time."""
+        """Do the observer's work after the last expected step, and count its time as the observer's time."""
         if self._ended_after == len(self.step_ends):
             return
         self._ended_after = len(self.step_ends)
@@ -351,8 +363,8 @@ class State:
         probe()
 
     def is_enough(self) -> bool:
-        """Return whether this process has done the steps that were set, or its search stops it: write its observation
-        then."""
+        """Return whether this process is to end, because it has made the wanted number of steps or its search stops the
+        trial. If so, write the observation."""
         search = self.reports.search
         if search.is_due:
             self.take_time(self._ask)
@@ -368,7 +380,7 @@ class State:
 
     @contextlib.contextmanager
     def with_own_hooks(self) -> Iterator[None]:
-        """A call of a framework with hooks of its own; see `own_hooks`."""
+        """Mark the body as a call of a framework that has hooks of its own; see the field `own_hooks`."""
         self.own_hooks += 1
         try:
             yield
@@ -380,7 +392,8 @@ class State:
         return self.model.digest()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, camelCase, units in names; what is not known is null."""
+        """Return the observation as plain data, with names in camelCase that include units; what is not known is
+        null."""
         loader = self.training()
         alone = loader is not None and len(loader.rows_at_step) == len(self.step_ends)
         weights = self.take_time(self._digest)
@@ -435,20 +448,21 @@ _states: list[State] = [State()]
 
 
 def current() -> State:
-    """Return the state of this process: a forked child begins with its own."""
+    """Return the observation of this process; a forked child starts with a new observation."""
     if _states[0].pid != os.getpid():
         _states[0] = State()
     return _states[0]
 
 
 def note(text: str) -> None:
-    """Note something that could not be observed, and why."""
+    """Add a note of something that could not be observed, with the reason."""
     if text not in current().notes:
         current().notes.append(text)
 
 
 def _lose(what: str, why: str, items: Sequence[str]) -> None:
-    """Note what could not be observed, with the first reason, and that these items are not known for it."""
+    """Record that something could not be observed, with the first reason, and that these items are unknown because of
+    that."""
     now = current()
     text = next((text for text in now.notes if text.partition(": ")[0] == what), f"{what}: {why}" if why else what)
     note(text)
@@ -462,7 +476,7 @@ guard.record_by(_lose)
 
 
 def write() -> None:
-    """Write what this process did, once; nothing where no step was seen."""
+    """Write the observation of this process, once; write nothing if no step was seen."""
     if _write() is not True:
         _say()
 
@@ -486,12 +500,14 @@ def _write() -> bool:
 
 @guard.guarded("nothing could be said of it")
 def _say() -> None:
-    """Have the log say why there is no observation, or no step in one: there is no other place for it."""
+    """Print to the log why there is no observation, or why the observation has no step: this cannot be told
+    elsewhere."""
     print(f"observer: {'; '.join(current().notes)}", file=sys.stderr)
 
 
 def _write_at_end() -> None:
-    """Write at the end of this process: `multiprocessing` ends its children in its own way, without atexit."""
+    """Register `write` to run at the end of this process. `multiprocessing` ends its children in its own way, without
+    atexit."""
     from multiprocessing import util
 
     util.Finalize(None, write, exitpriority=100)

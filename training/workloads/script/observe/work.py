@@ -12,61 +12,60 @@ from . import guard
 from .gradients import Gradients
 
 FIXED_SIZES = 2
-"""Number of batch sizes that may occur: batches are all alike but the last of an epoch."""
+"""Most batch sizes of a training whose batches are all alike, except for the last batch of an epoch."""
 MOST_KINDS = 64
-"""Values that are told apart."""
+"""Most different values of a quantity that are recorded."""
 LEAST_EVEN = 3
-"""Steps of an optimizer that show how many others lie between them."""
+"""Least number of an optimizer's steps from which its steps can be called evenly spaced."""
 MOST_CHANGES = 8
-"""Changes of settings that are told one by one."""
+"""Most changes of settings that are recorded one by one."""
 MOST_OPTIMIZERS = 1024
-"""Optimizers that are told apart: a script may make one for each parameter, or for each step."""
+"""Most optimizers that are recorded: a script may create an optimizer for each parameter, or for each step."""
 
 
 def is_looked_at(count: int) -> bool:
-    """After which steps, and in which passes, what changes seldom is looked at: 1, 2, 4, 8, …"""
+    """Return whether `count` is 1, 2, 4, 8, …: values that seldom change are recorded only after such steps and
+    passes."""
     return count & (count - 1) == 0
 
 
 class Model:
-    """Functions of the framework about its model; at first they return nothing."""
+    """Functions of the framework that describe the model. Until a framework sets them they return nothing."""
 
     def __init__(self) -> None:
         self.digest: Callable[[], str | None] = lambda: None
-        """SHA-256 of all weights."""
+        """Returns the SHA-256 of all weights."""
         self.quick_digest: Callable[[], str | None] = lambda: None
-        """One that takes little time: equal weights have equal ones."""
+        """Returns a digest of the weights that takes little time: equal weights have equal digests."""
         self.gradient_digest: Callable[[], str | None] = lambda: None
-        """One of the gradients, where ranks may have optimizers in different states."""
+        """Returns a digest of the gradients, for ranks whose optimizers may be in different states."""
         self.note_parameters: Callable[[], None] = lambda: None
-        """Notes how many numbers there are of which type."""
+        """Records the number of parameters of each type."""
         self.gradient_bytes: Callable[[], int | None] = lambda: None
         self.rate: Callable[[], Any] = lambda: None
-        """The learning rate of a booster."""
+        """Returns the learning rate of a booster."""
 
 
 class Course:
-    """A value that is looked at now and then: what it was, one after another."""
+    """The successive values of something that is looked at now and then."""
 
     def __init__(self) -> None:
         self.values: list[str] = []
 
     def note(self, value: Any) -> None:
-        """Note the present value."""
+        """Record the present value, if it differs from the last value."""
         if self.values[-1:] != [str(value)] and len(self.values) < MOST_KINDS:
             self.values.append(str(value))
 
 
 Groups = list[dict[str, Any]]
-"""Settings of each group of parameters, by their names."""
+"""The settings of each group of parameters; a setting's name is the key."""
 
 
 class Settings:
-    """The settings of an optimizer that decide a step: what they are at first, and each change.
-
-    One that the optimizer itself changes in a step, as an estimate that it makes of its gradients, is no setting of the
-    script's: it stands there as it was at first.
-    """
+    """The settings of an optimizer that decide a step: their first values, and each change. A value that the optimizer
+    itself changes during a step, as an estimate from its gradients, is not a setting of the script: only its first
+    value is recorded."""
 
     def __init__(self) -> None:
         self._last: Groups | None = None
@@ -74,10 +73,11 @@ class Settings:
         self._own: set[str] = set()
         self._course: list[str] = []
         self._more = self._sum = 0
-        """Changes beyond MOST_CHANGES, and a checksum of these."""
+        """Number of changes beyond MOST_CHANGES, and a checksum of these changes."""
 
     def step(self, number: int, before: Groups, after: Groups, *, own: bool) -> None:
-        """Note the settings before and after a step. `own`: what changes within it the optimizer changes."""
+        """Record the settings before and after a step. `own`: whether the optimizer itself makes the changes within the
+        step."""
         if self._last == before == after:
             return
         self._last, first, then = after, _by_name(before), _by_name(after)
@@ -102,7 +102,7 @@ class Settings:
             self._more, self._sum = self._more + 1, zlib.crc32(f"{number} {text}".encode(), self._sum)
 
     def to_list(self) -> list[str]:
-        """Return them as text, one after another."""
+        """Return the first settings and the changes, each as a text."""
         return [*self._course, *([f"{self._more} changes more (checksum {self._sum:08x})"] if self._more else [])]
 
 
@@ -118,53 +118,57 @@ class Schedule:
     def __init__(self, rule: str, follows: str) -> None:
         self.rule = rule
         self.follows = follows
-        """`metric`, `steps`, or "" if that is not known."""
+        """`metric`, `steps`, or "" if it is not known what the schedule follows."""
         self._gaps: set[int] = set()
         self._last = self._steps = 0
         self._of: Optimizer | None = None
 
     def step(self, of: Optimizer) -> None:
-        """Note a step that it makes, of this optimizer."""
+        """Record that the schedule has made a step for the optimizer `of`."""
         self._steps += 1
         if len(self._gaps) < MOST_KINDS:
             self._gaps.add(of.steps - self._last)
         self._last, self._of = of.steps, of
 
     def to_list(self) -> list[Any]:
-        """Return its rule with its steps, what it follows, and whether it steps evenly, to the end."""
+        """Return the schedule's rule with its number of steps, what it follows, and whether its steps are evenly spaced
+        up to the end of the training."""
         left = self._of.steps - self._last if self._of else 0
         even = self._steps > 1 and max(*self._gaps, left) - min(self._gaps) <= 1
         return [f"{self.rule}, {self._steps} times", self.follows, even]
 
 
 class Optimizer:
-    """The number of an optimizer's steps, its learning rates, and its other settings."""
+    """The record of an optimizer: its number of steps, its learning rates and its other settings."""
 
     def __init__(self) -> None:
         self.settings = Settings()
         self.steps = self.between = self.most_between = 0
-        """In all, since the last step that counts, and the most between two of these."""
+        """All its steps, its steps since the last step that the step clock counts, and the most steps between two
+        counted steps."""
         self.sizes = ""
-        """Of its groups of parameters, at its first step."""
+        """The sizes of its groups of parameters at its first step, as text."""
         self.left_out = 0
-        """Of its steps, by a GradScaler."""
+        """Number of its steps that a GradScaler left out."""
         self.rates: list[list[float]] = []
-        """[first, highest, sum, sum of rate × number of the step, sum of squares] of each of its groups."""
+        """[first rate, highest, sum, sum of rate × number of the step, sum of squares] of each of its groups of
+        parameters."""
         self.expected_rates: list[float] | None = None
-        """Those that its schedules set last; None before the first step."""
+        """The learning rates that its schedules set last; None before the first step."""
         self.weights: list[Callable[[], Any]] = []
-        """Weak references to what it trains."""
+        """Weak references to the parameters that it trains."""
         self.had_clock = False
-        """Whether its steps were those that count."""
+        """Whether the step clock has counted its steps."""
         self.is_over = False
-        """Whether it trains something else since, as another one."""
+        """Whether it trains other parameters by now, which have a record of their own."""
         self._first = self._last = -1
-        """Steps that counted before its first and its last."""
+        """Numbers of counted steps before its first step and before its last step."""
         self._gaps = math.inf, 0.0
-        """The fewest and the most steps that counted from one of its steps to the next."""
+        """The fewest and the most counted steps from one of its steps to the next."""
 
     def step(self, rates: list[float], counted: int) -> None:
-        """Count a step with these rates of its groups, after so many steps that count."""
+        """Record a step of this optimizer with the learning rates of its groups. `counted`: steps that the step clock
+        has counted so far."""
         self.steps += 1
         self.between = self.between + 1 if counted == self._last else 1
         self.most_between = max(self.most_between, self.between)
@@ -183,7 +187,7 @@ class Optimizer:
             of_group[4] += rate * rate
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this as plain data."""
+        """Return the record as plain data."""
         first, *more = self.settings.to_list() or [""]
         return {
             "settings": [f"{self.sizes} {first}".strip(), *more],
@@ -197,25 +201,25 @@ class Optimizer:
         }
 
     def _course(self, first: float, highest: float, total: float, moment: float, squares: float) -> list[float]:
-        """Return the first, highest and mean rate, the share of the steps at which their centre is, and the root of
-        their mean square: by these two, courses of the same mean are told apart."""
+        """Return the first, highest and mean rate, the share of the steps at which the rates have their centre, and the
+        root of their mean square. The last two tell courses of rates with the same mean apart."""
         centre = moment / total / self.steps if total else 0.0
         return [first, highest, total / self.steps, centre, math.sqrt(squares / self.steps)]
 
 
 class Inputs:
-    """The input of the first module that has parameters, in one of its modes."""
+    """The input of the first module that has parameters, in one of the model's modes (training or evaluation)."""
 
     def __init__(self) -> None:
         self.types: set[str] = set()
         self.numbers = 0
-        """Numbers in all."""
+        """How many numbers have entered the module."""
         self.sizes: set[int] = set()
-        """Numbers that entered at a time."""
+        """How many numbers entered the module in one call."""
         self.autocast: set[str] = set()
 
     def enter(self, numbers: int, kind: str, autocast: str) -> None:
-        """Count `numbers` of this type that enter at a time."""
+        """Record that `numbers` numbers of the type `kind` enter the module in one call."""
         self.numbers += numbers
         self.types.add(kind)
         self.autocast.add(autocast)
@@ -223,7 +227,7 @@ class Inputs:
             self.sizes.add(numbers)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this as plain data."""
+        """Return the input as plain data."""
         return {
             "types": sorted(self.types),
             "numbers": self.numbers,
@@ -237,51 +241,59 @@ class Work:
 
     def __init__(self) -> None:
         self.optimizers: list[Optimizer] = []
-        """In the order of their first steps."""
+        """The records of the optimizers, in the order of their first steps."""
         self._by_id: dict[int, tuple[Callable[[], Any], Optimizer]] = {}
-        """Each with a weak reference: an id is given again when what had it is gone."""
+        """Each record with a weak reference to its optimizer: Python gives an id again when the object that had it is
+        gone."""
         self.present: dict[Optimizer, None] = {}
-        """Those that stepped since another one took the clock: what is looked at is theirs."""
+        """The optimizers that have stepped since another optimizer took over the step clock: their weights are looked
+        at."""
         self.last: tuple[str | None, int | None] | None = None
-        """Digest of the present weights, and bytes of their gradients, as they were kept after the last step."""
+        """Digest of the present weights, and bytes of their gradients, as recorded after the last step."""
         self.times_kept = 0
         self.forgotten = 0
-        """Optimizers beyond MOST_OPTIMIZERS."""
+        """Number of optimizers beyond MOST_OPTIMIZERS, which are not recorded."""
         self._parameters: dict[int, str] = {}
-        """By how often another optimizer had taken the clock."""
+        """Number and types of the parameters, by how often another optimizer had taken over the step clock."""
         self._successions = 0
         self.schedules: list[Schedule] = []
         self.rates_by_hand = False
-        """Whether something else than those schedules set a learning rate."""
+        """Whether something other than the recorded schedules has set a learning rate."""
         self.digests: dict[str, str] = {}
-        """Digests of the weights, by the number of steps before them, or `Joins:steps since the last one`."""
+        """Digests of the weights. The key is the number of steps before the digest, or `joins:steps since the last
+        Join`."""
         self.ends: dict[str, str | None] = {}
-        """Digests of a model's weights when another one is trained; None where they were gone. By the same."""
+        """Digest of a model's last weights when another model is trained from then on; None where the weights were
+        gone. The keys are those of `digests`."""
         self.kept: dict[str, str | None] = {}
-        """Digest of weights that may be gone next, by the same."""
+        """Digest of weights that may soon be gone. The key is that of `digests`."""
         self.in_joins: dict[str, str] = {}
-        """Digests of the weights within Joins, up to their ends: not of what ranks get then."""
+        """Digests of the weights within PyTorch's Joins, up to the end of each Join, not of the weights that ranks get
+        at that end."""
         self.joins: list[int] = []
-        """Steps before the end of each Join, within which ranks may make different numbers of them."""
+        """Number of steps before the end of each of PyTorch's Joins, within which ranks may make different numbers of
+        steps."""
         self.gradients = Gradients()
         self.training, self.evaluation = Inputs(), Inputs()
         self.varies = False
-        """A step calls the model as often as it finds best."""
+        """Whether a step calls the model as often as the optimizer finds best."""
         self.no_input = "no input of a module was seen"
         self.steps_without_input = 0
-        """Steps in which the module that was called first in an early one was not called."""
+        """Number of steps in which the module that an early step called first was not called."""
         self.booster_parameters: str | None = None
-        """Parameters of a booster that decide what it learns."""
+        """The parameters of a booster that decide what the booster learns."""
         self.rounds: int | None = None
-        """That it was told to make."""
+        """Number of rounds that the booster was told to make."""
 
     def of(self, thing: Any) -> Optimizer:
-        """Return what is known of an optimizer, or of a model that makes its own steps. Nothing here keeps it alive."""
+        """Return the record of an optimizer, or of a model that makes its own steps; add a new record if there was no
+        record. The record does not keep the optimizer alive."""
         optimizer = self.known(thing)
         return self.add(thing) if optimizer is None else optimizer
 
     def add(self, thing: Any) -> Optimizer:
-        """Return the record of one that begins: it is new, or trains something else from now on."""
+        """Add and return a new record for an optimizer that makes its first step, or that trains other parameters from
+        now on."""
         optimizer = Optimizer()
         self._by_id[id(thing)] = weakref.ref(thing), optimizer
         if len(self.optimizers) < MOST_OPTIMIZERS:
@@ -291,13 +303,14 @@ class Work:
         return optimizer
 
     def known(self, thing: Any) -> Optimizer | None:
-        """Return what is known of an optimizer; None if it has made no step."""
+        """Return the record of an optimizer; None if the optimizer has made no step."""
         reference, optimizer = self._by_id.get(id(thing), (None, None))
         return optimizer if reference and reference() is thing else None
 
     @property
     def has_few_optimizers(self) -> bool:
-        """Return whether a look at the weights for each optimizer takes little of any run."""
+        """Return whether there are so few optimizers that a look at the weights for each of them takes little of any
+        run's time."""
         return len(self.optimizers) <= MOST_KINDS
 
     def steps_of(self, thing: Any) -> int:
@@ -306,14 +319,16 @@ class Work:
         return optimizer.steps if optimizer else 0
 
     def succeed(self, optimizer: Optimizer) -> None:
-        """This one takes the clock: what is looked at from now on is what it and those after it train."""
+        """Record that `optimizer` takes over the step clock: from now on, the weights that this optimizer and later
+        ones train are looked at."""
         for other in self.present:
             other.weights = other.weights if other is optimizer else []
         self.present.clear()
         self._successions += 1
 
     def note_parameters(self, counted: str) -> None:
-        """Note the parameters of the present optimizers, which become more as these step for the first time."""
+        """Record the number and types of the present optimizers' parameters; the number grows as optimizers make their
+        first step."""
         if self._successions in self._parameters or len(self._parameters) < MOST_KINDS:
             self._parameters[self._successions] = counted
         elif counted != self._parameters[max(self._parameters)]:
@@ -321,14 +336,15 @@ class Work:
 
     @property
     def parameters(self) -> str | None:
-        """Return how many parameters there are, of which type; one after another if that changed."""
+        """Return the number of parameters of each type as text; if the number changed, one text after another; None if
+        not known."""
         course = Course()
         for counted in self._parameters.values():
             course.note(counted)
         return ", then ".join(course.values) or None
 
     def add_schedule(self, rule: str, follows: str) -> Schedule:
-        """Return the record of another schedule."""
+        """Add and return the record of a new schedule with that rule."""
         schedule = Schedule(rule, follows)
         if len(self.schedules) < MOST_KINDS:
             self.schedules.append(schedule)
@@ -337,12 +353,13 @@ class Work:
         return schedule
 
     def inputs(self) -> Inputs | None:
-        """Return the input in training; for a script with its model always in evaluation, the input in that."""
+        """Return the input of the model in training mode; if the model was always in evaluation mode, the input in
+        evaluation mode."""
         seen = [each for each in (self.training, self.evaluation) if each.types]
         return seen[0] if seen else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this as plain data."""
+        """Return the work of this rank as plain data."""
         inputs = self.inputs()
         return {
             "optimizers": [optimizer.to_dict() for optimizer in self.optimizers],
