@@ -26,95 +26,98 @@ from . import files, state
 from .step_parts import PARTS
 
 WHY = "TRAINING_OBSERVE_WHY"
-"""Environment variable: whether this run tries conditions."""
+"""Environment variable: set if this run tries conditions for `./rwi why`."""
 AS_IS, INPUT_READY, NO_EXCHANGE, THREADS = "as is", "input ready", "no exchange", "threads "
-"""Conditions; the last is followed by a number."""
+"""The conditions of the training that are tried; a number of threads follows the last one."""
 PLAN, ENOUGH, LAST = "why-plan.json", "why-enough", "why-last"
-"""Files: rank 0's plan for all; that no more rounds are needed, from outside; and in which round all ranks end."""
+"""Names of files: the plan that rank 0 writes for all ranks; the sign from outside that no more rounds are needed; and
+the number of the round after which all ranks end."""
 PLANNED_AT, BEGIN = 10, 12
-"""Turns before rank 0 plans, and before the first block: every rank finds the plan, having exchanged since."""
+"""Turns (steps, or forwards that exchange gradients) before rank 0 writes the plan, and before the first block: each
+rank finds the plan then, because all ranks have exchanged gradients since."""
 BLOCK_SECONDS, LEAST_STEPS, MOST_STEPS = 0.4, 6, 40
-"""Of the timed part of a block."""
+"""Length in seconds, and least and most steps, of the timed part of a block."""
 LEAST_DROPPED, MOST_DROPPED = 2, 60
-"""Steps at the beginning of a block that are not timed."""
+"""Least and most steps at the beginning of a block that are not timed."""
 WAIT_SECONDS, POLL_SECONDS = 60.0, 0.01
 NO_LOADER = "no DataLoader of PyTorch delivers the batches"
 
 
 @dataclass
 class Plan:
-    """The conditions that can be tried, and the steps of a block."""
+    """The conditions that can be tried, and the length of a block (some steps under one condition)."""
 
     conditions: list[str]
     absent: dict[str, str]
-    """Conditions that can't be tried, and why."""
+    """Conditions that cannot be tried, each with the reason."""
     dropped: int
     timed: int
     threads: int
-    """Of a rank, as it is."""
+    """Number of threads of a rank, as the script has it."""
     world: int
     loader_workers: int | None
-    """Processes of the loader of rank 0; None where no loader was seen."""
+    """Number of the loader's worker processes on rank 0; None if no loader was seen."""
     rows: float | None
-    """Of a step, over all ranks; None where they are not known."""
+    """Rows of a step over all ranks; None if not known."""
 
     @property
     def block(self) -> int:
-        """Return the turns of a block."""
+        """Return how many turns a block has: those that are not timed, and those that are."""
         return self.dropped + self.timed
 
 
 @dataclass
 class Facts:
-    """What the framework's hooks have seen by the time of the plan."""
+    """What the framework's hooks have seen when the plan is made."""
 
     loader_workers: int | None = None
     ahead: int = 0
-    """Batches that the loader reads before they are wanted."""
+    """Number of batches that the loader reads ahead."""
     no_input: str = NO_LOADER
-    """Why batches can't be given again; "" if they can."""
+    """Reason why batches cannot be delivered again; "" if they can."""
     no_exchange: str = "no gradients are exchanged by DistributedDataParallel"
     uneven: str = ""
-    """Why ranks would not change together; "" if they do."""
+    """Reason why ranks would not change the condition together; "" if they do."""
     threads: int = 1
     set_threads: Callable[[int], Any] = field(default=lambda _: None)
 
 
 class Experiment:
-    """The blocks of this rank."""
+    """The blocks of this rank: each is some steps under one condition."""
 
     def __init__(self, folder: Path) -> None:
         self.pid = os.getpid()
         self.facts = Facts()
         self.condition = AS_IS
         self.counts_forwards = False
-        """Whether a turn is a forward that exchanges gradients; else it is a step."""
+        """Whether a turn (the unit in which blocks are counted) is a forward that exchanges gradients; otherwise it is
+        a step."""
         self.again = 0
-        """Batches that were given again, in this block."""
+        """Number of batches that were delivered again in this block."""
         self._folder = folder
         self._at: list[float] = []
-        """Of each turn's begin: seconds of the script's clock."""
+        """Time at which each turn began, in seconds of the script's clock."""
         self._steps: list[int] = []
-        """Made before each turn."""
+        """Number of steps made before each turn."""
         self._plan: Plan | None = None
         self._failed = False
         self._round = -1
 
     @property
     def is_input_ready(self) -> bool:
-        """Return whether the loader gives batches again that it has delivered before."""
+        """Return whether the condition is on under which the loader delivers again batches that it has delivered
+        before."""
         return self.condition == INPUT_READY
 
     @property
     def exchanges(self) -> bool:
-        """Return whether gradients are exchanged, where the script says so."""
+        """Return whether gradients are exchanged where the script does so: under every condition except NO_EXCHANGE."""
         return self.condition != NO_EXCHANGE
 
     def turn(self) -> None:
-        """Begin a turn: the first of a block changes the condition. Raises state.Enough after the last round.
-
-        After a failure all stays as it is, and no other turn begins.
-        """
+        """Begin a turn (a step, or a forward that exchanges gradients), and change the condition if it is the first
+        turn of a block. Raises state.Enough after the last round. After a failure the script trains as without an
+        experiment."""
         if self._failed:
             return
         try:
@@ -145,7 +148,8 @@ class Experiment:
             raise state.Enough(0)
 
     def _begin_block(self, block: int, plan: Plan) -> bool:
-        """Keep the block that ended, and change the condition; return whether the last round is over instead."""
+        """Write the record of the block that ended, and change the condition for the next block; return whether the
+        last round is over and no block begins."""
         if block:
             self._keep(plan)
         number, index = divmod(block, len(plan.conditions))
@@ -168,7 +172,7 @@ class Experiment:
             self.facts.set_threads(int(condition.removeprefix(THREADS)))
 
     def _keep(self, plan: Plan) -> None:
-        """Write the timed part of the block that just ended: its length, its steps, and their parts."""
+        """Write a record of the timed part of the block that just ended: its length, its steps and their parts."""
         first, end = len(self._at) - 1 - plan.timed, len(self._at) - 1
         parts, bounds = state.current().parts, (self._steps[first], self._steps[end])
         parts.forget(bounds[0])
@@ -225,7 +229,7 @@ class Experiment:
 
 
 def order(conditions: Sequence[str], number: int) -> list[str]:
-    """Return the conditions in the order of a round, the same on all ranks."""
+    """Return the conditions in a shuffled order for the round `number`; the order is the same on all ranks."""
     shuffled = list(conditions)
     random.Random(number).shuffle(shuffled)  # noqa: S311 (nothing secret)
     return shuffled
@@ -235,12 +239,12 @@ _experiments: list[Experiment] = []
 
 
 def is_wanted() -> bool:
-    """Return whether this process tries conditions."""
+    """Return whether this process is to try conditions for `rwi why`."""
     return bool(os.environ.get(WHY)) and state.FOLDER in os.environ
 
 
 def current() -> Experiment:
-    """Return the experiment of this process: a forked child begins with its own."""
+    """Return the experiment of this process; a forked child starts with a new experiment."""
     if not _experiments or _experiments[0].pid != os.getpid():
         _experiments[:] = [Experiment(Path(os.environ[state.FOLDER]))]
     return _experiments[0]

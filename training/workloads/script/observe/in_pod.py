@@ -16,28 +16,30 @@ from pathlib import Path
 from typing import Any
 
 NODE = "TRAINING_NODE"
-"""Environment variable of a pod: the name of its node."""
+"""Environment variable of a pod: the name of the pod's node."""
 RAY_JOB = "TRAINING_RAY_JOB"
-"""Environment variable of a job of a Ray cluster that exists, and of its workers: several may be on a node."""
+"""Environment variable of a job on an existing Ray cluster, and of the job's workers, several of which may be on one
+node."""
 SECRET_FILE = "TRAINING_SECRET_FILE"  # noqa: S105 (its name)
-"""Environment variable of such a job's workers: a file with more variables, which no log and no page of Ray's shows."""
+"""Environment variable of the workers of a job on an existing Ray cluster: a file with more variables, which no log and
+no page of Ray shows."""
 STORE = "TRAINING_OBSERVE_STORE"
-"""Environment variable: the beginning of the keys of a run, whose workers have no folder in common."""
+"""Environment variable: the prefix of a run's keys in Ray's store, for runs whose workers share no folder."""
 CGROUP_STATS = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))
 CGROUP_USAGE = Path("/sys/fs/cgroup/cpuacct/cpuacct.usage")
-"""File of the first version of cgroups, with the CPU time."""
+"""File of cgroups version 1 with the CPU time."""
 
 
 class Pod:
-    """The pod of this process, from its start."""
+    """What this process knows of its pod: node, CPU model, and the container's CPU time since this process started."""
 
     def __init__(self) -> None:
         self._first = _container_cpu(less=time.process_time()) if NODE in os.environ else None
         self._throttled = _throttled_seconds() if {NODE, RAY_JOB} & os.environ.keys() else None
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return plain data, without a name for a node that several ranks may be on; None on the machine that
-        measures."""
+        """Return the facts about the pod as plain data, without a pod name if several ranks may be on the node; None if
+        the process runs in no pod and no job of a Ray cluster."""
         if not {NODE, RAY_JOB} & os.environ.keys():
             return None
         last, throttled = _container_cpu(), _throttled_seconds()
@@ -51,13 +53,14 @@ class Pod:
 
 
 def tell_secret() -> None:
-    """Give this process the variables that a Ray job has in a file."""
+    """Set the environment variables that a Ray job has in a file, so that Ray shows them nowhere."""
     if SECRET_FILE in os.environ:
         os.environ.update(json.loads(Path(os.environ[SECRET_FILE]).read_text(encoding="utf-8")))
 
 
 def put(name: str, text: str) -> bool:
-    """Hand an observation to the driver; false where this is no worker of a cluster that is told to."""
+    """Write an observation to Ray's store for the driver; return False if this process is not a worker of a run that
+    uses the store."""
     worker = sys.modules.get("ray._private.worker")
     if STORE not in os.environ or worker is None or worker.global_worker.mode != worker.WORKER_MODE:
         return False
@@ -67,7 +70,8 @@ def put(name: str, text: str) -> bool:
 
 
 def fetch(folder: Path) -> None:
-    """Write the workers' observations into the driver's `folder`, as the files that they would have been."""
+    """Write the workers' observations from Ray's store into the driver's `folder`, as files like those that workers
+    write themselves."""
     if STORE not in os.environ:
         return
     store, prefix = sys.modules["ray.experimental.internal_kv"], f"{os.environ[STORE]}/"
@@ -80,8 +84,8 @@ def fetch(folder: Path) -> None:
 
 
 def _container_cpu(less: float = 0.0) -> list[float] | None:
-    """Return the seconds since the epoch, and the CPU seconds of the container so far minus `less`; None if not
-    counted."""
+    """Return the seconds since the epoch, and the CPU seconds that the container has used so far minus `less`; None if
+    the system does not count them."""
     counts = _counts()
     try:
         used = counts["usage_usec"] / 1e6 if "usage_usec" in counts else int(CGROUP_USAGE.read_text()) / 1e9
@@ -91,7 +95,8 @@ def _container_cpu(less: float = 0.0) -> list[float] | None:
 
 
 def _throttled_seconds() -> float | None:
-    """Return the time for which its CPU limit has held the container back so far; None if it is not counted."""
+    """Return the seconds for which the CPU limit has throttled the container so far; None if the system does not count
+    them."""
     counts = _counts()
     if "throttled_usec" in counts:
         return counts["throttled_usec"] / 1e6
@@ -108,7 +113,7 @@ def _counts() -> dict[str, int]:
 
 
 def _cpu_model() -> str:
-    """Return the same as `training.machine.cpu.model`, which can't be imported here."""
+    """Return the CPU model in the same words as `training.machine.cpu.model`, which cannot be imported here."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:

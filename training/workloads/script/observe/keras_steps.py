@@ -24,15 +24,15 @@ from .reports import number
 from .work import Optimizer
 
 LOOKS = ("evaluate", "predict", "_symbolic_build")
-"""Methods of a model that read data from which nothing is learned."""
+"""Methods of a model that read data from which the model learns nothing."""
 ON_READ = "ON_READ"
-"""End of the name of how variables are kept that ranks add up when they are read."""
+"""End of the name of the synchronization mode of variables that ranks add up when the variables are read."""
 LAST_EXECUTION = "Keras does not tell how many of the steps that it executes together a pass ended with"
 
 
 @guard.guarded("Keras can't be observed")
 def observe_models(module: Any) -> None:
-    """Add the callback in every `fit`. `module`: keras or tf_keras, complete."""
+    """Add the observer's callback to every call of `fit`. `module`: keras or tf_keras, completely loaded."""
     fit, callback = module.Model.fit, _callback_class(module.callbacks.Callback)
     module.Model.fit = _fit(fit, inspect.signature(fit), callback)
     for name in LOOKS:
@@ -60,7 +60,8 @@ def _fit(signature: inspect.Signature, callback: Any, *args: Any, **more: Any) -
 
 @contextlib.contextmanager
 def _among(steps: Any, arguments: dict[str, Any]) -> Iterator[None]:
-    """Have `fit` call this callback, too; a list of the script's is as it was afterwards."""
+    """Add the observer's callback to those that `fit` calls. A list of callbacks that the script made is afterwards as
+    it was before."""
     callbacks: Any = arguments.get("callbacks")
     if not hasattr(callbacks, "append") or isinstance(callbacks, list):
         several = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []
@@ -78,7 +79,7 @@ def _among(steps: Any, arguments: dict[str, Any]) -> Iterator[None]:
 
 
 def _rows_per_step(arguments: dict[str, Any]) -> int | None:
-    """Return rows of one step over all ranks, as far as `fit` was told."""
+    """Return the rows of one step over all ranks, from the arguments of `fit`; None if the arguments do not say it."""
     data = arguments.get("x")
     spec = getattr(data, "element_spec", None)
     while isinstance(spec, (tuple, list)) and spec:
@@ -93,10 +94,9 @@ def _rows_per_step(arguments: dict[str, Any]) -> int | None:
 @functools.cache
 def _callback_class(base: Any) -> Any:
     class Steps(base):  # type: ignore[misc]
-        """Counts batches; takes what Keras has, and has it wait for nothing.
-
-        On PyTorch a step is over when it is told: ranks end after the same one, with the rows that it had.
-        """
+        """Counts batches. It uses only values that Keras has already, and Keras waits for nothing because of it. On
+        PyTorch a step is over when the callback is called: all ranks end after the same step, with the rows of that
+        step."""
 
         _supports_tf_logs = True
         async_safe = not _is_on_torch()
@@ -106,23 +106,23 @@ def _callback_class(base: Any) -> Any:
             self.batches = Batches(arguments)
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 (Keras' names)
-            """A pass over the data begins."""
+            """Record that a pass over the data begins."""
             _begin_epoch(self.batches, self.model)
 
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
-            """A step, or several, are to be executed."""
+            """Record that the execution of one or several steps begins."""
             _begin_batch(self.batches, batch)
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
-            """They are over."""
+            """Count the steps of the execution that has ended."""
             _end_batch(self.batches, self.model, self.params, batch, base.__module__)
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
-            """The pass is over, and its metrics are there."""
+            """Record that the pass is over, with its metrics."""
             _end_epoch(self.batches, self.model, logs or {})
 
         def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
-            """The training is over, and the model may be gone soon."""
+            """Record the weights, because the training is over and the model may be gone soon."""
             _keep()
 
         def on_test_begin(self, logs: Any = None) -> None:  # noqa: ARG002 (Keras' name)
@@ -133,38 +133,39 @@ def _callback_class(base: Any) -> Any:
 
 
 class Batches:
-    """The batches of one `fit`. Keras tells the first and the last of those that it executes together, and of an
-    execution at the end of the data those, too, that there are not. It may tell the end in another thread."""
+    """The batches of one call of `fit`. Keras reports the first and the last batch of an execution of several steps,
+    where the last may lie beyond the end of the data. It may report the end from another thread."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
-        """`arguments`: what `fit` was given."""
+        """Read the batch size and the epochs from `arguments`, which are the arguments of `fit`."""
         self.rows = _rows_per_step(arguments)
         self.epochs = int(arguments.get("epochs", 1)) - int(arguments.get("initial_epoch", 0))
         self.batches_so_far: int | None = None
-        """In this pass, with those that were made before it was resumed; None before its first."""
+        """Number of batches of this pass, with those made before the training was resumed; None before the first
+        batch."""
         self.began: dict[int, float] = {}
-        """By the first batch of an execution that is not over, seconds of the script's clock."""
+        """Start of each execution that is not over, in seconds of the script's clock, by the execution's first
+        batch."""
         self.updates: int | None = None
-        """Of the weights, before this pass."""
+        """How often the weights had been updated before this pass."""
         self._counted = 0
 
     def begin_pass(self, updates: int | None) -> None:
-        """Note that a pass begins. `updates`: of the weights so far, as the optimizer has counted them."""
+        """Record that a pass begins. `updates`: how often the weights have been updated so far, as the optimizer
+        counts."""
         self.batches_so_far, self._counted = None, 0
         self.began.clear()
         self.updates = updates
 
     def begin(self, batch: int, now: float) -> None:
-        """Note that an execution begins with that batch."""
+        """Record that an execution begins with the batch `batch`."""
         if self.batches_so_far is None:
             self.batches_so_far = batch
         self.began[batch] = now
 
     def end(self, last: int, steps: int | None, now: float) -> list[float]:
-        """Return the ends of the steps of an execution up to the batch `last`, each as long as another.
-
-        `steps`: the number of steps in a pass; None where Keras does not know it yet.
-        """
+        """Return the ends of the steps of an execution up to the batch `last`, as if all its steps took equally long.
+        `steps`: the number of steps in a pass; None where Keras does not know it yet."""
         first = self.batches_so_far or 0
         self.batches_so_far = max(first, min(last + 1, steps or last + 1))
         executed, began = self.batches_so_far - first, self.began.pop(first, now)
@@ -172,7 +173,8 @@ class Batches:
         return [began + (now - began) * (step + 1) / executed for step in range(executed)]
 
     def are_all(self, updates: int | None) -> bool:
-        """Return whether the optimizer has counted as many in this pass, some each step, or one in some of them."""
+        """Return whether the optimizer's count of updates fits the steps counted in this pass: the optimizer makes a
+        whole number of updates in a step, or an update every so many steps."""
         if updates is None or self.updates is None or updates == self.updates:
             return True
         counted = updates - self.updates
@@ -197,7 +199,7 @@ def _begin_batch(batches: Batches, batch: int) -> None:
 
 @guard.guarded("a step could not be observed", *guard.STEPS, *guard.ROWS)
 def _end_batch(batches: Batches, model: Any, params: dict[str, Any], last: int, module: str) -> None:
-    """Count the steps of an execution. Raises state.Enough after the last that is wanted."""
+    """Count the steps of an execution. Raises state.Enough after the last step that is wanted."""
     now = state.current()
     at = now.script_seconds()
     with now.hook():
@@ -220,7 +222,8 @@ def _end_batch(batches: Batches, model: Any, params: dict[str, Any], last: int, 
 
 
 def _take_clock(now: state.State, seen: Optimizer, model: Any) -> None:
-    """Count the steps of this model: one is fitted after another. Nothing here keeps it alive."""
+    """Count the steps of this model from now on: a script may fit one model after another. The model is not kept
+    alive."""
     if now.clock_of is None or isinstance(now.clock_of, Optimizer):
         now.work.succeed(seen)
         now.clock_of = None
@@ -233,7 +236,7 @@ def _take_clock(now: state.State, seen: Optimizer, model: Any) -> None:
 
 @guard.guarded("the end of an epoch could not be observed", *guard.STEPS, guard.METRICS)
 def _end_epoch(batches: Batches, model: Any, logs: dict[str, Any]) -> None:
-    """A pass is over. Raises state.Enough where that is enough."""
+    """Record the end of a pass. Raises state.Enough if the run is to end here."""
     now = state.current()
     for each in now.own_passes[-1:]:
         each.finished = True
@@ -262,14 +265,16 @@ def _digest_of(now: state.State, reference: Callable[[], Any]) -> str | None:
 
 
 def _replicas(model: Any) -> int:
-    """Return their number over all processes by the model's strategy: TF_CONFIG need not be what was joined."""
+    """Return the number of replicas over all processes, as the model's strategy says: the processes need not have
+    joined as TF_CONFIG says."""
     if _group():
         return int(_group().get_world_size())
     return int(getattr(getattr(model, "distribute_strategy", None), "num_replicas_in_sync", 1))
 
 
 def _group() -> Any:
-    """Return PyTorch's module of the group of processes that Keras on PyTorch is one of; None where there is none."""
+    """Return the module `torch.distributed` if Keras runs on PyTorch and this process has joined a process group; else
+    None."""
     distributed = sys.modules.get("torch.distributed")
     return distributed if _is_on_torch() and torch_probe.joined(distributed) else None
 
@@ -280,8 +285,8 @@ def _is_on_torch() -> bool:
 
 
 def _threads(module: str) -> int | None:
-    """Return intra-op threads as the script asks TensorFlow for, else as its variable says; None with another
-    backend."""
+    """Return the number of intra-op threads that the script sets in TensorFlow, or else TF_NUM_INTRAOP_THREADS; None if
+    neither is set, or with another backend."""
     tensorflow, keras = sys.modules.get("tensorflow"), sys.modules.get("keras")
     if tensorflow is None or (module.startswith("keras.") and keras and keras.backend.backend() != "tensorflow"):
         return None
@@ -290,12 +295,12 @@ def _threads(module: str) -> int | None:
 
 
 def _learning_rate(model: Any) -> float:
-    """Return 0 where the optimizer has none that is a number."""
+    """Return the optimizer's learning rate; 0 if it is not a number."""
     return _of_optimizer(model, "learning_rate") or 0.0
 
 
 def _updates(model: Any) -> int | None:
-    """Return how often the optimizer has changed the weights; None where it does not count."""
+    """Return how often the optimizer has updated the weights; None if the optimizer does not count."""
     counted = _of_optimizer(model, "iterations")
     return None if counted is None else int(counted)
 
@@ -317,8 +322,8 @@ def _parameters(model: Any) -> tuple[str, int]:
 
 
 def _digest(model: Any) -> str:
-    """Return a hash of the weights; without those that ranks add up when they are read, as statistics of batches: one
-    that reads them alone waits for ever."""
+    """Return a hash of the weights, without variables that ranks add up when they are read, such as statistics of
+    batches: a rank that reads such a variable alone would wait forever."""
     total = hashlib.sha256()
     kept = [each for each in model.weights if not str(getattr(each, "synchronization", "")).endswith(ON_READ)]
     arrays = model.get_weights() if len(kept) == len(model.weights) else [each.numpy() for each in kept]

@@ -19,11 +19,12 @@ Below = Callable[[Any], Any]
 MOST_ROWS = 50_000_000
 """Largest data set whose rows are marked one by one, a byte each while the process lives."""
 MOST_PASSES = 100_000
-"""Most passes that are remembered one by one: a script that makes an iterator a step has no epochs to report."""
+"""Most passes that are remembered one by one: a script that creates an iterator for each step has no epochs to
+report."""
 MOST_SUMS = 4096
-"""Most passes of which sums of the row numbers are told."""
+"""Most passes for which sums over the row numbers are recorded."""
 MOST_TOGETHER = 8
-"""Passes over a data set between two steps whose rows are told apart."""
+"""Most passes over a data set that begin between the same two steps and whose rows are recorded separately."""
 
 
 class Pass:
@@ -31,21 +32,22 @@ class Pass:
 
     def __init__(self, start: int, number: int = 0, rows: int = 0, trained: int = 0) -> None:
         self.start = start
-        """Steps that were made before it."""
+        """Number of steps that were made before the pass began."""
         self.number = number
-        """From 1; passes that begin before the same step share one. 0: nothing is learned from it."""
+        """Number of the pass, from 1; passes that begin before the same step share a number. 0: the model learns
+        nothing from the pass."""
         self.finished = False
-        """Whether it came to the end of the data set."""
+        """Whether the pass reached the end of the data set."""
         self.rows = rows
-        """That the data set had delivered before it."""
+        """Rows that the data set had delivered before the pass."""
         self.trained = trained
-        """What had entered the model in training before it."""
+        """Amount of input that had entered the model in training mode before the pass."""
         self.marks: Marks | None = None
         self.is_forgotten = False
-        """It was taken for one that is only looked at."""
+        """Whether the pass was taken for a mere look at the data, and so is not counted."""
         self.sums = [0, 0]
-        """Rows that it delivered, and the sum of their numbers' hashes: ranks that had the same rows have the same sum,
-        in whatever order, and others do not, however evenly they were dealt out."""
+        """Number of rows that the pass delivered, and the sum of the hashes of their numbers. Ranks that had the same
+        rows have the same sum, in whatever order; ranks with other rows have another sum."""
 
 
 class Marks:
@@ -54,76 +56,78 @@ class Marks:
     def __init__(self, of: Pass) -> None:
         self.of = of
         self.drawn = 0
-        """Rows, each as often as it was delivered."""
+        """Number of rows delivered, where a row counts each time it is delivered."""
         self.rows = bytearray()
-        """A byte a row of the data set, once any is marked."""
+        """One byte for each row of the data set, 1 if the row was delivered; empty until a row is marked."""
         self.waiting: list[Any] = []
-        """What was drawn since."""
+        """Numbers of the rows that were delivered and are not marked yet."""
 
 
 class Loader:
-    """The rows of one data set that reached the training, in the order of its passes. What is read while nothing can
-    be learned from it (without gradients) is a validation's, and only its passes are counted."""
+    """The rows of one data set that reached the training, in the order of its passes. Of passes from which the model
+    cannot learn (without gradients: validations), only the number is recorded."""
 
     def __init__(self, dataset_rows: int | None, epoch_rows: int | None, epoch_batches: int | None) -> None:
         self.dataset_rows = dataset_rows
-        """Of the data set that rows have their numbers in: below any subset."""
+        """Rows of the data set to which the row numbers refer: the base data set below any subset."""
         self.own_rows = dataset_rows
-        """Of the data set itself, which may be a part of that."""
+        """Rows of the data set itself, which may be a subset of that base data set."""
         self.epoch_rows = epoch_rows
-        """That a pass of this rank will have, as its sampler announces it; None where it does not."""
+        """Rows that a pass of this rank will have, as its sampler announces; None if the sampler announces no
+        number."""
         self.epoch_batches = epoch_batches
         self.identity: str | None = None
-        """Of the data set's content; None where it can't be told."""
+        """Digest by which the content of the data set is told from another's; None if there is no such digest."""
         self.content: str | None = None
-        """Likewise, but for the last digits of its numbers."""
+        """The same as `identity`, but independent of the last digits of the numbers in the data set."""
         self.is_ahead = False
-        """Whether another thread than that of the steps reads it: then no batch is known to be of a step."""
+        """Whether a thread that does not make the steps reads the data set, so that no batch can be assigned to a
+        step."""
         self.rows = 0
         self.rows_at_step: list[int] = []
-        """Delivered up to the end of each step that this data set was read for."""
+        """Rows delivered up to the end of each step for which this data set was read."""
         self.passes: list[Pass] = []
-        """Those that something can be learned from."""
+        """The passes from which the model can learn."""
         self.validations = 0
-        """Passes that nothing was learned from."""
+        """Number of passes from which the model did not learn."""
         self.in_training = self.in_evaluation = 0
-        """Batches that were seen to enter the model in each mode."""
+        """Number of batches that were seen to enter the model in training mode, and in evaluation mode."""
         self.numbered = dataset_rows is not None and dataset_rows <= MOST_ROWS
         self.marks: list[Marks] = []
-        """Of the first pass, of the last of the passes 2, 4, 8, … of which a step was made, of the last of all of which
-        one was, and of what came after."""
+        """Rows of some passes: of the first pass, of the last of the passes 2, 4, 8, … that had a step, of the last
+        pass that had a step, and of the passes after that one."""
         self.below: Callable[[], Below] = lambda: _same
-        """Gives what turns numbers in this data set into those in the one below; LookupError if the data set is
-        gone."""
+        """Returns a function that turns row numbers of this data set into row numbers of the base data set; raises
+        LookupError if the data set is gone."""
         self._below: Below | None = None
-        """Kept while rows wait to be marked, and with it what the data set is made of."""
+        """The function that `below` returned. It keeps the data set in memory, so it is held only while rows wait to be
+        marked."""
         self.is_part = False
-        """Whether it is a part of the one below: then equal numbers are other rows."""
+        """Whether the data set is a subset of the base data set: then equal row numbers of two loaders may be different
+        rows."""
         self.waiting = 0
         self._latest: Pass | None = None
-        """Of those that something can be learned from; and the one before it."""
+        """The latest pass from which the model can learn; `_before` is the pass before it."""
         self._before: Pass | None = None
 
     @property
     def validates(self) -> bool:
-        """Return whether its batches were seen in evaluation, and in no training."""
+        """Return whether the data set's batches were seen to enter the model in evaluation mode, and never in training
+        mode."""
         return self.in_evaluation > 0 and not self.in_training
 
     def is_over(self, steps: int) -> bool:
-        """Return whether the pass that the last of so many steps was made of is over: finished, or left for another.
-
-        A pass of a single step that is left is none: a script makes an iterator for each step.
-        """
+        """Return whether the pass that delivered the last of `steps` steps is over: it is finished, or the script has
+        left it for another pass. A pass of a single step that the script leaves is not counted as a pass: some scripts
+        create an iterator for each step."""
         latest, before = self._latest, self._before
         if latest is None or latest.finished or latest.start != steps:
             return latest is None or latest.finished
         return before is None or before.finished or steps - before.start > 1
 
     def begin(self, steps: int, learning: bool, entered: int = 0) -> Pass:
-        """The first batch of a pass is there, after so many steps. `learning`: gradients are on.
-
-        `entered`: numbers that have entered the model in training.
-        """
+        """Record that the first batch of a pass was delivered after `steps` steps, and return the new pass. `learning`:
+        whether gradients are on. `entered`: how many numbers have entered the model in training mode."""
         if not learning:
             self.validations += 1
             return Pass(steps)
@@ -140,27 +144,29 @@ class Loader:
         return started
 
     def _begin_marks(self, started: Pass) -> None:
-        """Keep those of the passes that are told, and of those since the last step: any may be the last."""
+        """Start recording the rows of a new pass; keep the rows of the passes that are reported and of all passes since
+        the last step, any of which may be the last."""
         since = [marks for marks in self.marks if marks.of.start == started.start]
         self.numbered = len(since) < MOST_TOGETHER
         started.marks = Marks(started)
         self.marks = [*_of_told_passes(self.marks, started.start), *since, started.marks]
 
     def go_on(self, passed: Pass, steps: int, entered: int = 0) -> None:
-        """Note another batch of `passed`: passes begun since, of which no step was made, were only looked at."""
+        """Record another batch of `passed`. Passes that began later and had no step are forgotten: the script only
+        looked at their data."""
         if passed is not self._latest and self._forget_what_was_looked_at(steps, entered):
             self._latest = passed
 
     def end(self, ended: Pass, steps: int) -> None:
-        """The data set has no more batches for that pass."""
+        """Record that the data set has no more batches for the pass `ended`."""
         ended.finished = True
         if ended.start == steps and ended in self.passes[-1:]:  # no step was made of it
             self.passes.pop()
             self.validations += 1
 
     def _forget_what_was_looked_at(self, steps: int, entered: int) -> bool:
-        """Return the latest pass, where no step was made since it began: a shape, a picture, a mean was wanted of
-        it."""
+        """Forget the latest pass if no step was made since it began, and return whether it was forgotten. The script
+        only looked at such a pass, for a shape, a picture or a mean."""
         looked = self._latest
         if looked is None or looked.start != steps or self.is_ahead or looked.trained != self.in_training + entered:
             return False
@@ -171,11 +177,9 @@ class Loader:
         return True
 
     def deliver(self, rows: int, index: Any = None, of: Pass | None = None) -> int:
-        """Return a batch of so many rows for a training, of a pass (else the latest), and what its sampler drew, if
-        anything.
-
-        Gives how many rows wait to be marked: `mark` is for a moment at which no step is timed.
-        """
+        """Record that a batch of `rows` rows was delivered for training in the pass `of` (default: the latest), with
+        the row numbers `index` that its sampler drew, if known. Return how many rows wait for `mark`, which is called
+        while no step is timed."""
         self.rows += rows
         of = of or self._latest
         self.numbered = self.numbered and index is not None and (of is None or of.number > 0)
@@ -199,7 +203,7 @@ class Loader:
             self.numbered = False
 
     def mark(self) -> None:
-        """Mark the rows that wait, each by its number in the data set below."""
+        """Mark the delivered rows that wait, each by its number in the base data set."""
         self.waiting, below, self._below = 0, self._below or _same, None
         try:
             for marks in self.marks if self.numbered else ():
@@ -212,19 +216,21 @@ class Loader:
             self.numbered = False
 
     def pass_pairs(self) -> list[list[Any]] | None:
-        """Return the passes that were begun; None if they are too many, or begin before the step that they are for."""
+        """Return [steps before the pass, whether it was finished] of each pass; None if there are too many passes, or
+        if the data set is read ahead of the steps."""
         return pairs(self.passes) if len(self.passes) < MOST_PASSES and not self.is_ahead else None
 
     def sums(self, steps: int) -> list[list[int]] | None:
-        """Return [steps before it, rows, sum of their hashes] of each pass that had a step, of so many in all; None
-        where equal numbers are not known to be the same rows."""
+        """Return [steps before the pass, rows, sum of the hashes of their numbers] of each pass that had one of the
+        `steps` steps; None if equal row numbers may stand for different rows."""
         if not self.numbered or self.is_part:
             return None
         return [[each.start, *each.sums] for each in self.passes[:MOST_SUMS] if each.start < steps]
 
     def packed(self, steps: int) -> list[list[Any]] | None:
-        """Return [steps before it, rows delivered, which these are] of each pass that was marked and had a step, of so
-        many in all: a byte a row, 0 or 1, compressed, as text. None where rows have no numbers."""
+        """Return [steps before the pass, number of rows delivered, which rows] of each marked pass that had one of the
+        `steps` steps; "which rows" is a byte for each row (0 or 1), compressed, as base64 text. Return None if rows
+        have no numbers."""
         self.mark()
         if not self.numbered:
             return None
@@ -235,8 +241,8 @@ class Loader:
 
 
 def _of_told_passes(marks: list[Marks], steps: int) -> list[Marks]:
-    """Return the first of the passes that began before `steps`, one amid them, and the last; several if they began
-    before the same one."""
+    """Return the marks of the passes that are reported, out of those that began before step `steps`: the first, one
+    between, and the last; several for each if they began before the same step."""
     stepped = {each: each.of.number for each in marks if each.of.start < steps}
     ends = {min(stepped.values()), max(stepped.values())} if stepped else set()
     amid = max(filter(is_looked_at, stepped.values()), default=0)
@@ -248,7 +254,7 @@ def _same(numbers: Any) -> Any:
 
 
 def pairs(passes: Iterable[Pass]) -> list[list[Any]]:
-    """Return [steps before it, whether it was finished] of each."""
+    """Return [steps before the pass, whether the pass was finished] of each pass."""
     return [[each_pass.start, each_pass.finished] for each_pass in passes]
 
 
@@ -262,13 +268,13 @@ def _mark(marks: bytearray, numbers: Any) -> None:
 
 
 class InputWait:
-    """The waits of this process for batches that something is learned from: from asking for one, or for an iterator
-    over them, until it is there."""
+    """The time that this process waits for training batches: from the request for a batch, or for an iterator over
+    batches, until it is delivered."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.first_at: float | None = None
-        """Seconds of the monotonic clock, when the first batch was there; None: none was."""
+        """Time of the first batch, in seconds of the monotonic clock; None if no batch was delivered."""
         self._here = threading.local()
 
     def __enter__(self) -> None:
@@ -284,11 +290,11 @@ class InputWait:
             self.seconds += time.monotonic() - self._here.began
 
     def deliver(self) -> None:
-        """Note that a batch is there."""
+        """Record that a batch was delivered."""
         if self.first_at is None:
             self.first_at = time.monotonic()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this as plain data; null where no batch was delivered."""
+        """Return the waits as plain data; the values are null if no batch was delivered."""
         seconds = None if self.first_at is None else self.seconds
         return {"dataWaitSeconds": seconds, "firstBatchAt": self.first_at}

@@ -20,11 +20,11 @@ import time
 from typing import Any
 
 SOCKET = "TRAINING_OBSERVE_SEARCH"
-"""Environment variable: the path of the socket; absent: nobody decides."""
+"""Environment variable: the path of the search's socket; if absent, no search decides whether trials go on."""
 METRIC = "TRAINING_OBSERVE_METRIC"
-"""Environment variable: the name of the metric."""
+"""Environment variable: the name of the search's metric."""
 STOP = b"stop\n"
-"""Answer to a report after which the trial ends; `go` is the other."""
+"""Answer of the search to a report after which the trial ends; the other answer is `go`."""
 
 
 class Reports:
@@ -32,20 +32,21 @@ class Reports:
 
     def __init__(self) -> None:
         self.metrics: dict[str, float] = {}
-        """The last number of each name."""
+        """The last number reported under each name."""
         self.points: list[tuple[float, str, float]] = []
-        """Seconds of the monotonic clock, name and number of each report."""
+        """Seconds of the monotonic clock, name, and number of each report."""
         self.calls = 0
-        """Of `ray.train.report`."""
+        """Number of calls of `ray.train.report`."""
         self.call_seconds = 0.0
         self.no_numbers: dict[str, str] = {}
-        """What was reported and is no number, by name."""
+        """What was reported and is not a number, by name."""
         self.search = Search()
         self._first_by: dict[str, str] = {}
-        """Whose hook saw a name first. A callback that passes Keras' logs on to Ray reports no second time."""
+        """The framework whose hook saw a name first, by name. A callback that passes Keras' logs on to Ray so reports
+        nothing twice."""
 
     def measured(self, name: str, reported: Any, by: str) -> None:
-        """The script says how well it does. `by`: the framework whose hook has seen it."""
+        """Record that the script has reported a metric. `by`: the framework whose hook has seen the report."""
         value = number(reported)
         if value is None:
             self.no_numbers.setdefault(name, _kind(reported))
@@ -56,7 +57,7 @@ class Reports:
             self.search.reported(name, value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this as plain data."""
+        """Return the reports as plain data."""
         return {
             "metrics": self.metrics,
             "metricPoints": self.points,
@@ -68,7 +69,8 @@ class Reports:
 
 
 def number(value: Any) -> float | None:
-    """Return a number of the script's, also where it is an array or a tensor without dimensions; None for all else."""
+    """Return the value as a float if it is a number, or an array or tensor without dimensions; None for everything
+    else."""
     if isinstance(value, numbers.Real):
         return float(value)
     try:
@@ -81,7 +83,7 @@ def number(value: Any) -> float | None:
 
 
 def _kind(value: Any) -> str:
-    """Return the words for what is no number: of numbers, how many."""
+    """Return words for a value that is not a number: its type, and its shape if it has a shape."""
     kind, shape = type(value).__name__, getattr(value, "shape", None)
     try:
         return f"{kind} of shape {tuple(shape)}" if shape is not None else kind
@@ -90,33 +92,36 @@ def _kind(value: Any) -> str:
 
 
 class Search:
-    """The questions of this process."""
+    """The questions of this process to its search, which decides whether the trial goes on."""
 
     def __init__(self) -> None:
         self.metric = os.environ.get(METRIC) if os.environ.get(SOCKET) else None
         self.is_stopped = False
         self.waited_seconds = 0.0
-        """Time for which answers were waited for."""
+        """Seconds that this process has waited for answers."""
         self._reports = 0
         self._due: float | None = None
-        """Value of the last report, until there is an answer."""
+        """The value of the last report, until the search has answered."""
         self._lock = threading.Lock()
-        """Held by the thread that asks; the one that trains waits for it, and else would train on meanwhile."""
+        """Held by the thread that asks the search. The training thread waits for the lock; without it, it would train
+        on before the answer."""
         self._connection: int | None = None
-        """File descriptor: a socket that is open as long as a script would be warned of at its end."""
+        """File descriptor of the connection. A descriptor, because Python would warn a script of an open socket object
+        at its end."""
 
     @property
     def is_due(self) -> bool:
-        """Return whether a report has no answer yet."""
+        """Return whether the search has not answered the last report yet."""
         return self._due is not None
 
     def reported(self, name: str, value: float) -> None:
-        """The script has reported a number."""
+        """Record a report of the script if it is a report of the search's metric."""
         if name == self.metric:
             self._reports, self._due = self._reports + 1, value
 
     def ask(self, rank: int) -> None:
-        """Ask about the report that is due, and wait for the answer. Raises OSError, once, where nobody answers."""
+        """Ask the search about the last report, and wait for the answer. Raises OSError, once, if the search does not
+        answer."""
         with self._lock:
             began = time.monotonic()
             try:

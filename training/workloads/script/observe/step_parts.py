@@ -23,13 +23,14 @@ INPUT, COMPUTE, EXCHANGE, COLLECTIVE, OPTIMIZER, BETWEEN, SAVE, REPORT = PARTS =
     "report",
 )
 MOST_STEPS = 20_000
-"""Steps whose parts are kept: later ones say nothing new, and each takes memory."""
+"""Most steps whose parts are kept: later steps say nothing new, and each takes memory."""
 CHANGING_GRADIENTS = "the gradients that come last differ from step to step"
 OTHER_THREAD = "another thread than that of the steps reads the batches"
 
 
 class _Part:
-    """A call that belongs to one part of the step. A class: a context made of a generator takes twice as long."""
+    """Context manager of a call that belongs to one part of the step. A class, because a context manager made of a
+    generator takes twice as long."""
 
     def __init__(self, parts: StepParts, name: str) -> None:
         self._parts, self._name = parts, name
@@ -42,12 +43,13 @@ class _Part:
 
 
 class StepParts:
-    """Seconds of each step by its part, of the thread that steps: that of the first backward, or step."""
+    """Seconds of each part of each step, in the thread that makes the steps: the thread of the first backward pass or
+    step."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock`: seconds, without what the observer took."""
+        """Start the clock. `clock` returns seconds, without the time that the observer took."""
         self.thread: int | None = None
-        """The thread whose time is measured; None before its first backward or step."""
+        """The thread whose time is measured; None before the first backward pass or step."""
         self.clock = clock
         self._stack = [BETWEEN]
         self._calls = {part: _Part(self, part) for part in PARTS}
@@ -55,36 +57,37 @@ class StepParts:
         self._seconds = dict.fromkeys(PARTS, 0.0)
         self.of_steps = {part: array("d") for part in PARTS}
         self.forgotten = 0
-        """First steps that are in `of_steps` no more."""
+        """Number of first steps that were removed from `of_steps`."""
         self._batches = 0
-        """Delivered since the last step, to learn from."""
+        """Number of training batches delivered since the last step."""
         self._pass_batches = self._pass_steps = 0
         self._early: dict[int, int] = {}
-        """Batches that a thread had in its pass before it is known which thread steps."""
+        """Number of batches that each thread has read in its pass, while it is not known yet which thread makes the
+        steps."""
         self.no_parts = ""
-        """Reason why no part is known."""
+        """Reason why no part is known; "" if the parts are known."""
         self.no_input = "no DataLoader of PyTorch delivered a batch"
         """Reason why `input` is not known; "" if it is."""
         self.no_exchange = "no exchange of DistributedDataParallel was seen"
         """Reason why `exchange` is not known; "" if it is."""
         self._lost_exchange = ""
-        """Reason why it is not known of every step."""
+        """Reason why `exchange` is not known for some steps; "" if it is known for all."""
         self.synchronises = False
-        """Whether the next backward exchanges gradients."""
+        """Whether the next backward pass exchanges gradients."""
         self.backwards = 0
-        """Depth of backwards in backwards, as of checkpointing that computes a forward again."""
+        """Depth of nested backward passes, as in activation checkpointing, which computes a forward again."""
         self.backwards_made = 0
-        """Backwards that ended, without those within others."""
+        """Number of backward passes that ended, without nested ones."""
         self._gradient_at: float | None = None
         self._in_closure = False
-        """Whether an optimizer's step computes a forward and a backward itself."""
+        """Whether the present step of the optimizer computes a forward and a backward pass itself."""
 
     def here(self) -> bool:
-        """Return whether this thread's time is measured."""
+        """Return whether the time of this thread is measured."""
         return self.thread == threading.get_ident()
 
     def claim(self, now: float | None = None) -> None:
-        """Measure this thread from now on, unless another one steps already."""
+        """Measure this thread's time from now on, unless another thread makes the steps already."""
         if self.thread is not None:
             return
         self.thread, self._last = threading.get_ident(), self.clock() if now is None else now
@@ -95,7 +98,8 @@ class StepParts:
             self.no_input = OTHER_THREAD
 
     def become(self, part: str) -> None:
-        """Turn what is outside of every call to `part`, as when a batch was delivered."""
+        """Count the time outside of all calls as the time of `part` from now on, for example as computing after a batch
+        was delivered."""
         self._charge(self.clock())
         self._stack[0] = part
         if part == COMPUTE and self._stack[-1] == OPTIMIZER:
@@ -107,17 +111,18 @@ class StepParts:
         self._stack.append(part)
 
     def leave(self) -> None:
-        """End the call that began last."""
+        """End the call that began last, and return to the part that was measured before it."""
         self._charge(self.clock())
         if len(self._stack) > 1:
             self._stack.pop()
 
     def part(self, name: str) -> AbstractContextManager[None]:
-        """Return what makes its body a call that belongs to the part."""
+        """Return a context manager that counts the time of its body as the time of the part `name`."""
         return self._calls[name]
 
     def deliver(self) -> None:
-        """Note that a batch to learn from was delivered, to any thread: what follows computes."""
+        """Record that a training batch was delivered in this thread; in the thread of the steps, the time after it
+        counts as computing."""
         thread = threading.get_ident()
         if self.thread is None:
             self._early[thread] = self._early.get(thread, 0) + 1
@@ -130,31 +135,30 @@ class StepParts:
             self.no_input = OTHER_THREAD
 
     def begin_pass(self) -> None:
-        """Note that a pass over data to learn from begins, in any thread."""
+        """Record that a pass over training data begins in this thread."""
         if self.thread is None:
             self._early[threading.get_ident()] = 0
         elif self.here():
             self._pass_batches = self._pass_steps = 0
 
     def end_pass(self) -> None:
-        """Note that a loader has no more batches: one that was read ahead has a step to come."""
+        """Record that a loader has no more batches. If a batch was read ahead, its step is still to come, and the time
+        counts as computing."""
         if self._batches or self._pass_batches == self._pass_steps + 1:
             self._stack[0] = COMPUTE
 
     def gradient(self) -> None:
-        """Note that a parameter has its gradient; the last of a backward is where its exchange begins."""
+        """Record that a parameter has got its gradient: the exchange begins at the last gradient of a backward pass."""
         self._gradient_at = self.clock()
 
     def enter_backward(self) -> None:
-        """Begin a backward, perhaps within another."""
+        """Begin a backward pass, perhaps within another one."""
         self.backwards += 1
         self.enter(COMPUTE)
 
     def leave_backward(self) -> bool:
-        """End a backward; return whether that was the outermost.
-
-        Its time since the last gradient is that of the exchange, where gradients are exchanged.
-        """
+        """End a backward pass, and return whether it was the outermost one. Where gradients are exchanged, the time
+        since the last gradient counts as the time of the exchange."""
         self.backwards -= 1
         if self.backwards > 0:
             self.leave()
@@ -174,7 +178,7 @@ class StepParts:
         return True
 
     def end_step(self, now: float) -> None:
-        """End a step at `now`, seconds of the same clock."""
+        """End a step at `now`, in seconds of `clock`."""
         self.claim(now)
         if not self.here():
             self.no_parts = "the backward and the step are in different threads"
@@ -191,7 +195,7 @@ class StepParts:
         self._in_closure = False
 
     def forget(self, steps: int) -> None:
-        """Forget the parts of so many steps, so that later ones are kept."""
+        """Forget the parts of the first `steps` steps, so that there is room for later steps."""
         for seconds in self.of_steps.values():
             del seconds[: steps - self.forgotten]
         self.forgotten = max(steps, self.forgotten)
@@ -201,7 +205,7 @@ class StepParts:
         self._last = now
 
     def to_dict(self) -> dict[str, Any]:
-        """Return whole microseconds of each step by its part, and why a part is not known."""
+        """Return whole microseconds of each step by part, and the reasons why a part is not known."""
         return {
             "microseconds": {part: [round(each * 1e6) for each in steps] for part, steps in self.of_steps.items()},
             "noParts": self.no_parts,

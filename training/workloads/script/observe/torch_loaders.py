@@ -24,27 +24,27 @@ from .step_parts import BETWEEN, INPUT
 from .work import is_looked_at
 
 MOST_WAITING = 2**18
-"""Rows that may wait to be marked within a pass."""
+"""Most rows that may wait to be marked within a pass."""
 SAMPLED_ROWS, SAMPLED_NUMBERS = 64, 256
-"""Numbers of rows, and of numbers of each, by which a data set's content is told from another's."""
+"""How many rows, and how many numbers of each row, are sampled to tell the content of a data set from another's."""
 FRACTION = re.compile(r"-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)")
-"""A number that is no whole one, as Python prints it."""
+"""Matches a number with a fraction or an exponent, as Python prints it."""
 DEPTH = 3
 """Depth to which data sets within data sets are searched."""
 MOST_PARTS = 4
 """Most parts of a batch that are looked at."""
 ARRAYS = "keras.src.trainers.data_adapters"
-"""Where Keras makes data sets of arrays."""
+"""The package in which Keras makes data sets of arrays."""
 DRAWN, PASS = "_observed_drawn", "_observed_pass"
 _sets: dict[int, tuple[Any, int]] = {}
-"""Weak reference to a data set, None if its type has none, and its number, by its id. An id is reused when a data set
-is gone, a number never."""
+"""A weak reference to a data set (None if its type allows none) and the data set's number, by the id of the data set.
+An id is reused when a data set is gone, a number never."""
 _counter = itertools.count()
 
 
 @guard.guarded("PyTorch's data loaders can't be observed")
 def observe_loaders(module: Any) -> None:
-    """Count what DataLoaders deliver. `module`: torch.utils.data.dataloader."""
+    """Count the rows that DataLoaders deliver. `module`: torch.utils.data.dataloader."""
     base = module._BaseDataLoaderIter
     base._next_index = _draw(base._next_index)
     base._reset = _reset(base._reset)
@@ -97,7 +97,7 @@ def _deliver(self: Any) -> Iterator[None]:
 
 
 def _learns() -> bool:
-    """Return whether something can be learned from a batch that is read now."""
+    """Return whether the model can learn from a batch that is read now."""
     return bool(sys.modules["torch"].is_grad_enabled()) and not state.current().only_looks
 
 
@@ -134,7 +134,8 @@ def _end(iterator: Any) -> None:
 
 
 def _loader_of(iterator: Any) -> Loader:
-    """Rows are counted by data set: a script may make a loader of it for each epoch."""
+    """Return the record of the iterator's data set; add a record for a new data set. Rows are counted by data set,
+    because a script may create a loader of the same data set for each epoch."""
     loaders, dataset = state.current().loaders, iterator._dataset
     known, number = _sets.get(id(dataset), (None, -1))
     if number not in loaders or (known is not None and known() is not dataset):
@@ -150,7 +151,8 @@ def _loader_of(iterator: Any) -> Loader:
 
 
 def _number_of_arrays(dataset: Any, loader: Loader) -> int:
-    """Return the number of a data set: for arrays, of which Keras makes one for each pass, that of an earlier one."""
+    """Return the number of a data set. Keras makes a new data set of the same arrays for each pass: it gets the number
+    of the earlier data set."""
     loaders = state.current().loaders
     if loader.identity is not None and _is_of_arrays(dataset):
         for number, each in loaders.items():
@@ -162,7 +164,7 @@ def _number_of_arrays(dataset: Any, loader: Loader) -> int:
 
 
 class Arrays:
-    """The arrays of a data set of Keras, whose own length is not that of its rows."""
+    """The arrays of a data set that Keras made; the length is the number of rows, unlike the length of the data set."""
 
     def __init__(self, dataset: Any) -> None:
         self.parts = tuple(_leaves(dataset.array))
@@ -198,7 +200,8 @@ def _new_loader(iterator: Any) -> Loader:
 
 
 def _base(dataset: Any) -> tuple[Any, list[Any]]:
-    """Return the data set below every Subset, and the numbers that each Subset has of the one below it."""
+    """Return the base data set below every Subset, and the row numbers by which each Subset refers to the data set
+    below it."""
     levels = []
     while type(dataset).__name__ == "Subset" and hasattr(dataset, "indices") and hasattr(dataset, "dataset"):
         levels.append(dataset.indices)
@@ -207,7 +210,8 @@ def _base(dataset: Any) -> tuple[Any, list[Any]]:
 
 
 def _below(reference: Callable[[], Any]) -> Below:
-    """Return how numbers in a data set become numbers in the one below every Subset."""
+    """Return a function that turns row numbers of the data set into row numbers of the base data set. Raises
+    LookupError if the data set is gone."""
     if (dataset := reference()) is None:
         raise LookupError("the data set is gone")
     levels = _base(dataset)[1]
@@ -221,8 +225,8 @@ def _below(reference: Callable[[], Any]) -> Below:
 
 
 def _rows_of_pass(iterator: Any, sampler: Any) -> int | None:
-    """Return the rows that a sampler announces; None if it draws batches in its own way, or a rank's share of
-    another's."""
+    """Return the number of rows that a sampler announces for a pass; None if the sampler announces no number, makes its
+    batches in a way of its own, or deals out a rank's share of another sampler's batches."""
     if hasattr(sampler, "rows_of_rank"):  # of a rank of a script that trains in one process
         rows: int | None = sampler.rows_of_rank()
         return rows
@@ -237,7 +241,7 @@ def _rows_of_pass(iterator: Any, sampler: Any) -> int | None:
 
 
 def length_of(thing: Any) -> int | None:
-    """Return how many items it announces; None where it announces none."""
+    """Return the number of items in `thing`; None if it has no length."""
     try:
         return len(thing)
     except (TypeError, NotImplementedError, AttributeError):
@@ -245,9 +249,9 @@ def length_of(thing: Any) -> int | None:
 
 
 def _identity(dataset: Any, depth: int = 0) -> str | None:
-    """Return a text by which the content of a data set is told from another's: its own, or of some rows that it holds
-    in an attribute, or that data sets below it do, with its numbers and texts. None where that says nothing: no row is
-    read for it."""
+    """Return a text that identifies the content of a data set: its fingerprint, or some rows that it (or a data set
+    below it) holds in an attribute, with its attributes that are numbers and texts. Return None if these say nothing:
+    no row is read for this."""
     own = getattr(dataset, "_fingerprint", None)  # of Hugging Face's datasets
     if isinstance(own, str):
         return own
@@ -264,8 +268,8 @@ def _identity(dataset: Any, depth: int = 0) -> str | None:
 
 
 def _values(dataset: Any) -> Iterator[str]:
-    """Yield the numbers and texts in its attributes, as where it begins, or its file: which row has a number may follow
-    from them."""
+    """Yield the attributes of a data set that are numbers and texts, such as its first row or its file: which row has
+    which number may depend on them."""
     for name, value in getattr(dataset, "__dict__", {}).items():
         if isinstance(value, (int, float, str, os.PathLike)):
             yield f"{name}={value}"
@@ -276,8 +280,8 @@ def _digest(text: str) -> str:
 
 
 def _content(text: str) -> str:
-    """Return what is the same where the last digits of fractions differ: other threads add up a mean in another order,
-    by which a script may have scaled its rows."""
+    """Return a digest of an identity text that does not depend on the last digits of fractions: with another number of
+    threads, a mean by which a script scales its rows is added up in another order."""
     fractions = [abs(float(each)) for each in FRACTION.findall(text)]
     sums = " ".join(f"{sum(fractions[first::2]):.4g}" for first in (0, 1))
     return f"{_digest(FRACTION.sub('', text))} {sums}"
@@ -289,8 +293,8 @@ def _columns(dataset: Any) -> Iterator[Any]:
 
 
 def _sample(column: Any, length: int) -> str:
-    """Return some rows as text; "" where that says nothing of what is in them, as where all are alike: they may be read
-    later."""
+    """Return some rows as text; "" if the rows do not tell the content, for example because all are alike, as if the
+    data were read later."""
     rows = list(range(0, length, max(1, length // SAMPLED_ROWS)))
     if hasattr(column, "tolist"):  # of PyTorch or numpy
         sample = [_plain(column[row]) for row in rows]
@@ -309,8 +313,8 @@ def _plain(row: Any) -> Any:
 
 
 def places(batch: Any) -> dict[int, Callable[[], bool]]:
-    """Return the addresses of the first few tensors of a batch, and whether each has been freed: an address is
-    reused."""
+    """Return the addresses of the first few tensors of a batch, each with a function that tells whether the tensor has
+    been freed: an address is reused."""
     try:
         weak = sys.modules["torch"].multiprocessing.reductions.StorageWeakRef
         return {tensor.data_ptr(): weak(tensor.untyped_storage()).expired for tensor in _tensors(batch)}
@@ -329,7 +333,7 @@ def _tensors(batch: Any) -> Iterator[Any]:
 
 
 def leading_size(batch: Any) -> int:
-    """Return rows of a batch that has no row numbers: the first tensor's first dimension."""
+    """Return the number of rows of a batch without row numbers: the first dimension of its first tensor."""
     if isinstance(batch, dict):
         return leading_size(next(iter(batch.values()))) if batch else 0
     if isinstance(batch, (list, tuple)):

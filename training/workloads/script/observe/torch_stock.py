@@ -16,18 +16,19 @@ from collections.abc import Callable
 from typing import Any
 
 KEPT_BATCHES = 4
-"""Batches that are given again, in turn."""
+"""Number of batches that are kept and delivered again in turn."""
 KEPT_OF = 8
-"""Of so many batches one is kept once there are enough: while a batch is taken apart the loader's processes go on, and
-that time is in no clock."""
+"""Once enough batches are kept, only one batch in this many is kept: while a batch is pickled, the loader's processes
+go on, and no clock counts that time."""
 MOST_STOCKS = 8
-"""Of a process: a script may make a data set for each epoch."""
+"""Most stocks of a process: a script may create a data set for each epoch."""
 MOST_SECONDS = 0.2
-"""Of the CPU, to take a batch apart: one that holds its data set, say, is too large for that."""
+"""Most seconds of CPU time to pickle a batch: a batch that holds its whole data set, for example, is too large to be
+kept."""
 
 
 class _Apart(pickle.Pickler):
-    """Pickles all of a batch but its tensors."""
+    """Pickles everything of a batch except its tensors."""
 
     def __init__(self, out: io.BytesIO) -> None:
         super().__init__(out, protocol=pickle.HIGHEST_PROTOCOL)
@@ -35,7 +36,7 @@ class _Apart(pickle.Pickler):
         self._type = sys.modules["torch"].Tensor
 
     def persistent_id(self, thing: Any) -> int | None:
-        """Return the number of a tensor."""
+        """Return the number of a tensor, which is not pickled; None for anything else."""
         if not isinstance(thing, self._type):
             return None
         self.tensors.append(thing)
@@ -43,22 +44,23 @@ class _Apart(pickle.Pickler):
 
 
 class _Together(pickle.Unpickler):
-    """Makes a batch of what was pickled, and of tensors."""
+    """Builds a batch from pickled data and its tensors."""
 
     def __init__(self, rest: bytes, tensor: Callable[[int], Any]) -> None:
         super().__init__(io.BytesIO(rest))
         self._tensor = tensor
 
     def persistent_load(self, pid: Any) -> Any:
-        """Return the tensor of a number."""
+        """Return the tensor with the number `pid`."""
         return self._tensor(pid)
 
 
 class _Kept:
-    """A batch, taken apart."""
+    """A batch that is kept: its tensors, and the pickled rest."""
 
     def __init__(self, batch: Any, *, copies: bool) -> None:
-        """`copies`: keep copies of the tensors. Raises what pickling raises."""
+        """Take a batch apart. `copies`: whether to keep copies of the tensors. Raises the errors that pickling
+        raises."""
         self._copies, out = copies, io.BytesIO()
         apart = _Apart(out)
         apart.dump(batch)
@@ -68,11 +70,11 @@ class _Kept:
         self._versions = self._present_versions()
 
     def is_changed(self) -> bool:
-        """Return whether the script has changed a tensor in place."""
+        """Return whether the script has changed a kept tensor in place."""
         return self._present_versions() != self._versions
 
     def batch(self) -> Any:
-        """Return it, put together."""
+        """Return the batch, built again from its parts."""
         return _Together(self._rest, self._tensor).load()
 
     def _tensor(self, number: int) -> Any:
@@ -85,20 +87,21 @@ class _Kept:
 
 
 class Stock:
-    """The last batches of one loader."""
+    """The last batches of one loader, which can be delivered again."""
 
     def __init__(self) -> None:
         self._batches: deque[_Kept] = deque(maxlen=KEPT_BATCHES)
         self._delivered = 0
         self._copies = False
-        """Whether the script changes batches in place: then copies are kept, and given."""
+        """Whether the script changes batches in place; then copies of the tensors are kept and delivered."""
 
     def __len__(self) -> int:
-        """Return batches that can be given."""
+        """Return the number of batches that can be delivered again."""
         return len(self._batches)
 
     def keep(self, batch: Any) -> str:
-        """Keep a batch that was delivered; return why others should not be kept, "" if they should."""
+        """Keep a batch that was delivered; return the reason why other batches should not be kept, "" if they should
+        be."""
         self._delivered += 1
         if len(self) == KEPT_BATCHES and self._delivered % KEPT_OF:
             return ""
@@ -113,7 +116,7 @@ class Stock:
         return f"a batch takes more than {MOST_SECONDS} s to copy" if is_long else ""
 
     def give(self) -> Any:
-        """Return the batch that was given longest ago; LookupError where none is kept."""
+        """Return the kept batch that was delivered longest ago; raise LookupError if no batch is kept."""
         self._look()
         if not self._batches:
             raise LookupError
@@ -127,15 +130,15 @@ class Stock:
 
 
 class Stocks:
-    """Those of all loaders. Loaders of the same data set that make the same batches of it have one: some scripts make a
-    loader for each epoch."""
+    """The stocks of all loaders. Loaders that make the same batches of the same data set share a stock, because some
+    scripts create a loader for each epoch."""
 
     def __init__(self) -> None:
         self._stocks: deque[tuple[Callable[[], Any], Any, tuple[Any, ...], Stock]] = deque(maxlen=MOST_STOCKS)
-        """Each with the function that collates, so that no other has its id."""
+        """Each stock with its collate function, so that no other function gets the id of that function."""
 
     def of(self, iterator: Any) -> Stock:
-        """Return the stock of an iterator's loader."""
+        """Return the stock of the iterator's loader; add a new stock if there is none yet."""
         data, collate = iterator._dataset, iterator._collate_fn
         size = getattr(iterator._index_sampler, "batch_size", None)
         code = getattr(collate, "__code__", collate)  # the same of a lambda that is made again

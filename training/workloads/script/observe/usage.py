@@ -12,18 +12,16 @@ from typing import Any
 
 SAMPLE_SECONDS = 1.0
 MOST_SAMPLES = 2000
-"""Most samples; with more every second one is dropped, and they are taken half as often."""
+"""Most samples. When there are more, every second sample is dropped, and samples are taken half as often."""
 PROCESS = Path("/proc/self")
 PRESSURE = Path("/sys/fs/cgroup/cpu.pressure")
 NODE = "TRAINING_NODE"
-"""Environment variable of a pod."""
+"""Environment variable that is set in a pod."""
 
 
 class Usage:
-    """CPU seconds at the end of each step, and samples at the end of a step.
-
-    A thread that samples would be in the way of a script that forks.
-    """
+    """CPU seconds at the end of each step, and samples of the CPU and memory use. Samples are taken at the end of a
+    step, because a thread that takes samples would disturb a script that forks."""
 
     def __init__(self) -> None:
         self.cpu_at_step: list[float] = []
@@ -32,13 +30,13 @@ class Usage:
         self._queue = _RunQueue()
         self._began = time.monotonic()
         self._waits: list[list[float | None]] = []
-        """Read at the end of the first step, and with the latest sample."""
+        """Waits for CPUs at the end of the first step, and at the latest sample."""
         self._every = SAMPLE_SECONDS
         self._first = self._before = (0.0, 0.0)
 
     def step(self, now: float, new_steps: int = 1) -> None:
-        """Note that a step has ended `now`, in seconds of the monotonic clock, the last of `new_steps` since this was
-        called."""
+        """Record that a step has ended at `now`, in seconds of the monotonic clock; it is the last of `new_steps` steps
+        since the previous call."""
         cpu, is_first = time.process_time(), not self.cpu_at_step
         before = cpu if is_first else self.cpu_at_step[-1]
         self.cpu_at_step += [before + (cpu - before) * step / new_steps for step in range(1, new_steps + 1)]
@@ -49,9 +47,9 @@ class Usage:
             self._sample(now, cpu)
 
     def waits(self) -> dict[str, list[float | None]] | None:
-        """Return this process's wait for CPUs: wall-clock seconds, seconds with a CPU, of waiting for one, and in a pod
-        the wall-clock seconds in which any process of it waited. From the first step to the last sample (to now if
-        there was none), and from the start on; None if that is not counted."""
+        """Return how long this process waited for CPUs: wall-clock seconds, seconds on a CPU, seconds of waiting for a
+        CPU, and in a pod the wall-clock seconds in which any process of the pod waited. `training` is from the first
+        step to the last sample (to now without samples), `run` from the start to now. Return None if not counted."""
         if not self._waits or self._waits[0][1] is None:
             return None
         now = self._read(time.monotonic())
@@ -78,14 +76,15 @@ class Usage:
 
 
 class _RunQueue:
-    """Reads the same as `training.launch.usage`, which can't be imported here."""
+    """Reads the time that threads wait for CPUs as `training.launch.usage` does, which cannot be imported here."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, int]] = {}
         self._ended = (0, 0)
 
     def read(self) -> tuple[float, float] | None:
-        """Return seconds with a CPU, and of waiting for one, of all threads so far; None where it is not counted."""
+        """Return the seconds that all threads so far were on a CPU, and the seconds that they waited for a CPU; None if
+        the system does not count them."""
         try:
             threads = list((PROCESS / "task").iterdir())
         except OSError:
@@ -104,7 +103,8 @@ class _RunQueue:
 
 
 def _pressure_seconds() -> float | None:
-    """Return the same as `training.machine.cgroup.pressure_seconds`, of a pod."""
+    """Return the seconds in which any process of the pod waited for a CPU, as
+    `training.machine.cgroup.pressure_seconds`, which cannot be imported here; None if not known."""
     try:
         some = re.search(r"^some .*total=(\d+)", PRESSURE.read_text(), re.MULTILINE)
     except OSError:
@@ -120,7 +120,7 @@ def _resident_bytes() -> int | None:
 
 
 def peak_memory_bytes() -> int | None:
-    """Return the most memory that this process had resident."""
+    """Return the largest resident memory of this process so far, in bytes; None if the system does not tell it."""
     try:  # ru_maxrss survives exec, so a small child of a large process would inherit its peak
         peak = re.search(r"^VmHWM:\s*(\d+) kB", (PROCESS / "status").read_text(), re.MULTILINE)
     except OSError:
@@ -135,10 +135,9 @@ def peak_memory_bytes() -> int | None:
 
 
 def thread_cpus() -> list[list[Any]] | None:
-    """Return [CPUs that a thread may use, CPU seconds of the threads that may use these], for each such set of CPUs.
-
-    By thread, because OpenMP may bind each of its own, and a process says what its first thread may use.
-    """
+    """Return [CPUs that a thread may use, CPU seconds of the threads with these CPUs] for each such set of CPUs; None
+    if not known. Threads are read one by one, because OpenMP may bind each of its threads, and a process tells only the
+    CPUs of its first thread."""
     if not hasattr(os, "sched_getaffinity"):
         return None
     seconds: dict[tuple[int, ...], float] = {}
