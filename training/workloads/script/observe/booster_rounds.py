@@ -21,20 +21,21 @@ OF_A_PLACE = (
     "nthread", "n_jobs", "num_threads", "num_thread", "verbosity", "verbose", "device", "machines", "num_machines",
     "local_listen_port", "listen_time_out", "time_out", "tree_learner", "pre_partition",
 )  # fmt: skip
-"""Parameters by which arms may differ."""
+"""Parameters in which arms may differ, because they say where and with what the trees are made."""
 OF_ROUNDS = (*guard.STEPS, "rows", "rowsPerStep", "input", "rounds", "boosterParameters", guard.METRICS)
 
 
 @guard.guarded("XGBoost can't be observed")
 def observe_xgboost(module: Any) -> None:
-    """Add the callback in every `train`. `module`: xgboost.training."""
+    """Add the observer's callback to each call of `train`. `module`: xgboost.training."""
     rounds = _rounds_class(sys.modules["xgboost.callback"].TrainingCallback)
     module.train = _train(module.train, inspect.signature(module.train), rounds)
 
 
 def _rounds_class(base: Any) -> Any:
     class Rounds(base):  # type: ignore[misc]
-        """Counts rounds, after the script's own callbacks: XGBoost calls no other after one that ends the training."""
+        """Counts rounds after the script's own callbacks, because XGBoost calls no further callback after one that ends
+        the training."""
 
         def __init__(self, arguments: dict[str, Any]) -> None:
             data = arguments["dtrain"]
@@ -42,7 +43,7 @@ def _rounds_class(base: Any) -> Any:
             self.columns = data.num_col()
 
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002 (XGBoost's name)
-            """A round is over; true if it was the last that is wanted."""
+            """Count a round; return true if it was the last wanted round."""
             return _end_xgboost_round(self, model, evals_log) is True
 
     return Rounds
@@ -60,7 +61,7 @@ def _end_xgboost_round(rounds: Any, model: Any, evals_log: Any) -> bool:
 
 @guard.guarded("LightGBM can't be observed")
 def observe_lightgbm(module: Any) -> None:
-    """Add the callback in every `train`. `module`: lightgbm.engine."""
+    """Add the observer's callback to each call of `train`. `module`: lightgbm.engine."""
     enough = sys.modules["lightgbm.callback"].EarlyStopException
 
     def rounds(_: dict[str, Any]) -> Callable[[Any], None]:
@@ -89,8 +90,8 @@ def _end_lightgbm_round(env: Any) -> bool:
 
 
 def _is_of_all(env: Any, name: str) -> bool:
-    """Return whether a metric is of all rows of its set: that of the training set is of a rank's own, so that it is no
-    metric of a plain script's."""
+    """Return whether a metric is computed over all rows of its data set. With a script that was written for one
+    process, a rank has only its own rows of the training set, so a metric of that set is not the script's metric."""
     return (
         own_rank.SPREAD not in sys.modules
         or env.params.get("num_machines", 1) == 1
@@ -111,7 +112,7 @@ def _train(
 
 
 def _round(model: Any, rows: int, begin: Callable[[], None], logs: Iterable[tuple[str, Any]]) -> bool:
-    """Count a round of a model over so many rows; whether it is the last that is wanted."""
+    """Count a round of a model over `rows` rows; return whether it was the last wanted round."""
     now = state.current()
     with now.hook():
         if not now.step_ends:
@@ -128,7 +129,7 @@ def _round(model: Any, rows: int, begin: Callable[[], None], logs: Iterable[tupl
 
 
 def _note_work(params: dict[str, Any], rounds: int, columns: int) -> None:
-    """Note what decides the trees: all parameters but those that say where and with what they are made."""
+    """Record what decides the trees: all parameters except those that say where and with what the trees are made."""
     work = state.current().work
     parameters = {key: value for key, value in params.items() if key not in OF_A_PLACE and not callable(value)}
     work.booster_parameters = " ".join(f"{key}={value}" for key, value in sorted(parameters.items()))
@@ -159,7 +160,7 @@ def _begin_lightgbm(model: Any, params: dict[str, Any], rounds: int) -> None:
 
 
 def _threads(params: dict[str, Any], *names: str) -> int | None:
-    """Return the number of threads that the script sets, else that of OpenMP."""
+    """Return the number of threads that the script sets, or else OMP_NUM_THREADS; None if neither is set."""
     threads = next((int(params[name]) for name in names if params.get(name)), 0)
     return threads if threads > 0 else int(os.environ.get("OMP_NUM_THREADS") or 0) or None
 
@@ -169,14 +170,16 @@ def _digest_xgboost(model: Any) -> str:
 
 
 def _digest_lightgbm(model: Any) -> str:
-    """Return a hash of the trees alone: the parameters after them have each rank's own port."""
+    """Return a hash of the trees alone, because the parameters after them in the model's text include each rank's own
+    port."""
     trees = model.model_to_string(num_iteration=-1).partition("\nparameters:")[0]
     return hashlib.sha256(trees.encode()).hexdigest()
 
 
 @guard.guarded("XGBoost's ranks can't be told of each other")
 def join_xgboost(module: Any) -> None:
-    """Tell local mode (`num_workers=0`) of the other ranks. `module`: ray.train.xgboost.config."""
+    """Give Ray Train's local mode (`num_workers=0`) the tracker by which the ranks find each other. `module`:
+    ray.train.xgboost.config."""
     cluster = own_rank.cluster()
     if cluster and cluster["tracker"]:
         module._set_xgboost_args({**cluster["tracker"], "dmlc_task_id": f"{cluster['rank']:08}"})
@@ -184,7 +187,8 @@ def join_xgboost(module: Any) -> None:
 
 @guard.guarded("LightGBM's ranks can't be told of each other")
 def join_lightgbm(module: Any) -> None:
-    """Tell local mode (`num_workers=0`) of the other ranks. `module`: ray.train.lightgbm.config."""
+    """Give Ray Train's local mode (`num_workers=0`) the addresses of the other ranks. `module`:
+    ray.train.lightgbm.config."""
     cluster = own_rank.cluster()
     if cluster:
         addresses = cluster["addresses"]

@@ -20,19 +20,20 @@ from .gpu_use import GpuUse
 from .work import is_looked_at
 
 MOST_COST = 0.007
-"""Largest share of the time of a step that waits after every k steps may take; what is left of a hundredth is for those
-before the weights are looked at."""
+"""Largest share of a step's time that the waits after every k steps may take. The rest, up to a hundredth, is for the
+waits before the weights are looked at."""
 FIRST_STEPS = 9
-"""Steps after each of which the device is waited for: from their lengths k is chosen, and they are not timed."""
+"""Number of first steps after each of which the device is waited for. k is chosen from the lengths of these steps,
+which are not timed."""
 
 
 class _Observer(Protocol):
     hook_seconds: float
-    """What its hooks took, which is not in the script's clock."""
+    """Seconds that the observer's hooks took, which are not in the script's clock."""
 
 
 class DeviceClock:
-    """The steps after which the device was waited for, and when it had computed them."""
+    """The steps after which the device was waited for, and the times at which the device had computed them."""
 
     def __init__(self, now: Callable[[], float], observer: _Observer) -> None:
         self.marks: list[tuple[int, float]] = []
@@ -41,17 +42,17 @@ class DeviceClock:
         """Steps from one wait to the next."""
         self.gpu: GpuUse | None = None
         self.no_gpu = ""
-        """Reason why it is not known which GPU it is."""
+        """Reason why it is not known which GPU computes the steps; "" if it is known."""
         self._now, self._observer = now, observer
         self._synchronise: Callable[[], Any] | None = None
         self._handed_over: list[float] = []
         """Seconds from the end of a wait until the program had handed over the next step."""
         self._waits: list[float] = []
-        """Seconds of the wait for each mark."""
+        """Seconds of the wait at each mark."""
         self._usual_wait = 0.0
         """Seconds of a wait after a single step."""
         self._busy_since = 0.0
-        """What the hooks had taken when the device got its first step after a wait."""
+        """Seconds that the hooks had taken when the device got its first step after a wait."""
         self._is_after_edge = False
 
     @property
@@ -60,11 +61,13 @@ class DeviceClock:
         return self._synchronise is not None
 
     def begin(self, synchronise: Callable[[], Any]) -> None:
-        """Wait by this function from now on; it returns when the device has computed all that it was handed."""
+        """Wait for the device with `synchronise` from now on; it returns when the device has computed everything that
+        it was given."""
         self._synchronise = synchronise
 
     def end_step(self, steps: int, last: int | None = None) -> None:
-        """The program has handed over that many steps, of `last` if that is known: wait if it is time to."""
+        """Record that the program has handed over step number `steps` to the device, out of `last` steps if that is
+        known; wait for the device if a wait is due."""
         if self._synchronise is None:
             return
         since = steps - (self.marks[-1][0] if self.marks else 0)
@@ -81,7 +84,8 @@ class DeviceClock:
             self._choose()
 
     def end_pass(self, steps: int) -> None:
-        """A pass over a data set has ended after that many steps: what comes before the next one is another window."""
+        """Wait for the device at the end of a pass over a data set, after `steps` steps: the time before the next step
+        belongs to another window."""
         if self._synchronise is not None and self.marks:
             self._wait(steps)
             self._is_after_edge = True
@@ -100,7 +104,8 @@ class DeviceClock:
             self.marks.append((steps, self._now()))
 
     def _choose(self) -> None:
-        """Choose k by the later half of the first steps: a wait after each is paid by so many of them."""
+        """Choose k, the number of steps from one wait to the next, from the later half of the first steps: so large
+        that the cost of a wait is at most MOST_COST of k steps."""
         later = self.marks[FIRST_STEPS // 2 :]
         waited_step = statistics.median(b[1] - a[1] for a, b in zip(later, later[1:]))  # noqa: B905, RUF007
         handed_over = statistics.median(self._handed_over[FIRST_STEPS // 2 :])
@@ -110,7 +115,7 @@ class DeviceClock:
             self.every *= 2
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return plain data; None if the steps need no such wait."""
+        """Return the clock as plain data; None if no device has to be waited for."""
         if not self.is_used:
             return None
         gpu = self.gpu.to_dict() if self.gpu else None

@@ -6,14 +6,14 @@ from pathlib import Path
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file under another name first: who reads it has all of it."""
+    """Write a text file under another name and rename it, so that whoever reads the file has all of it."""
     new = path.with_suffix(".new")
     new.write_text(text, encoding="utf-8")
     new.replace(path)
 
 
 def read(path: Path) -> str | None:
-    """Return a file's text; None where it is not there yet."""
+    """Return the text of a file; None if the file does not exist yet."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError:

@@ -14,7 +14,7 @@ from typing import Any
 LIBRARY = "libnvidia-ml.so.1"
 SAMPLE_SECONDS = 1.0
 MOST_SAMPLES = 2000
-"""Most samples; with more every second one is dropped, and they are taken half as often."""
+"""Most samples. When there are more, every second sample is dropped, and samples are taken half as often."""
 SM_CLOCK = 1
 THROTTLING = {
     0x4: "power cap",
@@ -23,7 +23,8 @@ THROTTLING = {
     0x40: "heat, by the hardware",
     0x80: "power brake",
 }
-"""Bits of NVML's reasons for lower clocks that hold a busy GPU back: an idle one, or clocks that were set, are none."""
+"""Bits of NVML's reasons for lower clocks that mean that a busy GPU is slowed down; the bits for an idle GPU and for
+clocks that a user has set are left out."""
 _NAME_BYTES = 96
 
 
@@ -41,11 +42,12 @@ class GpuUse:
     def __init__(self, uuid: str, backend: str | None, peak_memory_bytes: Callable[[], int]) -> None:
         self.uuid, self.backend = uuid, backend
         self.samples: list[list[float | None]] = []
-        """[seconds since the first, percent busy, watts, SM clock in MHz, bytes in use by all processes]."""
+        """[seconds since the first sample, percent busy, watts, SM clock in MHz, bytes in use by all processes] of each
+        sample."""
         self.throttled: dict[str, int] = {}
-        """Samples in which its clocks were held back, by reason."""
+        """Number of samples in which the GPU's clocks were held back, by reason."""
         self.read = 0
-        """Samples in which that was asked."""
+        """Number of samples in which NVML told whether the clocks were held back."""
         self.reasons: dict[str, str] = {}
         self._peak_memory_bytes = peak_memory_bytes
         self._every, self._began, self._last = SAMPLE_SECONDS, time.monotonic(), 0.0
@@ -71,7 +73,7 @@ class GpuUse:
         self.max_sm_mhz = self._number("maxSmMhz", "nvmlDeviceGetMaxClockInfo", SM_CLOCK)
 
     def sample(self, now: float) -> None:
-        """Note what it does, about once a second; `now`: seconds of the monotonic clock."""
+        """Record what the GPU does, about once a second. `now`: seconds of the monotonic clock."""
         if self._nvml is None or (self.samples and now - self._last < self._every):
             return
         self._last = now
@@ -104,7 +106,7 @@ class GpuUse:
                 self.throttled[words] = self.throttled.get(words, 0) + 1
 
     def _ask(self, function: str, *arguments: Any) -> int:
-        """Call NVML, and return its code: 0 for success, -1 for a function that this driver has not."""
+        """Call a function of NVML, and return its code: 0 for success, -1 if this driver does not have the function."""
         call = getattr(self._nvml, function, None)
         return -1 if call is None else int(call(*arguments))
 
@@ -126,7 +128,7 @@ class GpuUse:
         return None if code else text.value.decode(errors="replace")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data; what is not known is null, with a reason."""
+        """Return the GPU's use as plain data; what is not known is null, with a reason."""
         try:
             peak = int(self._peak_memory_bytes())
         except Exception as error:  # noqa: BLE001 (whatever it is, the rest is known)

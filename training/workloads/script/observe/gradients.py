@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 LEAST_PHASE = 8
-"""Least number of steps with, and of steps without a gradient that make a phase."""
+"""Least number of steps with a gradient, and of steps without, that make a phase of the training."""
 LEAST_CERTAIN = 12
-"""Steps with a gradient below which another run may have none by chance."""
+"""A parameter with fewer steps with a gradient may have no gradient at all in another run, by chance."""
 NOTHING = {
     "always": 0,
     "atFirst": 0,
@@ -26,21 +26,22 @@ NOTHING = {
     "shareError": 0.0,
 }
 MOST_TRACKED = 100_000
-"""Parameters that are told apart: a script may make some in every step."""
+"""Most parameters that are recorded one by one: a script may create parameters in every step."""
 
 
 class _Tracked:
-    """One parameter."""
+    """The record of one parameter."""
 
     def __init__(self, parameter: Any) -> None:
         self.of = weakref.ref(parameter)
         self.numbers = int(parameter.numel())
         self.had = False
         self.steps = self.changes = self.last = 0
-        """Steps with a gradient, changes from one kind of step to the other, and the last step with a gradient."""
+        """Number of steps with a gradient, of changes between steps with and without, and the number of the last step
+        with a gradient."""
 
     def step(self, number: int, has: bool) -> None:
-        """Note step `number`, counted from 1."""
+        """Record whether the parameter has a gradient in step `number`, counted from 1."""
         if has != self.had and number > 1:
             self.changes += 1
         if has:
@@ -49,7 +50,8 @@ class _Tracked:
         self.had = has
 
     def kind(self, steps: int) -> str:
-        """Return when it had a gradient in so many steps; "" for never."""
+        """Return when the parameter had a gradient in the `steps` steps so far (`always`, `atFirst`, `later` or
+        `atTimes`); "" if never."""
         changes = self.changes + (self.had and self.last < steps)  # nobody trains it any more
         without = steps - self.steps
         if not self.steps or not changes:
@@ -63,19 +65,20 @@ class _Tracked:
 
 
 class Gradients:
-    """All parameters of a rank."""
+    """The records of all parameters of a rank."""
 
     def __init__(self) -> None:
         self._tracked: dict[int, _Tracked] = {}
         self._gone: list[_Tracked] = []
         self.always_trained: int | None = None
-        """Numbers that are trained in every step, as a framework says that is not watched."""
+        """How many numbers (elements of parameters) are trained in every step, as a framework says whose gradients are
+        not watched."""
         self._steps = 0
         self._shares = [0.0, 0.0]
-        """Sums of the share of numbers with a gradient, and of its square, over the steps."""
+        """Sum over the steps of the share of numbers with a gradient, and sum of the squares of these shares."""
 
     def step(self, parameters: Sequence[Any]) -> None:
-        """Note which parameters have a gradient in this step."""
+        """Record which of the parameters have a gradient in this step."""
         self._steps += 1
         having = every = 0
         for parameter in parameters:
@@ -101,8 +104,8 @@ class Gradients:
         return tracked
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return the numbers of parameters by kind, and the share that has a gradient in a step; None without a
-        step."""
+        """Return how many numbers (elements of parameters) are trained always, at first, later and at times, and the
+        share that has a gradient in a step; None if no step was made."""
         if not self._steps:
             return None if self.always_trained is None else {**NOTHING, "always": self.always_trained}
         every = [*self._gone, *self._tracked.values()]

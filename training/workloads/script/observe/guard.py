@@ -19,26 +19,28 @@ STEPS = ("steps", "optimizers", "weights", "trained", "learningRate", "hyperpara
 ROWS = ("rowsPerStep", "rows", "rowsDisjoint")
 INPUT = ("input", "autocast")
 PARTS, WAITS, METRICS = "stepParts", "dataWaitSeconds", "metrics"
-"""Items of the same work, and names of other numbers, as they stand in what is written."""
+"""Names of the items of an observation, grouped by the work that they describe, as in the written observation."""
 
 
 @dataclass
 class Instead:
-    """What a hook around a call has the script get, in place of the call's own result."""
+    """The result that a hook around a call returns to the script, in place of the call's own result."""
 
     result: Any
 
 
 class Hook:
-    """A function of the observer that runs within the script. `look` may be replaced: tests have it fail."""
+    """A function of the observer that runs within the script. Tests replace `look` to make it fail."""
 
     def __init__(self, look: Callable[..., Any], what: str, items: tuple[str, ...]) -> None:
-        """`what`: the words for its failure; `items`: what is not known then."""
+        """Register the hook. `what`: the words for its failure; `items`: the items of the observation that are unknown
+        if it fails."""
         self.look, self.what, self.items = look, what, items
         hooks[f"{look.__module__.rpartition('.')[2]}.{look.__qualname__}"] = self
 
     def lose(self, error: Exception) -> None:
-        """Record that it failed. Raises the error again where it is the script's."""
+        """Record that the hook has failed with `error`. Raise `error` again if a signal handler of the script raised
+        it."""
         if _is_of_a_signal(error.__traceback__):
             raise error
         with contextlib.suppress(Exception):  # there is nothing left that could say it
@@ -46,23 +48,25 @@ class Hook:
 
 
 hooks: dict[str, Hook] = {}
-"""All of them, by module and name."""
+"""All hooks, by module and name of their function."""
 _record: list[Callable[[str, str, tuple[str, ...]], None]] = []
 
 
 def record_by(record: Callable[[str, str, tuple[str, ...]], None]) -> None:
-    """Have this function called with what could not be observed, why, and the items that are not known for it."""
+    """Have `record` called for each failure, with what could not be observed, the reason, and the items that are
+    unknown because of it."""
     _record[:] = [record]
 
 
 def lose(what: str, *items: str, why: str = "") -> None:
-    """Record that items are not known."""
+    """Record that `items` of the observation are not known. `what`: what could not be observed; `why`: the reason."""
     for record in _record:
         record(what, why, items)
 
 
 def guarded(what: str, *items: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a hook of a function. It returns None where it fails."""
+    """Return a decorator that makes a hook of a function: if the function fails, the failure is recorded and the
+    function returns None."""
 
     def decorate(look: Callable[..., Any]) -> Callable[..., Any]:
         hook = Hook(look, what, items)
@@ -81,11 +85,10 @@ def guarded(what: str, *items: str) -> Callable[[Callable[..., Any]], Callable[.
 
 
 def around(what: str, *items: str) -> Callable[[Callable[..., Iterator[Any]]], Around]:
-    """Make a hook of a generator function with one `yield`, at which the script's call is made: once, whatever fails.
-
-    It gets the call's arguments, and may yield others, as `(args, more)`. The yield gives the call's result, or raises
-    what the call raises, which the script gets in any case. `return Instead(result)` changes the result.
-    """
+    """Return a decorator that makes a hook of a generator function with one `yield`, at which the script's call is made
+    exactly once. The generator gets the call's arguments and may yield other arguments as `(args, more)`. Its `yield`
+    returns the call's result or raises the call's error; the script gets them too, or `result` after `return
+    Instead(result)`."""
     return lambda look: Around(look, what, items)
 
 
@@ -95,10 +98,9 @@ class Around(Hook):
     def __call__(
         self, call: Callable[..., Any], *first: Any, unless: Callable[[], bool] | None = None
     ) -> Callable[..., Any]:
-        """Return the call with this hook around it, which gets `first` before the call's arguments.
-
-        `unless`: whether the call is to be made as it is, as while a compiler reads it.
-        """
+        """Return a function that makes `call` with this hook around it; the hook gets `first` before the call's
+        arguments. Where `unless` returns true, `call` is made without the hook, for example while a compiler reads
+        it."""
 
         @functools.wraps(call)
         def observed(*args: Any, **more: Any) -> Any:
@@ -129,7 +131,7 @@ class Around(Hook):
         return observed
 
     def _fail(self, looking: Any, raised: BaseException) -> None:
-        """Tell the generator what the call raised, and leave that as it is."""
+        """Raise the error of the call in the generator, so that the hook can see it, and leave the error unchanged."""
         traceback = raised.__traceback__
         try:
             if looking is not None:
@@ -153,8 +155,8 @@ def _words(error: Exception) -> str:
 
 
 def _is_of_a_signal(traceback: TracebackType | None) -> bool:
-    """Return whether a handler of a signal, which runs wherever the program is, raised the error: as at a time limit
-    that the script has set."""
+    """Return whether a signal handler raised the error, for example at a time limit that the script has set: a handler
+    runs wherever the program is, also in a hook."""
     handlers = {getattr(_handler(number), "__code__", None) for number in signal.valid_signals()} - {None}
     while traceback is not None:
         if traceback.tb_frame.f_code in handlers:

@@ -33,7 +33,7 @@ from . import (
 )
 
 HANG = "TRAINING_OBSERVE_HANG_SECONDS"
-"""Environment variable: after so many seconds a process writes where it is."""
+"""Environment variable: seconds after which a process writes the stack of each of its threads to a file."""
 
 
 def _observe_distributed(module: Any) -> None:
@@ -66,22 +66,24 @@ OBSERVERS: dict[str, Callable[[Any], None]] = {
     "ray.train.v2._internal.execution.storage": ray_train.keep_checkpoints_apart,
     "ray.train.v2.api.data_parallel_trainer": ray_train.end_driver_with_workers,
 }
-"""Functions that observe a module, by its name; each is called when that module is completely loaded."""
+"""Functions that observe a module, by the module's name; each is called when the module is completely loaded."""
 EXPERIMENTS: dict[str, Callable[[Any], None]] = {
     "torch.optim.optimizer": torch_experiment.count_steps,
     "torch.utils.data.dataloader": torch_experiment.change_input,
     "torch.nn.parallel.distributed": torch_experiment.change_exchange,
 }
-"""Functions that change a module for `rwi why`, around what observes it."""
+"""Functions that change a module for `rwi why`, by the module's name; each is called after the function that observes
+the module."""
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds what the others find, and has an observer called when it has been executed."""
+    """Finds modules by the other finders, and has the observers of a module called when the module has been
+    executed."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec of a module of OBSERVERS; None for any other."""
+        """Return the spec of a module that has an observer; None for any other module."""
         tables = (OBSERVERS, EXPERIMENTS) if experiment.is_wanted() else (OBSERVERS,)
         observers = [table[fullname] for table in tables if fullname in table]
         if not observers:
@@ -109,7 +111,7 @@ def _executed(observers: Sequence[Callable[[Any], None]], module: ModuleType) ->
 
 
 def install() -> None:
-    """Wait for the frameworks, in a process that is to be observed."""
+    """Have the observers called when the script imports their frameworks, if this process is to be observed."""
     if state.FOLDER not in os.environ:
         return
     in_pod.tell_secret()

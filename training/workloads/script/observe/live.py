@@ -8,29 +8,31 @@ from pathlib import Path
 from typing import Any
 
 PROGRESS = "TRAINING_OBSERVE_PROGRESS"
-"""Environment variable: the file that lines are appended to; absent: none."""
+"""Environment variable: the file to which lines of progress are appended; if absent, no lines are written."""
 EPOCHS = "TRAINING_OBSERVE_EPOCHS"
-"""Environment variable: the number of epochs, where the arguments of the script say it."""
+"""Environment variable: the number of epochs, if the script's arguments give it."""
 SHORTEST_PAUSE, LONGEST_PAUSE, SHARE = 2.0, 30.0, 20
-"""Seconds between two lines: one of so many parts of the time so far, within these two."""
+"""Shortest and longest pause between two lines in seconds; between these limits the pause is the time so far divided by
+SHARE."""
 
 
 class Live:
-    """Appends lines; the first step is where it begins."""
+    """Appends lines of progress to a file; time is counted from the first step."""
 
     def __init__(self) -> None:
         self.path = os.environ.get(PROGRESS)
         self._began = self._last = 0.0
 
     def is_due(self, now: float, step: int) -> bool:
-        """Return whether it is time for a line. The first step starts the clock, and has none."""
+        """Return whether it is time to write a line. The first step starts the clock, and no line is written for it."""
         if step == 1:
             self._began = self._last = now
         pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, (now - self._began) / SHARE))
         return bool(self.path) and now - self._last >= pause
 
     def write(self, now: float, step: int, per_epoch: int | None, epochs: int | None, steps: int | None) -> None:
-        """Write a line after `step` steps. `per_epoch`: steps of an epoch, `steps`: of the run; None if not known."""
+        """Write a line after step `step`. `per_epoch`: steps of an epoch, `steps`: steps of the run; None if not
+        known."""
         self._last = now
         total = steps or (per_epoch * epochs if per_epoch and epochs else None)
         so_far = (now - self._began) / (step - 1) if step > 1 else None

@@ -8,14 +8,16 @@ import sys
 from typing import Any
 
 SPREAD = "ray_worth_it_spread"
-"""The package that runs a script for one process as ranks, in their processes."""
+"""Name of the package that runs a script written for one process as several ranks; it is loaded in the ranks'
+processes."""
 CLUSTER = "TRAINING_CLUSTER"
-"""Environment variable: the addresses of all ranks and which of them this one is, where no framework's own says it."""
+"""Environment variable: the addresses of all ranks and the rank of this process, for frameworks without such a variable
+of their own."""
 
 
 def of_environment() -> tuple[int, int]:
-    """Return the rank and world as what distributes a plain script says, or as TF_CONFIG, CLUSTER or torchrun's
-    variables have them; 0 of 1 without."""
+    """Return the rank and the world size, from the package SPREAD, TF_CONFIG, CLUSTER or the variables of torchrun,
+    whichever is there first; (0, 1) if there is none of these."""
     if SPREAD in sys.modules:
         return sys.modules[SPREAD].ranks  # type: ignore[no-any-return]
     if "TF_CONFIG" in os.environ:
@@ -34,11 +36,12 @@ def of_environment() -> tuple[int, int]:
 
 
 def cluster() -> dict[str, Any] | None:
-    """Return all ranks' addresses, this one's rank, and XGBoost's tracker; None where nothing is told by CLUSTER."""
+    """Return the addresses of all ranks, the rank of this process, and the parameters of XGBoost's tracker; None if
+    CLUSTER is not set."""
     return json.loads(os.environ[CLUSTER]) if CLUSTER in os.environ else None
 
 
 def has_ray() -> bool:
-    """Return whether this process has started Ray, or joined one."""
+    """Return whether this process has started Ray, or has joined a Ray cluster."""
     worker = sys.modules.get("ray._private.worker")
     return bool(worker and worker.is_initialized())

@@ -17,12 +17,12 @@ from .state import NO_PART
 from .step_parts import BETWEEN, INPUT
 
 UNNAMED = "unknown_dataset"
-"""Name that Ray gives a data set which has none."""
+"""The name that Ray gives to a data set without a name."""
 
 
 @guard.guarded("batches of Ray Data can't be observed")
 def observe_batches(module: Any) -> None:
-    """Count what Ray Data's iterators deliver to this process. `module`: ray.data.iterator."""
+    """Count the rows that Ray Data's iterators deliver to this process. `module`: ray.data.iterator."""
     make = getattr(module.DataIterator, "_iter_batches", None)
     if make is None:
         state.note("batches of Ray Data are not seen in this version of Ray")
@@ -38,7 +38,8 @@ def _make(self: Any, *_: Any, **__: Any) -> Generator[None, Any, guard.Instead]:
 
 
 def _key(iterator: Any) -> int:
-    """Return a number by which a data set's rows are counted together: a worker may be given it anew each epoch."""
+    """Return a number that stands for the iterator's data set, so that its rows are counted together: a worker may get
+    a new iterator for each epoch."""
     try:
         name = str(iterator._get_dataset_tag()["dataset"])
     except Exception:  # noqa: BLE001 (of another version)
@@ -47,7 +48,7 @@ def _key(iterator: Any) -> int:
 
 
 def _delivered(batches: Iterable[Any], key: int) -> Iterator[Any]:
-    """Yield the batches of one pass, as Ray does."""
+    """Yield the batches of one pass as Ray does, and count them."""
     iterator: Any = None
 
     def read() -> Any:
@@ -83,7 +84,7 @@ def _read(reading: _Reading) -> Iterator[None]:
 
 
 class _Reading:
-    """One pass over a data set."""
+    """One pass of an iterator over a data set of Ray Data."""
 
     def __init__(self, key: int) -> None:
         self._key = key
@@ -91,13 +92,13 @@ class _Reading:
         self._is_begun = False
 
     def begin(self) -> None:
-        """The first batch of the pass is wanted, or another."""
+        """Record that the script asks for a batch of the pass, the first or another one."""
         if not self._is_begun and _learns():
             state.current().parts.begin_pass()
         self._is_begun = True
 
     def deliver(self, batch: Any) -> None:
-        """A batch is there."""
+        """Record that a batch was delivered."""
         now = state.current()
         if _learns():
             now.parts.deliver()
@@ -106,7 +107,7 @@ class _Reading:
             self._count(now, batch)
 
     def end(self) -> None:
-        """There are no more."""
+        """Record that the pass has no more batches."""
         now = state.current()
         if now.parts_here() is not None:
             now.parts.end_pass()
@@ -137,6 +138,7 @@ class _Reading:
 
 
 def _learns() -> bool:
-    """Return whether something is learned from what is read: PyTorch has gradients on. Others do not say."""
+    """Return whether the model can learn from the data that is read now: whether PyTorch has gradients on. Without
+    PyTorch return True, because other frameworks do not tell."""
     torch = sys.modules.get("torch")
     return torch is None or bool(torch.is_grad_enabled())

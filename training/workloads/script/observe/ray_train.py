@@ -17,17 +17,15 @@ from . import files, guard, in_pod, own_rank, state
 from .step_parts import REPORT
 
 OF_THIS_MACHINE = ("local",)
-"""File systems of Arrow."""
+"""Types of Arrow's file systems that are on this machine."""
 WAIT_SECONDS, MOST_WAIT_SECONDS = 0.02, 60.0
-"""Poll interval and time limit for rank 0's checkpoint."""
+"""Seconds between two looks for rank 0's checkpoint, and the time limit in seconds."""
 
 
 @guard.guarded("Ray Train's workers can't be observed")
 def observe_training_thread(module: Any) -> None:
-    """Write at the end of a worker's training: Ray kills the process 5 seconds after it.
-
-    Ray takes any exception in that thread for a failure, so the end after the wanted steps stops here.
-    """
+    """Have the observation written at the end of a worker's training, because Ray kills the process 5 seconds later.
+    Ray takes any exception in that thread for a failure, so `state.Enough` is caught there."""
     module.ThreadRunner.run = _run(module.ThreadRunner.run)
 
 
@@ -58,7 +56,8 @@ def _end_uploads() -> None:
 
 @guard.guarded("Ray Train's reports can't be observed")
 def observe_reports(module: Any) -> None:
-    """Count `ray.train.report`, its time and its numbers; after one its search may stop this training."""
+    """Record the calls of `ray.train.report`, with their time and their numbers. After a report the search may stop
+    this training."""
     module.report = _report(module.report)
 
 
@@ -80,10 +79,9 @@ def _report(metrics: Any, *_: Any, **__: Any) -> Iterator[None]:
 
 @guard.guarded("workers can't be given folders of their own")
 def keep_checkpoints_apart(module: Any) -> None:
-    """Pods share no folder: each keeps what its own rank reports, where Ray would look for one that all write to.
-
-    A path of another file system, or one in a store, is Ray's to look for. `module`: Ray Train's `storage`.
-    """
+    """Let each worker in a pod of its own keep the checkpoints that its rank reports: pods share no folder, and Ray
+    would look for a folder that all workers write to. Ray still checks paths of other file systems or in a store.
+    `module`: Ray Train's `storage`."""
     module.StorageContext._check_validation_file = _check(module.StorageContext._check_validation_file)
 
 
@@ -96,7 +94,8 @@ def _check(self: Any) -> Iterator[None]:
 
 @guard.guarded("Ray Train's `fit` can't be observed")
 def end_driver_with_workers(module: Any) -> None:
-    """End the driver after a `fit` whose workers were ended: what follows reads a result that is empty then."""
+    """End the driver after a `fit` whose workers the observer has ended: the script's next lines would read an empty
+    result."""
     module.DataParallelTrainer.fit = _fit(module.DataParallelTrainer.fit, itertools.count())
 
 
@@ -115,7 +114,8 @@ def _fit(fits: Iterator[int], self: Any, *_: Any, **__: Any) -> Generator[None, 
 
 
 def _share_checkpoint(result: Any, path_file: Path) -> None:
-    """Give the code after `fit` the checkpoint of rank 0, as in Ray's one driver; `path_file` has its folder."""
+    """Give the script's code after `fit` the checkpoint of rank 0, as in Ray's single driver. The file `path_file`
+    holds the path of the checkpoint's folder."""
     if state.current().rank == 0:
         files.write(path_file, result.checkpoint.path if result.checkpoint else "")
         return
@@ -130,7 +130,8 @@ def _share_checkpoint(result: Any, path_file: Path) -> None:
 
 @guard.guarded("Ray Train's local mode can't be observed")
 def observe_local_mode(module: Any) -> None:
-    """Local mode (`num_workers=0`): tell it of other ranks, keep its checkpoints. `module`: Ray's train_fn_utils."""
+    """Observe Ray Train's local mode (`num_workers=0`): give it the world of the other ranks, and keep its checkpoints.
+    `module`: Ray's train_fn_utils."""
     _give_its_world(module)
     module.LocalTrainFnUtils.report = _keep(module.LocalTrainFnUtils.report)
 
@@ -141,8 +142,8 @@ def _keep(self: Any, metrics: Any, checkpoint: Any = None, *args: Any, **more: A
 
 
 def _kept(checkpoint: Any) -> Any:
-    """Return a copy of the checkpoint, as Ray's storage would keep one: a script deletes the folder when it was
-    reported."""
+    """Return a copy of the checkpoint, because a script deletes its folder after the report, whereas Ray's storage
+    would keep a copy."""
     if checkpoint is None or not Path(checkpoint.path).is_dir():
         return checkpoint
     kept = Path(os.environ[state.FOLDER], f"checkpoint-{os.getpid()}")
@@ -152,7 +153,8 @@ def _kept(checkpoint: Any) -> Any:
 
 
 def _link(source: str, target: str) -> None:
-    """Link a file, to save the time of a second copy: a training without Ray writes its checkpoint once."""
+    """Create `target` as a hard link to `source`, or as a copy where links are impossible. A link saves the time of a
+    second copy: without Ray a training writes its checkpoint once."""
     try:
         os.link(source, target)
     except OSError:
@@ -160,7 +162,8 @@ def _link(source: str, target: str) -> None:
 
 
 def _give_its_world(module: Any) -> None:
-    """Give Ray Train the world of this rank: Ray passes it to a script of torchrun's alone, and 1 otherwise."""
+    """Set the rank and the world size that Ray Train's local mode tells the script: Ray itself sets them only under
+    torchrun, otherwise the world size is 1."""
     rank, world = state.current().rank, state.current().world
     if world == 1 or not {"TF_CONFIG", own_rank.CLUSTER} & os.environ.keys():
         return

@@ -15,13 +15,14 @@ from .loaders import Loader
 from .reports import number
 
 CLOCK = -1
-"""Clock id of an algorithm, which no object has for its id."""
+"""Id of an algorithm as the step clock; no object has this id."""
 ENV_STEPS = "num_env_steps_sampled_lifetime"
 
 
 @guard.guarded("RLlib's algorithms can't be observed")
 def observe_algorithms(module: Any) -> None:
-    """Count iterations as steps; no optimizer is this process's clock. `module`: ray.rllib.algorithms.algorithm."""
+    """Count an algorithm's iterations as steps, so that no optimizer of this process is the step clock. `module`:
+    ray.rllib.algorithms.algorithm."""
     state.current().take_clock(CLOCK)
     module.Algorithm.step = _step(module.Algorithm.step)
 
@@ -50,7 +51,7 @@ def _count(now: state.State, algorithm: Any, results: dict[str, Any]) -> None:
 
 
 def _numbers(results: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield the numbers of the runners' episodes, and of an evaluation's."""
+    """Yield the names and numbers that describe the runners' episodes, and the episodes of an evaluation."""
     yield from _of_episodes("", results)
     yield from _of_episodes("evaluation/", results.get("evaluation") or {})
 
@@ -62,7 +63,8 @@ def _of_episodes(prefix: str, results: dict[str, Any]) -> Iterator[tuple[str, fl
 
 
 def _ended(results: dict[str, Any]) -> dict[str, Any]:
-    """Tune, which has the algorithm in a worker, takes a result for the last; a script with one of its own is ended."""
+    """Return the results marked as the last ones in a worker of Tune, which then ends the trial; raise state.Enough in
+    a script that has the algorithm in its own process."""
     worker = sys.modules["ray._private.worker"]
     if worker.global_worker.mode == worker.WORKER_MODE:
         return {**results, "done": True}

@@ -18,15 +18,17 @@ from .torch_parts import compiles
 from .torch_stock import Stocks
 
 AGAIN = "_observed_again"
-"""Attribute of an iterator: how many batches it gave again in this pass."""
+"""Attribute of an iterator with the number of batches that it has delivered again in this pass."""
 ABANDONED = 16
-"""Forwards of other models, or steps of other optimizers, after which the one that was counted is taken for gone."""
+"""Forwards of other models, or steps of other optimizers, after which the script is taken to have stopped using the
+counted model or optimizer."""
 _stocks = Stocks()
 
 
 @guard.guarded("a condition can't be changed")
 def change_input(module: Any) -> None:
-    """Have a loader give batches again while input is to be ready. `module`: torch.utils.data.dataloader."""
+    """Have loaders deliver earlier batches again while the condition `input ready` is on. `module`:
+    torch.utils.data.dataloader."""
     base = module._BaseDataLoaderIter
     base.__next__ = _ready_or(base.__next__)
     base._reset = _forget_again(base._reset)
@@ -49,7 +51,8 @@ def _ready_or(deliver: Callable[..., Any]) -> Callable[..., Any]:
 
 @guard.guarded("batches could not be given again")
 def _ready(iterator: Any) -> tuple[Any, ...] | None:
-    """Return a batch that was delivered before, alone; () at the pass's end, and None where the loader is asked."""
+    """Return a tuple with a batch that was delivered before; an empty tuple at the end of the pass; None if the loader
+    is to deliver the batch itself."""
     if not sys.modules["torch"].is_grad_enabled():
         return None
     tried, now, batch = experiment.current(), state.current(), None
@@ -77,7 +80,8 @@ def _forget_again(self: Any, *_: Any, **__: Any) -> Iterator[None]:
 
 
 def _see_loader(facts: experiment.Facts, iterator: Any) -> None:
-    """Learn what a loader that is learned from is like: of several, each has to be able to give batches again."""
+    """Record the properties of a loader of training data. With several loaders, each must be able to deliver batches
+    again."""
     facts.loader_workers = max(facts.loader_workers or 0, int(iterator._num_workers))
     prefetched = iterator._num_workers * int(getattr(iterator, "_prefetch_factor", None) or 0)
     facts.ahead = max(facts.ahead, prefetched)
@@ -95,7 +99,8 @@ def _see_loader(facts: experiment.Facts, iterator: Any) -> None:
 
 @guard.guarded("batches could not be kept")
 def _keep(iterator: Any, batch: Any) -> None:
-    """Keep a batch to be given again; not the last of a pass, which may be smaller than the others."""
+    """Keep a batch to deliver it again. The last batch of a pass is not kept, because it may be smaller than the
+    others."""
     facts = experiment.current().facts
     if facts.no_input or not sys.modules["torch"].is_grad_enabled():
         return
@@ -109,11 +114,9 @@ def _keep(iterator: Any, batch: Any) -> None:
 
 
 def _again(iterator: Any) -> tuple[Any] | None:
-    """Return a batch that was delivered before; None where none is kept. Raises StopIteration at the pass's end.
-
-    Without processes of the loader the sampler is asked, as for any batch, and so ends the pass. With them nothing is
-    asked of them, and batches are counted.
-    """
+    """Return a tuple with a batch that was delivered before; None if no batch is kept. Raises StopIteration at the end
+    of the pass: without worker processes the sampler is asked, and ends the pass; with worker processes the batches are
+    counted."""
     try:
         batch = _stocks.of(iterator).give()
     except LookupError:
@@ -132,7 +135,8 @@ def _again(iterator: Any) -> tuple[Any] | None:
 
 
 def _is_over(iterator: Any) -> bool:
-    """Return whether a pass had as many batches as it has without an experiment; never where nobody knows."""
+    """Return whether the pass has had as many batches as it has without an experiment; False if that number is not
+    known."""
     length = length_of(iterator._index_sampler)
     delivered: int = iterator._num_yielded + iterator.__dict__.get(AGAIN, 0)
     return length is not None and delivered >= length
@@ -140,7 +144,8 @@ def _is_over(iterator: Any) -> bool:
 
 @guard.guarded("a condition can't be changed")
 def change_exchange(module: Any) -> None:
-    """Count forwards that exchange gradients, and have them exchange none. `module`: torch.nn.parallel.distributed."""
+    """Count forwards that exchange gradients, and switch the exchange off under the condition `no exchange`. `module`:
+    torch.nn.parallel.distributed."""
     parallel, torch = module.DistributedDataParallel, module.torch
     parallel.forward = _change(parallel.forward, torch, _Counted(), unless=functools.partial(compiles, torch))
 
@@ -167,7 +172,9 @@ def _change(torch: Any, counted: _Counted, self: Any, *_: Any, **__: Any) -> Ite
 
 
 def exchanges(group: Any) -> bool:
-    """Return whether a group of a plain script's rank exchanges its gradients in the backward that begins: a turn."""
+    """Return whether the backward pass that begins is to exchange the gradients of the group `group`, for a rank of a
+    script that was written for one process. Such a backward pass begins a turn, the unit in which the experiment's
+    blocks are counted."""
     return not experiment.is_wanted() or _exchanges(group) is not False
 
 
@@ -182,29 +189,27 @@ def _exchanges(group: Any) -> bool:
 
 
 def _begin(now: state.State, facts: experiment.Facts) -> None:
-    """Note what is known at the first forward: the first step may come late, as of an optimizer that makes many
-    forwards in each."""
+    """Record rank, world size and threads at the first forward: the first step may come late, for example with an
+    optimizer that needs many forwards for each step."""
     torch = sys.modules["torch"]
     facts.threads, facts.set_threads = torch.get_num_threads(), torch.set_num_threads
     now.rank, now.world = torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
 class _Counted:
-    """The model whose forwards are turns: the first of a script, and another when that is used no more. Of a plain
-    script's rank it is the group of parameters, and its backwards are.
-
-    Of forwards without a backward between them, as of a validation, the first alone is a turn: so one rank that
-    validates stays in step with the others.
-    """
+    """Decides which forwards are turns: those of the first model, and of another model when the first is no longer
+    used. For a rank of a script that was written for one process, backward passes of its group are turns. Of forwards
+    without a backward pass between them only the first is a turn, so that a rank that validates stays in step with the
+    others."""
 
     def __init__(self) -> None:
         self._model: Callable[[], Any] | None = None
         self._others = 0
-        """Forwards of others since its last."""
+        """Number of forwards of other models since the last forward of the counted model."""
         self._backwards = -1
 
     def is_turn(self, model: Any, now: state.State, tried: experiment.Experiment) -> bool:
-        """Return whether this forward begins a turn."""
+        """Return whether this forward begins a turn, the unit in which the experiment's blocks are counted."""
         if self._model is None:
             if now.step_ends:  # another model was trained before: steps are counted
                 return False
@@ -224,26 +229,26 @@ class _Counted:
 
 
 _of_ranks = _Counted()
-"""Of a plain script's rank."""
+"""Decides the turns of a rank of a script that was written for one process."""
 
 
 @guard.guarded("a condition can't be changed")
 def count_steps(module: Any) -> None:
-    """Count steps, where no forward exchanges gradients. `module`: torch.optim.optimizer."""
+    """Count steps as turns in scripts where no forward exchanges gradients. `module`: torch.optim.optimizer."""
     after = getattr(module, "register_optimizer_step_post_hook", None)
     if after is not None:
         after(_Steps().count)
 
 
 class _Steps:
-    """The steps that are turns."""
+    """Decides which optimizer steps are turns."""
 
     def __init__(self) -> None:
         self._seen = self._others = 0
 
     @guard.guarded("a turn could not be started")
     def count(self, *_: Any) -> None:
-        """Begin a turn after a step, unless it was another optimizer's."""
+        """Begin a turn after a step, unless the step was made by an optimizer that is not counted."""
         now, torch = state.current(), sys.modules["torch"]
         steps = len(now.step_ends)
         self._others = self._others + 1 if steps == self._seen else 0

@@ -15,22 +15,23 @@ from . import guard, state, torch_weights
 from .step_parts import COMPUTE
 
 COMPILED = "OptimizedModule"
-"""Type of what torch.compile makes of a module: it is called as it is, and those inside are not."""
+"""Type of the module that torch.compile makes of a module: the compiled module is called, and the modules inside it are
+not."""
 MOST_TRIES = 8
-"""Steps in which a module that is called is looked for."""
+"""Number of first steps in which the observer looks for a module that is called."""
 MOST_MODELS = 64
-"""Models one after another whose modules are looked for: that takes time."""
+"""Most successive models whose modules the observer looks for, because the search takes time."""
 _handles: dict[int, Any] = {}
 _first: list[int] = []
 """Id of the first module that was called since the last step."""
 _called = [False]
-"""Whether it was called since the last step."""
+"""Whether that module was called since the last step."""
 _tries = [0]
 _models = [1]
 
 
 def begin_again() -> None:
-    """Another model is trained from now on."""
+    """Look for the first module again, because another model is trained from now on."""
     _models[0] += 1
     if _models[0] <= MOST_MODELS:
         _unhook_all()
@@ -42,8 +43,8 @@ def begin_again() -> None:
 
 @guard.guarded("the input of the modules could not be observed", *guard.INPUT)
 def look() -> None:
-    """After a step: at first find the modules, then keep the hook of that which is called first, and count the steps
-    that go without it."""
+    """Look at the model's input after a step: at first find the modules, then keep only the hook of the module that is
+    called first, and count the steps in which that module is not called."""
     if _tries[0] > MOST_TRIES:
         state.current().work.steps_without_input += bool(_first) and not _called[0]
         _called[0] = False

@@ -13,7 +13,7 @@ from . import guard, state
 
 @guard.guarded("Joins can't be observed")
 def observe_joins(module: Any) -> None:
-    """Note the end of every Join. `module`: torch.distributed.algorithms.join."""
+    """Record the end of every Join. `module`: torch.distributed.algorithms.join."""
     module.Join.__exit__ = _leave(module.Join.__exit__)
 
 

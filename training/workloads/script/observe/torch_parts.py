@@ -17,9 +17,11 @@ from . import guard, state
 from .step_parts import COLLECTIVE, COMPUTE, SAVE, StepParts
 
 MOST_UNSYNCHRONISED = 64
-"""Backwards without an exchange before the first with one, after which none is expected."""
+"""Number of backward passes without an exchange, before the first one with an exchange, after which no exchange is
+expected."""
 SYNCHRONISED_BACKWARDS = 3
-"""Backwards after which the hooks of all parameters but the last two go: each takes some microseconds."""
+"""Number of backward passes after which only the last two parameters keep their hooks: each hook takes some
+microseconds."""
 COLLECTIVES = (
     "all_gather",
     "all_gather_into_tensor",
@@ -42,7 +44,7 @@ COLLECTIVES = (
 
 
 class _Gradients:
-    """Stamps when parameters have their gradients, by hooks on them."""
+    """Records by hooks on parameters when each parameter gets its gradient."""
 
     def __init__(self, parameters: Iterable[Any]) -> None:
         trained = [each for each in parameters if each.requires_grad]
@@ -53,7 +55,7 @@ class _Gradients:
             if hasattr(parameter, "register_post_accumulate_grad_hook")
         }
         self._order: list[int] = []
-        """Ids of the parameters that had a gradient in the present backward, one after another."""
+        """Ids of the parameters that got a gradient in the present backward pass, in that order."""
         self._backwards = self._unsynchronised = 0
 
     @guard.guarded("the gradients could not be observed", guard.PARTS)
@@ -63,10 +65,8 @@ class _Gradients:
             self._order.append(id(parameter))
 
     def end_backward(self, *, synchronised: bool) -> None:
-        """Keep the hooks of the two parameters that have their gradients last: either may be the last, by a little.
-
-        Of a model that never synchronises no hook stays.
-        """
+        """Remove the hooks after a few backward passes, except those of the two parameters that get their gradients
+        last: either of them may be the last. Remove all hooks of a model that never synchronises."""
         if self._order and self._backwards < SYNCHRONISED_BACKWARDS:
             self._backwards += synchronised
             self._unsynchronised += not synchronised
@@ -78,18 +78,19 @@ class _Gradients:
 
     @guard.guarded("the gradients could not be observed", guard.PARTS)
     def remove(self, but: Sequence[int] = ()) -> None:
-        """Remove the hooks of all parameters but some."""
+        """Remove the hooks of all parameters, except of those whose ids are in `but`."""
         for key in [key for key in self.handles if key not in but]:
             self.handles.pop(key).remove()
 
 
 _gradients: weakref.WeakKeyDictionary[Any, _Gradients] = weakref.WeakKeyDictionary()
-"""By the DistributedDataParallel, or the group of a plain script's rank."""
+"""The hooks of each DistributedDataParallel, or of the group of each rank of a script that was written for one
+process."""
 
 
 @guard.guarded("PyTorch's backward can't be observed", guard.PARTS)
 def observe_backward(module: Any) -> None:
-    """Time each backward. `module`: torch.autograd."""
+    """Measure the time of each backward pass. `module`: torch.autograd."""
     module.backward = _backward(module.backward, unless=functools.partial(compiles, sys.modules["torch"]))
 
 
@@ -111,7 +112,8 @@ def _backward(*_: Any, **__: Any) -> Iterator[None]:
 
 @guard.guarded("DistributedDataParallel can't be observed", guard.PARTS)
 def observe_parallel(module: Any) -> None:
-    """See whether a forward's backward exchanges gradients. `module`: torch.nn.parallel.distributed."""
+    """Record at each forward whether its backward pass will exchange gradients. `module`:
+    torch.nn.parallel.distributed."""
     parallel, torch = module.DistributedDataParallel, module.torch
     parallel.forward = _forward(parallel.forward, torch, unless=functools.partial(compiles, torch))
 
@@ -129,7 +131,8 @@ def _forward(torch: Any, self: Any, *_: Any, **__: Any) -> Iterator[None]:
 
 @guard.guarded("PyTorch's collectives can't be observed", guard.PARTS)
 def observe_collectives(module: Any) -> None:
-    """Time the script's own collectives. `module`: torch.distributed.distributed_c10d."""
+    """Measure the time of the collective operations that the script itself calls. `module`:
+    torch.distributed.distributed_c10d."""
     unless = functools.partial(compiles, sys.modules["torch"])
     for name in COLLECTIVES:
         if hasattr(module, name):
@@ -138,7 +141,7 @@ def observe_collectives(module: Any) -> None:
 
 @guard.guarded("torch.save can't be observed", guard.PARTS)
 def observe_saving(module: Any) -> None:
-    """Time `torch.save`. `module`: torch.serialization."""
+    """Measure the time of `torch.save`. `module`: torch.serialization."""
     module.save = _time(module.save, SAVE, unless=functools.partial(compiles, sys.modules["torch"]))
 
 
@@ -150,7 +153,8 @@ def _see_forward(parts: StepParts, model: Any) -> None:
 
 @guard.guarded("the exchange of ranks could not be observed", guard.PARTS)
 def see_exchange(group: Any, parameters: Sequence[Any]) -> None:
-    """See that a backward begins which exchanges the gradients of these parameters of a plain script's rank."""
+    """Record that a backward pass begins that exchanges the gradients of `parameters`, in a rank of a script that was
+    written for one process."""
     parts = _claimed()
     if parts is None:
         return
@@ -165,18 +169,21 @@ def see_exchange(group: Any, parameters: Sequence[Any]) -> None:
 
 
 def _stamp(owner: Any, parameters: Iterable[Any]) -> None:
-    """Stamp the gradients that the owner exchanges, as long as it is there."""
+    """Add hooks that record when the parameters get their gradients, until `owner`, which exchanges the gradients, is
+    freed."""
     _gradients[owner] = _Gradients(parameters)
     weakref.finalize(owner, _gradients[owner].remove)
 
 
 def compiles(torch: Any) -> bool:
-    """Return whether a compiler reads the code that asks: a constant to it, so it sees nothing of the observer."""
+    """Return whether torch.compile is reading the calling code. The compiler takes the result as a constant, and so
+    compiles nothing of the observer."""
     return bool(getattr(getattr(torch, "compiler", None), "is_compiling", bool)())
 
 
 def _claimed() -> StepParts | None:
-    """Return the parts of the step, of this thread if no other steps; None in another."""
+    """Return the record of the parts of each step if this thread makes the steps, or if no thread has made one so far;
+    None otherwise."""
     parts = state.current().parts
     parts.claim()
     return parts if parts.here() else None
@@ -184,7 +191,8 @@ def _claimed() -> StepParts | None:
 
 @guard.around("a call could not be timed", guard.PARTS)
 def _time(part: str, *_: Any, **__: Any) -> Iterator[None]:
-    """Give a call's time to a part; within a backward it belongs to that, as a hook's all-reduce does."""
+    """Count the time of a call as the time of `part`. Within a backward pass the call belongs to that pass, as the
+    all-reduce in a gradient hook does."""
     now = state.current()
     with state.NO_PART if now.parts.backwards else now.part(part):
         yield

@@ -22,11 +22,12 @@ from typing import Any
 from . import files, guard, state
 
 PROBE = "TRAINING_OBSERVE_PROBE"
-"""Environment variable: whether this arm's link is probed."""
+"""Environment variable: set if the all-reduce between the ranks of this arm is to be timed."""
 SMALL_BYTES, LARGE_BYTES = 64 * 1024, 8 * 1024 * 1024
-"""Probed beside the size of the gradients: what a message takes is told from what a byte takes by two sizes."""
+"""Sizes that are timed besides the size of the gradients: from two sizes follow the time of a message and the time of a
+byte."""
 MOST_BYTES = 64 * 1024 * 1024
-"""Largest buffer: the time a byte does not change beyond it."""
+"""Largest buffer in bytes; the time for a byte does not change with larger buffers."""
 REPEATS = 5
 WAIT_SECONDS, DEADLINE_SECONDS, POLL_SECONDS = 5.0, 10.0, 0.02
 GO = "go"
@@ -34,7 +35,8 @@ GO = "go"
 
 @guard.guarded("PyTorch's process groups can't be observed")
 def observe_groups(module: Any) -> None:
-    """End the training before the script leaves its process group. `module`: torch.distributed.distributed_c10d."""
+    """Have the training recorded as ended before the script leaves its process group. `module`:
+    torch.distributed.distributed_c10d."""
     module.destroy_process_group = _destroy(module.destroy_process_group, module.GroupMember)
 
 
@@ -46,7 +48,7 @@ def _destroy(members: Any, group: Any = None) -> Iterator[None]:
 
 
 def probe(gradient_bytes: Callable[[], int | None]) -> None:
-    """Time it, where this arm is asked for it; or say why not."""
+    """Time an all-reduce of the gradients' size if this arm is to be probed, or record why that is not possible."""
     if not os.environ.get(PROBE):
         return
     now, exchanged = state.current(), gradient_bytes()
@@ -66,15 +68,15 @@ def probe(gradient_bytes: Callable[[], int | None]) -> None:
 
 
 def joined(distributed: Any) -> bool:
-    """Return whether this process is one of a group, by the module that holds it: a plain script that runs as ranks is
-    told that it is alone."""
+    """Return whether this process is a member of a process group. It asks the module that holds the group, because a
+    script that was written for one process and runs as several ranks is told that it is alone."""
     return bool(
         distributed is not None and distributed.is_available() and distributed.distributed_c10d.is_initialized()
     )
 
 
 def _refusal(distributed: Any, exchanged: int | None) -> str:
-    """Return why there is nothing to probe, or no other rank to do it with; "" otherwise."""
+    """Return the reason why there is nothing to time, or no other rank to time it with; "" otherwise."""
     if hasattr(sys, "last_type"):
         return "the script failed"
     if not joined(distributed):
@@ -88,8 +90,8 @@ def _refusal(distributed: Any, exchanged: int | None) -> str:
 
 
 def _agreed(folder: Path, rank: int, world: int, steps_made: int, exchanged: int) -> str:
-    """GO where every rank is here after as many steps with as many bytes to exchange, else why not. What was decided
-    first holds for every rank."""
+    """Return GO if every rank has ended after as many steps, with as many bytes to exchange; otherwise the reason why
+    not. The first decision of a rank holds for all ranks."""
     files.write(folder / f"probe-{rank}", f"{steps_made} steps with gradients of {exchanged:,} bytes")
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
@@ -106,7 +108,8 @@ def _agreed(folder: Path, rank: int, world: int, steps_made: int, exchanged: int
 
 
 def _decided(folder: Path, rank: int, words: str) -> str:
-    """These, unless another rank was first. A link is made whole, or not at all."""
+    """Write `words` as the decision unless another rank has decided already, and return the decision that holds. The
+    file is created as a hard link, so that no rank reads half of it."""
     own, decision = folder / f"probe-words-{rank}", folder / "probe-decision"
     files.write(own, words)
     with suppress(FileExistsError):
@@ -115,7 +118,7 @@ def _decided(folder: Path, rank: int, words: str) -> str:
 
 
 def _measure(distributed: Any, exchanged: int) -> dict[str, float]:
-    """Return seconds of an all-reduce by the size of its buffer in bytes: the median of a few."""
+    """Return the median seconds of an all-reduce, by the size of its buffer in bytes."""
     torch, seconds_by_size = sys.modules["torch"], {}
     group = distributed.new_group(backend="gloo", timeout=datetime.timedelta(seconds=DEADLINE_SECONDS))
     try:

@@ -9,8 +9,8 @@ from . import torch_experiment, torch_parts
 
 
 def exchange(group: Any, parameters: Sequence[Any]) -> bool:
-    """See that a backward begins which exchanges the gradients of these; return whether it is to, which `rwi why`
-    decides."""
+    """Record that a backward pass begins that exchanges the gradients of `parameters`; return whether they are to be
+    exchanged, because `rwi why` may switch the exchange off."""
     exchanges = torch_experiment.exchanges(group)
     if exchanges:
         torch_parts.see_exchange(group, parameters)

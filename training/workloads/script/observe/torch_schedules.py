@@ -19,9 +19,9 @@ MODULE = "torch.optim.lr_scheduler"
 OF_A_METRIC = {
     "ReduceLROnPlateau": ("mode", "factor", "patience", "threshold", "threshold_mode", "cooldown", "min_lrs", "eps")
 }
-"""Schedules that are given a metric, and the constants that decide what they make of it."""
+"""Schedules that follow a metric, each with the constants that decide how they follow it."""
 OF_A_FUNCTION = ("LambdaLR", "MultiplicativeLR")
-"""Schedules of a function of the script's, which may look at anything."""
+"""Schedules that follow a function of the script, which may depend on anything."""
 
 
 COUNTERS = ("last_epoch", "_step_count", "_last_lr", "T_cur", "T_i", "_get_lr_called_within_step", "_is_initial")
@@ -29,12 +29,12 @@ COUNTERS = ("last_epoch", "_step_count", "_last_lr", "T_cur", "T_i", "_get_lr_ca
 
 
 _seen: dict[int, tuple[Callable[[], Any], Schedule]] = {}
-"""Schedules by their ids, each with a weak reference."""
+"""The records of schedules, each with a weak reference to the schedule, by its id."""
 
 
 @guard.guarded("PyTorch's learning rate schedules can't be observed", "learningRate")
 def observe_schedules(module: Any) -> None:
-    """Have every step of every schedule end here. `module`: torch.optim.lr_scheduler."""
+    """Have the observer called at each step of each schedule. `module`: torch.optim.lr_scheduler."""
     unless = functools.partial(compiles, sys.modules["torch"])
     for kind in list(vars(module).values()):
         if isinstance(kind, type) and callable(vars(kind).get("step")):
@@ -48,7 +48,8 @@ def _step(self: Any, *_: Any, **__: Any) -> Iterator[None]:
 
 
 def _note(schedule: Any) -> None:
-    """Note a step of a schedule, unless its optimizer has made none: until then the first rates are being set."""
+    """Record a step of a schedule, unless its optimizer has made no step: until then the schedule sets the first
+    rates."""
     work = state.current().work
     optimizer = work.known(schedule.optimizer)
     if optimizer is None:
@@ -65,7 +66,8 @@ def _note(schedule: Any) -> None:
 
 
 def _rule(schedule: Any) -> tuple[str, str]:
-    """Return a schedule's class and constants, and what it follows: `metric`, `steps`, or "" if that is not known."""
+    """Return a schedule's class with its constants, and what the schedule follows: `metric`, `steps`, or "" if that is
+    not known."""
     kind = type(schedule)
     if kind.__module__ != MODULE or kind.__name__ in OF_A_FUNCTION:
         return kind.__name__, ""
@@ -76,13 +78,14 @@ def _rule(schedule: Any) -> tuple[str, str]:
 
 
 def _is_constant(name: str, value: Any) -> bool:
-    """Return whether an attribute is a number, a text or several numbers, and no counter of the schedule's steps."""
+    """Return whether an attribute is a number, a text or several of them, and does not count the schedule's steps."""
     several = list(value) if isinstance(value, (list, tuple, dict)) else [value]
     return name not in COUNTERS and all(isinstance(each, (int, float, str)) for each in several)
 
 
 def see(optimizer: Optimizer, rates: list[float]) -> None:
-    """Note a step of an optimizer with these rates of its groups, to which some may have been added."""
+    """Record a step of an optimizer with the learning rates of its groups; note if something other than a schedule has
+    changed a rate. The script may have added groups."""
     expected = optimizer.expected_rates or rates
     both = min(len(rates), len(expected))
     if rates[:both] != expected[:both]:

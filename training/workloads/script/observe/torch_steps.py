@@ -24,22 +24,25 @@ from .step_parts import OPTIMIZER
 from .work import Groups, Optimizer, is_looked_at
 
 RATES = ("lr", "initial_lr", "max_lr", "min_lr", "swa_lr")
-"""Keys of a group of parameters that are compared as its learning rate, or are what a schedule makes it of."""
+"""Keys of a group of parameters that hold its learning rate, or a value from which a schedule computes the learning
+rate."""
 NUMBERS = {bool, int, float}
 NOTHING: Mapping[str, Any] = {}
 NOT_COMPARED = {*RATES, "params", "param_names", "foreach", "fused", "capturable", "differentiable"}
-"""Keys that are compared by themselves, or say how and not what is computed; names have a prefix in a wrapped model."""
+"""Keys of a group of parameters that are not compared as settings: they are compared by other means, or say how a step
+is computed and not what. A wrapped model gives the parameters' names a prefix."""
 LATE = 32
-"""Steps between two that count, after which an optimizer takes the clock, whatever it is: the other one is left. What
-it did so long is not known."""
+"""Steps of another optimizer without a counted step between them, after which it takes over the step clock in any case:
+the script has stopped using the counted optimizer. Nothing is known of these steps."""
 _inside = threading.local()
 _before: dict[int, tuple[Groups, bool]] = {}
-"""Settings of an optimizer before a step in progress, and whether it alone may change them in it, by its id."""
+"""Settings of an optimizer before the step in progress, and whether only the optimizer itself may change them during
+the step, by the optimizer's id."""
 
 
 @guard.guarded("PyTorch's optimizers can't be observed")
 def observe_optimizers(module: Any) -> None:
-    """Have every step of every optimizer end here. `module`: torch.optim.optimizer."""
+    """Have the observer called after each step of each optimizer. `module`: torch.optim.optimizer."""
     after = getattr(module, "register_optimizer_step_post_hook", None)
     before = getattr(module, "register_optimizer_step_pre_hook", None)
     if after is None:
@@ -52,8 +55,9 @@ def observe_optimizers(module: Any) -> None:
 
 @guard.guarded("PyTorch's gradient scalers can't be observed")
 def observe_scalers(module: Any) -> None:
-    """Count a step that a GradScaler leaves out because gradients overflowed: its batch was computed, and which steps
-    these are depends on the rows. `module`: torch.amp.grad_scaler, or before PyTorch 2.3 torch.cuda.amp.grad_scaler."""
+    """Count a step that a GradScaler leaves out because gradients overflowed: the batch was computed all the same, and
+    which steps overflow depends on the rows. `module`: torch.amp.grad_scaler, or before PyTorch 2.3
+    torch.cuda.amp.grad_scaler."""
     make = vars(module.GradScaler).get("_maybe_opt_step")
     if make is not None:
         module.GradScaler._maybe_opt_step = _make(make)
@@ -85,13 +89,14 @@ def _before_step(optimizer: Any, args: Sequence[Any] = (), more: Mapping[str, An
 
 @guard.guarded("an optimizer's settings could not be observed", "hyperparameters")
 def _look_before(optimizer: Any, arguments: Sequence[Any]) -> None:
-    """Keep the settings before a step with these arguments: the optimizer itself may change some of them."""
+    """Record the optimizer's settings before a step with these arguments, because the optimizer itself may change
+    settings in its step."""
     _before[id(optimizer)] = _settings(optimizer), _steps_alone(optimizer, arguments)
 
 
 def _steps_alone(optimizer: Any, arguments: Sequence[Any]) -> bool:
-    """Return whether what changes settings within a step is the optimizer: neither a closure nor another hook runs in
-    it, and it is none of PyTorch's, which change none."""
+    """Return whether only the optimizer itself can change settings within its step: no closure and no other hook runs
+    in the step, and it is not one of PyTorch's own optimizers, which change no settings."""
     if type(optimizer).__module__.startswith("torch.optim") or any(map(callable, arguments)):
         return False
     of_all = vars(sys.modules.get("torch.optim.optimizer", state))
@@ -103,7 +108,7 @@ def _steps_alone(optimizer: Any, arguments: Sequence[Any]) -> bool:
 
 
 def _is_inside(optimizer: Any) -> bool:
-    """Return whether the finished step was made within another optimizer's."""
+    """Return whether the finished step was made within a step of another optimizer."""
     steps = _steps_in_progress()
     if id(optimizer) in steps:
         del steps[steps.index(id(optimizer)) :]
@@ -138,7 +143,7 @@ def _after_step(optimizer: Any, *_: Any) -> None:
 
 
 def _begin_device(now: state.State, optimizer: Any) -> None:
-    """Have CUDA waited for, if it computes the steps of this optimizer."""
+    """Have the device clock wait for CUDA after steps, if CUDA devices compute the steps of this optimizer."""
     if on_cuda := _on_cuda(optimizer):
         cuda = sys.modules["torch"].cuda
         now.device.begin(functools.partial(_synchronise, cuda, on_cuda))
@@ -151,12 +156,9 @@ def _begin_device(now: state.State, optimizer: Any) -> None:
 
 
 def _on_cuda(optimizer: Any) -> list[Any]:
-    """Return the GPUs that compute its steps: those of its parameters, else those on which the process has had memory,
-    the one with most of it first.
-
-    Parameters may stay in the host's memory while a GPU computes with copies of them (offloading), whichever is the
-    current one.
-    """
+    """Return the GPUs that compute the optimizer's steps: the GPUs of its parameters; else the GPUs on which this
+    process has reserved memory, the GPU with the most memory first. With offloading, parameters stay in the host's
+    memory while a GPU computes with copies of them; that GPU need not be the current device."""
     devices = {parameter.device for group in optimizer.param_groups for parameter in group["params"]}
     on_cuda = [device for device in devices if device.type == "cuda"]
     torch = sys.modules["torch"]
@@ -168,10 +170,8 @@ def _on_cuda(optimizer: Any) -> list[Any]:
 
 
 def _backend() -> str | None:
-    """Return the library by which ranks exchange a GPU's gradients; None for a rank alone.
-
-    A group that was made without naming one, or with one for each kind of device, has no such name itself.
-    """
+    """Return the library by which ranks exchange gradients on GPUs, such as nccl; None for a process that has joined no
+    group. It is read for the device type cuda, because a process group may have a backend for each type of device."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not torch_probe.joined(distributed):
         return None
@@ -186,7 +186,7 @@ def _synchronise(cuda: Any, devices: list[Any]) -> None:
 
 
 def _see(now: state.State, optimizer: Any) -> Optimizer:
-    """Note a step of any optimizer, and return what is known of it."""
+    """Record a step of the optimizer, and return the optimizer's record."""
     seen = now.work.of(optimizer)
     if torch_weights.trains_others(seen, optimizer):
         seen.is_over, seen = True, now.work.add(optimizer)
@@ -202,7 +202,7 @@ def _see(now: state.State, optimizer: Any) -> Optimizer:
 
 
 def _count(now: state.State, seen: Optimizer, *, counts: bool) -> bool:
-    """Count the step, if it counts."""
+    """Count the step of an optimizer if `counts` says so, and return whether the step was counted."""
     if counts and now.clock_of is not seen:
         _take_clock(now, seen)
     now.work.present[seen] = None
@@ -216,7 +216,8 @@ def _count(now: state.State, seen: Optimizer, *, counts: bool) -> bool:
 
 
 def _take_clock(now: state.State, seen: Optimizer) -> None:
-    """Another model is looked at as the one before it was; the weights of that one are looked at for the last time."""
+    """Let the optimizer `seen` take over the step clock. If it trains another model than the optimizer before, record
+    the weights of that earlier model for the last time."""
     before, seen.had_clock = now.clock_of, True
     if before is None:
         return
@@ -228,7 +229,8 @@ def _take_clock(now: state.State, seen: Optimizer) -> None:
 
 
 def _begin(now: state.State) -> None:
-    """Note what is known with the first step: by then a rank has joined the others."""
+    """Record what is known at the first step, such as rank, threads and device: by then a rank has joined the
+    others."""
     torch = sys.modules["torch"]
     now.framework = "torch"
     now.threads = torch.get_num_threads()
@@ -246,7 +248,8 @@ def _begin(now: state.State) -> None:
 
 
 def _settings(optimizer: Any) -> Groups:
-    """Return the numbers of each group, but learning rates: what else decides a step."""
+    """Return the numeric settings of each group of parameters, without learning rates: everything else that decides a
+    step."""
     return [
         {key: tuple(value) if type(value) is list else value for key, value in group.items() if _is_setting(key, value)}
         for group in optimizer.param_groups
@@ -261,7 +264,7 @@ def _is_setting(key: str, value: Any) -> bool:
 
 
 def _takes(now: state.State, optimizer: Optimizer) -> bool:
-    """Return whether the step that an optimizer has just made counts, and those after it."""
+    """Return whether the optimizer's last step counts, and with it the steps that this optimizer makes later."""
     clock = now.clock_of
     if clock is None or clock is optimizer:
         return True
@@ -276,6 +279,6 @@ def _takes(now: state.State, optimizer: Optimizer) -> bool:
 
 
 def _shares(optimizer: Optimizer, other: Optimizer) -> bool:
-    """Return whether one trains a parameter of the other."""
+    """Return whether the two optimizers train a parameter in common."""
     theirs = {id(weight) for weight in (reference() for reference in other.weights) if weight is not None}
     return any(id(reference()) in theirs for reference in optimizer.weights)

@@ -13,15 +13,16 @@ from . import guard, state
 from .work import Optimizer
 
 INTEGERS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
-"""Integer types as which numbers are read, by their size in bytes."""
+"""Integer types, by their size in bytes, as which the numbers of weights are read to sum them exactly."""
 PARTS_OF_RANKS = ("DTensor", "FlatParameter")
-"""Types of weights of which each rank holds a part."""
+"""Types of weights of which each rank holds only a part."""
 _looked_at: list[Any] = [[], False]
-"""Ids of the parameters of the step before, and whether ranks hold parts of them."""
+"""Ids of the parameters at the previous step, and whether each rank holds only a part of them."""
 
 
 def see(seen: Optimizer, optimizer: Any) -> None:
-    """Note what an optimizer trains, before its step is counted. Nothing here keeps that alive."""
+    """Record which parameters an optimizer trains, before its step is counted. The record does not keep the parameters
+    alive."""
     state.current().work.last = None
     if not _is_same(seen.weights, trained := _trained(optimizer)):
         seen.weights = [weakref.ref(each) for each in trained]
@@ -31,7 +32,8 @@ def see(seen: Optimizer, optimizer: Any) -> None:
 
 
 def trains_others(seen: Optimizer, optimizer: Any) -> bool:
-    """Return whether its groups have been filled with other parameters: nothing goes on but the object."""
+    """Return whether the script has filled the optimizer's groups with other parameters, so that only the optimizer
+    object is the same."""
     if _is_same(seen.weights[:1], (trained := _trained(optimizer))[:1]):
         return False
     known = {id(each) for each in (reference() for reference in seen.weights) if each is not None}
@@ -48,7 +50,8 @@ def _is_same(references: list[Any], trained: list[Any]) -> bool:
 
 @guard.guarded("the sizes of its groups could not be observed", "hyperparameters")
 def _sizes(groups: list[Any]) -> str:
-    """Return how many tensors each group has, and numbers: by the names of a wrapped model it may be others."""
+    """Return how many tensors and numbers each group has, as text. Names would not do: a wrapped model may have other
+    names."""
     return " ".join(
         f"{number}:tensors={len(group['params'])} {number}:numbers={sum(each.numel() for each in group['params'])}"
         for number, group in enumerate(groups, 1)
@@ -57,7 +60,8 @@ def _sizes(groups: list[Any]) -> str:
 
 @guard.guarded("the weights could not be observed", "weights")
 def _keep(seen: Optimizer) -> None:
-    """Keep a digest of the present weights when an optimizer of theirs is gone: they may be gone next."""
+    """Record a digest of the present weights when one of their optimizers is freed, because the weights may be freed
+    next."""
     now = state.current()
     if now.written or now.work.last or seen not in now.work.present or not now.is_in_step_thread():
         return
@@ -66,13 +70,14 @@ def _keep(seen: Optimizer) -> None:
 
 
 def _is_captured() -> bool:
-    """Return whether a CUDA graph is recorded: what is computed meanwhile would become a part of it."""
+    """Return whether a CUDA graph is being recorded: what the observer computed then would become part of the graph."""
     on_cuda = any(each.device.type == "cuda" for each in parameters())
     return on_cuda and bool(sys.modules["torch"].cuda.is_current_stream_capturing())
 
 
 def digest() -> str | None:
-    """Return the SHA-256 of all parameters of the present optimizers; None where a rank holds a part of them alone."""
+    """Return the SHA-256 of all parameters of the present optimizers; None if each rank holds only a part of them, or
+    if they were freed without a digest."""
     torch = sys.modules["torch"]
     total = hashlib.sha256()
     if not is_complete():
@@ -90,12 +95,14 @@ def digest() -> str | None:
 
 
 def quick_digest() -> str | None:
-    """Return a hash of the parameters that takes little time; None as for `digest`."""
+    """Return a hash of the parameters that takes little time; None if parameters were freed or each rank holds only a
+    part of them."""
     return _hash_of_sums(parameters()) if is_complete() and not _are_sharded() else None
 
 
 def gradient_digest() -> str | None:
-    """Return such a hash of the gradients, or of the parameters if a step keeps no gradients."""
+    """Return a hash of the gradients that takes little time, or of the parameters if no gradients are kept after a
+    step; None as for `quick_digest`."""
     if not is_complete() or _are_sharded():
         return None
     gradients = [each.grad for each in parameters() if each.grad is not None and not each.grad.is_sparse]
@@ -103,7 +110,7 @@ def gradient_digest() -> str | None:
 
 
 def _hash_of_sums(tensors: list[Any]) -> str:
-    """Return a hash of the sums of each tensor's numbers, read as integers."""
+    """Return a hash of the sum of each tensor's numbers, where the numbers are read as integers."""
     torch, sums = sys.modules["torch"], []
     for parameter in tensors:
         plain = parameter.detach().contiguous().reshape(-1)
@@ -114,7 +121,7 @@ def _hash_of_sums(tensors: list[Any]) -> str:
 
 
 def note_parameters() -> None:
-    """Note the number of parameters by type."""
+    """Record the number of parameters of each type, unless each rank holds only a part of them."""
     work = state.current().work
     if not is_complete() or _are_sharded():
         return
@@ -126,7 +133,7 @@ def note_parameters() -> None:
 
 @guard.guarded("the gradients could not be observed", "trained")
 def note_gradients() -> None:
-    """Note which parameters have a gradient in this step."""
+    """Record which parameters have a gradient in this step."""
     every = _weights()
     if any(each is None for each in every):
         return
@@ -138,7 +145,8 @@ def note_gradients() -> None:
 
 
 def gradient_bytes() -> int | None:
-    """Return the bytes of these parameters' gradients, each once; None if a rank holds only a part of them."""
+    """Return the bytes of the gradients of the present optimizers' parameters, each parameter counted once; None if
+    each rank holds only a part of them."""
     if not is_complete():
         return (state.current().work.last or (None, None))[1]
     if _are_sharded():
@@ -147,12 +155,13 @@ def gradient_bytes() -> int | None:
 
 
 def parameters() -> list[Any]:
-    """Return the parameters of the present optimizers, each once."""
+    """Return the parameters of the present optimizers, each parameter once."""
     return list({id(each): each for each in _weights() if each is not None}.values())
 
 
 def is_complete() -> bool:
-    """Return whether none of them was freed: each rank frees them at a time of its own."""
+    """Return whether all parameters of the present optimizers still exist: each rank frees them at a time of its
+    own."""
     return all(each is not None for each in _weights())
 
 

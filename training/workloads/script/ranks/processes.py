@@ -20,7 +20,7 @@ GRACE_SECONDS = 5.0
 
 
 def main() -> int:
-    """Start the processes, wait for them, and pass the first failure on."""
+    """Start the processes and wait for them; return 0, or the exit code of a process that failed."""
     count, kind, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
     holders_by_port = variables.hold_ports(count, "127.0.0.1")
     addresses = [f"127.0.0.1:{port}" for port in holders_by_port]
@@ -43,7 +43,8 @@ def main() -> int:
 
 
 def _tracker(count: int) -> dict[str, str | int]:
-    """Start XGBoost's tracker, through which ranks find each other; gives its parameters."""
+    """Start XGBoost's tracker, through which the ranks find each other; return the parameters with which ranks reach
+    it."""
     from xgboost.tracker import RabitTracker
 
     tracker = RabitTracker(n_workers=count, host_ip="127.0.0.1", sortby="task")

@@ -34,7 +34,7 @@ for name in sys.argv[1:]:
 
 
 def load(config: dict[str, Any]) -> None:
-    """Import the frameworks in a worker, as a training there does first."""
+    """Import the frameworks in a worker, as a training does first in its workers."""
     for name in config["frameworks"]:
         try:
             importlib.import_module(name)
@@ -43,14 +43,14 @@ def load(config: dict[str, Any]) -> None:
 
 
 def import_seconds(names: list[str]) -> float:
-    """Return the time of a Python that imports these modules and ends."""
+    """Return the seconds that a new Python process takes to import the modules `names` and end."""
     began = time.monotonic()
     subprocess.run([sys.executable, "-c", IMPORT, *names], check=True)
     return time.monotonic() - began
 
 
 def start_train(workers: int, cpus: int, frameworks: list[str]) -> None:
-    """Start the workers of Ray Train."""
+    """Start Ray Train with `workers` workers that only import the frameworks."""
     import ray.train
     from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
@@ -67,7 +67,7 @@ def start_train(workers: int, cpus: int, frameworks: list[str]) -> None:
 
 
 def start_tasks(workers: int, cpus: int, frameworks: list[str]) -> None:
-    """Start as many of Ray's tasks at a time as there are workers."""
+    """Start `workers` tasks of Ray at the same time, which only import the frameworks."""
     import ray
 
     ray.init()
@@ -76,7 +76,7 @@ def start_tasks(workers: int, cpus: int, frameworks: list[str]) -> None:
 
 
 def main() -> None:
-    """Start Ray as options for, and write what was started."""
+    """Start Ray as the options say, and write the import time and the kind of start to start.json."""
     sys.path[0] = ""  # this file's folder is none of the script's
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workers", type=int)

@@ -27,8 +27,8 @@ VARIABLES = {"torchrun": variables.torchrun, "tf-config": variables.tf_config}
 
 
 def _address() -> str:
-    """Return a free address of a worker, which stays bound until it ends: the script listens seconds later, and gRPC
-    and PyTorch's store do so where a socket is bound that does not listen."""
+    """Return a free address of this worker. The port stays bound until the worker ends, because the script listens only
+    seconds later; gRPC and PyTorch's store can listen on a port that another socket has bound without listening."""
     import socket
 
     import ray.util
@@ -45,23 +45,25 @@ def _set(values: dict[str, str]) -> None:
 
 @dataclass
 class RankVariables(BackendConfig):  # type: ignore[misc]
-    """Sets the variables of the given kind in every worker."""
+    """Configures a backend of Ray Train that sets the variables of `kind` in each worker, so that ranks find each
+    other."""
 
     kind: str = "torchrun"
 
     @property
     def backend_cls(self) -> type:
-        """Return the backend's class, for Ray."""
+        """Return the class of the backend, which Ray Train asks for."""
         return _SetsVariables
 
 
 class _SetsVariables(Backend):  # type: ignore[misc]
     share_cuda_visible_devices = True
-    """As for Ray's own TorchTrainer: a worker sees the GPUs of all workers on its node, as a rank of torchrun does, and
-    LOCAL_RANK is which of them is its own."""
+    """As in Ray's own TorchTrainer, a worker sees the GPUs of all workers on its node, like a rank of torchrun;
+    LOCAL_RANK says which GPU is the worker's own."""
 
     def on_start(self, worker_group: Any, backend_config: RankVariables) -> None:
-        """Before the training function, once every worker is there."""
+        """Set the variables in all workers; Ray calls this before the training function, when every worker has
+        started."""
         addresses = worker_group.execute(_address)
         for rank in range(len(worker_group)):
             worker_group.execute_single(rank, _set, VARIABLES[backend_config.kind](addresses, rank))
@@ -80,7 +82,7 @@ def run_script(config: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Run the script in as many workers as were asked for."""
+    """Run the script in as many workers as the command line says."""
     sys.path[0] = ""  # this file's folder is none of the script's
     ray.cloudpickle.register_pickle_by_value(variables)  # nor of Ray's workers
     workers, cpus, kind, *command = sys.argv[1:]

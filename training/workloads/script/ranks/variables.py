@@ -12,10 +12,9 @@ import sys
 
 
 def hold_ports(count: int, host: str, family: int = socket.AF_INET) -> dict[int, socket.socket]:
-    """Return free ports of `host`, or of all addresses if it is empty, each with the socket that holds it until gRPC or
-    PyTorch's store listens there seconds later: both share addresses, and a port that nobody has bound may by then be
-    that of an outgoing connection. On Linux alone: elsewhere they would be in the way of who listens, and are closed.
-    """
+    """Return free ports of `host` (of all addresses if it is empty), each with a socket that holds it until gRPC or
+    PyTorch's store listens there seconds later: both can share a bound port, and an outgoing connection might take a
+    port that nobody has bound. Only Linux allows this sharing; on other systems the sockets are closed."""
     holders = [socket.socket(family) for _ in range(count)]
     for holder in holders:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -28,8 +27,8 @@ def hold_ports(count: int, host: str, family: int = socket.AF_INET) -> dict[int,
 
 
 def torchrun(addresses: list[str], rank: int) -> dict[str, str]:
-    """Return all that torchrun sets and a library may ask for; Lightning looks for the run's id. A group is a
-    machine's."""
+    """Return all variables that torchrun sets and a library may read; Lightning, for example, reads the run's id. The
+    ranks on one machine are a group."""
     world = str(len(addresses))
     host, _, port = addresses[0].rpartition(":")
     hosts = [address.rpartition(":")[0] for address in addresses]
@@ -44,7 +43,7 @@ def torchrun(addresses: list[str], rank: int) -> dict[str, str]:
 
 
 def tf_config(addresses: list[str], rank: int) -> dict[str, str]:
-    """Return TF_CONFIG as in TensorFlow's guide; gRPC reads an IPv6 address in brackets."""
+    """Return TF_CONFIG in the form of TensorFlow's guide; an IPv6 address is in brackets, as gRPC expects."""
     pairs = [address.rpartition(":") for address in addresses]
     workers = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, _, port in pairs]
     config = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
@@ -52,14 +51,15 @@ def tf_config(addresses: list[str], rank: int) -> dict[str, str]:
 
 
 TRACKER_AFTER = 2
-"""Ports from that of rank 0 to that of XGBoost's tracker beside it: between them ranks bring rank 0 what they did."""
+"""XGBoost's tracker runs beside rank 0, on the port of rank 0 plus this number. On the port between them ranks send
+their results to rank 0."""
 RETRIES = 20
-"""Attempts to reach the tracker, two seconds more apart each time: the pod of rank 0 may start minutes after
-another."""
+"""Attempts to reach the tracker, where each wait is two seconds longer than the one before: the pod of rank 0 may start
+minutes after the pod of another rank."""
 
 
 def xgboost(addresses: list[str], rank: int) -> dict[str, str]:
-    """Return the variables of XGBoost's ranks, with a tracker in the pod of rank 0."""
+    """Return the variables of a rank of XGBoost, whose tracker runs in the pod of rank 0."""
     host, _, port = addresses[0].rpartition(":")
     tracker: dict[str, str | int] = {
         "dmlc_tracker_uri": host, "dmlc_tracker_port": int(port) + TRACKER_AFTER, "dmlc_retry": RETRIES,
@@ -68,5 +68,6 @@ def xgboost(addresses: list[str], rank: int) -> dict[str, str]:
 
 
 def booster(addresses: list[str], rank: int, tracker: dict[str, str | int] | None = None) -> dict[str, str]:
-    """XGBoost and LightGBM have arguments for it, and no variables: the observer tells Ray's local mode of these."""
+    """Return the variable TRAINING_CLUSTER for a rank of XGBoost or LightGBM. Both take addresses as arguments and read
+    no variables, so the observer passes them on to Ray's local mode."""
     return {"TRAINING_CLUSTER": json.dumps({"addresses": addresses, "rank": rank, "tracker": tracker})}

@@ -15,7 +15,7 @@ import threading
 
 
 def main() -> int:
-    """Run the script; gives its exit code."""
+    """Run the script, on rank 0 with XGBoost's tracker beside it; return the script's exit code."""
     command = [sys.executable, *sys.argv[1:]]
     cluster = json.loads(os.environ["TRAINING_CLUSTER"])
     if cluster["rank"] != 0:
@@ -28,7 +28,7 @@ def main() -> int:
 
 
 def _track(ranks: int, where: dict[str, str | int]) -> None:
-    """Start the tracker in this process."""
+    """Start XGBoost's tracker for `ranks` ranks in a thread of this process, at the address `where`."""
     from xgboost.tracker import RabitTracker
 
     host, port = str(where["dmlc_tracker_uri"]), int(where["dmlc_tracker_port"])

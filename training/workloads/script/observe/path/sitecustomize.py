@@ -11,11 +11,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 NAME = "ray_worth_it_observe"
-"""A name that no script has for a module of its own: the project's root is not on the script's path."""
+"""Name of the observer's package, which no script has for a module of its own: the project's root is not on the
+script's path."""
 
 
 def load_observer() -> None:
-    """Import the folder around this one as the package `NAME`, and have it wait for frameworks."""
+    """Import the parent folder as the package `NAME`, and have the observer wait for the script to import
+    frameworks."""
     folder = HERE.parent
     spec = importlib.util.spec_from_file_location(
         NAME, folder / "__init__.py", submodule_search_locations=[str(folder)]
@@ -29,7 +31,7 @@ def load_observer() -> None:
 
 
 def load_own() -> None:
-    """Load the `sitecustomize` that this process would have had."""
+    """Load the `sitecustomize` module that this process would have loaded without the observer."""
     elsewhere = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", elsewhere)
     if spec is None or spec.loader is None:
