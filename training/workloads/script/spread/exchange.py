@@ -19,19 +19,17 @@ from .later import Later
 from .weights import Weights
 
 BUCKET_BYTES, FIRST_BUCKET_BYTES = 25 * 2**20, 2**20
-"""DDP's own defaults."""
+"""Sizes of the buckets of gradients that are exchanged together: the defaults of DistributedDataParallel (DDP)."""
 REENTRANT = "CheckpointFunctionBackward"
-"""Name of a node that makes its part of the graph only when it is reached."""
+"""Name of a node of the graph that builds its part of the graph only when the backward pass reaches the node."""
 MODES = ("_saved_training", "_saved_train", "_saved_reduction")
-"""Attributes of nodes with how they compute: batch normalisation by the batch's statistics or by those kept, a loss as
-a mean or a sum. No tensor is one of them: looking at a saved one may have it computed again."""
+"""Attributes of nodes that say how they compute: batch normalisation by the statistics of the batch or by those kept, a
+loss as a mean or as a sum. None of them is a tensor, because reading a saved tensor may compute it again."""
 
 
 def leaves(roots: Iterable[Any], names: set[str] | None = None) -> tuple[dict[int, Any], bool]:
-    """Return the leaf tensors of graphs by their ids, and whether these are all: not where a part is made later.
-
-    The names of operations are added to `names`.
-    """
+    """Return the leaf tensors of graphs by their ids, and whether these are all leaves; they are not if a part of a
+    graph is built later. Add the names of the operations to `names`."""
     in_graph: dict[int, Any] = {}
     seen: set[Any] = set()
     complete = True
@@ -59,12 +57,12 @@ def leaves(roots: Iterable[Any], names: set[str] | None = None) -> tuple[dict[in
 
 
 GIVEN, LOSSES = ("_raw_saved_weight", "_raw_saved_pos_weight"), ("Loss", "Entropy")
-"""Attributes with what a loss may be given or not, as the weights of classes; and parts of the names of losses."""
+"""Attributes with what a loss may get or not, such as the weights of classes; and parts of the names of losses."""
 _modes_of: dict[type, tuple[list[str], list[str]]] = {}
 
 
 def _operation(node: Any, name: str) -> str:
-    """Return the name of an operation, with its modes."""
+    """Return the name of a node's operation, with the modes in which it computes."""
     kind = type(node)
     if kind not in _modes_of:
         is_loss = any(part in name for part in LOSSES)
@@ -77,7 +75,8 @@ def _operation(node: Any, name: str) -> str:
 
 
 class Group:
-    """The parameters of an optimizer that no other had first, and the reducer of those that are trained now."""
+    """The parameters of an optimizer, without those that another optimizer got before, and the reducer that exchanges
+    the gradients of those that are trained now."""
 
     def __init__(self) -> None:
         self.parameters: list[Any] = []
@@ -86,11 +85,11 @@ class Group:
         self._equal: set[int] = set()
 
     def trained(self) -> list[Any]:
-        """Return the parameters that want gradients."""
+        """Return the parameters that require gradients."""
         return [each for each in self.parameters if each.requires_grad]
 
     def prepare(self, torch: Any, sparse: set[int]) -> list[Any]:
-        """Have the reducer wait for the gradients of all trained parameters, which are returned."""
+        """Prepare the reducer to wait for the gradients of all trained parameters, and return these parameters."""
         trained = self.trained()
         key = tuple(map(id, trained))
         if key != self._key:
@@ -103,7 +102,7 @@ class Group:
         return trained
 
     def _make_equal(self, torch: Any, trained: Sequence[Any]) -> None:
-        """Have all ranks begin with the parameters of rank 0, as DDP does."""
+        """Give all ranks the parameters of rank 0 to start with, as DDP does."""
         with torch.no_grad():
             for each in trained:
                 if id(each) not in self._equal:
@@ -132,18 +131,18 @@ def _reducer(torch: Any, parameters: Sequence[Any], of_sparse: set[int]) -> Any:
 
 
 class Optimizers:
-    """The parameters of all optimizers, in the order in which these got them."""
+    """The parameters of all optimizers, in the order in which the optimizers got them."""
 
     def __init__(self, torch: Any) -> None:
-        """Note what optimizers are given."""
+        """Have each parameter recorded that an optimizer gets from now on."""
         self.groups: list[Group] = []
         self._group_of: dict[int, Group] = {}
         self._of_optimizer: weakref.WeakKeyDictionary[Any, Group] = weakref.WeakKeyDictionary()
         self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.variables: list[weakref.ref[Any]] = []
-        """Those of Keras, of layers or of none, of optimizers and of metrics."""
+        """The variables of Keras: of layers or of no layer, of optimizers, and of metrics."""
         self.layers: list[weakref.ref[Any]] = []
-        """Those of Keras."""
+        """The layers of Keras."""
         self._looks: list[tuple[Callable[..., None], Callable[..., None]]] = []
         for name in ("add_param_group", "__setstate__"):  # the latter of one that is copied
             self._note_after(torch.optim.Optimizer, name)
@@ -158,14 +157,14 @@ class Optimizers:
         setattr(kind, name, noting)
 
     def at_steps(self, before: Callable[..., None], after: Callable[..., None]) -> None:
-        """Have these called around each step."""
+        """Have `before` and `after` called around each step of an optimizer."""
         optimizer_hooks.register_optimizer_step_pre_hook(before)
         optimizer_hooks.register_optimizer_step_post_hook(after)
         self._looks.append((before, after))
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Have a step looked at that is none of `torch.optim`."""
+        """Call the functions of `at_steps` around a step that no optimizer of `torch.optim` makes."""
         for before, _ in self._looks:
             before()
         yield
@@ -173,8 +172,8 @@ class Optimizers:
             after()
 
     def look(self, in_graph: dict[int, Any]) -> None:
-        """Note what optimizers were given past their methods; and trained weights of Keras among the leaves of a graph,
-        whose optimizer gets them with its first step."""
+        """Record parameters that optimizers got in other ways than by their methods, and trained weights of Keras among
+        the leaves of a graph, because a Keras optimizer gets its weights only at its first step."""
         for optimizer, count in list(self._counts.items()):
             if count != _count(optimizer):
                 self._note(optimizer)
@@ -187,7 +186,7 @@ class Optimizers:
         self.add(optimizer, [each for settings in optimizer.param_groups for each in settings["params"]])
 
     def add(self, optimizer: Any, parameters: Iterable[Any]) -> None:
-        """Note parameters of an optimizer."""
+        """Record parameters of an optimizer, without those that another optimizer has already."""
         group = self._of_optimizer.get(optimizer)
         if group is None:
             group = self._of_optimizer[optimizer] = Group()
@@ -198,16 +197,16 @@ class Optimizers:
                 group.parameters.append(parameter)
 
     def parameters(self) -> list[Any]:
-        """Return all of them."""
+        """Return the parameters of all optimizers."""
         return [each for group in self.groups for each in group.parameters]
 
     def of(self, tensors: dict[int, Any]) -> list[Group]:
-        """Return the groups with any of these tensors, by their ids."""
+        """Return the groups that hold any of these tensors; the keys of `tensors` are the tensors' ids."""
         involved = {id(self._group_of[key]) for key in tensors if key in self._group_of}
         return [group for group in self.groups if id(group) in involved]
 
     def has(self, tensor: Any) -> bool:
-        """Return whether an optimizer has it."""
+        """Return whether an optimizer trains the tensor."""
         return id(tensor) in self._group_of
 
 
@@ -216,7 +215,7 @@ def _count(optimizer: Any) -> int:
 
 
 class Exchange:
-    """The replaced backward pass of a rank."""
+    """Replaces the backward pass of a rank, so that ranks exchange their gradients."""
 
     def __init__(self, torch: Any, loaders: Loaders, optimizers: Optimizers, weights: Weights) -> None:
         """Replace `torch.autograd.backward`."""
@@ -225,9 +224,10 @@ class Exchange:
         self._later = Later(loaders) if loaders.rank == 0 and loaders.plan is not None else None
         self._inside = self.has_inputs = False
         self.begins: Callable[[Group, Sequence[Any]], bool] = lambda *_: True
-        """Called before each exchange of a group and its parameters; false where it is left out."""
+        """Called before each exchange, with a group and its parameters; if it returns false, the exchange is left
+        out."""
         self.around: list[Callable[[str, Batch | None], None]] = []
-        """Called before each exchange, with the line."""
+        """Functions that are called before each exchange, with the line of the script and the batch."""
         self.after: list[Callable[[], None]] = []
         torch.autograd.backward = self.backward
 
@@ -240,7 +240,8 @@ class Exchange:
         grad_variables: Any = None,
         inputs: Any = None,
     ) -> None:
-        """Compute gradients, and exchange those of parameters that an optimizer has."""
+        """Compute gradients as `torch.autograd.backward` does, and exchange the gradients of parameters that an
+        optimizer has."""
         torch = self._torch
         roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
         if grad_tensors is None:
@@ -319,8 +320,8 @@ class Exchange:
         return {id(each) for place, each in enumerate(self._optimizers.parameters()) if place in plan.sparse}
 
     def _correct(self, tensor: Any, before: Any, weight: float) -> None:
-        """Take from an input's gradient what the root's was weighted by: all of it, as in a port, where the loss is a
-        sum; but for the share of rows where it is a mean."""
+        """Remove the weight of the root's gradient from the gradient of an input tensor: the whole weight, as in a
+        port, where the loss is a sum; all but the share of rows where the loss is a mean."""
         plan = self._loaders.plan
         times = self._loaders.world if plan is not None and plan.inputs_as_single else weight
         if tensor.grad is not None and times:
@@ -328,12 +329,12 @@ class Exchange:
             tensor.grad = own if before is None else before + own
 
     def facts(self) -> dict[str, Any]:
-        """Return whether inputs had gradients."""
+        """Return as a fact whether input tensors got gradients."""
         return {"hasInputs": self.has_inputs}
 
 
 def _zeros(torch: Any, parameter: Any, *, is_sparse: bool) -> Any:
-    """Return a gradient without a number."""
+    """Return a gradient of zeros for the parameter that holds no more than one number; if sparse, no number."""
     if not is_sparse:
         return torch.zeros((), dtype=parameter.dtype, device=parameter.device).expand_as(parameter)
     indices = torch.empty((1, 0), dtype=torch.int64, device=parameter.device)

@@ -27,17 +27,18 @@ WRITING = set("wax+")
 
 
 class Layer:
-    """A folder over all others, and what was removed in it."""
+    """A folder that overlays all other folders for a rank, with the paths that the rank has removed. What the rank
+    writes is only in this folder."""
 
     def __init__(self, folder: str, others: Sequence[str]) -> None:
-        """Begin with an empty folder. `others`: folders that are as they are."""
+        """Start with an empty folder. `others`: folders that are not overlaid, in which the rank writes as usual."""
         self.folder = os.path.abspath(folder)
         self._others = (*SYSTEM, *(os.path.join(each, "") for each in others))
         self.removed: set[str] = set()
         self._lexists, self._stat, self._mkdir = os.lstat, os.stat, os.mkdir
 
     def own(self, path: Any) -> tuple[str, str] | None:
-        """Return the path in full and in the layer; None for what has none."""
+        """Return the absolute path, and its place in the overlay; None for a path that is not overlaid."""
         if isinstance(path, int) or path is None:
             return None
         text = os.fsdecode(os.fspath(path))
@@ -56,7 +57,8 @@ class Layer:
         return True
 
     def to_read(self, path: Any) -> Any:
-        """Return where a path is read: in the layer if it is there."""
+        """Return where a path is to be read: in the overlay if the rank has written or removed it, else at the path
+        itself."""
         both = self.own(path)
         if both is None:
             return path
@@ -65,7 +67,8 @@ class Layer:
         return path
 
     def to_write(self, path: Any, *, keeps: bool = False) -> Any:
-        """Return where a path is written, below folders as they are; with the content that it has, if that is kept."""
+        """Return where a path is to be written: in the overlay, where its parent folders are created as needed. With
+        `keeps` the present content of the file is copied there first."""
         both = self.own(path)
         if both is None:
             return path
@@ -80,14 +83,16 @@ class Layer:
         return own
 
     def folders(self, path: str) -> None:
-        """Make a folder of the layer, and those above it; ranks of a port share a layer, so another may be first."""
+        """Create a folder of the overlay and its parents. Ranks of a port share an overlay, so another rank may have
+        created the folder."""
         if not self._is(path):
             self.folders(os.path.dirname(path))
             with contextlib.suppress(FileExistsError):
                 self._mkdir(path)
 
     def remove(self, path: Any) -> Any:
-        """Note that a path is no more; return what is really removed: a copy."""
+        """Record that a path is removed; return the path that is really to be removed, which is the copy in the
+        overlay."""
         both = self.own(path)
         if both is None or both[0] in self.removed:
             return path if both is None else both[1]
@@ -104,8 +109,7 @@ class Layer:
         return own
 
     def names(self, path: Any) -> dict[str, str] | None:
-        """Return where the entries of a folder are, by name; None for what is no folder, or has no place in the
-        layer."""
+        """Return the place of each entry of a folder, by name; None if the path is not a folder, or is not overlaid."""
         both = self.own("." if path is None else path)
         if both is None:
             return None
@@ -128,41 +132,41 @@ class Layer:
 
 
 class Entry:
-    """An entry of a folder, as `os.scandir` gives it."""
+    """An entry of a folder, like those that `os.scandir` yields."""
 
     def __init__(self, folder: str, name: str, place: str) -> None:
-        """`place`: where it really is."""
+        """Create the entry. `place`: the path at which the entry really is."""
         self.name, self.path, self._place = name, os.path.join(folder, name), place
 
     def __fspath__(self) -> str:
         return self.path
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return it as `os.DirEntry` does."""
+        """Return the entry's status, as `os.DirEntry.stat` does."""
         return os.stat(self._place, follow_symlinks=follow_symlinks)
 
     def inode(self) -> int:
-        """Return it as `os.DirEntry` does."""
+        """Return the entry's inode number, as `os.DirEntry.inode` does."""
         return os.lstat(self._place).st_ino
 
     def is_symlink(self) -> bool:
-        """Return it as `os.DirEntry` does."""
+        """Return whether the entry is a symbolic link, as `os.DirEntry.is_symlink` does."""
         return os.path.islink(self._place)
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Return it as `os.DirEntry` does."""
+        """Return whether the entry is a folder, as `os.DirEntry.is_dir` does."""
         return os.path.isdir(self._place) and (follow_symlinks or not self.is_symlink())
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Return it as `os.DirEntry` does."""
+        """Return whether the entry is a file, as `os.DirEntry.is_file` does."""
         return os.path.isfile(self._place) and (follow_symlinks or not self.is_symlink())
 
 
 class Entries:
-    """What `os.scandir` returns."""
+    """The iterator that the replaced `os.scandir` returns."""
 
     def __init__(self, entries: list[Entry]) -> None:
-        """Give them in this order."""
+        """Iterate over the entries in this order."""
         self._entries = iter(entries)
 
     def __iter__(self) -> Iterator[Entry]:
@@ -178,14 +182,15 @@ class Entries:
         self.close()
 
     def close(self) -> None:
-        """Hold nothing open."""
+        """Do nothing, because nothing is open."""
 
 
 LISTDIR = os.listdir
 
 
 def redirect(folder: str, others: Sequence[str] = ()) -> Layer:
-    """Have Python write this process's files in a folder, but those in `others`; return what finds them."""
+    """Redirect all files that this process writes by Python's functions into `folder`, except files in the folders
+    `others`; return the Layer that finds them."""
     layer = Layer(folder, others)
     tempfile.tempdir = os.path.join(layer.folder, "t")  # sockets are made there, too, which nothing redirects
     MAKE(tempfile.tempdir, exist_ok=True)
@@ -219,8 +224,8 @@ def _redirect_open(layer: Layer) -> None:
 
 
 def _replace_kept(open_: Any) -> None:
-    """Have modules that kept `open` when they were imported, as NumPy and `tarfile` do, use another. Those of this
-    package and Python's own input and output need it."""
+    """Replace `open` in modules that kept a reference to it when they were imported, as NumPy and `tarfile` do. Modules
+    of this package, and Python's own `_io`, keep the original, because they need it."""
     for name, module in list(sys.modules.items()):
         if name != "_io" and not name.startswith(__package__ or name):
             for key, value in list(getattr(module, "__dict__", {}).items()):
@@ -309,7 +314,8 @@ def _moving(layer: Layer, call: Any) -> Any:
 
 
 def _linking(layer: Layer, call: Any) -> Any:
-    """What a symbolic link names is found from where it is; what a hard link names has to be there, so it is copied."""
+    """Return a replacement for a function that creates links. The target of a symbolic link is looked up from where the
+    link is; the target of a hard link is copied into the overlay first, because it must exist there."""
 
     def link(src: Any, dst: Any, *args: Any, **more: Any) -> Any:
         if os.path.lexists(dst):
@@ -324,7 +330,8 @@ def _linking(layer: Layer, call: Any) -> Any:
 
 
 def _entering(layer: Layer, call: Any) -> Any:
-    """A folder of the layer is entered there; the script sees its own name."""
+    """Return a replacement for `os.chdir` that enters the folder in the overlay, if it is there; `os.getcwd` then
+    returns the name that the script knows."""
     current = os.getcwd
 
     def getcwd() -> str:
@@ -336,7 +343,8 @@ def _entering(layer: Layer, call: Any) -> Any:
 
 
 def _redirect_accessor() -> None:
-    """Have `pathlib` before Python 3.11, which keeps functions of `os`, use those of now."""
+    """Have `pathlib` use the replaced functions of `os`: before Python 3.11 it keeps references to the original
+    functions."""
     accessor = getattr(pathlib, "_NormalAccessor", None)
     for name in ("stat", "lstat", "mkdir", "unlink", "rmdir", "rename", "replace", "listdir", "scandir", "open"):
         if accessor is not None and hasattr(accessor, name):

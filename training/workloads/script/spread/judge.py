@@ -10,44 +10,47 @@ from . import records
 from .records import Run
 
 MOST_EXACT, TIMES = 1e-9, 30.0
-"""In 64 bits equal work differs by this part of its change at most, or by so many times what reversed rows change."""
+"""In 64 bits, the weights of equal work differ by at most this share of their change, or by at most so many times the
+difference that reversed rows make."""
 MOST_ROUNDING = 1e-8
-"""What reversed rows may change in 64 bits by rounding alone; more is another work."""
+"""Largest difference that reversed rows make in 64 bits by rounding alone; a larger difference means that the work is
+different."""
 MOST_LEFT = 1e-7
-"""What a fit may leave of a gradient, and miss of a number."""
+"""Largest share of a gradient that a fit may leave unexplained, and largest error of a fitted number."""
 MOST_REPEATED = 0.5
-"""The part of the work that all ranks may repeat."""
+"""Largest share of the work that all ranks may repeat."""
 
 
 class Proving(Protocol):
-    """The runs of one script."""
+    """The runs of one script in the proof that its ranks do the same work as its single process."""
 
     torch: Any
     world: int
 
     def start(self, name: str, world: int, **settings: Any) -> Run:
-        """Start a run."""
+        """Start a run with that name, as `world` ranks."""
 
     def wait(self, *runs: Run) -> None:
-        """Wait for runs."""
+        """Wait for the runs to end."""
 
     def plan(self) -> Run:
-        """Run the script alone."""
+        """Run the script as a single process, and return the run, whose facts are the plan for ranks."""
 
     def lacks_room(self, plan: Run) -> str:
-        """Return why the tensors of all runs may fill the disk; "" where they don't."""
+        """Return the reason why the tensors of all runs may fill the disk; "" if there is enough room."""
 
 
 class Judge:
-    """Comes to an outcome."""
+    """Decides from runs of a script whether its ranks do the same work as its single process."""
 
     def __init__(self, runs: Proving) -> None:
-        """Run nothing yet."""
+        """Keep `runs`, and start no run yet."""
         self._runs, self._torch, self._world = runs, runs.torch, runs.world
         self.evidence: dict[str, Any] = {}
 
     def outcome(self) -> dict[str, Any]:
-        """Return `equal`, `named` or `bound`, with the evidence; `failed` where the script fails alone."""
+        """Return `equal`, `named` (ranks do other work, whose kind is known) or `bound` (ranks are not possible), with
+        the evidence; `failed` if the script fails as a single process."""
         plan = self._runs.plan()
         facts = plan.facts[0]
         if not plan.ended:
@@ -82,7 +85,7 @@ class Judge:
         return self._decide(alone, turned, ranks)
 
     def _failed(self, *runs: Run) -> dict[str, Any]:
-        """Return the outcome where a run came to nothing; an empty one where none did."""
+        """Return the outcome if one of the runs has failed; an empty dict if all succeeded."""
         for run in runs:
             if run.apart:
                 return self._named("apart", None, agrees=False, reason=run.apart)
@@ -117,7 +120,7 @@ class Judge:
         return yard < MOST_ROUNDING and self._number <= max(MOST_EXACT, TIMES * yard)
 
     def _name(self, alone: Run, ranks: Run, chance: dict[str, str]) -> dict[str, Any]:
-        """Return what makes ranks' work another."""
+        """Return an outcome that names what makes the work of ranks different."""
         difference, yard = self._number, self._yard
         own = [records.largest(records.weights(self._torch, ranks, ranks, rank)) for rank in range(1, self._world)]
         if max(own) > MOST_EXACT:
@@ -135,7 +138,8 @@ class Judge:
         return self._named(kind, number.get(kind, fits[0]["numbers"]), agrees=agrees)
 
     def _without_statistics(self) -> tuple[Run, bool]:
-        """Return the single process with batch normalisation off, and whether ranks agree with it then."""
+        """Return the run of the single process in which batch normalisation does not use the batch's statistics, and
+        whether ranks agree with it in that case."""
         settings = {"double": True, "keyed": True, "statistics": False}
         start = self._runs.start
         alone, turned = start("alone-off", 1, **settings), start("turned-off", 1, reverse=True, **settings)
@@ -146,7 +150,8 @@ class Judge:
         return alone, self._agree("WithoutStatistics", alone, turned, ranks)
 
     def _agrees_with_inputs(self, alone: Run, turned: Run) -> bool:
-        """Return whether ranks agree where gradients of inputs are those of the whole batch: the plan says so then."""
+        """Return whether ranks agree if the gradients of input tensors are those of the whole batch; if so, record that
+        in the plan."""
         path = Path(self._path)
         facts = json.loads(path.read_text()) | {"inputsAsSingle": True}
         path.write_text(json.dumps(facts))
@@ -179,8 +184,8 @@ class Judge:
 
 
 def repeated(alone: Run, ranks: Run) -> float:
-    """Return which part of the work that could be split every rank did again: 0 where it is split, 1 where none is; 0,
-    too, where nothing could be counted."""
+    """Return the share of the divisible work that every rank repeated: 0 if the ranks divide the work, 1 if each rank
+    does all of it; also 0 if no work could be counted."""
     passes = alone.facts[0]["passes"]
     feeding = {str(place) for place, each in enumerate(passes) if each["feeds"] and not each["guessed"]} | {""}
     what = "products" if _sum(alone.facts[0]["products"], feeding) else "results"
@@ -190,7 +195,7 @@ def repeated(alone: Run, ranks: Run) -> float:
 
 
 def _unsplit(facts: dict[str, Any]) -> str:
-    """Return why the script can't be split; "" where it can."""
+    """Return the reason why the script cannot be divided among ranks; "" if it can."""
     feeding = [each["kind"] for each in facts["passes"] if each["feeds"]]
     if facts["stepsWithout"] and facts["grads"]:
         return "torch.autograd.grad"
@@ -211,7 +216,7 @@ def _sum(amounts: dict[str, float], keys: set[str]) -> float:
 
 
 def _kind(fits: list[dict[str, Any]], yard: float, world: int) -> tuple[str, bool]:
-    """Return what the ranks' gradients are of the whole batch's, and whether all else agrees."""
+    """Return how the ranks' gradients relate to the gradient of the whole batch, and whether everything else agrees."""
     numbers = [[each for each, empty in zip(fit["numbers"], fit["empty"]) if not empty] for fit in fits]
     if max(fit["residual"] for fit in fits) >= MOST_LEFT:
         if yard >= MOST_ROUNDING:

@@ -13,18 +13,17 @@ from .records import INFINITE, Run
 from .settings import LOOKED_AT
 
 MOST_EXACT, TIMES, MOST_ROUNDING, MOST_LEFT = 1e-9, 30.0, 1e-8, 1e-7
-"""As in `judge`, whose names these are."""
+"""The limits of `judge`, under the same names."""
 MOST_OWN = 1e-4
-"""What reversed rows may change in the script's own types, where it can't compute in 64 bits."""
+"""Largest difference that reversed rows may make in the script's own types, where it cannot compute in 64 bits."""
 LEGACY, OTHER = {"TF_USE_LEGACY_KERAS": "1"}, {"KERAS_BACKEND": "torch"}
-"""Variables with which a script for Keras 3 on TensorFlow may be one that can be distributed."""
+"""Environment variables that may make a script for Keras 3 on TensorFlow one that can be divided among ranks."""
 
 
 def planned(run: Callable[[str, dict[str, str]], dict[str, Any]]) -> dict[str, Any]:
-    """Return the facts of the script alone: of Keras 3 on TensorFlow as tf-keras, or else on PyTorch, where it runs so.
-
-    `run`: gives the facts of a run with this mechanism and these variables, none if it fails.
-    """
+    """Return the facts of a run of the script as a single process. A script for Keras 3 on TensorFlow runs with
+    tf-keras, or else on PyTorch, if that works. `run`: returns the facts of a run with a framework and environment
+    variables, an empty dict if the run fails."""
     first = run("tensorflow", {})
     if first.get("kerasThree") != "tensorflow":
         return first
@@ -37,7 +36,7 @@ def planned(run: Callable[[str, dict[str, str]], dict[str, Any]]) -> dict[str, A
 
 @contextmanager
 def around(variables: dict[str, str]) -> Iterator[None]:
-    """Have the environment hold these variables meanwhile."""
+    """Set these environment variables during the body, and restore the environment afterwards."""
     before = dict(os.environ)
     os.environ.update(variables)
     try:
@@ -48,7 +47,7 @@ def around(variables: dict[str, str]) -> Iterator[None]:
 
 
 def unsplit(facts: dict[str, Any]) -> str:
-    """Return why the script can't be split; "" where it can."""
+    """Return the reason why the script cannot be divided among ranks; "" if it can."""
     if facts["kerasThree"]:
         return "Keras 3 on TensorFlow"
     if facts["byHand"]:
@@ -57,17 +56,19 @@ def unsplit(facts: dict[str, Any]) -> str:
 
 
 class Judge:
-    """Comes to an outcome, from the plan and runs of the script."""
+    """Decides from the plan and other runs of a tf-keras script whether its ranks do the same work as its single
+    process."""
 
     def __init__(self, runs: Any, plan: Run) -> None:
-        """Run nothing yet."""
+        """Keep `runs` and `plan`, and start no run yet."""
         self._start, self._wait, self._plan = runs.start, runs.wait, plan
         self._world = runs.world
         self._off: tuple[Run, Run, Run] | None = None
         self.evidence: dict[str, Any] = {}
 
     def outcome(self) -> dict[str, Any]:
-        """Return `equal`, `named` or `bound`, with the evidence; `failed` where the script fails alone."""
+        """Return `equal`, `named` (ranks do other work, whose kind is known) or `bound` (ranks are not possible), with
+        the evidence; `failed` if the script fails as a single process."""
         facts = self._plan.facts[0]
         if not self._plan.ended:
             return {"outcome": "bound", "reason": "not in time", "error": self._plan.error}
@@ -119,7 +120,7 @@ class Judge:
         return yard < MOST_ROUNDING and self._number <= max(MOST_EXACT, TIMES * yard)
 
     def _name(self, facts: dict[str, Any], runs: tuple[Run, Run, Run]) -> dict[str, Any]:
-        """Return what makes ranks' work another."""
+        """Return an outcome that names what makes the work of ranks different."""
         number = self._number
         if named := self._without_chance(facts):
             return named
@@ -135,7 +136,8 @@ class Judge:
         return self._say("named", kind=kind, number=number, elseAgrees=False)
 
     def _without_chance(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Return the outcome where ranks agree in evaluation: without chance, and without statistics of the batch."""
+        """Return the outcome if ranks agree in evaluation mode, without chance and without statistics of the batch; an
+        empty dict if they do not."""
         number = self._number
         if not _by_layers(facts):
             return {}
@@ -149,7 +151,7 @@ class Judge:
         return self._say("named", kind=_by_layers(facts), number=number, elseAgrees=True, chance=facts["chance"])
 
     def _fit(self, alone: Run, ranks: Run) -> str:
-        """Return what the ranks' first gradients are of the whole batch's."""
+        """Return how the ranks' first gradients relate to the gradient of the whole batch."""
         import numpy
 
         whole = _array(alone, "gradients-1")
@@ -164,7 +166,8 @@ class Judge:
         return "later" if numpy.abs(numbers - 1).max() < MOST_LEFT else "weights"
 
     def _apart(self, name: str, first: Run, other: Run) -> float:
-        """Return how far weights of two runs are apart: the largest difference, in parts of the largest change."""
+        """Return how far the weights of two runs are apart: the largest difference divided by the largest change of a
+        weight."""
         import numpy
 
         distances = {}
@@ -193,7 +196,7 @@ def _by_layers(facts: dict[str, Any]) -> str:
 
 
 def _array(run: Run, name: str, rank: int = 0) -> Any:
-    """Return what a rank kept under a name; None if nothing."""
+    """Return the array that a rank has kept under a name; None if there is no such array."""
     import numpy
 
     path = run.folder / f"{name}-rank{rank}.npy"

@@ -18,20 +18,20 @@ from .settings import Settings
 
 MADE = ("constant", "convert_to_tensor", "ones", "zeros", "eye", "linspace")
 MADE_BY_CHANCE = ("normal", "uniform", "truncated_normal")
-"""Functions of TensorFlow that make numbers of 32 bits where the script says nothing else."""
+"""Functions of TensorFlow that create numbers of 32 bits unless the script sets another type."""
 
 
 class KerasProcess:
-    """What is around the script."""
+    """Changes TensorFlow and tf-keras in one process of a script, so that the process trains as a rank."""
 
     def __init__(self, settings: Settings) -> None:
-        """Wait for TensorFlow and tf-keras."""
+        """Have TensorFlow and tf-keras changed when the script imports them."""
         self.settings = settings
         self.record = Record(settings)
         self.rows: Any = None
-        """Rows of the batch that is computed, in its graph."""
+        """Number of rows of this rank in the batch that is computed, as a tensor of its graph."""
         self._all_rows: Any = None
-        """Those of all ranks."""
+        """Number of rows of all ranks in that batch."""
         self._tf: Any = None
         self._reverse = settings.reverse
         self._config = os.environ.pop("TF_CONFIG", "") if settings.world > 1 else ""
@@ -64,7 +64,8 @@ class KerasProcess:
             tf.distribute.get_strategy = self._seen(tf.distribute.get_strategy, context.ensure_initialized)
 
     def _seen(self, get_strategy: Any, join: Any) -> Any:
-        """Return what gives the script the strategy of one process, as which that of the ranks shows itself."""
+        """Return a replacement for `get_strategy` that shows the script a strategy of one process instead of the
+        strategy of the ranks."""
 
         class Strategy:
             num_replicas_in_sync = 1
@@ -79,7 +80,7 @@ class KerasProcess:
         return seen
 
     def _join(self) -> None:
-        """Join the other ranks, before the script's first operation and after its own settings."""
+        """Join the other ranks, before the script's first operation and after the script's own settings."""
         tf = self._tf
         if self.settings.store:
             task = {"type": "worker", "index": self.settings.rank}
@@ -111,7 +112,8 @@ class KerasProcess:
             self._note(kind)
 
     def _look_at_batches(self, model_class: Any) -> None:
-        """Have batches of the script alone come as in the yardstick, but for those whose results it gets by row."""
+        """Have the batches of a script that runs alone changed as in the run with reversed rows, except in `predict`,
+        whose results the script gets by row."""
         alone, predict = self._tf.distribute.get_strategy(), model_class.predict
 
         def predicted(*args: Any, **more: Any) -> Any:
@@ -125,7 +127,8 @@ class KerasProcess:
         model_class.predict = predicted
 
     def _parts(self, data: Any) -> Any:
-        """Return the batches of this rank, each with the number of rows of all ranks."""
+        """Return the data set with this rank's rows of each batch, each batch with its number of rows over all
+        ranks."""
         several, world = isinstance(data.element_spec, tuple), self.settings.world
 
         def part(*batch: Any) -> Any:
@@ -135,13 +138,14 @@ class KerasProcess:
         return data.map(part)
 
     def _count(self, batch: Any) -> Any:
-        """Return the number of rows."""
+        """Return the number of rows of a batch."""
         tf = self._tf
         first = next(each for each in tf.nest.flatten(batch) if each is not None and each.shape.rank)
         return first.nrows() if isinstance(first, tf.RaggedTensor) else tf.shape(first)[0]
 
     def _part(self, batch: Any) -> Any:
-        """Return the rows of this rank, in the yardstick's run all of them in reverse order."""
+        """Return the rows of a batch that belong to this rank; in the run with reversed rows, all rows in reverse
+        order."""
         tf, rank, world = self._tf, self.settings.rank, self.settings.world
 
         def part(tensor: Any) -> Any:
@@ -173,7 +177,8 @@ class KerasProcess:
         model_class.make_train_function = make_train_function
 
     def _without_count(self, model_class: Any, making: str, step: str) -> None:
-        """Have a step get the rows of this rank alone."""
+        """Have a step of Keras get only the rows of this rank, without the number of rows that comes with each
+        batch."""
         make = getattr(model_class, making)
 
         def make_one(model: Any, *args: Any, **more: Any) -> Any:
@@ -185,7 +190,7 @@ class KerasProcess:
         setattr(model_class, making, make_one)
 
     def _counted(self, model: Any, train_step: Any) -> Any:
-        """Return a step that knows its rows."""
+        """Return a training step that knows the number of rows in its batch."""
         tf = self._tf
 
         def step(data: Any) -> Any:
@@ -214,7 +219,7 @@ class KerasProcess:
         setattr(kind, name, exchanged)
 
     def _weighted(self, gradient: Any) -> Any:
-        """Return this rank's gradient by its part of the rows, where Keras takes it for one of equal parts."""
+        """Return this rank's gradient weighted by its share of the rows; Keras would weight all ranks equally."""
         weight = self._weight()
         if weight is None:
             return gradient
@@ -232,7 +237,7 @@ class KerasProcess:
         return share * world * tf.cast(self.rows, tf.float64) / tf.cast(self._all_rows, tf.float64)
 
     def _note(self, kind: Any) -> None:
-        """Note steps that are no `fit`'s."""
+        """Have steps of an optimizer recorded that no call of `fit` makes."""
         apply = kind.apply_gradients
 
         def apply_gradients(optimizer: Any, *args: Any, **more: Any) -> Any:
@@ -243,7 +248,7 @@ class KerasProcess:
         kind.apply_gradients = apply_gradients
 
     def end(self, error: str) -> None:
-        """Write what is known, and leave the other ranks."""
+        """Write the facts that are known, and leave the group of the ranks."""
         if self.settings.out:
             self.record.write(error)
         if self._joined:
@@ -251,13 +256,13 @@ class KerasProcess:
 
 
 def _as_url(address: str) -> str:
-    """Return `host:port` as gRPC reads it: an address of IPv6 has brackets."""
+    """Return the address as gRPC reads it, `host:port`, with an IPv6 address in brackets."""
     host, _, port = address.rpartition(":")
     return f"[{host}]:{port}" if ":" in host else address
 
 
 def _evaluate(layer_class: Any) -> None:
-    """Have layers compute as in evaluation: without chance, and without statistics of the batch."""
+    """Have layers compute as in evaluation, without chance and without statistics of the batch."""
     call = layer_class.__call__
 
     def __call__(layer: Any, *args: Any, **more: Any) -> Any:
@@ -269,7 +274,7 @@ def _evaluate(layer_class: Any) -> None:
 
 
 def _compute_in_64_bits(tf: Any, keras: Any) -> None:
-    """Have layers, and what the script makes itself, have 64 bits."""
+    """Have layers, and the tensors that the script itself creates, use 64 bits."""
     keras.backend.set_floatx("float64")
     keras.backend.set_floatx = lambda *_: None
     policies: Any = sys.modules["tf_keras.src.mixed_precision.policy"]
@@ -287,7 +292,8 @@ def _compute_in_64_bits(tf: Any, keras: Any) -> None:
 
 
 def _of_doubles(tf: Any, make: Any, cast: Any) -> Any:
-    """Return a maker of data sets whose rows have 64 bits, as what the script makes of chance for them has."""
+    """Return a function that makes data sets whose rows have 64 bits, because random data that the script makes for
+    such rows has 64 bits, too."""
 
     def double(value: Any) -> Any:
         is_of_numpy = getattr(getattr(value, "dtype", None), "kind", "") == "f"

@@ -21,36 +21,37 @@ from .settings import SEED, Settings
 from .traces import Origin, Traces, mapped, tensors
 
 MARKER = "chance-in-data"
-"""File that says that rows are drawn by chance."""
+"""Name of the file that is written if a data set draws its rows by chance."""
 IN_PLACE = {"uniform_", "normal_", "bernoulli_", "random_", "exponential_", "log_normal_", "cauchy_", "geometric_"}
 FACTORIES = {"rand", "randn", "randint"}
 OF_TENSORS = {"bernoulli", "poisson", "normal"}
 LIKE = {"rand_like", "randn_like", "randint_like"} | OF_TENSORS
 ARRAYS = "keras.src.trainers.data_adapters"
-"""Where data sets of Keras are, which give the rows of a batch as one, and draw nothing."""
+"""The package of Keras' data sets of arrays, which return the rows of a batch together and draw nothing by chance."""
 PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "mv": 0, "addmv": 1, "dot": 0}
-"""Products of matrices, with the place of the first factor."""
+"""Products of matrices, each with the position of the first factor among the arguments."""
 
 
 class Operations(TorchDispatchMode):  # type: ignore[misc]
-    """Looks at each operation."""
+    """Looks at each operation of PyTorch in a run of the proof, and computes it as the proof needs it."""
 
     def __init__(self, torch: Any, loaders: Loaders, settings: Settings) -> None:
-        """Look at batches, too, as they are delivered."""
+        """Prepare to look at operations, and at batches when they are delivered."""
         super().__init__()
         self._torch, self._loaders, self._settings = torch, loaders, settings
         self._wider = dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64)
         self._wider |= dict.fromkeys((torch.complex64, torch.complex32), torch.complex128)
         self.traces = Traces(torch.nn.Parameter)
         self.products: dict[str, float] = {}
-        """Multiplications by what they are of: `number of a pass`, or "" where no batch led to it."""
+        """Number of multiplications, by the pass from whose batches the factors come: `number of a pass`, or "" if they
+        come from no batch."""
         self.results: dict[str, float] = {}
-        """Numbers that were computed, likewise."""
+        """How many numbers were computed, by pass in the same way."""
         self.chance: dict[str, str] = {}
-        """What is drawn by chance for each row, with its line: `operation`, `data`."""
+        """The kinds of what is drawn by chance for each row (`operation`, `data`), each with the line of the script."""
         self.batch_statistics = ""
         self._reads = self._collates = False
-        """Whether a row of a data set is being read, and whether rows are made a batch in this process."""
+        """Whether a row of a data set is being read, and whether rows are being collated to a batch in this process."""
         loaders.at_delivery.append(self._deliver)
         if settings.double:
             torch.set_default_dtype(torch.float64)
@@ -74,7 +75,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
             return mapped(torch, content, look)
 
     def facts(self) -> dict[str, Any]:
-        """Return what was seen."""
+        """Return what was seen, as plain data: multiplications, results, chance and statistics of batches."""
         chance_ = dict(self.chance)
         if os.path.exists(os.path.join(self._settings.out, MARKER)):
             chance_.setdefault("data", "?")
@@ -127,7 +128,8 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         return tuple(map(self._wide, value)) if type(value) is tuple else value
 
     def _widen(self) -> None:
-        """Widen what is read, and have gradient scalers do nothing: nothing overflows."""
+        """Have tensors that are read from files widened to 64 bits, and gradient scalers and autocast do nothing,
+        because nothing overflows in 64 bits."""
         torch = self._torch
         rebuild = torch._utils._rebuild_tensor
 
@@ -154,7 +156,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         autocast.__init__ = begin_without
 
     def _fix_statistics(self) -> None:
-        """Have batch normalisation use the statistics that it keeps."""
+        """Have batch normalisation use its running statistics instead of the statistics of the batch."""
         functional = self._torch.nn.functional
         normalise = functional.batch_norm
 
@@ -169,7 +171,8 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
     # Chance
 
     def _of_rows(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
-        """Return the operation's result; where it draws for rows, for the whole batch, of which these are taken."""
+        """Return the operation's result. An operation that draws random numbers for rows draws them for the rows of the
+        whole batch, and the result has those of this rank's rows."""
         if name not in IN_PLACE and name not in FACTORIES and name not in LIKE:
             return func(*args, **kwargs)
         latest = self._loaders.latest
@@ -197,8 +200,9 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         return func(whole, *args[1:], **kwargs)[rows]
 
     def _times(self, name: str, args: Any, rows: int) -> int:
-        """Return how many numbers are drawn for each row, one after another, as for the heads of an attention; 0 where
-        they are of no rows. More than one are of rows only where they are drawn for what was computed from a batch."""
+        """Return how many numbers an operation draws for each row, one after another, such as for the heads of an
+        attention; 0 if the numbers do not belong to rows. More than one number belongs to a row only if it is drawn for
+        something computed from a batch."""
         leading = _leading(self._torch, name, args)
         if not rows or leading <= rows or leading % rows:
             return int(leading == rows)
@@ -206,7 +210,8 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         return leading // rows if is_of_rows else 0
 
     def _filled(self, value: Any, rows: Any, whole: int) -> Any:
-        """Return a tensor of these rows as one of all; another value as it is."""
+        """Return a tensor of this rank's rows as a tensor of all rows, with zeros in the others; return another value
+        unchanged."""
         if not isinstance(value, self._torch.Tensor) or not value.dim() or len(value) != len(rows):
             return value
         of_all = value.new_zeros((whole, *value.shape[1:]))
@@ -214,7 +219,8 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         return of_all
 
     def _key_data(self) -> None:
-        """Have each row of a data set drawn with generators of its own."""
+        """Have each row of a data set read with random generators of its own, so that the row does not depend on which
+        rank reads it."""
         torch, operations = self._torch, self
         fetcher = torch.utils.data._utils.fetch._MapDatasetFetcher
         of_whole = fetcher.fetch
@@ -276,6 +282,7 @@ def _leading(torch: Any, name: str, args: Any) -> int:
 
 
 def _trains(args: Any) -> bool:
-    """Return whether batch normalisation uses the batch. Normalisation of each instance is one of a batch of 1."""
+    """Return whether batch normalisation uses the statistics of the batch. Instance normalisation is batch
+    normalisation of a batch of size 1, and does not count."""
     flags = [each for each in args if isinstance(each, bool)]
     return args[0].shape[0] > 1 and (bool(flags[0]) if flags else True)

@@ -17,16 +17,16 @@ from .places import SPACE
 from .settings import SEED
 
 BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
-"""What a text may begin with, and its syntax tree may not."""
+"""The byte order mark, with which a text may begin, but which its parser does not accept."""
 KEPT = {
     "apply", "buffers", "cpu", "cuda", "eval", "float", "modules", "named_parameters", "parameters",
     "register_forward_hook", "register_forward_pre_hook", "requires_grad_", "to", "train", "training", "zero_grad",
 }  # fmt: skip
-"""Attributes of a module that are as useful on the one around it."""
+"""Attributes of a module that can be used on the DistributedDataParallel around the module as well."""
 DRAWN = {"dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "drop_last"}
-"""Arguments of a DataLoader that its batch sampler stands for."""
+"""Arguments of a DataLoader that the batch sampler of the port replaces."""
 USUAL = ("num_workers", "collate_fn", "pin_memory", "worker_init_fn", "persistent_workers")
-"""Those that a call may have which does not name them."""
+"""Arguments of a DataLoader that are copied if the call passes `**arguments`, whose names cannot be read."""
 SEEDS = ("manual_seed", "seed_everything", "set_seed")
 CUDA = """\
 if torch.cuda.is_available():
@@ -64,7 +64,7 @@ def share(loader):
 
 
 class NotMechanical(Exception):  # noqa: N818 (it is an answer)
-    """No edit of this kind makes the port; the text says why."""
+    """Raised if the script cannot be ported by these edits; the text says why."""
 
 
 @dataclass
@@ -75,11 +75,12 @@ class Edits:
     insertions: list[tuple[int, int, str]] = field(default_factory=list)
 
     def at(self, line: int, column: int, text: str) -> None:
-        """Insert before a column, in characters, of a line from 1 on."""
+        """Insert `text` before a column (in characters) of a line; lines are counted from 1."""
         self.insertions.append((line, column, text))
 
     def before(self, line: int, block: str, like: int = 0) -> None:
-        """Insert whole lines before a line, with the indentation of the line `like`; 0: with none."""
+        """Insert whole lines before a line, with the indentation of the line `like`; without indentation if that is
+        0."""
         known = self.lines[like - 1] if like else ""
         indentation = known[: len(known) - len(known.lstrip())]
         end = "\r\n" if self.lines and self.lines[0].endswith("\r\n") else "\n"
@@ -87,7 +88,8 @@ class Edits:
         self.insertions.append((line, 0, text))
 
     def text(self) -> str:
-        """Return the text with all insertions; those at one place in the order in which they were made."""
+        """Return the text with all insertions. Insertions at the same place stand in the order in which they were
+        made."""
         lines = [*self.lines, ""]
         at = [(line, column, number, text) for number, (line, column, text) in enumerate(self.insertions)]
         for line, column, _, inserted in sorted(at, reverse=True):
@@ -100,8 +102,8 @@ class Port:
     """The port of one script."""
 
     def __init__(self, source: str, passes: Sequence[Mapping[str, Any]], name: str, *, unused: bool = False) -> None:
-        """Make it. `passes`: those of the plan; `name`: the script's file; `unused`: whether some parameters get no
-        gradient in a step. Raises NotMechanical."""
+        """Make the port. `passes`: the passes over data that the plan of the proof lists; `name`: the script's file;
+        `unused`: whether some parameters get no gradient in a step. Raises NotMechanical if no port can be made."""
         self._source, self._tree = source, ast.parse(source.removeprefix(BOM))
         self._lines = list(io.StringIO(source, newline=""))
         lines = list(self._lines)
@@ -135,7 +137,7 @@ class Port:
         self._edits.at(node.end_lineno, self._column(node.end_lineno, node.end_col_offset), after)
 
     def _loaders(self, creations: set[int]) -> None:
-        """Have each rank take its rows of the loaders that are made in these lines."""
+        """Wrap the loaders that are created in these lines, so that each rank takes only its rows of a batch."""
         keywords: dict[str, None] = {}
         for line in sorted(creations):
             of_line = [
@@ -154,7 +156,7 @@ class Port:
         )
 
     def _models(self, *, unused: bool) -> None:
-        """Wrap what an optimizer is given the parameters of."""
+        """Wrap the models whose parameters an optimizer gets in DistributedDataParallel."""
         more = ", find_unused_parameters=True" if unused else ""
         has_model = False
         for scope, statement in _statements(self._tree):
@@ -174,7 +176,7 @@ class Port:
             raise NotMechanical("no optimizer is made from model.parameters()")
 
     def _reach(self, scope: ast.AST, model: str, wrapped: ast.stmt) -> None:
-        """Have what the module around the model has not, as `state_dict`, taken from the model itself."""
+        """Insert `.module` where the script uses an attribute that only the wrapped model has, such as `state_dict`."""
         for node in ast.walk(scope):
             if (
                 isinstance(node, ast.Attribute)
@@ -201,7 +203,7 @@ class Port:
                     self._edits.before(statement.lineno + 1, "dist.barrier()", like=statement.lineno)
 
     def _start(self) -> None:
-        """Join the ranks before anything else happens, and leave them at the end."""
+        """Insert lines that join the ranks before anything else happens, and leave the group at the end."""
         body = self._tree.body
         last = _last_import(body)
         main = next((each for each in body if _is_main(each)), None)
@@ -226,7 +228,8 @@ class Port:
             self._edits.before(end + 1, "dist.destroy_process_group()", like=of_main[-1].lineno)
 
     def _needs_ranks_before(self, main: ast.If) -> bool:
-        """Return whether an edit is outside of the main block and of any definition: ranks have to be there by then."""
+        """Return whether an edit lies outside of the main block and of any definition: then the ranks must have joined
+        before the main block."""
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         later = [each for each in self._tree.body if isinstance(each, kinds) or each is main]
         return any(
@@ -236,7 +239,8 @@ class Port:
 
 
 def _creations(passes: Sequence[Mapping[str, Any]], name: str) -> set[int]:
-    """Return the lines of the script in which the loaders that train are made."""
+    """Return the lines of the script in which loaders of training data are created. Raises NotMechanical if a loader is
+    created elsewhere, or if a line creates other loaders, too."""
     lines: dict[bool, set[int]] = {True: set(), False: set()}
     for each in passes:
         if each["kind"] != "rows":
@@ -251,7 +255,7 @@ def _creations(passes: Sequence[Mapping[str, Any]], name: str) -> set[int]:
 
 
 def _calls(tree: ast.AST, *, own: bool = False) -> Iterator[ast.Call]:
-    """Return all calls; `own`: without those in statements that a statement holds."""
+    """Yield all calls within `tree`; with `own`, without calls in statements nested in it."""
     pending = [tree]
     while pending:
         node = pending.pop()
@@ -261,7 +265,7 @@ def _calls(tree: ast.AST, *, own: bool = False) -> Iterator[ast.Call]:
 
 
 def _statements(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.stmt]]:
-    """Return all statements, each with the function, class or module around it."""
+    """Yield all statements, each with the function, class or module that contains it."""
 
     def inside(node: ast.AST, scope: ast.AST) -> Iterator[tuple[ast.AST, ast.stmt]]:
         for child in ast.iter_child_nodes(node):
@@ -274,7 +278,7 @@ def _statements(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.stmt]]:
 
 
 def _name(node: ast.AST) -> str:
-    """Return a dotted name; "" of anything else."""
+    """Return the dotted name that the node stands for; "" if the node is not a name."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and (value := _name(node.value)):
@@ -291,14 +295,14 @@ def _is_optimizer(call: ast.Call) -> bool:
 
 
 def _parameters_of(call: ast.Call) -> str:
-    """Return the name of the module whose parameters a call returns."""
+    """Return the name of the module whose parameters a call returns; "" for any other call."""
     function = call.func
     is_one = isinstance(function, ast.Attribute) and function.attr in ("parameters", "named_parameters")
     return _name(function.value) if is_one and isinstance(function, ast.Attribute) else ""
 
 
 def _last_import(body: Sequence[ast.stmt]) -> ast.stmt | None:
-    """Return the last of the imports with which a script begins, or its docstring."""
+    """Return the last of the imports with which a script begins; without imports its docstring, or None."""
     last = None
     for place, each in enumerate(body):
         is_docstring = place == 0 and isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)
@@ -313,7 +317,7 @@ def _is_main(statement: ast.stmt) -> bool:
 
 
 def _leaves(statement: ast.stmt) -> bool:
-    """Return whether nothing after a statement is reached."""
+    """Return whether the script never gets past the statement, because it exits or raises."""
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         return _name(statement.value.func) in ("sys.exit", "exit", "quit")
     return isinstance(statement, ast.Raise)

@@ -35,16 +35,16 @@ class Runs:
     """Runs of one script, each in a folder of its own."""
 
     framework = "torch"
-    """Whose mechanism is around the script: a key of `process.AROUND`."""
+    """The framework whose changes make the script run as ranks: a key of `process.AROUND`."""
 
     def __init__(self, torch: Any, command: Sequence[str], world: int, folder: Path, seconds: float) -> None:
-        """Run nothing yet."""
+        """Keep the arguments, and start no run yet. `seconds`: the time limit for all runs together."""
         self.torch, self.world = torch, world
         self.command, self.folder, self._seconds, self._began = command, folder, seconds, time.monotonic()
         self.forks: list[forks.Fork] = []
 
     def start(self, name: str, world: int, **settings: Any) -> Run:
-        """Start one process, or ranks."""
+        """Start a run with that name, as `world` ranks."""
         folder = self.folder / name
         folder.mkdir()
         store = str(folder / "store") if self.framework == "torch" else addresses(self.framework, world)
@@ -59,22 +59,22 @@ class Runs:
         return Run(name, folder, started)
 
     def fork(self, settings: Settings, folder: Path, variables: Mapping[str, str] = MappingProxyType({})) -> forks.Fork:
-        """Start one rank, which prints into a folder."""
+        """Start one rank, whose output goes to a file in `folder`."""
         self.forks.append(forks.start(settings, self.command, folder / f"printed-{settings.rank}", variables))
         return self.forks[-1]
 
     def wait(self, *runs: Run, seconds: float = INFINITE) -> None:
-        """Wait for all of them, and no longer than so many seconds for one."""
+        """Wait for all the runs to end, but at most `seconds` for each of them."""
         for run in runs:
             run.ended = forks.wait(run.forks, max(0.1, min(seconds, self.left())))
 
     def left(self) -> float:
-        """Return the seconds that are left for all."""
+        """Return the seconds that are left of the time limit for all runs."""
         return self._began + self._seconds - time.monotonic()
 
     def lacks_room(self, plan: Run) -> str:
-        """Return why the tensors of all runs, or files of the script, may fill the disk, by those of the plan; "" where
-        they don't."""
+        """Return the reason why the tensors of all runs, or files of the script, may fill the disk, estimated from the
+        run `plan`; "" if there is enough room."""
         tensors, files = (_size(plan.folder.glob(each)) for each in ("*.pt", "*/**/*"))
         needed = tensors * (9 + 7 * self.world)  # of the most runs, most of them in 64 bits
         needed += files * (6 + 5 * self.world)
@@ -82,29 +82,30 @@ class Runs:
         return f"{needed / 2**30:.1f} GiB of {free / 2**30:.1f} in {self.folder.parent}" if needed > free / 2 else ""
 
     def timed(self, outcome: dict[str, Any]) -> dict[str, Any]:
-        """Return an outcome with the number of ranks, the seconds that it took, and what the script read."""
+        """Return the outcome with the number of ranks, the seconds that the runs took, and the files that the script
+        read."""
         read = [*outcome.get("reads", ()), *reads.of_runs(self.folder, self.command)]
         return {**outcome, "workers": self.world, "seconds": round(time.monotonic() - self._began, 2), "reads": read}
 
     def end(self) -> None:
-        """End what still runs."""
+        """End the processes that are still running."""
         forks.end(self.forks)
 
     def plan(self) -> Run:
-        """Run the script alone; the facts are the plan."""
+        """Run the script as a single process, and return the run, whose facts are the plan for ranks."""
         run = self.start("plan", 1)
         self.wait(run)
         return run
 
 
 def _size(paths: Iterable[Path]) -> int:
-    """Return the bytes of files."""
+    """Return the bytes of all the files together."""
     return sum(path.stat().st_size for path in paths if path.is_file() and not path.is_symlink())
 
 
 @contextmanager
 def running(torch: Any, command: Sequence[str], world: int, seconds: float) -> Iterator[Runs]:
-    """Have runs in a folder that is thrown away, and none that is left."""
+    """Yield runs in a temporary folder; at the end remove the folder and end all processes."""
     with folders.temporary() as folder:
         runs = Runs(torch, command, world, Path(folder), seconds)
         try:
@@ -114,7 +115,8 @@ def running(torch: Any, command: Sequence[str], world: int, seconds: float) -> I
 
 
 def prove(torch: Any, command: Sequence[str], world: int, seconds: float = SECONDS) -> dict[str, Any]:
-    """Return the outcome and its evidence, and the plan that ranks followed where they did."""
+    """Return the outcome and its evidence for a script of PyTorch, with the plan that the ranks followed if they
+    ran."""
     with running(torch, command, world, seconds) as runs:
         outcome = Judge(runs).outcome()
         plan = runs.folder / "plan" / "facts-rank0.json"
@@ -124,7 +126,8 @@ def prove(torch: Any, command: Sequence[str], world: int, seconds: float = SECON
 
 
 def prove_keras(command: Sequence[str], world: int, seconds: float = SECONDS) -> dict[str, Any]:
-    """Return the outcome and its evidence for a script of Keras, and the variables with which it runs so."""
+    """Return the outcome and its evidence for a script of Keras, with the environment variables with which the script
+    runs as ranks."""
     plans: list[Run] = []
     with running(None, command, world, seconds) as runs:
 
@@ -163,11 +166,12 @@ OTHERS: dict[str, Callable[..., dict[str, Any]]] = {
     "xgboost": partial(prove_trees, "xgboost"),
     "lightgbm": partial(prove_trees, "lightgbm"),
 }
-"""What proves a script of another framework than PyTorch."""
+"""Functions that prove scripts of frameworks other than PyTorch, by framework."""
 
 
 def load() -> Any:
-    """Import PyTorch, and what optimizers import when they are made; no thread may compute before a fork."""
+    """Return PyTorch, after importing it together with the modules that optimizers import when they are created. No
+    thread may compute before a fork."""
     import torch
     import torch._dynamo
     import torch.distributed
@@ -191,7 +195,7 @@ def load() -> Any:
 
 
 def main(of: Callable[..., dict[str, Any]] = prove, text: str = __doc__ or "") -> int:
-    """Print the outcome as JSON, or write it into a file; return 0 where it is `equal`, or a port."""
+    """Print the outcome as JSON, or write it into a file; return 0 if it is `equal` or a port, 1 otherwise."""
     others = OTHERS if of is prove else {}
     parser = argparse.ArgumentParser(prog=of.__name__, description=text.partition("\n")[0])
     parser.add_argument("--framework", choices=["torch", *others], default="torch")

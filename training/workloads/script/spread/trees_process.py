@@ -29,18 +29,18 @@ OF_ROUNDS = (
     "num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round", "num_rounds", "nrounds",
     "num_boost_round", "n_estimators", "max_iter",
 )  # fmt: skip
-"""Parameters of LightGBM that go before the argument `num_boost_round`."""
+"""Parameters of LightGBM that take precedence over the argument `num_boost_round`."""
 ELSE = {"xgboost": ("update", "boost"), "lightgbm": ("update",)}
 """Methods of a Booster by which a script trains without `train`."""
 BOOSTING = ("boosting", "boosting_type", "boost")
-"""Names of LightGBM for how it boosts."""
+"""Names of LightGBM's parameter for the kind of boosting."""
 
 
 class TreesProcess:
-    """What is around the script."""
+    """Changes `train` of XGBoost and LightGBM in one process of a script, so that the process trains as a rank."""
 
     def __init__(self, settings: Settings) -> None:
-        """Wait for the libraries."""
+        """Have the libraries changed when the script imports them."""
         self._settings = settings
         self._facts: dict[str, Any] = {"trained": 0, "framework": settings.framework}
         self._communicator: Any = None
@@ -97,7 +97,8 @@ class TreesProcess:
                 sys.modules[name].train = wrapped  # type: ignore[attr-defined]
 
     def _begin(self, library: str, arguments: dict[str, Any]) -> None:
-        """Note a call of `train`, and have it compute with the threads and the rounds that this process is to have."""
+        """Record a call of `train`, and set the threads and rounds that this process is to use in the call's
+        arguments."""
         arguments["params"] = self._with_threads(arguments["params"])
         if self._settings.steps:
             self._shorten(arguments)
@@ -107,7 +108,8 @@ class TreesProcess:
             self._unproved.say(library, f"another call the script trains by `{library}.train`")
 
     def _shorten(self, arguments: dict[str, Any]) -> None:
-        """Have a run of the proof make no more rounds than it needs, whoever says how many there are."""
+        """Limit the rounds to those that the proof (a few rounds that show that ranks do the same work) needs,
+        whichever argument or parameter sets them."""
         wanted, steps = arguments.get("num_boost_round", 10), self._settings.steps
         arguments["num_boost_round"] = min(wanted, steps)
         if isinstance(arguments["params"], dict):
@@ -116,8 +118,8 @@ class TreesProcess:
             }
 
     def _compute_whole(self, owner: Any, name: str, what: str) -> None:
-        """Have what trains without `train` be computed by each rank as if it were alone, and say so: by another thread,
-        which is in nobody's collective."""
+        """Have each rank run the method `name`, which trains without `train`, as if it were alone, and say so once. The
+        method runs in another thread, which has not joined the other ranks."""
         call = getattr(owner, name)
 
         @functools.wraps(call)
@@ -136,8 +138,9 @@ class TreesProcess:
         setattr(owner, name, whole)
 
     def _with_threads(self, params: Any) -> Any:
-        """Return parameters with the threads of this process: in a run of the proof one, as several run at once. A rank
-        has no more than those of its worker, though it could use CPUs of others."""
+        """Return the parameters with this process's number of threads: one in a run of the proof, because several such
+        runs go on at once. A rank gets no more threads than its worker has, even if it could use other workers'
+        CPUs."""
         if not isinstance(params, dict):  # pairs, of which several may have one name
             return params
         own: dict[str, Any] = dict(params)
@@ -150,7 +153,7 @@ class TreesProcess:
         return own
 
     def _xgboost(self, arguments: dict[str, Any]) -> None:
-        """Join the other ranks, and have this one's part of each matrix."""
+        """Join the other ranks, and replace the matrices in the arguments by this rank's part of them."""
         from .trees_parts import MatrixParts
 
         if hasattr(getattr(arguments["dtrain"], "made_of", {}).get("data"), "next"):
@@ -165,7 +168,8 @@ class TreesProcess:
         self._facts["rows"] = arguments["dtrain"].num_row()
 
     def _joined(self) -> Any:
-        """Join the other ranks by XGBoost's tracker, which is in rank 0; False where Ray has joined them."""
+        """Join the other ranks by XGBoost's tracker, which runs in rank 0, and return the communicator; False if Ray
+        has joined the ranks already."""
         from xgboost import collective
         from xgboost.tracker import RabitTracker
 
@@ -190,7 +194,8 @@ class TreesProcess:
         return communicator
 
     def _lightgbm(self, arguments: dict[str, Any]) -> None:
-        """Name the other ranks, and have this one's part of the training set."""
+        """Replace the training set in the arguments by this rank's part of it, and add the addresses of the other
+        ranks."""
         from .trees_parts import SetParts, rows_of
 
         params = arguments["params"] = dict(arguments["params"])
@@ -212,7 +217,8 @@ class TreesProcess:
             arguments["params"] = {"tree_learner": "data", **params, "pre_partition": True, **network}
 
     def _network(self) -> dict[str, Any]:
-        """Return LightGBM's parameters of the ranks; by XGBoost's collective where Ray has told them of that alone."""
+        """Return LightGBM's parameters with the addresses of the ranks. If Ray has given only XGBoost's collective, the
+        ranks exchange their addresses through that."""
         settings = self._settings
         if not settings.store:
             from xgboost import collective
@@ -223,14 +229,15 @@ class TreesProcess:
         return {"machines": settings.store, "num_machines": settings.world, "local_listen_port": int(port)}
 
     def _refuse(self, reason: str) -> None:
-        """Note why the rows can't be divided: the proof ends here."""
+        """Record the reason why the rows cannot be divided, and end the proof; outside of the proof raise
+        ValueError."""
         self._facts |= {"trained": 1, "unsplit": reason}
         if self._settings.out:
             raise Enough(0)
         raise ValueError(f"ranks can't divide the script's data: {reason}")
 
     def end(self, error: str) -> None:
-        """Write what is known, and leave the other ranks."""
+        """Write the facts that are known, and leave the group of the ranks."""
         if self._settings.out:
             path = Path(self._settings.out, f"facts-rank{self._settings.rank}.json")
             write_json(path, {**self._facts, "error": error})
@@ -241,7 +248,8 @@ class TreesProcess:
 
 
 def _tell(listener: socket.socket, where: bytes, ranks: int) -> None:
-    """Tell the other ranks where the tracker is. They leave first: who leaves first keeps its port for a minute."""
+    """Tell each of the other ranks where XGBoost's tracker is. They close the connection first, because the side that
+    closes first keeps its port for a minute."""
     with listener:
         for _ in range(ranks):
             connection = listener.accept()[0]
@@ -251,7 +259,8 @@ def _tell(listener: socket.socket, where: bytes, ranks: int) -> None:
 
 
 def _tracker_of(host: str, port: int) -> Any:
-    """Return where the tracker is: a rank that asks it before it is there waits for longer and longer."""
+    """Return where XGBoost's tracker is, as rank 0 answers. Ask rank 0 until it answers: a rank that called the tracker
+    before it runs would wait longer and longer."""
     while True:
         try:
             with socket.create_connection((host, port)) as connection, connection.makefile() as answer:
@@ -261,7 +270,8 @@ def _tracker_of(host: str, port: int) -> Any:
 
 
 def _remember(matrix_class: Any, *, by_iterator: bool = False) -> None:
-    """Have data that the library can't divide keep what they were made of. `by_iterator`: only an iterator."""
+    """Have matrices that the library cannot divide keep the data that they were made of; with `by_iterator` only if
+    they were made by an iterator."""
     make = matrix_class.__init__
     signature = inspect.signature(make)
 
@@ -276,7 +286,8 @@ def _remember(matrix_class: Any, *, by_iterator: bool = False) -> None:
 
 
 def _trees_of(library: str, booster: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return splits and leaves, each tree's, with the metrics of the last round and what is drawn by chance."""
+    """Return the splits and the leaves of each tree, with the metrics of the last round and the parameters that draw by
+    chance."""
     chance = _drawn(library, dict(arguments["params"]))
     splits: list[Any] = []
     leaves: list[float] = []
@@ -295,7 +306,8 @@ def _trees_of(library: str, booster: Any, arguments: dict[str, Any]) -> dict[str
 
 
 def _drawn(library: str, params: dict[str, Any]) -> list[str]:
-    """Return the parameters by which rows, or where they are divided, are drawn by chance."""
+    """Return the names of the set parameters by which rows, or the places where rows are divided, are drawn by
+    chance."""
 
     def value_of(*names: str) -> Any:
         return next((params[name] for name in names if params.get(name) is not None), None)
