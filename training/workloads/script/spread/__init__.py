@@ -5,4 +5,4 @@ command, `process` is one process of the script, `batches` and `exchange` are wh
 """
 
 ranks = (0, 1)
-"""Which rank this process is, of how many: what observes it asks for that."""
+"""The rank of this process, and the number of ranks; the observer reads it."""

@@ -18,11 +18,12 @@ import os
 import sys
 
 NAME = "ray_worth_it_spread"
-"""A name that no script has for a module of its own."""
+"""Name of the package, which no script has for a module of its own."""
 
 
 def load() -> None:
-    """Import the folder of this file as the package NAME, and take it from the path on which scripts import."""
+    """Import the folder of this file as the package NAME, and remove the folder from the path on which scripts import
+    modules."""
     folder = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [each for each in sys.path if os.path.abspath(each or ".") != folder]
     spec = importlib.util.spec_from_file_location(

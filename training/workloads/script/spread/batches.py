@@ -20,15 +20,15 @@ LOADER, ITERATION = "_spread_loader", "_spread_iteration"
 
 @dataclass(frozen=True)
 class Batch:
-    """A delivered batch: the numbers of its rows, of which `own` are this process's."""
+    """A delivered batch with the numbers of its rows; `own` are the rows of this process."""
 
     iteration: Iteration
     number: int
     own: tuple[int, ...]
-    """Places in the whole batch."""
+    """Positions of this process's rows in the whole batch."""
     whole: int
     weight: float
-    """What the mean over this rank's rows counts in the mean over the whole batch, times the ranks."""
+    """Weight of the mean over this rank's rows in the mean over the whole batch, times the number of ranks."""
 
 
 @dataclass
@@ -38,17 +38,17 @@ class Iteration:
     loader: int
     number: int
     creation: str
-    """Where the loader was made."""
+    """The line of the script in which the loader was created."""
     site: str
-    """Where the pass begins."""
+    """The lines of the script at which the pass begins."""
     kind: str
-    """`rows`; or why it can't be split: `iterable`, `unbatched`."""
+    """`rows`, or the reason why the pass cannot be split among ranks: `iterable` or `unbatched`."""
     splits: bool = False
     feeds: bool = False
     unknown: bool = False
-    """Whether the plan knows no pass of its place, so that it is not split."""
+    """Whether the plan has no pass that begins at this place, so that this pass is not split."""
     guessed: bool = False
-    """Whether that is only known from the order of things."""
+    """Whether only the order of events tells that the pass feeds backward passes."""
     drawn: deque[tuple[tuple[int, ...], int]] = field(default_factory=deque)
     delivered: int = 0
 
@@ -57,22 +57,24 @@ class Loaders:
     """The loaders of this process."""
 
     def __init__(self, torch: Any, rank: int, world: int, plan: Plan | None, *, reverse: bool = False) -> None:
-        """Replace what begins, draws and delivers in DataLoaders."""
+        """Replace the functions by which DataLoaders begin a pass, draw rows and deliver batches."""
         self.rank, self.world, self.plan, self.reverse = rank, world, plan, reverse
         self.even, self.uneven = 1, 0
-        """The number of which rows of a split batch are a multiple, and the batches of which some are left out."""
+        """The number of which the rows of a split batch must be a multiple, and how many batches lost rows because of
+        that."""
         self.iterations: list[Iteration] = []
         self.latest: Batch | None = None
-        """The batch that was delivered last, of those that are split; of any, in a single process."""
+        """The split batch that was delivered last; in a single process any batch that was delivered last."""
         self.latest_of_all: Iteration | None = None
-        """The pass that delivered last."""
+        """The pass that delivered the last batch."""
         self.last_drawn: tuple[tuple[int, ...], int] = ((), 0)
-        """The rows of the batch that is read now, and of how many."""
+        """Positions of this process's rows in the batch that is being read, and the number of rows of that batch."""
         self.since_backward: list[Batch] = []
         self.at_start: list[Callable[[str], None]] = []
         self.at_delivery: list[Callable[[Batch, Any], Any]] = []
         self.part_of = ""
-        """What of a library begins passes now that do not train, as a part of their place; "" for all others."""
+        """Name of the library's method (such as Keras' `evaluate`) whose passes begin now and do not train; it becomes
+        a part of their place. "" for all other passes."""
         self._torch, self._counter = torch, itertools.count()
         self._starting: Iteration | None = None
         self._replace(torch.utils.data.dataloader)
@@ -158,7 +160,7 @@ class Loaders:
 
 
 def taken(index: Any, numbers: list[int]) -> Any:
-    """Return some of a drawn batch's rows, of its kind."""
+    """Return the rows with these numbers from a drawn batch, in a container of the same kind."""
     if hasattr(index, "shape"):
         return index[numbers]
     rows = [index[number] for number in numbers]
@@ -166,7 +168,7 @@ def taken(index: Any, numbers: list[int]) -> Any:
 
 
 class _Drawn:
-    """The sampler of a loader, of whose batches this process takes its part."""
+    """The sampler of a loader; of each batch that it draws this process takes its part."""
 
     def __init__(self, loaders: Loaders, sampler: Any) -> None:
         self._loaders, self._sampler = loaders, sampler
@@ -183,8 +185,8 @@ class _Drawn:
         return len(self._sampler)
 
     def rows_of_rank(self) -> int | None:
-        """Return how many rows of a pass are this process's, as the script's sampler announces them all; None where it
-        does not."""
+        """Return how many rows of a pass belong to this process, from the number that the script's sampler announces;
+        None if the sampler announces no number."""
         try:
             rows, size = len(self._sampler.sampler), int(self._sampler.batch_size)
         except (AttributeError, NotImplementedError, TypeError):
@@ -193,7 +195,8 @@ class _Drawn:
         return rows // size * self._own(size) + self._own(last)
 
     def _own(self, rows: int) -> int:
-        """Return how many of a batch's rows are delivered here: one at least, which counts for nothing."""
+        """Return how many rows of a batch are delivered in this process: at least one, which has no weight if the rank
+        has no rows."""
         splits = self._iteration is not None and self._iteration.splits
         return max(1, len(range(self._loaders.rank, rows, self._loaders.world))) if splits and rows else rows
 

@@ -11,7 +11,8 @@ from .imports import when_imported
 
 
 def seed(number: int) -> None:
-    """Seed what a script draws from where it sets no seed itself, unseeded generators included."""
+    """Seed the generators from which a script draws without a seed of its own, including generators that it creates
+    without a seed."""
 
     def seed_torch(torch: Any) -> None:
         torch.manual_seed(number)
@@ -28,7 +29,7 @@ def seed(number: int) -> None:
 
 
 def states(torch: Any) -> tuple[Any, ...]:
-    """Return the states of all generators."""
+    """Return the states of the global random generators of Python, NumPy and PyTorch."""
     numpy = sys.modules.get("numpy")
     on_cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
     return (
@@ -40,7 +41,7 @@ def states(torch: Any) -> tuple[Any, ...]:
 
 
 def restore(torch: Any, generators: tuple[Any, ...]) -> None:
-    """Set the states of all generators."""
+    """Set the states of the global random generators to those that `states` returned."""
     of_torch, of_python, of_numpy, of_cuda = generators
     torch.set_rng_state(of_torch)
     random.setstate(of_python)
@@ -52,7 +53,7 @@ def restore(torch: Any, generators: tuple[Any, ...]) -> None:
 
 
 def take_over(torch: Any) -> None:
-    """Set the generators of every rank as those of rank 0."""
+    """Give every rank the states of rank 0's random generators."""
     from torch.utils._python_dispatch import _disable_current_modes
 
     with _disable_current_modes(), torch.no_grad():

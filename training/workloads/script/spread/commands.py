@@ -17,18 +17,20 @@ from .originals import write_json
 from .settings import VARIABLE, Settings, addresses, taken
 
 CLUSTER = "TRAINING_CLUSTER"
-"""Environment variable with the addresses of all ranks, where each is in a pod, and which of them this one is."""
+"""Environment variable with the addresses of all ranks and the rank of this process, where each rank is in a pod of its
+own."""
 GRACE_SECONDS = 5.0
 PLANNED_STEPS = 8
 
 
 def rank() -> int:
-    """Run the script as the process that the variable says."""
+    """Run the script as the rank that the environment variable TRAINING_SPREAD describes; return the exit code."""
     return process.main(taken(), sys.argv[1:])
 
 
 def plan() -> int:
-    """Run some steps of the script alone, whose files are thrown away, and write the plan."""
+    """Run some steps of the script as a single process, whose files are thrown away, and write the plan for ranks;
+    return the exit code."""
     framework = "torch"
     if sys.argv[1] == "--framework":
         framework = sys.argv[2]
@@ -50,7 +52,7 @@ def plan() -> int:
 
 
 def _planned(framework: str, variables: dict[str, str], command: list[str]) -> tuple[dict[str, Any], int]:
-    """Return the facts of a run alone, and its exit code."""
+    """Return the facts and the exit code of a run of the script as a single process."""
     with folders.temporary() as folder:
         settings = Settings(
             framework, out=folder, private=os.path.join(folder, "files"), steps=PLANNED_STEPS, watches=True
@@ -62,7 +64,8 @@ def _planned(framework: str, variables: dict[str, str], command: list[str]) -> t
 
 
 def ranks() -> int:
-    """Run the script as processes of this machine; return the first failure's exit code. All end with the first."""
+    """Run the script as several ranks on this machine; end all of them when one fails, and return the exit code of that
+    rank."""
     count, plan_file, command = int(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]
     planned = json.loads(Path(plan_file).read_text())
     framework = planned.get("framework", "torch")
@@ -85,7 +88,7 @@ def ranks() -> int:
 
 
 def member() -> int:
-    """Run the script as the one of several ranks on this machine; return its exit code."""
+    """Run the script as one of several ranks, the only one on this machine; return its exit code."""
     plan_file, command = os.path.abspath(sys.argv[1]), sys.argv[2:]
     cluster = json.loads(os.environ.pop(CLUSTER))
     rank, everywhere = cluster["rank"], cluster["addresses"]
@@ -105,7 +108,7 @@ def member() -> int:
 
 
 def _apart(settings: Settings) -> Settings:
-    """Return the settings of a rank, whose files are thrown away unless it is the first."""
+    """Return the settings of a rank; its files are thrown away, except those of rank 0."""
     private = os.path.join(settings.trace, str(settings.rank)) if settings.rank else ""
     return replace(settings, private=private)
 

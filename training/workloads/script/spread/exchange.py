@@ -320,8 +320,9 @@ class Exchange:
         return {id(each) for place, each in enumerate(self._optimizers.parameters()) if place in plan.sparse}
 
     def _correct(self, tensor: Any, before: Any, weight: float) -> None:
-        """Remove the weight of the root's gradient from the gradient of an input tensor: the whole weight, as in a
-        port, where the loss is a sum; all but the share of rows where the loss is a mean."""
+        """Divide the gradient of an input tensor by the weight of the root's gradient, as a port has it. If the plan
+        says that gradients of inputs are those of the single process, divide by the number of ranks, so that the share
+        of rows stays."""
         plan = self._loaders.plan
         times = self._loaders.world if plan is not None and plan.inputs_as_single else weight
         if tensor.grad is not None and times:
@@ -334,7 +335,8 @@ class Exchange:
 
 
 def _zeros(torch: Any, parameter: Any, *, is_sparse: bool) -> Any:
-    """Return a gradient of zeros for the parameter that holds no more than one number; if sparse, no number."""
+    """Return a gradient of zeros for the parameter. It takes the memory of a single number, or of no number if it is
+    sparse."""
     if not is_sparse:
         return torch.zeros((), dtype=parameter.dtype, device=parameter.device).expand_as(parameter)
     indices = torch.empty((1, 0), dtype=torch.int64, device=parameter.device)

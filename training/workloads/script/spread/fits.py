@@ -15,16 +15,16 @@ from .record import Record, save
 from .weights import Weights
 
 FITTED = 3
-"""Backward passes that are fitted."""
+"""Number of backward passes whose gradients are fitted."""
 MOST_NUMBERS = 2**20
-"""Numbers of a gradient that a fit looks at."""
+"""Most numbers of a gradient that a fit uses."""
 
 
 class Kept:
-    """Keeps the gradients that each of the first backward passes adds, in a single process."""
+    """Keeps the gradients that each of the first backward passes adds in a single process."""
 
     def __init__(self, torch: Any, optimizers: Optimizers, record: Record, out: str) -> None:
-        """Replace `torch.autograd.backward`."""
+        """Replace `torch.autograd.backward` by a function that also keeps gradients."""
         call = torch.autograd.backward
         self._count = 0
 
@@ -43,12 +43,12 @@ class Kept:
 
 
 class Fits:
-    """The backward pass of a rank that fits."""
+    """The backward pass of a rank that fits the gradients of all ranks to those of the single process."""
 
     def __init__(
         self, torch: Any, optimizers: Optimizers, record: Record, weights: Weights, record_folder: str
     ) -> None:
-        """Replace `torch.autograd.backward`."""
+        """Replace `torch.autograd.backward` by `backward`."""
         self._torch, self._optimizers, self._record = torch, optimizers, record
         self._weights, self._record_folder = weights, Path(record_folder)
         self.fits: list[dict[str, Any]] = []
@@ -56,7 +56,8 @@ class Fits:
         torch.autograd.backward = self.backward
 
     def backward(self, *args: Any, **more: Any) -> None:
-        """Compute this rank's gradients, fit all, and set those that are given."""
+        """Compute this rank's gradients, fit the gradients of all ranks to those of the single process, and set the
+        latter."""
         torch = self._torch
         path = self._record_folder / f"backward-{len(self.fits) + 1}.pt"
         before = gradients(self._optimizers)
@@ -93,17 +94,18 @@ class Fits:
         }
 
     def facts(self) -> dict[str, Any]:
-        """Return all fits."""
+        """Return the results of all fits."""
         return {"fits": self.fits}
 
 
 def gradients(optimizers: Optimizers) -> list[Any]:
-    """Return copies of the gradients of all parameters."""
+    """Return copies of the gradients of all parameters that optimizers have; None for a parameter without a
+    gradient."""
     return [None if each.grad is None else each.grad.detach().clone() for each in optimizers.parameters()]
 
 
 def added(optimizers: Optimizers, before: list[Any]) -> list[Any]:
-    """Return what a backward pass added to each gradient; None where there is none."""
+    """Return what a backward pass has added to each gradient; None for a parameter without a gradient."""
     additions = []
     for place, each in enumerate(optimizers.parameters()):
         start = before[place] if place < len(before) else None
@@ -113,7 +115,7 @@ def added(optimizers: Optimizers, before: list[Any]) -> list[Any]:
 
 
 def _flat(torch: Any, tensors: list[Any], others: list[Any]) -> Any:
-    """Return the numbers of all tensors in one; zeros where only the other list has some."""
+    """Return the numbers of all tensors in one tensor, with zeros where only `others` has a tensor."""
     parts = []
     for first, other in zip(tensors, others):
         if first is not None or other is not None:

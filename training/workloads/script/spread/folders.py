@@ -11,16 +11,14 @@ from collections.abc import Iterator
 
 PREFIX = "spread-"
 LOCK = ".ray-worth-it"
-"""The file by which a folder is one of these. Its process, and the forks of it, hold a lock on it as long as one of
-them lives, however they end."""
+"""Name of the file that marks a folder of this package. The process that has the folder and its forks hold a lock on
+the file as long as one of them lives, however they end."""
 
 
 @contextlib.contextmanager
 def temporary() -> Iterator[str]:
-    """Have a folder that is removed at the end, and remove those of processes that were killed.
-
-    It is in the folder that a run has for Ray, if it has one: that goes with the run.
-    """
+    """Yield a new temporary folder, and remove it at the end; first remove such folders of processes that were killed.
+    The folder is in RAY_TMPDIR if that is set, so that it is removed with the run."""
     top = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
     _remove_abandoned(top)
     folder = tempfile.mkdtemp(prefix=PREFIX, dir=top)
@@ -33,7 +31,8 @@ def temporary() -> Iterator[str]:
 
 
 def _hold(folder: str) -> int:
-    """Lock a folder; nobody finds it unlocked. Without locks in its file system it is never taken for abandoned."""
+    """Lock a folder, and return the lock's file descriptor. The folder is never seen unlocked. In a file system without
+    locks it never counts as abandoned."""
     file = os.path.join(folder, LOCK)
     lock = os.open(f"{file}-", os.O_RDWR | os.O_CREAT, 0o600)
     with contextlib.suppress(OSError):
@@ -50,7 +49,7 @@ def _remove_abandoned(top: str) -> None:
 
 
 def _is_abandoned(folder: str) -> bool:
-    """Return whether a folder is one of this user's whose processes are gone."""
+    """Return whether a folder belongs to this user, and all its processes have ended."""
     try:
         if os.lstat(folder).st_uid != os.getuid():
             return False

@@ -20,7 +20,7 @@ from .settings import Settings
 
 @dataclass
 class Fork:
-    """A process, and the file with what it printed."""
+    """A forked process, and the file with its output."""
 
     settings: Settings
     pid: int
@@ -31,7 +31,7 @@ class Fork:
 def start(
     settings: Settings, command: Sequence[str], printed: Path, variables: Mapping[str, str] = MappingProxyType({})
 ) -> Fork:
-    """Start the script with these settings, and with more environment variables."""
+    """Start the script in a fork with these settings and additional environment variables."""
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -56,8 +56,8 @@ def start(
 
 
 def wait(forks: Sequence[Fork], seconds: float) -> bool:
-    """Wait until all have ended; return whether they did. One that has not within this time is killed, and its
-    children."""
+    """Wait until all forks have ended, and return whether they did. A fork that has not ended within `seconds` is
+    killed with its children."""
     deadline = time.monotonic() + seconds
     running = list(forks)
     while running and time.monotonic() < deadline:
@@ -75,7 +75,7 @@ def wait(forks: Sequence[Fork], seconds: float) -> bool:
 
 
 def end(forks: Iterable[Fork]) -> None:
-    """Kill those that run, and their children."""
+    """Kill the forks that are still running, with their children."""
     for each in forks:
         if each.code is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds one module as the others do, and calls functions with it."""
+    """Finds one module by the other finders, and calls functions with the module after its import."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -20,7 +20,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec of the module; None for any other."""
+        """Return the spec of the module; None for any other module."""
         if fullname != self._name:
             return None
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:  # one before may wait for the same module
@@ -46,7 +46,8 @@ _finders: dict[str, _Finder] = {}
 
 
 def when_imported(name: str, call: Callable[[Any], None]) -> None:
-    """Call it with the module: now, if it is there. Calls are made in their order."""
+    """Call `call` with the module when it has been imported: now, if it has been already. Functions for the same module
+    are called in the order in which they were given."""
     if name in sys.modules:
         call(sys.modules[name])
         return

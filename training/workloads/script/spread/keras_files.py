@@ -14,7 +14,8 @@ READING = ("FileExists", "GetMatchingFiles", "IsDirectory", "Stat", "BufferedInp
 
 
 def redirect(layer: files.Layer) -> None:
-    """Have TensorFlow write into the layer, and read there first."""
+    """Have TensorFlow write its files into the layer (the rank's own folder that overlays all others), and look there
+    first when it reads."""
     import tensorflow as tf
     from tensorflow.python.checkpoint import functional_saver
     from tensorflow.python.lib.io import _pywrap_file_io as system
@@ -78,7 +79,8 @@ def _redirect_rest(layer: files.Layer, system: Any) -> None:
 
 
 def _redirect_data(layer: files.Layer, tf: Any) -> None:
-    """Have files of data sets be those of the layer, as far as their names are known when a data set is made."""
+    """Redirect the files that data sets read and write to the layer, if their names are known when the data set is
+    created."""
     from tensorflow.python.ops import gen_io_ops
 
     redirect_argument(tf.data.Dataset, "cache", 1, lambda path: layer.to_write(path) if path else path, "filename")
@@ -111,7 +113,7 @@ def _records(writer: Any, where: Any) -> Any:
 
 
 def _prefix(layer: files.Layer) -> Any:
-    """Return where a checkpoint of this prefix is read."""
+    """Return a function that gives the path from which a checkpoint with a prefix is read."""
 
     def place(prefix: str) -> Any:
         index = layer.to_read(f"{prefix}.index")
@@ -141,7 +143,7 @@ def _moved(prefix: Any, place: Any) -> Any:
 
 
 def _as_the_first(_: Any) -> None:
-    """Have this rank write where rank 0 does, which the layer makes a place of its own."""
+    """Have Keras use the same file paths in this rank as in rank 0; the layer keeps the files of the ranks apart."""
     from tf_keras.src.distribute import distributed_file_utils as utils
 
     utils.write_filepath = utils.write_dirpath = lambda path, _: path

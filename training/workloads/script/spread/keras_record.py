@@ -15,32 +15,32 @@ CHANCE = ("Random", "Multinomial", "Rng")
 """Parts of the names of TensorFlow's operations that draw by chance."""
 
 OF_KERAS = ("TF_USE_LEGACY_KERAS", "KERAS_BACKEND")
-"""Variables that a script may set before it imports TensorFlow."""
+"""Environment variables that a script may set before it imports TensorFlow."""
 
 
 class Record(Ending):
-    """The record of one process, in a folder; none where the settings name none."""
+    """The record of one process in a folder; it writes nothing if the settings name no folder."""
 
     def __init__(self, settings: Settings) -> None:
-        """Look at each step, and end the script after as many as the settings say."""
+        """Prepare to record each step, and to end the script after as many steps as the settings say."""
         self._settings, self.looks = settings, bool(settings.out)
         self._steps = 0
         self._rows: list[int] = []
         self._by_hand = 0
         self._models: list[Any] = []
         self._trained: set[str] = set()
-        """What was trained by what."""
+        """Descriptions of the models that were trained, with their losses and optimizers."""
         self._proved, self._unproved = _of_plan(settings), later.Unproved()
         self._chance: set[str] = set()
         self._keras_three = ""
 
     def rows(self, tf: Any, rows: Any) -> None:
-        """Note the rows of each step, when it is computed."""
+        """Record the number of rows of each step when TensorFlow computes the step."""
         if self.looks:
             tf.numpy_function(lambda count: self._rows.append(int(count)), [rows], [])
 
     def gradients(self, tf: Any, pairs: Any) -> None:
-        """Keep gradients of this process, and the first weights."""
+        """Keep the gradients of this process at some steps, and the first weights."""
         if not self.looks:
             return
         content = [tf.convert_to_tensor(gradient) for gradient, _ in pairs]
@@ -55,13 +55,14 @@ class Record(Ending):
             self._keep(f"gradients-{self._steps + 1}", content[:half])
 
     def by_hand(self) -> None:
-        """Note a step that no `fit` makes: the script can't be split, so it ends."""
+        """Record a step that no `fit` makes, and end a run of the proof: such a script cannot be divided among
+        ranks."""
         self._by_hand += 1
         if self.looks:
             self.end()
 
     def looking(self, model: Any, function: Any) -> Any:
-        """Return the function, after which weights are kept."""
+        """Return a function that calls `function` and then keeps the model's weights."""
         if hasattr(function, "looked_at"):
             return function
         if all(each is not model for each in self._models):
@@ -88,7 +89,7 @@ class Record(Ending):
         return looked_at
 
     def trained(self, model: Any) -> None:
-        """Note what a step trains; say it where that is none of those of the proof."""
+        """Record what a step trains; tell the user if the proof did not train it."""
         shapes = " ".join(f"{weight.dtype}{tuple(weight.shape)}" for weight in model.trainable_weights)
         by = f"{_name(model.loss)} and {type(model.optimizer).__name__}"
         layers = ", ".join(type(layer).__name__ for layer in model.layers)
@@ -105,7 +106,8 @@ class Record(Ending):
             self._chance.update(node.op for node in nodes if _draws(node.op))
 
     def _note_operations(self, function: Any, iterator: Any) -> Any:
-        """Return what a function returns that is no graph, which would tell of its operations."""
+        """Return what `function` returns, and record its operations as they run: it is no graph from which the
+        operations could be read."""
         from tensorflow.python.framework import op_callbacks
 
         def note(name: Any, *_: Any) -> None:
@@ -119,7 +121,8 @@ class Record(Ending):
             op_callbacks.remove_op_callback(note)
 
     def end_keras_three(self, keras: Any) -> None:
-        """End a script that trains with Keras 3: on TensorFlow nobody can distribute it, and on PyTorch others do."""
+        """Have a script end when it trains with Keras 3. On TensorFlow such a script cannot be divided among ranks; on
+        PyTorch the mechanism for PyTorch does that."""
         backend = keras.backend.backend()
 
         def end(*_: Any, **__: Any) -> None:
@@ -140,7 +143,7 @@ class Record(Ending):
         return Path(self._settings.out) / f"{name}-rank{self._settings.rank}.{ending}"
 
     def write(self, error: str) -> None:
-        """Write the facts."""
+        """Write the facts of this process."""
         layers = {type(layer).__name__ for model in self._models for layer in model._flatten_layers()}
         facts = {
             "steps": self._steps,
@@ -163,7 +166,8 @@ def _draws(operation: str) -> bool:
 
 
 def _of_plan(settings: Settings) -> list[str] | None:
-    """Return what the steps of the proof trained, for the rank that says what others are; None for all else."""
+    """Return what the steps of the proof trained, for rank 0 of a run with a plan, which tells the user of other
+    trainings; None in all other processes."""
     if settings.out or settings.rank or not settings.plan:
         return None
     with OPEN(settings.plan, encoding="utf-8") as file:

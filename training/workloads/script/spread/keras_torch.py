@@ -15,12 +15,12 @@ from .exchange import Optimizers
 from .operations import Operations
 
 APART = ("evaluate", "predict", "_symbolic_build")
-"""Methods of a model whose passes begin, within `fit`, in the line of the script in which those that train do; what
-they draw by chance, as the first weights, belongs to no row."""
+"""Methods of a model whose passes begin, within `fit`, in the same line of the script as training passes. What they
+draw by chance, such as the first weights, belongs to no row."""
 
 
 def tell(keras: Any, loaders: Loaders, optimizers: Optimizers) -> None:
-    """Tell of weights, optimizers and passes of Keras."""
+    """Have Keras' weights, optimizers and passes recorded like those of PyTorch."""
     _weights(keras, optimizers)
     _steps(keras.optimizers.Optimizer, optimizers)
     for name in APART:
@@ -28,7 +28,7 @@ def tell(keras: Any, loaders: Loaders, optimizers: Optimizers) -> None:
 
 
 def _weights(keras: Any, optimizers: Optimizers) -> None:
-    """Note variables, whoever makes them, and layers, which have those that are kept."""
+    """Record each variable that is created, and the layers, which know the variables that are not trained."""
     begin, make = keras.Variable.__init__, keras.Layer.__new__
 
     def __init__(variable: Any, *args: Any, **more: Any) -> None:
@@ -72,7 +72,8 @@ def _passes(kind: Any, name: str, loaders: Loaders) -> None:
 
 
 def look(keras: Any, operations: Operations, *, statistics: bool) -> None:
-    """Note that batches are normalised by their own statistics, or have them normalised by those kept."""
+    """Record that batch normalisation uses the statistics of the batch; if `statistics` is false, have it use its
+    running statistics."""
     kind = keras.layers.BatchNormalization
     call: Callable[..., Any] = kind.call
 

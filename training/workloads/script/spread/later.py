@@ -18,23 +18,25 @@ if TYPE_CHECKING:
     from .batches import Loaders
 
 COMPILED = "Compiled"
-"""What the names of a compiler's operations begin with: the proof runs what they are compiled from."""
+"""Prefix of the names of operations that a compiler made; the proof runs the operations from which they are
+compiled."""
 FOLDER = "TRAINING_OBSERVE"
-"""Environment variable with the folder of what is observed."""
+"""Environment variable: the folder of the observation."""
 FILE = "not-proved.txt"
 
 
 class Later:
-    """Looks at the backward passes of a rank."""
+    """Looks in rank 0 for backward passes that the proof did not see."""
 
     def __init__(self, loaders: Loaders) -> None:
-        """Know what the plan knows."""
+        """Start with the backward passes that the plan lists."""
         self._loaders, self._plan = loaders, loaders.plan
         self._unproved = Unproved()
         self.backwards = 0
 
     def look(self, names: set[str]) -> None:
-        """Look at the backward pass that begins, of a loss with operations of these names."""
+        """Compare the backward pass that begins with the plan, and tell the user if the plan has no such pass. `names`:
+        the operations that led to its loss."""
         plan = self._plan
         self.backwards += 1
         if plan is None or not plan.operations:
@@ -55,15 +57,15 @@ class Later:
 
 
 class Unproved:
-    """What a script trains by that its proof did not see."""
+    """Tells the user what a script trains that its proof did not see."""
 
     def __init__(self) -> None:
-        """Say nothing yet."""
+        """Start with nothing told."""
         self._written: set[str] = set()
         self._folder = os.environ.get(FOLDER, "")
 
     def say(self, what: str, when: str) -> None:
-        """Say it once."""
+        """Tell the user once that `what` is not proved. `when`: words for where the script trains it."""
         if what in self._written:
             return
         text = f"not proved: at {when}, as the steps of the proof did not\n"
@@ -74,7 +76,7 @@ class Unproved:
             (sys.__stderr__ or sys.stderr).write(text)
 
     def _keep(self, text: str) -> None:
-        """Write it into a file, or of a worker in a pod of its own send it to the driver as what is observed."""
+        """Write the text into a file; in a worker with a pod of its own, send it to the driver like an observation."""
         observer = sys.modules.get(f"{places.OBSERVER}.in_pod")
         if self._folder and not (observer is not None and observer.put(FILE, text)):
             with OPEN(os.path.join(self._folder, FILE), "w", encoding="utf-8") as file:

@@ -15,15 +15,13 @@ from .files import Layer
 from .imports import when_imported
 
 TEXT_FORMAT = "?format="
-"""Stands behind the path of a text file that XGBoost reads."""
+"""Follows the path of a text file that XGBoost reads."""
 
 
 def redirect(folder: str) -> Layer:
-    """Have this process write its files in a folder, and read there first; libraries, when they are imported, too.
-
-    Returns what finds them. The folders of what observes this process are as they are: a rank's own stand with the
-    others'.
-    """
+    """Have this process write its files into `folder` and look there first when it reads; the same holds for libraries,
+    once they are imported. Return the Layer that finds the files. Folders of the observer are not redirected, so that
+    the observations of all ranks are in one place."""
     observers = [value for name, value in os.environ.items() if name.startswith("TRAINING_OBSERVE")]
     layer = files.redirect(folder, [value for value in observers if value.startswith(os.sep)])
     for name, of_library in (
@@ -38,7 +36,7 @@ def redirect(folder: str) -> Layer:
 
 
 def redirect_trees(layer: Layer, library: str, module: Any) -> None:
-    """Have XGBoost or LightGBM write into the layer, and read there first."""
+    """Have XGBoost or LightGBM write files into the layer, and look there first when they read."""
 
     def text_to_read(name: Any) -> Any:
         path, mark, kind = str(name).partition(TEXT_FORMAT)
@@ -58,7 +56,7 @@ def redirect_trees(layer: Layer, library: str, module: Any) -> None:
 
 
 def _redirect_torch(layer: Layer, torch: Any) -> None:
-    """Have files that PyTorch opens by itself be those of the layer."""
+    """Redirect files that PyTorch opens itself to the layer."""
     redirect_argument(torch._C, "PyTorchFileWriter", 0, layer.to_write)
     redirect_argument(torch._C, "PyTorchFileReader", 0, layer.to_read)
     redirect_argument(torch._C, "import_ir_module", 1, layer.to_read)
@@ -66,8 +64,8 @@ def _redirect_torch(layer: Layer, torch: Any) -> None:
 
 
 def redirect_argument(owner: Any, name: str, place: int, where: Callable[[Any], Any], keyword: str = "") -> None:
-    """Have a function whose argument at a place, or by a keyword, is a path, or an open file, be called with another
-    path."""
+    """Replace a function whose argument, at position `place` or named `keyword`, is a path or an open file, so that it
+    is called with the path that `where` returns."""
     call = getattr(owner, name)
 
     def redirected(*args: Any, **more: Any) -> Any:
@@ -92,7 +90,7 @@ def _redirect_sqlite(layer: Layer, sqlite3: Any) -> None:
 
 
 def _redirect_safetensors(layer: Layer, module: Any) -> None:
-    """Have safetensors, which opens files by itself, open those of the layer."""
+    """Redirect the files of safetensors to the layer, because it opens files itself."""
     save, read = module.serialize_file, module.safe_open
 
     def serialize_file(tensors: Any, filename: Any, *args: Any, **more: Any) -> Any:

@@ -14,7 +14,7 @@ _SCAN, _UNLINK, RMDIR = os.scandir, os.unlink, os.rmdir
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write a file whole."""
+    """Write JSON to a file under another name and rename it, so that nobody reads half of it."""
     part = path.with_suffix(".part")
     with OPEN(part, "w", encoding="utf-8") as file:
         json.dump(content, file)
@@ -22,7 +22,7 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def remove_folder(path: str) -> None:
-    """Remove a folder as far as that is possible."""
+    """Remove a folder and its content as far as that is possible."""
     with suppress(OSError):
         with _SCAN(path) as entries:
             for entry in list(entries):
@@ -34,20 +34,20 @@ def remove_folder(path: str) -> None:
 
 
 class Enough(SystemExit):
-    """The script has made as many steps as the proof needs."""
+    """Ends a script that has made as many steps as the proof needs."""
 
 
 class Ending(ABC):
-    """What is recorded of a process that ends when enough is known."""
+    """Base class for the record of a process; it ends the script when enough is known."""
 
     _raised = False
 
     @abstractmethod
     def write(self, error: str) -> None:
-        """Write what is known."""
+        """Write the facts that are known."""
 
     def end(self) -> None:
-        """End the script: by an exception, or by all means where it stops that."""
+        """End the script by raising Enough; if the script caught that before, write the facts and exit at once."""
         if self._raised:
             self.write("")
             EXIT(0)

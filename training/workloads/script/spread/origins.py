@@ -13,7 +13,7 @@ from .operations import Operations
 
 
 class Origins:
-    """Notes each backward pass of a script."""
+    """Records which data feed each backward pass of a script."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class Origins:
         operations: Operations,
         exchange: Exchange | None,
     ) -> None:
-        """Look at backward passes, inside a rank's exchange or in a single process."""
+        """Start recording backward passes, within a rank's exchange of gradients or in a single process."""
         self._torch, self._loaders, self._optimizers, self._operations = torch, loaders, optimizers, operations
         self.backwards = self.grads = self.by_hand = 0
         self._depth = 0
@@ -94,7 +94,8 @@ class Origins:
                 self._sparse.add(id(each))
 
     def facts(self) -> dict[str, Any]:
-        """Return the plan, and why it can't be followed."""
+        """Return the plan (which passes over which loaders feed backward passes), and the facts by which the plan may
+        be impossible to follow."""
         return {
             "passes": [
                 {

@@ -9,11 +9,12 @@ from types import FrameType
 
 OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 START = OURS + "process.py"
-"""The file whose function `run` runs the script."""
+"""The file with the function `run`, which runs the script."""
 SPACE = "\N{NO-BREAK SPACE}"
-"""Stands for a blank in the name of a file: blanks are between the lines of a place."""
+"""Replaces blanks in the name of a file, because blanks separate the lines of a place."""
 OBSERVER = "ray_worth_it_observe"
-"""The package that observes ranks, and not the process that makes the plan."""
+"""Name of the observer's package. It is loaded in ranks, and not in the process that makes the plan, so a place must
+not contain its lines."""
 LIBRARIES = tuple(
     {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     | {f"{os.sep}site-packages{os.sep}"}
@@ -21,7 +22,7 @@ LIBRARIES = tuple(
 
 
 def line() -> str:
-    """Return the innermost file and line that is the user's own: no library's; "" where there is none."""
+    """Return the file and line of the innermost call in the user's own code; "" if there is no such call."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if _is_users(frame.f_code.co_filename):
@@ -31,10 +32,8 @@ def line() -> str:
 
 
 def stack() -> str:
-    """Return all lines of the script that led here, which tell two calls of one function apart.
-
-    What started the script is none of them: a worker of Ray runs it from other lines than a process.
-    """
+    """Return all lines of the script that led to this call, so that two calls of the same function differ. Lines that
+    started the script are left out: a worker of Ray starts it from other lines than a process does."""
     frame: FrameType | None = sys._getframe(1)
     lines = []
     while frame is not None and not _starts_script(frame):
@@ -46,7 +45,7 @@ def stack() -> str:
 
 
 def innermost() -> str:
-    """Return the first of these."""
+    """Return the innermost of the script's lines that led to this call."""
     return stack().partition(" ")[0]
 
 
@@ -61,5 +60,5 @@ def _is_users(name: str) -> bool:
 
 
 def is_library(path: str) -> bool:
-    """Return whether a file is one of a package, or of Python."""
+    """Return whether a file belongs to an installed package or to Python."""
     return any(library in path for library in LIBRARIES)

@@ -13,10 +13,10 @@ from typing import Any
 
 
 class Plan:
-    """The plan that a rank follows."""
+    """The plan that a rank follows: which passes over which loaders are split among ranks."""
 
     def __init__(self, path: str) -> None:
-        """Read it."""
+        """Read the plan from a file."""
         facts = json.loads(Path(path).read_text(encoding="utf-8"))
         passes: list[dict[str, Any]] = facts["passes"]
         self._exact = {(each["loader"], each["number"]): (each["site"], each["feeds"]) for each in passes}
@@ -27,21 +27,22 @@ class Plan:
         }
         self._of_place = _alike(passes, "creation", "site")
         self.sparse: set[int] = set(facts["sparse"])
-        """Places of parameters, in the order in which optimizers got them, whose gradients are sparse."""
+        """Positions of the parameters with sparse gradients, in the order in which optimizers got the parameters."""
         self.operations = {line: set(names) for line, names in facts.get("operations", {}).items()}
-        """Names of operations of which losses are made, by the line of the backward pass."""
+        """Names of the operations that led to a loss, by the line of its backward pass."""
         self.inputs_as_single: bool = facts.get("inputsAsSingle", False)
-        """Whether a gradient of an input is what it is in the single process, and not as in each rank of a port."""
+        """Whether the gradient of an input tensor is that of the single process, instead of that of each rank of a
+        port."""
         self.guessed = {(each["creation"], each["site"]) for each in passes if each["guessed"]}
-        """Where passes begin that feed only as far as the order of things tells."""
+        """Where passes begin of which only the order of events tells that they feed backward passes."""
 
     def knows(self, loader: int, creation: str, site: str) -> bool:
-        """Return whether a pass of this place was seen."""
+        """Return whether the single process had a pass over this loader that began at this place."""
         return (loader, site) in self._of_loader or (creation, site) in self._of_place
 
     def splits(self, loader: int, number: int, creation: str, site: str, *, learns: bool) -> bool:
-        """Return whether the pass feeds backward passes. `learns`: whether gradients are on where it begins, as in a
-        new place over a loader all of whose passes fed."""
+        """Return whether the pass feeds backward passes, and so is split among ranks. `learns`: whether gradients are
+        on where it begins; this decides at a new place over a loader whose passes all fed backward passes."""
         seen_at, feeds = self._exact.get((loader, number), ("", False))
         if seen_at == site:
             return bool(feeds)
@@ -52,7 +53,8 @@ class Plan:
 
 
 def _alike(passes: Iterable[dict[str, Any]], *keys: str) -> dict[tuple[Any, ...], bool]:
-    """Return whether passes with these keys feed; those that did and did not are split, as a first pass may be cut."""
+    """Return whether passes with the same values of `keys` feed backward passes. If only some of them did, return true:
+    the first pass may have been cut short."""
     feeding: dict[tuple[Any, ...], bool] = {}
     for each in passes:
         key = tuple(each[name] for name in keys)

@@ -23,13 +23,14 @@ from .records import Run
 from .settings import SEED, Settings, addresses
 
 UNUSED = "find_unused_parameters"
-"""What DDP's error says where a parameter had no gradient."""
+"""Words in the error of DistributedDataParallel (DDP) when a parameter had no gradient."""
 LEAST_SECONDS, TIMES_ALONE = 20.0, 10.0
-"""Seconds that a port may take, and those for each that the script alone took; ranks that wait for ever take more."""
+"""Time limit of a port: these seconds, and for each second that the script took as a single process, so many more.
+Ranks that wait forever exceed it."""
 
 
 def port(torch: Any, command: Sequence[str], world: int, seconds: float = prove.SECONDS) -> dict[str, str]:
-    """Return the port as a diff, or the reason why there is none."""
+    """Return the port of the script as a diff, or the reason why there is none."""
     with prove.running(torch, command, world, seconds) as runs:
         try:
             diff, encoding = _find(runs, world)
@@ -41,7 +42,8 @@ def port(torch: Any, command: Sequence[str], world: int, seconds: float = prove.
 
 
 def _find(runs: prove.Runs, world: int) -> tuple[str, str]:
-    """Return the diff, and the encoding of the script. Raises NotMechanical."""
+    """Return the diff of a port that passed the proof, and the encoding of the script. Raises NotMechanical if there is
+    no such port."""
     began = time.monotonic()
     plan = runs.plan()
     if plan.error:
@@ -72,7 +74,8 @@ def _find(runs: prove.Runs, world: int) -> tuple[str, str]:
 def _run(
     runs: prove.Runs, of_all: Mapping[str, Any], passes: Sequence[Mapping[str, Any]], world: int, seconds: float
 ) -> tuple[Run, str, str]:
-    """Run the port, with unused parameters looked for where DDP says so; return its diff and encoding, too."""
+    """Run the port, with a search for unused parameters if DDP's error asks for it; return the run, the port's diff and
+    the script's encoding."""
     script = Path(runs.command[0])
     content = script.read_bytes()
     encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0].removesuffix("-sig")
@@ -97,7 +100,7 @@ def _apart(torch: Any, alone: Run, other: Run, rank: int = 0) -> float:
 
 
 def _ranks(runs: prove.Runs, of_all: Mapping[str, Any], world: int, folder: Path, text: bytes) -> Run:
-    """Start the ported script as torchrun does."""
+    """Start the ported script as torchrun does, and return the run."""
     (folder / "files").mkdir(parents=True)
     code = folder / "ported.py"
     code.write_bytes(text)
@@ -114,7 +117,7 @@ def _ranks(runs: prove.Runs, of_all: Mapping[str, Any], world: int, folder: Path
 
 
 def main() -> int:
-    """Print the port as JSON, or write it into a file; return 0 where there is one."""
+    """Print the port as JSON, or write it into a file; return 0 if there is a port, 1 otherwise."""
     return prove.main(port, __doc__ or "")
 
 

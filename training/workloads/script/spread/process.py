@@ -22,16 +22,17 @@ TIMEOUT_SECONDS = 600
 
 
 class Process:
-    """What is around the script."""
+    """Changes PyTorch in one process of a script, so that the process trains as a rank or is recorded for the proof."""
 
     def __init__(self, settings: Settings) -> None:
-        """Wait for PyTorch; files go where they belong from the first line on."""
+        """Have PyTorch changed when the script imports it, and redirect the files that the process writes from its
+        first line on."""
         from . import chance, library_files
 
         self._settings = settings
         self._record: Any = None
         self._known: Any = None
-        """Loaders, optimizers and operations, once PyTorch is there."""
+        """Loaders, optimizers and operations; None until PyTorch is imported."""
         self._watch: Any = None
         chance.seed(settings.seed)
         if settings.private:
@@ -40,7 +41,7 @@ class Process:
         when_imported("keras", self._tell_of_keras)
 
     def install(self, torch: Any) -> None:
-        """Distribute what the script will do, or look at it."""
+        """Distribute what the script will do with PyTorch over the ranks, or record it."""
         from .batches import Loaders
         from .exchange import Optimizers
         from .plan import Plan
@@ -109,7 +110,7 @@ class Process:
         return operations
 
     def end(self, error: str) -> None:
-        """Write what is known, and tell the other ranks."""
+        """Write the facts that are known, and tell the other ranks that this one has ended."""
         if self._record is not None:
             with self._record.quiet():
                 self._record.write(error)
@@ -118,7 +119,7 @@ class Process:
 
 
 def _leave_alone(compiler: Any) -> None:
-    """Have the compiler leave the functions of this package as they are."""
+    """Have torch.compile leave the functions of this package uncompiled."""
     rules: Any = getattr(compiler, "trace_rules", None)
     if hasattr(rules, "add"):  # not before PyTorch 2.2
         rules.add(__package__)
@@ -130,7 +131,7 @@ AROUND: dict[str, Any] = {
     "xgboost": TreesProcess,
     "lightgbm": TreesProcess,
 }
-"""What is around a script, by its framework."""
+"""The class that changes a script's framework in its process, by framework."""
 
 
 def _of(batch: Any) -> str:
@@ -138,7 +139,8 @@ def _of(batch: Any) -> str:
 
 
 def join(torch: Any, settings: Settings) -> Any:
-    """Join the other ranks, by a store that no variable names, or as Ray has joined them; return the store."""
+    """Join the other ranks through a store that no environment variable names, or as Ray has joined them already;
+    return the store."""
     from torch import distributed
 
     is_initialized = distributed.is_initialized
@@ -157,7 +159,8 @@ def join(torch: Any, settings: Settings) -> Any:
 
 
 def run(command: list[str], text: str = "") -> None:
-    """Run the script as the program of this process; `text`: the path of another text for it."""
+    """Run the script as the program of this process. `text`: path of a file with other code to run in its place; "" for
+    the script's own."""
     path = Path(command[0])
     sys.argv = list(command)
     sys.path.insert(0, str(path.resolve().parent))
@@ -170,7 +173,7 @@ def run(command: list[str], text: str = "") -> None:
 
 
 def main(settings: Settings, command: list[str]) -> int:
-    """Run the script with what the settings say around it; return its exit code."""
+    """Run the script in the kind of process that the settings describe; return the script's exit code."""
     sys.modules[__package__ or ""].ranks = settings.rank, settings.world  # type: ignore[attr-defined]
     if settings.rank:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -192,7 +195,7 @@ def main(settings: Settings, command: list[str]) -> int:
 
 
 def _end_before_exit(process: Any) -> None:
-    """Have a script that ends by `os._exit`, but no fork of it, leave what is known, too."""
+    """Have the facts written also if the script ends by `os._exit`, but not when a fork of the script does."""
     own = os.getpid()
 
     def leave(code: int) -> None:
@@ -204,7 +207,7 @@ def _end_before_exit(process: Any) -> None:
 
 
 def _lines(error: BaseException) -> list[str]:
-    """Return the traceback as it is without this file."""
+    """Return the traceback of the error without the lines of this file."""
     frames: Any | None = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next

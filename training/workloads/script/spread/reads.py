@@ -23,17 +23,18 @@ from .places import OURS, is_library
 
 NAME = "reads-"
 MOST_FILES = 20_000
-"""Of more files their folders count: a file that is added or removed there is seen, one that is changed is not."""
+"""If a script read more files, their folders are recorded instead: then a file that is added or removed is noticed, a
+changed file is not."""
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 IMPORTS = "importlib._bootstrap_external"
 SHARED = re.compile(r"\.so(\.|$)")
 
 
 class Reads:
-    """What this process and its forks read, by their names in a file."""
+    """Records in a file the names of the files that this process and its forks read."""
 
     def __init__(self, file: Path, private: str) -> None:
-        """Note it from now on. `private`: the folder of what this process writes."""
+        """Start recording. `private`: the folder into which the files that this process writes are redirected."""
         self._file = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._private = os.path.join(private, "")
         self._seen: set[tuple[str, str]] = set()
@@ -48,10 +49,8 @@ class Reads:
                 self._note("." if args[0] is None else args[0])
 
     def _note(self, name: Any, kind: str = "r") -> None:
-        """Note a name that is read, written (`w`) or imported (`c`), but no folder in which modules are looked for.
-
-        Libraries do that for their versions.
-        """
+        """Record the name of a file that is read, written (`w`) or imported (`c`), but no folder on `sys.path`:
+        libraries list these folders to find versions."""
         if isinstance(name, int):
             return
         text = os.fsdecode(name)
@@ -66,7 +65,7 @@ class Reads:
         os.write(self._file, os.fsencode(f"{kind}{full}\0"))
 
     def end(self) -> None:
-        """Note what is still open, whoever opened it."""
+        """Record the files that are still open or mapped, whoever opened them."""
         for path in (*_open_files(), *_mapped_files()):
             with contextlib.suppress(OSError):
                 if stat.S_ISREG(os.stat(path).st_mode):
@@ -87,7 +86,8 @@ def _mapped_files() -> Iterator[str]:
 
 
 def of_runs(folder: Path, command: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Return what all runs in a folder have read, and what the script's arguments name: paths, with their states."""
+    """Return the path, size and time of change of the files that all runs in a folder have read, and of those that the
+    script's arguments name."""
     named: dict[str, set[str]] = {"r": set(filter(None, map(_named, command[1:]))), "w": set(), "c": set()}
     for file in folder.glob(f"*/{NAME}*"):
         for each in filter(None, os.fsdecode(file.read_bytes()).split("\0")):
@@ -105,14 +105,15 @@ def of_runs(folder: Path, command: Sequence[str]) -> list[tuple[str, int, int]]:
 
 
 def _source(path: str) -> str:
-    """Return the file of which an imported one was made."""
+    """Return the source file from which an imported file was compiled."""
     with contextlib.suppress(ValueError):
         return importlib.util.source_from_cache(path)
     return path
 
 
 def _named(argument: str) -> str:
-    """Return the path that an argument names, as `data.csv` or `--data=data.csv`; "" if there is none."""
+    """Return the path of the file that an argument names, as `data.csv` or `--data=data.csv`; "" if it names no
+    file."""
     for text in (argument, argument.partition("=")[2]):
         if text and os.path.exists(text):
             return os.path.abspath(text)
@@ -120,7 +121,8 @@ def _named(argument: str) -> str:
 
 
 def state(path: str) -> tuple[int, int]:
-    """Return the size of a file or folder and when it was changed last, in nanoseconds; of none (-1, 0)."""
+    """Return the size of a file or folder, and the time of its last change in nanoseconds; (-1, 0) if it does not
+    exist."""
     try:
         known = os.stat(path)
     except OSError:

@@ -15,10 +15,10 @@ from .settings import LOOKED_AT
 
 
 class Record(Ending):
-    """The record of one process, in a folder."""
+    """The record of one PyTorch process, in a folder."""
 
     def __init__(self, torch: Any, optimizers: Optimizers, out: str, rank: int, most: int) -> None:
-        """Look at every optimizer step, and end the script after `most`; 0: never."""
+        """Look at every optimizer step, and end the script after `most` steps; 0: do not end it."""
         self.steps = 0
         self.facts: dict[str, Any] = {}
         self.to_know: list[Callable[[], dict[str, Any]]] = []
@@ -54,11 +54,11 @@ class Record(Ending):
         return self._out / f"{name}-rank{self._rank}.{ending}"
 
     def quiet(self) -> Any:
-        """Return a context in which no operation is looked at."""
+        """Return a context manager in which no operation is recorded."""
         return _disable_current_modes()
 
     def write(self, error: str) -> None:
-        """Write the facts, and the weights of the last step."""
+        """Write the facts, the buffers, and the weights of the last step."""
         if self.steps and self._kept_last != self.steps:
             self._keep("weights-last", [each.detach() for each in self._optimizers.parameters()])
         self._keep("buffers", self._buffers.values())
@@ -69,13 +69,12 @@ class Record(Ending):
 
 
 class Buffers:
-    """Buffers of the script's modules, which no optimizer has: averages that a model keeps, as for its evaluation.
-
-    Those of Keras' layers are weights that are not trained. In the order in which they were made.
-    """
+    """Buffers of the script's modules, in the order in which they were created. No optimizer has them: they are
+    averages that a model keeps for evaluation, for example. Of Keras' layers they are the weights that are not
+    trained."""
 
     def __init__(self, torch: Any, optimizers: Optimizers) -> None:
-        """Note what modules register."""
+        """Have each buffer recorded that a module registers from now on."""
         self._layers = optimizers.layers
         self._modules: list[tuple[weakref.ref[Any], str]] = []
         register = torch.nn.Module.register_buffer
@@ -87,7 +86,7 @@ class Buffers:
         torch.nn.Module.register_buffer = register_buffer
 
     def values(self) -> list[Any]:
-        """Return those of floating numbers; None for one that is no more."""
+        """Return the buffers with floating-point numbers; None for other buffers and for those that no longer exist."""
         values = []
         for module, name in self._modules:
             buffer: Any = getattr(module(), name, None)
@@ -99,7 +98,7 @@ class Buffers:
 
 
 def save(torch: Any, content: Any, path: Path) -> None:
-    """Write tensors, wherever the script writes its own files."""
+    """Write tensors to `path`, even if the script's own files are redirected."""
     with OPEN(path, "wb") as file:
         torch.save(content, file)
 

@@ -19,7 +19,7 @@ INFINITE = float("inf")
 
 @dataclass
 class Run:
-    """A run of one process, or of ranks."""
+    """A run of one process, or of several ranks."""
 
     name: str
     folder: Path
@@ -28,18 +28,19 @@ class Run:
 
     @cached_property
     def facts(self) -> list[dict[str, Any]]:
-        """Return the facts of each rank; empty ones where it wrote none."""
+        """Return the facts that each rank has written; an empty dict for a rank that wrote none."""
         return [self._json(f"facts-rank{rank}.json") for rank in range(len(self.forks))]
 
     @cached_property
     def apart(self) -> str:
-        """Return how ranks branched apart, if they did."""
+        """Return in words where ranks took different ways through the script; "" if they did not."""
         reports = [self._json(f"apart-rank{rank}.json").get("apart", "") for rank in range(len(self.forks))]
         return next(filter(None, reports), "") or watch.apart(str(self.folder), len(self.forks))
 
     @property
     def error(self) -> str:
-        """Return what the first process that failed ended with: its traceback, or the last lines that it printed."""
+        """Return why the first process that failed ended: its traceback, or the last lines that it printed; "" if all
+        succeeded."""
         if not self.ended:
             return "it did not end in time"
         for fork, facts in zip(self.forks, self.facts):
@@ -55,19 +56,19 @@ class Run:
         return content
 
     def tensors(self, torch: Any, name: str, rank: int = 0) -> list[Any] | None:
-        """Return tensors that a rank kept under a name."""
+        """Return the tensors that a rank has kept under a name; None if it kept none."""
         path = self.folder / f"{name}-rank{rank}.pt"
         kept: list[Any] | None = torch.load(path) if path.exists() else None
         return kept
 
     @property
     def steps(self) -> int:
-        """Return the optimizer steps of rank 0."""
+        """Return the number of optimizer steps of rank 0."""
         return int(self.facts[0].get("steps", 0))
 
 
 def flat(torch: Any, tensors: Sequence[Any], like: Sequence[Any] | None = None) -> Any:
-    """Return all numbers in one tensor; zeros for a gradient that is not there."""
+    """Return all numbers of the tensors in one tensor, with zeros for a gradient that is missing."""
     parts = []
     for place, each in enumerate(tensors):
         if each is None and like is not None:
@@ -78,8 +79,8 @@ def flat(torch: Any, tensors: Sequence[Any], like: Sequence[Any] | None = None) 
 
 
 def weights(torch: Any, reference: Run, other: Run, rank: int = 0) -> dict[str, float]:
-    """Return how far weights of two runs are apart after each step that was kept: the largest difference, in parts of
-    the largest change since the start of the first. None where nothing changed."""
+    """Return how far the weights of two runs are apart, by step: the largest difference divided by the largest change
+    of a weight since the start of the first run. Return an empty dict if no weight changed."""
     start = reference.tensors(torch, "weights-0")
     distances: dict[str, float] = {}
     if start is None:
@@ -113,7 +114,8 @@ def _apart(reference: Any, other: Any, start: Any) -> float:
 
 
 def gradients(torch: Any, reference: Run, other: Run, rank: int = 0) -> dict[str, float]:
-    """Return how far gradients before the steps are apart: in parts of the largest."""
+    """Return how far the gradients before the optimizer's steps are apart in two runs, by step: the largest difference
+    divided by the largest gradient."""
     distances: dict[str, float] = {}
     for step in map(str, LOOKED_AT):
         of_one, of_other = (
@@ -133,8 +135,8 @@ def gradients(torch: Any, reference: Run, other: Run, rank: int = 0) -> dict[str
 
 
 def buffers(torch: Any, reference: Run, other: Run) -> float:
-    """Return how far buffers of two runs are apart at their ends: in parts of the largest number; 0 where there are
-    none."""
+    """Return how far the buffers of two runs are apart at the end: the largest difference divided by the largest
+    number; 0 if there are no buffers."""
     of_one, of_other = reference.tensors(torch, "buffers") or [], other.tensors(torch, "buffers") or []
     a, b = flat(torch, of_one), flat(torch, of_other)
     if a.shape != b.shape:
@@ -145,6 +147,6 @@ def buffers(torch: Any, reference: Run, other: Run) -> float:
 
 
 def largest(distances: dict[str, float]) -> float:
-    """Return the largest; infinity where nothing could be compared, or a number is none."""
+    """Return the largest distance; infinity if there is no distance, or a distance is not a number."""
     numbers = [INFINITE if math.isnan(each) else each for each in distances.values()]
     return max(numbers, default=INFINITE)

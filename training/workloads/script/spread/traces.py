@@ -17,26 +17,26 @@ NOTHING: Origin = frozenset()
 
 
 class Traces:
-    """The batches that results come from, by the memory that they are in."""
+    """The batches from which results were computed, by the memory that holds the results."""
 
     def __init__(self, parameter: type) -> None:
-        """Know of none. Nothing is noted of parameters, which all batches change."""
+        """Start without traces. Parameters are not traced, because all batches change them."""
         self._parameter = parameter
         self._origins: dict[int, tuple[StorageWeakRef | None, Origin]] = {}
 
     def mark(self, tensor: Any, origin: Origin) -> None:
-        """Note where a tensor comes from."""
+        """Record from which batches a tensor was computed."""
         place = _place(tensor)
         self._origins[place] = StorageWeakRef(tensor.untyped_storage()) if place else None, origin
 
     def of(self, tensor: Any) -> Origin:
-        """Return the batches that it was computed from: numbers of the pass and in the pass. Memory that was free
-        meanwhile is another's."""
+        """Return the batches from which a tensor was computed, as (number of the pass, number in the pass). Memory that
+        was freed meanwhile holds another tensor, so it has no trace."""
         memory, origin = self._origins.get(_place(tensor), (None, NOTHING))
         return NOTHING if memory is not None and memory.expired() else origin
 
     def follow(self, inputs: Iterable[Any], results: Any) -> Origin:
-        """Note that results come from what inputs come from, which is returned."""
+        """Record that the results were computed from the batches of the inputs, and return these batches."""
         origin = NOTHING
         for each in tensors(inputs):
             origin |= self.of(each)
@@ -50,15 +50,15 @@ class Traces:
         return origin
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all traces."""
         self._origins.clear()
 
 
 class Follower(TorchDispatchMode):  # type: ignore[misc]
-    """Follows each operation."""
+    """Follows each operation of PyTorch, so that its results are traced to batches."""
 
     def __init__(self, traces: Traces) -> None:
-        """Follow nothing yet."""
+        """Keep `traces`; operations are followed only within this context."""
         super().__init__()
         self._traces = traces
 
@@ -76,7 +76,7 @@ def _place(tensor: Any) -> int:
 
 
 def tensors(values: Iterable[Any]) -> Iterator[Any]:
-    """Return the tensors in values, and in lists of them."""
+    """Yield the tensors among the values, and in lists and tuples of values."""
     for value in values:
         if hasattr(value, "untyped_storage"):
             yield value
@@ -85,7 +85,7 @@ def tensors(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def mapped(torch: Any, content: Any, look: Callable[[Any], Any]) -> Any:
-    """Return a batch with each of its tensors as `look` gives it."""
+    """Return a batch in which each tensor is replaced by the result of `look`."""
     if isinstance(content, torch.Tensor):
         return look(content)
     if isinstance(content, tuple) and hasattr(content, "_fields"):

@@ -7,26 +7,28 @@ from typing import Any
 from .records import Run
 
 MOST_LEAVES = 1e-4
-"""What sums of another order may change of leaves, in parts of the largest."""
+"""Largest difference between leaves that sums in another order can make, as a share of the largest leaf."""
 
 
 CAUSES: dict[str, dict[str, bool]] = {
     "quantile sketch of the parts": {"statistics": False},
     "mean of the parts' means": {"statistics": False, "mean": True},
 }
-"""Kinds of trees that differ, and settings of runs with which they do not; the last is LightGBM's."""
+"""Kinds of difference between trees, each with the settings of runs in which that difference is gone; the last applies
+only to LightGBM."""
 
 
 class Judge:
-    """Comes to an outcome."""
+    """Decides from runs of a script whether its ranks grow the same trees as its single process."""
 
     def __init__(self, runs: Any) -> None:
-        """Run nothing yet."""
+        """Keep `runs`, and start no run yet."""
         self._start, self._wait, self._world = runs.start, runs.wait, runs.world
         self.evidence: dict[str, Any] = {}
 
     def outcome(self) -> dict[str, Any]:
-        """Return `equal`, `named` or `bound`, with the evidence; `failed` where the script fails alone."""
+        """Return `equal`, `named` (ranks grow other trees, for a named reason) or `bound` (ranks are not possible),
+        with the evidence; `failed` if the script fails as a single process."""
         alone, ranks = self._both("", statistics=True)
         facts = alone.facts[0]
         self._facts: dict[str, Any] = {name: facts[name] for name in ("framework", "unsplit") if name in facts}
@@ -48,7 +50,8 @@ class Judge:
         return self._named(facts)
 
     def _named(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Return what makes ranks' trees others: their rows drawn by chance, or bins of the parts."""
+        """Return an outcome that names why the trees of ranks differ: rows drawn by chance, or bins made from the
+        ranks' parts."""
         number = self.evidence["trees"]
         if facts["chance"]:
             return self._say("named", kind="chance", number=number, elseAgrees=False, chance=facts["chance"])
@@ -68,7 +71,7 @@ class Judge:
         return alone, ranks
 
     def _equal(self, name: str, alone: Run, ranks: Run) -> bool:
-        """Return whether all ranks have the trees of the single process."""
+        """Return whether all ranks have the same trees as the single process."""
         apart = [_apart(alone.facts[0], each) for each in ranks.facts]
         self.evidence[name] = {key: max(each[key] for each in apart) for key in apart[0]}
         return not self.evidence[name]["splits"] and bool(self.evidence[name]["leaves"] < MOST_LEAVES)
@@ -78,7 +81,8 @@ class Judge:
 
 
 def _apart(alone: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
-    """Return how many splits differ, of how many, and by how much leaves do, in parts of the largest."""
+    """Return how many splits differ, out of how many, and the largest difference between leaves as a share of the
+    largest leaf."""
     pairs = list(zip(alone["splits"], other["splits"]))
     unlike = sum(a != b for a, b in pairs) + abs(len(alone["splits"]) - len(other["splits"]))
     largest = max((abs(leaf) for leaf in alone["leaves"]), default=0.0) or 1.0

@@ -8,25 +8,27 @@ from typing import Any
 from .settings import Settings
 
 OF_ROWS = ("label", "weight", "base_margin", "label_lower_bound", "label_upper_bound")
-"""Numbers of XGBoost's matrices, for each row; weights of a ranking are for each group."""
+"""Attributes of XGBoost's matrices with a number for each row; the weights of a ranking have a number for each group
+instead."""
 
 
 class MatrixParts:
     """This rank's parts of XGBoost's matrices."""
 
     def __init__(self, settings: Settings, bins: int) -> None:
-        """Have none. `bins`: as many as the script asks for."""
+        """Start without parts. `bins`: the number of bins that the script asks for."""
         self._settings, self._bins = settings, bins
         self._parts: dict[int, Any] = {}
 
     def of(self, matrix: Any) -> Any:
-        """Return a rank's part of a matrix that is trained on, with the whole's bins where a proof wants them."""
+        """Return this rank's part of the training matrix, with the bins of the whole matrix if the proof asks for
+        them."""
         if id(matrix) not in self._parts:
             self._parts[id(matrix)] = self._with_bins(matrix, self._part(matrix))
         return self._parts[id(matrix)]
 
     def evaluated(self, matrix: Any) -> Any:
-        """Return a rank's part of another matrix, which needs no bins."""
+        """Return this rank's part of an evaluation matrix, which needs no bins."""
         if id(matrix) not in self._parts:
             self._parts[id(matrix)] = self._part(matrix)
         return self._parts[id(matrix)]
@@ -84,12 +86,12 @@ class SetParts:
     """This rank's parts of LightGBM's sets."""
 
     def __init__(self, settings: Settings, params: dict[str, Any]) -> None:
-        """Have none. `params`: those of the training, by which bins are made."""
+        """Start without parts. `params`: the parameters of the training, by which LightGBM makes bins."""
         self._settings, self._params = settings, params
         self.rows = 0
 
     def of(self, whole: Any) -> Any:
-        """Return a rank's part of the training set."""
+        """Return this rank's part of the training set."""
         data = rows_of(whole)
         if self._settings.world == 1:
             self.rows = data.shape[0]
@@ -102,13 +104,13 @@ class SetParts:
         return _set_of(whole, _taken(data, rows), like, rows, groups)
 
     def evaluated(self, whole: Any, like: Any) -> Any:
-        """Return an evaluation set, whole, with the bins of a rank's part."""
+        """Return a whole evaluation set, with the bins of this rank's part of the training set."""
         return whole if self._settings.world == 1 else _set_of(whole, rows_of(whole), like)
 
 
 def rows_of(whole: Any) -> Any:
-    """Return the rows that a set of LightGBM was made of, which it lets go of when it has its bins; None for rows of a
-    file, or of another set."""
+    """Return the rows of which a LightGBM data set was made, because LightGBM frees them when it has made the bins;
+    None if the rows are in a file or in another data set."""
     import numpy
 
     data = getattr(whole, "made_of", {}).get("data")
@@ -143,7 +145,8 @@ def _groups(matrix: Any) -> Any:
 
 
 def _rows(number: int, sizes: Any, settings: Settings) -> tuple[Any, Any]:
-    """Return the rows of a rank, and which of the groups are its own; None for these where there are none."""
+    """Return the numbers of this rank's rows, and the numbers of its groups; None instead of the groups if there are no
+    groups."""
     import numpy
 
     if sizes is None:
@@ -156,7 +159,7 @@ def _rows(number: int, sizes: Any, settings: Settings) -> tuple[Any, Any]:
 
 
 def _taken(values: Any, rows: Any) -> Any:
-    """Return rows of an array, a frame or a sparse matrix."""
+    """Return these rows of an array, a data frame or a sparse matrix."""
     if values is None or rows is None:
         return values
     if hasattr(values, "iloc"):

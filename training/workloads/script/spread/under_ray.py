@@ -18,16 +18,16 @@ FOLDER = Path(__file__).resolve().parent
 OF_RANKS = (
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "GROUP_RANK",
 )  # fmt: skip
-"""Variables that TorchTrainer sets."""
+"""Environment variables that Ray's TorchTrainer sets and the script is not to see."""
 TRAINERS = {
     "torch": ("torch", "TorchTrainer"), "tensorflow": ("tensorflow", "TensorflowTrainer"),
     "xgboost": ("xgboost", "XGBoostTrainer"), "lightgbm": ("lightgbm", "LightGBMTrainer"),
 }  # fmt: skip
-"""Modules of Ray Train with their trainers, by framework."""
+"""The module of Ray Train and the name of its trainer, by framework."""
 
 
 def run_script(config: dict[str, Any]) -> None:
-    """Run the script as one rank, in a worker."""
+    """Run the script as one rank, in a worker of Ray Train. Raises RuntimeError if the script fails."""
     import importlib
     import os
     import sys
@@ -83,7 +83,7 @@ def run_script(config: dict[str, Any]) -> None:
 
 
 def _print_nothing() -> None:
-    """Have `print`, which Ray replaces, print to files alone."""
+    """Have `print`, which Ray replaces, print only into files."""
     import builtins
     import sys
 
@@ -97,7 +97,7 @@ def _print_nothing() -> None:
 
 
 def main() -> int:
-    """Run the script in as many workers as were asked for."""
+    """Run the script in as many workers as the command line says."""
     import ray.cloudpickle
     import ray.train
 

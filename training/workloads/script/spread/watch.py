@@ -22,31 +22,32 @@ from .originals import EXIT, OPEN, write_json
 
 PERIOD_SECONDS, PATIENCE_SECONDS = 0.5, 2.0
 EXIT_CODE = 86
-"""Exit code of ranks that branched apart."""
+"""Exit code of ranks that took different ways through the script."""
 KEPT = 512
 MOST_SECONDS = 60
 
 
 class Watch:
-    """Where this rank is, told to the others."""
+    """Tells the other ranks where this rank is in the script, and looks whether they wait for each other forever."""
 
     def __init__(self, store: Any, rank: int, world: int, out: str) -> None:
-        """Begin to tell and to look."""
+        """Start the thread that tells where this rank is, and looks where the others are."""
         self._store, self._rank, self._world, self._out = store, rank, world, out
         self._number, self._site, self._waits, self._ended, self._digest = 0, "", False, False, 0
         self._kept: deque[tuple[int, int, str]] = deque(maxlen=KEPT)
         self._seen: tuple[Any, float] = (None, 0.0)
         self._beat = 0
         self._stays: dict[int, tuple[tuple[int, int], int]] = {}
-        """By the rank, the exchanges of it and of this one, and since which beat of its it has told of no other."""
+        """By rank: how many exchanges that rank and this rank had made when the other rank was first seen to wait
+        there, and the number of its report then."""
         self._stop = threading.Event()
         self._trace = _Trace(out, rank) if out else None
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
     def enter(self, site: str, batch: str = "") -> None:
-        """Note that an exchange begins here, after this batch: which one that is may be another where a thread reads
-        ahead."""
+        """Record that an exchange begins at a line of the script. `batch`: words for the batch before it, which are not
+        compared between ranks, because a thread may read batches ahead."""
         self._number += 1
         self._digest = zlib.crc32(site.encode(), self._digest)
         site += batch
@@ -56,17 +57,17 @@ class Watch:
             self._trace.keep(self._number, self._digest, site)
 
     def leave(self) -> None:
-        """Note that it is done."""
+        """Record that the exchange is done."""
         self._waits = False
 
     def during(self, site: str, exchange: Callable[[], None]) -> None:
-        """Exchange something at a place."""
+        """Call `exchange` as an exchange at `site`."""
         self.enter(site)
         exchange()
         self.leave()
 
     def end(self, *, waits: bool) -> None:
-        """Note that the script has ended here, and wait until the other ranks have said so, too."""
+        """Record that the script has ended in this rank; with `waits`, wait until the other ranks have ended, too."""
         self._ended = True
         self._tell()
         deadline = time.monotonic() + MOST_SECONDS
@@ -109,7 +110,7 @@ class Watch:
                 self._say(why)
 
     def _apart(self, others: list[Any]) -> str:
-        """Return how this rank and another are apart; "" where they may still come together."""
+        """Return in words how this rank and another one have taken different ways; "" if they may still meet."""
         sites = {number: (digest, site) for number, digest, site in list(self._kept)}
         for other in others:
             for number, digest, site in other["kept"]:
@@ -124,7 +125,8 @@ class Watch:
         return ""
 
     def _stays_there(self, other: Any) -> bool:
-        """Return whether another rank has told twice that it waits there: one that is stopped tells nothing new."""
+        """Return whether another rank has reported at least twice since it was first seen to wait at its present
+        exchange, so that it is not merely late. A stopped process reports nothing new."""
         where = (other["number"], self._number)
         known, since = self._stays.get(other["rank"], (None, 0))
         if known != where:
@@ -143,11 +145,11 @@ class Watch:
 
 
 RECORD, RECORDS = 256, 64
-"""Bytes of an exchange in a trace, and how many of the last are kept."""
+"""Bytes of an exchange in a trace file, and number of the last exchanges that are kept."""
 
 
 class _Trace:
-    """The last exchanges of this rank in a file that outlives it, however it ends."""
+    """The last exchanges of this rank, in a file that remains however the rank ends."""
 
     def __init__(self, folder: str, rank: int) -> None:
         with OPEN(_trace(folder, rank), "wb+") as file:
@@ -165,7 +167,8 @@ def _trace(folder: str, rank: int) -> Path:
 
 
 def apart(folder: str, world: int) -> str:
-    """Return where ranks that have ended branched apart, by their traces; "" where they did not, as far as is known."""
+    """Return where ranks took different ways through the script, from the trace files of ranks that have ended; "" if
+    no such place is known."""
     traces: list[dict[int, tuple[int, str]]] = []
     for rank in range(world):
         path = _trace(folder, rank)

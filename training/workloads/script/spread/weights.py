@@ -13,26 +13,28 @@ from .batches import Batch, Loaders
 from .traces import Follower, Traces, mapped
 
 RECENT = 8
-"""Batches that have one weight, so that it is the usual one."""
+"""Number of successive batches with equal weight that make this weight the usual one."""
 MOST_WAITING = 64
-"""Batches after which one of another weight is taken to be left out."""
+"""Number of batches after which a batch with another weight is taken to be unused by the script."""
 
 
 class Weights:
-    """The weights of batches."""
+    """The weights of batches: how much the loss of this rank's rows counts in the loss of the whole batch."""
 
     def __init__(self, torch: Any, loaders: Loaders) -> None:
-        """Look at each batch that is split."""
+        """Start recording each batch that is split among ranks."""
         self._torch, self.loaders = torch, loaders
         self._traces = Traces(torch.nn.Parameter)
         self._follower: Follower | None = None
         self._usual: float | None = None
         self._recent: deque[float] = deque(maxlen=RECENT)
         self._waiting: dict[tuple[int, int], Batch] = {}
-        """Batches of another weight that no loss was computed from yet, or that one was since the last batch."""
+        """Batches with an unusual weight from which no loss was computed yet, or from which a loss was computed since
+        the last batch."""
         self._used: set[tuple[int, int]] = set()
         self._thread = threading.get_ident()
-        """The thread that computes, which another may read ahead for: operations are followed in one thread."""
+        """The thread that computes, for which another thread may read ahead: operations are followed in one thread
+        only."""
         loaders.at_delivery.append(self._deliver)
 
     def _deliver(self, batch: Batch, content: Any) -> Any:
@@ -66,7 +68,7 @@ class Weights:
             mapped(self._torch, content, mark)
 
     def _follow(self) -> None:
-        """Follow operations in this thread while a batch waits."""
+        """Follow operations in this thread while a batch with an unusual weight waits."""
         if self._waiting and self._follower is None:
             self._follower = Follower(self._traces)
             self._follower.__enter__()
@@ -76,7 +78,7 @@ class Weights:
             self._traces.clear()
 
     def _follow_in_model(self) -> None:
-        """Follow where the thread that computes comes to a module."""
+        """Start following operations when the computing thread calls a module."""
 
         def begin(*_: Any) -> None:
             if threading.get_ident() == self._thread:
@@ -86,7 +88,7 @@ class Weights:
         hook = self._torch.nn.modules.module.register_module_forward_pre_hook(begin)
 
     def of(self, roots: Iterable[Any]) -> float:
-        """Return the weight of a loss."""
+        """Return the weight of the batch from which a loss was computed."""
         latest, self._thread = self.loaders.latest, threading.get_ident()
         if latest is None or self._usual is None:
             return 1.0
