@@ -112,7 +112,7 @@ def _train(
 
 
 def _round(model: Any, rows: int, begin: Callable[[], None], logs: Iterable[tuple[str, Any]]) -> bool:
-    """Count a round of a model over `rows` rows; return whether it was the last wanted round."""
+    """Count a round of a model over so many rows; whether it is the last that is wanted."""
     now = state.current()
     with now.hook():
         if not now.step_ends:

@@ -48,7 +48,7 @@ class DeviceClock:
         self._handed_over: list[float] = []
         """Seconds from the end of a wait until the program had handed over the next step."""
         self._waits: list[float] = []
-        """Seconds of the wait at each mark."""
+        """Seconds of the wait for each mark."""
         self._usual_wait = 0.0
         """Seconds of a wait after a single step."""
         self._busy_since = 0.0

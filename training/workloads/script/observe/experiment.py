@@ -49,7 +49,7 @@ class Plan:
 
     conditions: list[str]
     absent: dict[str, str]
-    """Conditions that cannot be tried, each with the reason."""
+    """Conditions that can't be tried, and why."""
     dropped: int
     timed: int
     threads: int
@@ -74,7 +74,7 @@ class Facts:
     ahead: int = 0
     """Number of batches that the loader reads ahead."""
     no_input: str = NO_LOADER
-    """Reason why batches cannot be delivered again; "" if they can."""
+    """Why batches can't be given again; "" if they can."""
     no_exchange: str = "no gradients are exchanged by DistributedDataParallel"
     uneven: str = ""
     """Reason why ranks would not change the condition together; "" if they do."""
@@ -172,7 +172,7 @@ class Experiment:
             self.facts.set_threads(int(condition.removeprefix(THREADS)))
 
     def _keep(self, plan: Plan) -> None:
-        """Write a record of the timed part of the block that just ended: its length, its steps and their parts."""
+        """Write the timed part of the block that just ended: its length, its steps, and their parts."""
         first, end = len(self._at) - 1 - plan.timed, len(self._at) - 1
         parts, bounds = state.current().parts, (self._steps[first], self._steps[end])
         parts.forget(bounds[0])

@@ -78,7 +78,7 @@ class Gradients:
         """Sum over the steps of the share of numbers with a gradient, and sum of the squares of these shares."""
 
     def step(self, parameters: Sequence[Any]) -> None:
-        """Record which of the parameters have a gradient in this step."""
+        """Note which parameters have a gradient in this step."""
         self._steps += 1
         having = every = 0
         for parameter in parameters:

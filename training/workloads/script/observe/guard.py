@@ -30,7 +30,7 @@ class Instead:
 
 
 class Hook:
-    """A function of the observer that runs within the script. Tests replace `look` to make it fail."""
+    """A function of the observer that runs within the script. `look` may be replaced: tests have it fail."""
 
     def __init__(self, look: Callable[..., Any], what: str, items: tuple[str, ...]) -> None:
         """Register the hook. `what`: the words for its failure; `items`: the items of the observation that are unknown
@@ -86,9 +86,8 @@ def guarded(what: str, *items: str) -> Callable[[Callable[..., Any]], Callable[.
 
 def around(what: str, *items: str) -> Callable[[Callable[..., Iterator[Any]]], Around]:
     """Return a decorator that makes a hook of a generator function with one `yield`, at which the script's call is made
-    exactly once. The generator gets the call's arguments and may yield other arguments as `(args, more)`. Its `yield`
-    returns the call's result or raises the call's error; the script gets them too, or `result` after `return
-    Instead(result)`."""
+    exactly once. The generator gets the call's arguments and may yield others as `(args, more)`. Its `yield` returns
+    the call's result or raises its error; the script gets the same, or `result` after `return Instead(result)`."""
     return lambda look: Around(look, what, items)
 
 

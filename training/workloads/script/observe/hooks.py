@@ -66,7 +66,7 @@ OBSERVERS: dict[str, Callable[[Any], None]] = {
     "ray.train.v2._internal.execution.storage": ray_train.keep_checkpoints_apart,
     "ray.train.v2.api.data_parallel_trainer": ray_train.end_driver_with_workers,
 }
-"""Functions that observe a module, by the module's name; each is called when the module is completely loaded."""
+"""Functions that observe a module, by its name; each is called when that module is completely loaded."""
 EXPERIMENTS: dict[str, Callable[[Any], None]] = {
     "torch.optim.optimizer": torch_experiment.count_steps,
     "torch.utils.data.dataloader": torch_experiment.change_input,
@@ -83,7 +83,7 @@ class Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec of a module that has an observer; None for any other module."""
+        """Return the spec of a module of OBSERVERS; None for any other."""
         tables = (OBSERVERS, EXPERIMENTS) if experiment.is_wanted() else (OBSERVERS,)
         observers = [table[fullname] for table in tables if fullname in table]
         if not observers:

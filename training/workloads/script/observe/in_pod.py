@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 NODE = "TRAINING_NODE"
-"""Environment variable of a pod: the name of the pod's node."""
+"""Environment variable of a pod: the name of its node."""
 RAY_JOB = "TRAINING_RAY_JOB"
 """Environment variable of a job on an existing Ray cluster, and of the job's workers, several of which may be on one
 node."""
@@ -27,7 +27,7 @@ STORE = "TRAINING_OBSERVE_STORE"
 """Environment variable: the prefix of a run's keys in Ray's store, for runs whose workers share no folder."""
 CGROUP_STATS = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))
 CGROUP_USAGE = Path("/sys/fs/cgroup/cpuacct/cpuacct.usage")
-"""File of cgroups version 1 with the CPU time."""
+"""File of the first version of cgroups, with the CPU time."""
 
 
 class Pod:

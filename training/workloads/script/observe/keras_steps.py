@@ -24,7 +24,7 @@ from .reports import number
 from .work import Optimizer
 
 LOOKS = ("evaluate", "predict", "_symbolic_build")
-"""Methods of a model that read data from which the model learns nothing."""
+"""Methods of a model that read data from which nothing is learned."""
 ON_READ = "ON_READ"
 """End of the name of the synchronization mode of variables that ranks add up when the variables are read."""
 LAST_EXECUTION = "Keras does not tell how many of the steps that it executes together a pass ended with"
@@ -300,7 +300,7 @@ def _learning_rate(model: Any) -> float:
 
 
 def _updates(model: Any) -> int | None:
-    """Return how often the optimizer has updated the weights; None if the optimizer does not count."""
+    """Return how often the optimizer has changed the weights; None where it does not count."""
     counted = _of_optimizer(model, "iterations")
     return None if counted is None else int(counted)
 

@@ -10,7 +10,7 @@ from typing import Any
 PROGRESS = "TRAINING_OBSERVE_PROGRESS"
 """Environment variable: the file to which lines of progress are appended; if absent, no lines are written."""
 EPOCHS = "TRAINING_OBSERVE_EPOCHS"
-"""Environment variable: the number of epochs, if the script's arguments give it."""
+"""Environment variable: the number of epochs, where the arguments of the script say it."""
 SHORTEST_PAUSE, LONGEST_PAUSE, SHARE = 2.0, 30.0, 20
 """Shortest and longest pause between two lines in seconds; between these limits the pause is the time so far divided by
 SHARE."""

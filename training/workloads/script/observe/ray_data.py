@@ -22,7 +22,7 @@ UNNAMED = "unknown_dataset"
 
 @guard.guarded("batches of Ray Data can't be observed")
 def observe_batches(module: Any) -> None:
-    """Count the rows that Ray Data's iterators deliver to this process. `module`: ray.data.iterator."""
+    """Count what Ray Data's iterators deliver to this process. `module`: ray.data.iterator."""
     make = getattr(module.DataIterator, "_iter_batches", None)
     if make is None:
         state.note("batches of Ray Data are not seen in this version of Ray")

@@ -22,7 +22,7 @@ from typing import Any
 SOCKET = "TRAINING_OBSERVE_SEARCH"
 """Environment variable: the path of the search's socket; if absent, no search decides whether trials go on."""
 METRIC = "TRAINING_OBSERVE_METRIC"
-"""Environment variable: the name of the search's metric."""
+"""Environment variable: the name of the metric."""
 STOP = b"stop\n"
 """Answer of the search to a report after which the trial ends; the other answer is `go`."""
 
@@ -32,14 +32,14 @@ class Reports:
 
     def __init__(self) -> None:
         self.metrics: dict[str, float] = {}
-        """The last number reported under each name."""
+        """The last number of each name."""
         self.points: list[tuple[float, str, float]] = []
-        """Seconds of the monotonic clock, name, and number of each report."""
+        """Seconds of the monotonic clock, name and number of each report."""
         self.calls = 0
         """Number of calls of `ray.train.report`."""
         self.call_seconds = 0.0
         self.no_numbers: dict[str, str] = {}
-        """What was reported and is not a number, by name."""
+        """What was reported and is no number, by name."""
         self.search = Search()
         self._first_by: dict[str, str] = {}
         """The framework whose hook saw a name first, by name. A callback that passes Keras' logs on to Ray so reports

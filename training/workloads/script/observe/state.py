@@ -192,8 +192,8 @@ class State:
         )
 
     def take_clock(self, clock: Any) -> None:
-        """Count the steps of the optimizer (or model, or algorithm) `clock` from now on, unless the steps of another
-        one are counted already."""
+        """Count the steps of the optimizer (or model, or algorithm) `clock` from now on, unless others are counted
+        already."""
         if self.clock_of is None:
             self.clock_of = clock
             _write_at_end()

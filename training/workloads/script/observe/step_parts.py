@@ -71,9 +71,9 @@ class StepParts:
         self.no_exchange = "no exchange of DistributedDataParallel was seen"
         """Reason why `exchange` is not known; "" if it is."""
         self._lost_exchange = ""
-        """Reason why `exchange` is not known for some steps; "" if it is known for all."""
+        """Reason why `exchange` is not known for some of the steps; "" if it is known for every step."""
         self.synchronises = False
-        """Whether the next backward pass exchanges gradients."""
+        """Whether the next backward exchanges gradients."""
         self.backwards = 0
         """Depth of nested backward passes, as in activation checkpointing, which computes a forward again."""
         self.backwards_made = 0

@@ -197,10 +197,9 @@ def _begin(now: state.State, facts: experiment.Facts) -> None:
 
 
 class _Counted:
-    """Decides which forwards are turns: those of the first model, and of another model when the first is no longer
-    used. For a rank of a script that was written for one process, backward passes of its group are turns. Of forwards
-    without a backward pass between them only the first is a turn, so that a rank that validates stays in step with the
-    others."""
+    """Decides which forwards are turns: those of the first model, or of a later one when the first is used no more; in
+    a rank of a script written for one process, backward passes of its group. Of forwards without a backward pass
+    between them only the first is a turn, so that a rank that validates keeps in step with the others."""
 
     def __init__(self) -> None:
         self._model: Callable[[], Any] | None = None

@@ -25,7 +25,7 @@ _handles: dict[int, Any] = {}
 _first: list[int] = []
 """Id of the first module that was called since the last step."""
 _called = [False]
-"""Whether that module was called since the last step."""
+"""Whether the module in `_first` was called since the last step."""
 _tries = [0]
 _models = [1]
 

@@ -78,7 +78,7 @@ class _Gradients:
 
     @guard.guarded("the gradients could not be observed", guard.PARTS)
     def remove(self, but: Sequence[int] = ()) -> None:
-        """Remove the hooks of all parameters, except of those whose ids are in `but`."""
+        """Remove the hooks of all parameters, except of the parameters with the ids in `but`."""
         for key in [key for key in self.handles if key not in but]:
             self.handles.pop(key).remove()
 

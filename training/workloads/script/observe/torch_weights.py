@@ -15,7 +15,7 @@ from .work import Optimizer
 INTEGERS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 """Integer types, by their size in bytes, as which the numbers of weights are read to sum them exactly."""
 PARTS_OF_RANKS = ("DTensor", "FlatParameter")
-"""Types of weights of which each rank holds only a part."""
+"""Types of weights of which each rank holds a part."""
 _looked_at: list[Any] = [[], False]
 """Ids of the parameters at the previous step, and whether each rank holds only a part of them."""
 
@@ -155,7 +155,7 @@ def gradient_bytes() -> int | None:
 
 
 def parameters() -> list[Any]:
-    """Return the parameters of the present optimizers, each parameter once."""
+    """Return the parameters of the present optimizers, each once."""
     return list({id(each): each for each in _weights() if each is not None}.values())
 
 

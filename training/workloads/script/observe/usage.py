@@ -16,7 +16,7 @@ MOST_SAMPLES = 2000
 PROCESS = Path("/proc/self")
 PRESSURE = Path("/sys/fs/cgroup/cpu.pressure")
 NODE = "TRAINING_NODE"
-"""Environment variable that is set in a pod."""
+"""Environment variable of a pod."""
 
 
 class Usage:

@@ -64,7 +64,7 @@ class Loaders:
         that."""
         self.iterations: list[Iteration] = []
         self.latest: Batch | None = None
-        """The split batch that was delivered last; in a single process any batch that was delivered last."""
+        """The split batch that was delivered last; in a single process the last batch of any kind."""
         self.latest_of_all: Iteration | None = None
         """The pass that delivered the last batch."""
         self.last_drawn: tuple[tuple[int, ...], int] = ((), 0)

@@ -21,7 +21,7 @@ MOST_NUMBERS = 2**20
 
 
 class Kept:
-    """Keeps the gradients that each of the first backward passes adds in a single process."""
+    """Keeps the gradients that each of the first backward passes adds, in a single process."""
 
     def __init__(self, torch: Any, optimizers: Optimizers, record: Record, out: str) -> None:
         """Replace `torch.autograd.backward` by a function that also keeps gradients."""
@@ -94,7 +94,7 @@ class Fits:
         }
 
     def facts(self) -> dict[str, Any]:
-        """Return the results of all fits."""
+        """Return all fits."""
         return {"fits": self.fits}
 
 

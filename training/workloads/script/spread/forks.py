@@ -31,7 +31,7 @@ class Fork:
 def start(
     settings: Settings, command: Sequence[str], printed: Path, variables: Mapping[str, str] = MappingProxyType({})
 ) -> Fork:
-    """Start the script in a fork with these settings and additional environment variables."""
+    """Start the script with these settings, and with more environment variables."""
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()

@@ -20,7 +20,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec of the module; None for any other module."""
+        """Return the spec of the module; None for any other."""
         if fullname != self._name:
             return None
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:  # one before may wait for the same module

@@ -18,7 +18,7 @@ different."""
 MOST_LEFT = 1e-7
 """Largest share of a gradient that a fit may leave unexplained, and largest error of a fitted number."""
 MOST_REPEATED = 0.5
-"""Largest share of the work that all ranks may repeat."""
+"""The part of the work that all ranks may repeat."""
 
 
 class Proving(Protocol):

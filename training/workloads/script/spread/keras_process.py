@@ -80,7 +80,7 @@ class KerasProcess:
         return seen
 
     def _join(self) -> None:
-        """Join the other ranks, before the script's first operation and after the script's own settings."""
+        """Join the other ranks, before the script's first operation and after its own settings."""
         tf = self._tf
         if self.settings.store:
             task = {"type": "worker", "index": self.settings.rank}
@@ -262,7 +262,7 @@ def _as_url(address: str) -> str:
 
 
 def _evaluate(layer_class: Any) -> None:
-    """Have layers compute as in evaluation, without chance and without statistics of the batch."""
+    """Have layers compute as in evaluation: without chance, and without statistics of the batch."""
     call = layer_class.__call__
 
     def __call__(layer: Any, *args: Any, **more: Any) -> Any:

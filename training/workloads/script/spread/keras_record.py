@@ -15,7 +15,7 @@ CHANCE = ("Random", "Multinomial", "Rng")
 """Parts of the names of TensorFlow's operations that draw by chance."""
 
 OF_KERAS = ("TF_USE_LEGACY_KERAS", "KERAS_BACKEND")
-"""Environment variables that a script may set before it imports TensorFlow."""
+"""Variables that a script may set before it imports TensorFlow."""
 
 
 class Record(Ending):
@@ -143,7 +143,7 @@ class Record(Ending):
         return Path(self._settings.out) / f"{name}-rank{self._settings.rank}.{ending}"
 
     def write(self, error: str) -> None:
-        """Write the facts of this process."""
+        """Write the facts."""
         layers = {type(layer).__name__ for model in self._models for layer in model._flatten_layers()}
         facts = {
             "steps": self._steps,

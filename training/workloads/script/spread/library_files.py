@@ -36,7 +36,7 @@ def redirect(folder: str) -> Layer:
 
 
 def redirect_trees(layer: Layer, library: str, module: Any) -> None:
-    """Have XGBoost or LightGBM write files into the layer, and look there first when they read."""
+    """Have XGBoost or LightGBM write into the layer, and read there first."""
 
     def text_to_read(name: Any) -> Any:
         path, mark, kind = str(name).partition(TEXT_FORMAT)

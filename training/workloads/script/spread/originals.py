@@ -22,7 +22,7 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def remove_folder(path: str) -> None:
-    """Remove a folder and its content as far as that is possible."""
+    """Remove a folder as far as that is possible."""
     with suppress(OSError):
         with _SCAN(path) as entries:
             for entry in list(entries):

@@ -29,7 +29,7 @@ class Plan:
         self.sparse: set[int] = set(facts["sparse"])
         """Positions of the parameters with sparse gradients, in the order in which optimizers got the parameters."""
         self.operations = {line: set(names) for line, names in facts.get("operations", {}).items()}
-        """Names of the operations that led to a loss, by the line of its backward pass."""
+        """Names of operations of which losses are made, by the line of the backward pass."""
         self.inputs_as_single: bool = facts.get("inputsAsSingle", False)
         """Whether the gradient of an input tensor is that of the single process, instead of that of each rank of a
         port."""

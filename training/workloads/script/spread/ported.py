@@ -30,7 +30,7 @@ Ranks that wait forever exceed it."""
 
 
 def port(torch: Any, command: Sequence[str], world: int, seconds: float = prove.SECONDS) -> dict[str, str]:
-    """Return the port of the script as a diff, or the reason why there is none."""
+    """Return the port as a diff, or the reason why there is none."""
     with prove.running(torch, command, world, seconds) as runs:
         try:
             diff, encoding = _find(runs, world)
@@ -100,7 +100,7 @@ def _apart(torch: Any, alone: Run, other: Run, rank: int = 0) -> float:
 
 
 def _ranks(runs: prove.Runs, of_all: Mapping[str, Any], world: int, folder: Path, text: bytes) -> Run:
-    """Start the ported script as torchrun does, and return the run."""
+    """Start the ported script as torchrun does."""
     (folder / "files").mkdir(parents=True)
     code = folder / "ported.py"
     code.write_bytes(text)

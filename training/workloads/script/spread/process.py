@@ -139,8 +139,7 @@ def _of(batch: Any) -> str:
 
 
 def join(torch: Any, settings: Settings) -> Any:
-    """Join the other ranks through a store that no environment variable names, or as Ray has joined them already;
-    return the store."""
+    """Join the other ranks, by a store that no variable names, or as Ray has joined them; return the store."""
     from torch import distributed
 
     is_initialized = distributed.is_initialized

@@ -99,7 +99,7 @@ class Runs:
 
 
 def _size(paths: Iterable[Path]) -> int:
-    """Return the bytes of all the files together."""
+    """Return the bytes of files."""
     return sum(path.stat().st_size for path in paths if path.is_file() and not path.is_symlink())
 
 

@@ -15,7 +15,7 @@ from .settings import LOOKED_AT
 
 
 class Record(Ending):
-    """The record of one PyTorch process, in a folder."""
+    """The record of one process, in a folder."""
 
     def __init__(self, torch: Any, optimizers: Optimizers, out: str, rank: int, most: int) -> None:
         """Look at every optimizer step, and end the script after `most` steps; 0: do not end it."""

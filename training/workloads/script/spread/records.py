@@ -19,7 +19,7 @@ INFINITE = float("inf")
 
 @dataclass
 class Run:
-    """A run of one process, or of several ranks."""
+    """A run of one process, or of ranks."""
 
     name: str
     folder: Path
@@ -63,7 +63,7 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """Return the number of optimizer steps of rank 0."""
+        """Return the optimizer steps of rank 0."""
         return int(self.facts[0].get("steps", 0))
 
 

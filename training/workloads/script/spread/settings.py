@@ -15,7 +15,7 @@ SHARES = ("torch", "tensorflow")
 """Frameworks that listen with SO_REUSEADDR, and so can listen on a port that another socket has bound without
 listening; only on Linux."""
 LOOKED_AT = (1, 2, 4, 8)
-"""Steps after which the weights are kept."""
+"""Steps whose weights are kept."""
 
 
 @dataclass

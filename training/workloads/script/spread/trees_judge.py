@@ -71,7 +71,7 @@ class Judge:
         return alone, ranks
 
     def _equal(self, name: str, alone: Run, ranks: Run) -> bool:
-        """Return whether all ranks have the same trees as the single process."""
+        """Return whether all ranks have the trees of the single process."""
         apart = [_apart(alone.facts[0], each) for each in ranks.facts]
         self.evidence[name] = {key: max(each[key] for each in apart) for key in apart[0]}
         return not self.evidence[name]["splits"] and bool(self.evidence[name]["leaves"] < MOST_LEAVES)

@@ -91,7 +91,7 @@ class SetParts:
         self.rows = 0
 
     def of(self, whole: Any) -> Any:
-        """Return this rank's part of the training set."""
+        """Return a rank's part of the training set."""
         data = rows_of(whole)
         if self._settings.world == 1:
             self.rows = data.shape[0]
@@ -159,7 +159,7 @@ def _rows(number: int, sizes: Any, settings: Settings) -> tuple[Any, Any]:
 
 
 def _taken(values: Any, rows: Any) -> Any:
-    """Return these rows of an array, a data frame or a sparse matrix."""
+    """Return rows of an array, a frame or a sparse matrix."""
     if values is None or rows is None:
         return values
     if hasattr(values, "iloc"):

@@ -23,7 +23,7 @@ TRAINERS = {
     "torch": ("torch", "TorchTrainer"), "tensorflow": ("tensorflow", "TensorflowTrainer"),
     "xgboost": ("xgboost", "XGBoostTrainer"), "lightgbm": ("lightgbm", "LightGBMTrainer"),
 }  # fmt: skip
-"""The module of Ray Train and the name of its trainer, by framework."""
+"""Modules of Ray Train with their trainers, by framework."""
 
 
 def run_script(config: dict[str, Any]) -> None:
@@ -83,7 +83,7 @@ def run_script(config: dict[str, Any]) -> None:
 
 
 def _print_nothing() -> None:
-    """Have `print`, which Ray replaces, print only into files."""
+    """Have `print`, which Ray replaces, print to files alone."""
     import builtins
     import sys
 

@@ -31,7 +31,7 @@ def load_observer() -> None:
 
 
 def load_own() -> None:
-    """Load the `sitecustomize` module that this process would have loaded without the observer."""
+    """Load the `sitecustomize` that this process would have had."""
     elsewhere = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", elsewhere)
     if spec is None or spec.loader is None:
