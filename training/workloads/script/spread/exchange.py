@@ -227,7 +227,8 @@ class Exchange:
         """Called before each exchange, with a group and its parameters; if it returns false, the exchange is left
         out."""
         self.around: list[Callable[[str, Batch | None], None]] = []
-        """Functions that are called before each exchange, with the line of the script and the batch."""
+        """Functions that are called before each exchange, with the lines of the script that led there, and the
+        batch."""
         self.after: list[Callable[[], None]] = []
         torch.autograd.backward = self.backward
 

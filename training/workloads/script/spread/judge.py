@@ -49,8 +49,8 @@ class Judge:
         self.evidence: dict[str, Any] = {}
 
     def outcome(self) -> dict[str, Any]:
-        """Return `equal`, `named` (ranks do other work, whose kind is known) or `bound` (ranks are not possible), with
-        the evidence; `failed` if the script fails as a single process."""
+        """Return `equal`, `named` (the work of ranks differs, with a name for how) or `bound` (ranks are not possible,
+        or the proof came to no end), with the evidence; `failed` if the script fails as a single process."""
         plan = self._runs.plan()
         facts = plan.facts[0]
         if not plan.ended:

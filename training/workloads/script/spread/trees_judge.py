@@ -27,8 +27,8 @@ class Judge:
         self.evidence: dict[str, Any] = {}
 
     def outcome(self) -> dict[str, Any]:
-        """Return `equal`, `named` (ranks grow other trees, for a named reason) or `bound` (ranks are not possible),
-        with the evidence; `failed` if the script fails as a single process."""
+        """Return `equal`, `named` (the trees of ranks differ, with a name for how) or `bound` (ranks are not possible,
+        or the proof came to no end), with the evidence; `failed` if the script fails as a single process."""
         alone, ranks = self._both("", statistics=True)
         facts = alone.facts[0]
         self._facts: dict[str, Any] = {name: facts[name] for name in ("framework", "unsplit") if name in facts}
