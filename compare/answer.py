@@ -27,10 +27,10 @@ from compare.words import sides
 from training.contract.result import PROOF
 
 MOST_EPOCHS = 10_000
-"""What the setting `epochs` allows: a break-even beyond it is none."""
+"""The most that the setting `epochs` allows. A break-even at more epochs counts as no break-even."""
 
 AN_EPOCH_ALONE = 0
-"""Stands for the limit of a ratio for ever more epochs."""
+"""Stands, as a number of epochs, for the limit of a ratio with ever more epochs."""
 
 NOT_SAID: dict[Claim | None, str] = {
     "same work": "the arms did the same work, so the speedup says it",
@@ -38,24 +38,24 @@ NOT_SAID: dict[Claim | None, str] = {
     "same script": "the runs do not show that the arms did the same work: the claim is `same script`",
     "it finished": "the runs do not show that the arms did the same work: the claim is `it finished`",
 }
-"""Why a ratio is not said under a claim."""
+"""Why a ratio is not given, by the claim that the runs have."""
 CLAIM_WORDS: dict[Claim, str] = {
     "same result": "It is only known that every arm reached the same result",
     "same script": "The runs do not show all of it",
     "it finished": "Only start and end of the runs are known",
 }
-"""How the verdict qualifies what it says under each claim but the strongest."""
+"""How the verdict qualifies what it says, by claim. The strongest claim needs no qualification."""
 DECIDES: tuple[Claim, ...] = ("same work", "same result")
-"""Claims under which anything is decided."""
+"""Claims with which the answer may decide anything."""
 UNKNOWN = Check(None, "")
 
 Pair = tuple[Clock, Clock]
-"""Of two arms' runs in one repeat."""
+"""The clocks of the runs of two arms in one repeat."""
 
 
 def claim_of(measurement: Measurement, fairness: Fairness) -> tuple[Claim | None, str]:
-    """Return the claim, and what it lacks of *same work* ("" if nothing); no claim where a check failed. One worker
-    shares nothing that has to be checked."""
+    """Return the claim, and in words what the claim lacks of *same work* ("" if nothing). The claim is None if a check
+    failed. With one worker there is no shared work, so the workload's checks of shared work are not needed."""
     checks = fairness.checks
     if fairness.failed:
         return None, f"not comparable: {', '.join(fairness.failed)} failed"
@@ -72,8 +72,8 @@ def claim_of(measurement: Measurement, fairness: Fairness) -> tuple[Claim | None
 
 
 def strongest(*, steps: bool, same_work: bool | None, same_result: bool | None = None) -> Claim | None:
-    """Return the most that may be said: `steps` were counted in every run; the others are None where that is not
-    known."""
+    """Return the strongest claim that may be made. `steps`: whether every run counted its steps. `same_work` and
+    `same_result` are None where that is not known."""
     if same_work is False and not same_result:
         return None
     if not steps:
@@ -86,33 +86,34 @@ class Contest:
     """Ray's end-to-end time compared with one alternative's."""
 
     against: str
-    """The alternative, in words."""
+    """Title of the alternative, in words."""
     now: Estimate | Missing
-    """R at the epochs that were trained."""
+    """R, the alternative's whole time ÷ Ray's, at the number of epochs that were trained."""
     per_epoch: Estimate | Missing
-    """R of an epoch alone."""
+    """R of the time of one epoch, without start-up."""
     meets: BreakEven | Missing
     pairs: Sequence[Pair] = ()
-    """Of each repeat its clock and Ray's."""
+    """The alternative's clock and Ray's clock, for each repeat."""
     rule: Rule = ONCE
     passed: str = "epoch"
-    """Word for an epoch."""
+    """Word for what is counted: `epoch`, or `trial` in a search."""
     passing: str = "one epoch of Ray"
-    """What Ray does in the time of an epoch, in words."""
+    """Words for what is compared with an epoch of the alternative, such as `one epoch of Ray`."""
 
     @property
     def is_won(self) -> bool:
-        """Return whether Ray takes less from start to result, with 95 % confidence."""
+        """Return whether Ray takes less time from start to result, with 95 % confidence."""
         return _lower(self.now) > 1
 
     @property
     def is_lost(self) -> bool:
-        """Return whether Ray gains less than what would matter, with 95 % confidence."""
+        """Return whether Ray gains less than the least gain that matters (`MARGIN`), with 95 % confidence."""
         return upper(self.now) < MARGIN
 
     @property
     def epochs_to_win(self) -> int | Missing:
-        """Return the epochs from which on Ray takes less, with 95 % confidence."""
+        """Return the number of epochs from which on Ray takes less time, with 95 % confidence; or why there is no such
+        number."""
         if isinstance(self.per_epoch, Missing):
             return self.per_epoch
         if self.per_epoch.lower is None:
@@ -122,7 +123,8 @@ class Contest:
         return Missing(f"without start-up, {self.passing} {sides([(self.per_epoch, self.against)])}{self._why_none()}")
 
     def _why_none(self) -> str:
-        """Return why no number of epochs is certain to be enough; `break_even` may still have a probable one."""
+        """Return why no number of epochs is certainly enough for Ray to take less time. `break_even` may still have a
+        number that is probably enough."""
         if upper(self.per_epoch) < 1:
             return f", so there is no number of {self.passed}s from which on Ray stays ahead"
         if _lower(self.per_epoch) <= 1:
@@ -134,29 +136,33 @@ class Contest:
 
     @property
     def is_lost_for_good(self) -> bool:
-        """Return whether an epoch alone gains less than what would matter, too, with 95 % confidence.
+        """Return whether Ray loses now, and also gains too little in an epoch without start-up, both with 95 %
+        confidence.
 
-        From the epochs that were trained on the ratio moves from that of the whole clocks to that of an epoch: what is
-        lost now and in an epoch alone stays lost.
+        With more epochs than were trained, the ratio moves from the ratio of the whole clocks to the ratio of an epoch.
+        So Ray stays behind if both ratios are too low.
         """
         return self.is_lost and upper(self.per_epoch) < MARGIN
 
     @property
     def is_lost_later(self) -> bool:
-        """Return whether an epoch alone takes Ray longer, with 95 % confidence: with enough of them a lead is lost."""
+        """Return whether one epoch alone takes longer with Ray, with 95 % confidence. With enough epochs Ray then loses
+        any lead."""
         return upper(self.per_epoch) < 1
 
     def is_lost_at(self, epochs: int) -> bool:
-        """Return whether Ray gains less than what would matter over so many epochs, with 95 % confidence."""
+        """Return whether Ray gains less than the least gain that matters over this number of epochs, with 95 %
+        confidence."""
         interval = ratio_interval(ratios_at(self.pairs, epochs), self.rule.confidence)
         return interval is not None and interval.upper < MARGIN
 
 
 def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, Contest]:
-    """Return Ray against each alternative that was measured, by the alternative's name; none where Ray was not.
+    """Return the comparison of Ray with each measured alternative, by the alternative's name; empty if Ray was not
+    measured.
 
-    Where only the result is known to be the same, by the time until it was reached; where less is known, by the whole
-    clocks as they are, which decide nothing.
+    If the arms only have the same result, the times until that result are compared. If less is known of the arms, their
+    whole times are compared as they are, and the comparison decides nothing.
     """
     subject, contests, rule = measurement.subject, {}, rule_of(measurement)
     passed, passing = measurement.workload.passed, measurement.workload.passing
@@ -178,7 +184,8 @@ def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, C
 
 
 def contest_of(pairs: Sequence[Pair], epochs: int, against: str, rule: Rule = ONCE) -> Contest:
-    """Return Ray's clocks against an alternative's: of each repeat the alternative's, then Ray's."""
+    """Return the comparison of Ray's clocks with those of an alternative. Each pair has the alternative's clock and
+    then Ray's."""
     return Contest(
         against=against,
         now=_estimated(ratios_at(pairs, epochs), "no time was measured", rule),
@@ -194,9 +201,10 @@ def _estimated(ratios: Sequence[float], otherwise: str, rule: Rule) -> Estimate 
 
 
 def ratios_at(pairs: Sequence[Pair], epochs: int) -> list[float]:
-    """Return the first clock by the second at so many epochs; none unless every pair has both, above 0.
+    """Return first clock ÷ second clock at this number of epochs, for each pair; empty unless all clocks have a time
+    above 0.
 
-    A ratio of the pairs that are left would have the interval of another measurement.
+    If pairs without a time were only left out, the interval would be that of another measurement.
     """
     both = [(above.at(epochs), below.at(epochs)) for above, below in pairs]
     ratios = [above / below for above, below in both if above and below and above > 0 and below > 0]
@@ -204,13 +212,14 @@ def ratios_at(pairs: Sequence[Pair], epochs: int) -> list[float]:
 
 
 def ratios_per_epoch(pairs: Sequence[Pair]) -> list[float]:
-    """Return the limit of that ratio for many epochs, per repeat; empty if one lacks it."""
+    """Return the limit of the ratio of the clocks for many epochs, for each pair; empty if a pair has no such limit."""
     ratios = [above.per_epoch / below.per_epoch for above, below in pairs if above.per_epoch and below.per_epoch]
     return ratios if len(ratios) == len(pairs) else []
 
 
 def break_even(pairs: Sequence[Pair], rule: Rule = ONCE) -> BreakEven | Missing:
-    """Return from which epoch on the second clock stays below the first: up to `MOST_EPOCHS`, and in an epoch alone."""
+    """Return the epoch from which on the second clock stays below the first: up to `MOST_EPOCHS` epochs, and in an
+    epoch alone."""
     if not (limits := ratios_per_epoch(pairs)):
         return Missing(ONE_EPOCH)
 
@@ -238,7 +247,8 @@ def _centre(interval: Interval) -> float:
 
 
 def first_that_stays(is_ahead: Callable[[int], bool], most: int) -> int | None:
-    """Return the least number from 1 from which it is true up to `most`, looking every 5 %; None: not even there."""
+    """Return the least number, from 1, for which `is_ahead` is true up to `most`; None if it is false at `most`. The
+    numbers are tried in steps of 5 % downwards, and then halved."""
     ahead, behind = most, 0
     if not is_ahead(ahead):
         return None
@@ -252,8 +262,8 @@ def first_that_stays(is_ahead: Callable[[int], bool], most: int) -> int | None:
 
 
 def answer(contests: Sequence[Contest], claim: Claim | None) -> Answer:
-    """Return the answer for runs that may be compared. *Not decided* if a clock was not measured, or if the arms are
-    not known to have done the same."""
+    """Return the answer for runs that may be compared. The answer is *Not decided* if a time was not measured, or if
+    the claim does not say that the arms did the same work or had the same result."""
     if not contests or claim not in DECIDES or any(isinstance(each.now, Missing) for each in contests):
         return "Not decided"
     if all(each.is_won for each in contests):
@@ -264,7 +274,8 @@ def answer(contests: Sequence[Contest], claim: Claim | None) -> Answer:
 
 
 def epochs_to_win(contests: Sequence[Contest]) -> int | Missing:
-    """Return the epochs from which on Ray takes less than each alternative, with 95 % confidence."""
+    """Return the number of epochs from which on Ray takes less time than each alternative, with 95 % confidence; or why
+    there is no such number."""
     each_alone = [contest.epochs_to_win for contest in contests]
     reasons = [epochs.reason for epochs in each_alone if isinstance(epochs, Missing)]
     if reasons or not contests:
@@ -273,7 +284,8 @@ def epochs_to_win(contests: Sequence[Contest]) -> int | Missing:
 
 
 def repeats_to_decide(contests: Sequence[Contest]) -> int | None:
-    """Return the repeats that would probably decide what is open; None if more than 100 were needed."""
+    """Return how many repeats would probably decide the comparisons that are open; None if more repeats than allowed
+    are needed."""
     open_contests = [each for each in contests if not (each.is_won or each.is_lost)]
     numbers = [each.now.repeats_to_decide for each in open_contests if isinstance(each.now, Estimate)]
     known = [number for number in numbers if number is not None]
@@ -285,5 +297,5 @@ def _lower(value: Estimate | Missing) -> float:
 
 
 def upper(value: Estimate | Missing) -> float:
-    """Return the upper end of an interval; infinite where there is none."""
+    """Return the upper end of the interval of `value`; infinite if there is no interval."""
     return value.upper if isinstance(value, Estimate) and value.upper is not None else math.inf

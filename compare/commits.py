@@ -19,51 +19,52 @@ from training.contract.repeats import FIRST_REPEATS
 SCHEMA_VERSION = 1
 NAME = "commits.json"
 LONGEST_BYTES = 200_000
-"""Of the file: more is not read."""
+"""Size of the largest comparison file that is read, in bytes."""
 LONGEST_TEXT, LONGEST_FAILURE = 300, 4000
-"""Characters that are kept of a text, and of what failed."""
+"""How many characters are kept of a text, and of the output of a command that failed."""
 MOST_ARGUMENTS = 50
 FASTER, SLOWER, UNDECIDED = "faster", "slower", "not decided"
 DECIDED, TIME_UP, MOST_REPEATS = "decided", "its time was up", "most repeats"
-"""Why it ended."""
+"""Reasons why a comparison of commits ended."""
 ALTERNATIVES = (BASELINE.name, WIDE.name)
 NO_CHANGE, FAILED, WRONG_CALL, IS_SLOWER = 0, 1, 2, 3
-"""Exit statuses of the command; the third is click's."""
+"""Exit statuses of the command. WRONG_CALL is the status that click uses."""
 
 
 class CommitsError(ValueError):
-    """A file that holds no comparison of commits; the message says why."""
+    """A file that holds no valid comparison of commits. The message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Commit:
-    """One side, as git names it."""
+    """One of the two compared commits, as git names it."""
 
     name: str
-    """As it was typed."""
+    """The name of the commit as the user typed it."""
     sha: str
     subject: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArmChange:
-    """An arm under both commits."""
+    """The times of one arm under both commits."""
 
     base_seconds: list[float]
-    """Whole time of each run; those of one repeat have one place in both lists."""
+    """Whole time of each run of the base. Runs of the same repeat have the same index in both lists."""
     head_seconds: list[float]
     base_steps: int | None
-    """Optimizer steps of a run; None where none was seen."""
+    """Optimizer steps of a run; None if no step was seen."""
     head_steps: int | None
     ratio: Estimate | None
-    """Head ÷ base; None below two repeats."""
+    """Time with the head ÷ time with the base; None with fewer than two repeats."""
     visible: float | None
-    """The smallest change that so many runs with this noise show in nine of ten comparisons, as 0.12 for 12 %."""
+    """The smallest change that this number of runs, with this noise, shows in nine of ten comparisons: 0.12 is 12 %."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Against:
-    """Ray's whole time ÷ that of an alternative, under each commit; it decides nothing here."""
+    """Ray's whole time ÷ that of an alternative, under each commit. This ratio does not decide anything in this
+    comparison."""
 
     alternative: str
     before: Estimate
@@ -72,37 +73,38 @@ class Against:
 
 @dataclass(frozen=True, kw_only=True)
 class CommitComparison:
-    """All that is said of two commits: the file of `--json`."""
+    """The whole comparison of two commits, which the option `--json` writes to a file."""
 
     schema_version: int
     base: Commit
     head: Commit
     script: str
-    """Path in the repository."""
+    """Path of the script in the repository."""
     arguments: list[str]
-    """With `…` instead of what looks like a secret."""
+    """Arguments of the script, with `…` instead of what looks like a secret."""
     workers: int
     cpu_model: str
     busy: str
-    """What other programs took meanwhile; "" if that was not noticeable."""
+    """What other programs took of the machine meanwhile, in words; "" if that was not noticeable."""
     minutes: float
-    """The budget."""
+    """The time that the comparison may take, in minutes."""
     ended: str
-    """`decided`, `its time was up`, or `most repeats`."""
+    """Why the comparison ended: `decided`, `its time was up`, or `most repeats`."""
     confidence: float
-    """Of each interval: so that all of them hold in 95 %."""
+    """Confidence of each interval. This level is so high that all intervals together hold with 95 %."""
     arms: dict[str, ArmChange]
     absent: dict[str, str]
-    """Arms that the script cannot have, and why."""
+    """Arms that are not possible with this script, and why."""
     failed: dict[str, str]
-    """Arms that failed, or `both` commits, `base` or `head` as a whole, and why."""
+    """What failed, and why: the name of an arm, or `base`, `head` or `both` if the commits as a whole failed."""
     against: list[Against]
     notes: list[str]
-    """What a checkout lacks, and the like."""
+    """Remarks on the comparison, for example on files that a checkout lacks."""
 
     @classmethod
     def from_json(cls, text: str) -> "CommitComparison":
-        """Return the comparison in a file that anybody may have written. Raises CommitsError."""
+        """Return the comparison that a file's text holds. Anybody may have written the file. Raises CommitsError if it
+        is not valid."""
         if len(text.encode()) > LONGEST_BYTES:
             raise CommitsError(f"it has more than {LONGEST_BYTES:,} bytes")
         try:
@@ -121,22 +123,24 @@ class CommitComparison:
 
     @property
     def slower(self) -> list[str]:
-        """Return the arms that the head made slower, with confidence."""
+        """Return the arms that became slower with the head commit, with confidence."""
         return [arm for arm, change in self.arms.items() if decision(change) == SLOWER]
 
     @property
     def status(self) -> int:
-        """Return the exit status."""
+        """Return the exit status of the command."""
         return FAILED if self.failed or not self.arms else IS_SLOWER if self.slower else NO_CHANGE
 
 
 def rule(arms: int) -> Rule:
-    """Return how so many arms are decided: all that is said of them holds together in 95 %."""
+    """Return the rule by which this number of arms is decided: all statements about the arms together hold with 95
+    %."""
     return replace(WHENEVER, confidence=corrected(WHENEVER.confidence, max(1, arms)))
 
 
 def decision(change: ArmChange) -> str:
-    """Return `faster`, `slower`, `no measurable difference` or `not decided`, which fewer than four repeats are."""
+    """Return `faster`, `slower`, `no measurable difference` or `not decided`. With fewer than four repeats nothing is
+    decided."""
     few = len(change.base_seconds) < FIRST_REPEATS
     return UNDECIDED if change.ratio is None or few else change.ratio.decision
 
@@ -144,7 +148,8 @@ def decision(change: ArmChange) -> str:
 def arm_change(
     base: Sequence[float], head: Sequence[float], by: Rule, steps: tuple[int | None, int | None] = (None, None)
 ) -> ArmChange:
-    """Return what an arm's whole times say, those of one repeat at one place."""
+    """Return the change of an arm's whole time from base to head. Runs of the same repeat have the same index in both
+    lists."""
     ratios = [after / before for before, after in zip(base, head, strict=True)]
     return ArmChange(
         base_seconds=list(base),
@@ -157,12 +162,12 @@ def arm_change(
 
 
 def undecided(seconds: Mapping[str, tuple[list[float], list[float]]], by: Rule) -> list[str]:
-    """Return the arms to measure once more, by the whole times of base and head of each."""
+    """Return the arms to measure once more. `seconds`: the whole times with the base and with the head, by arm."""
     return [arm for arm, (base, head) in seconds.items() if decision(arm_change(base, head, by)) == UNDECIDED]
 
 
 def against(arms: Mapping[str, ArmChange], by: Rule) -> list[Against]:
-    """Return Ray's ratio to each alternative under both commits, by the repeats that both arms have."""
+    """Return Ray's time ÷ that of each alternative, under both commits, over the repeats that both arms have."""
     return [
         Against(
             alternative=name,
@@ -175,5 +180,6 @@ def against(arms: Mapping[str, ArmChange], by: Rule) -> list[Against]:
 
 
 def _ratio(above: Sequence[float], below: Sequence[float], by: Rule) -> Estimate:
-    """An arm that is decided is measured no further: the repeats that both have are the first ones."""
+    """Return the ratio of two arms' times over the repeats that both arms have. An arm that is decided is not measured
+    further, so these are the first repeats."""
     return estimate([mine / other for mine, other in zip(above, below, strict=False)], None, by)

@@ -18,10 +18,10 @@ from training.contract.repeats import FIRST_REPEATS, MOST_AUTO_REPEATS, MOST_REP
 
 CONFIDENCE = 0.95
 MARGIN = 1.05
-"""A ratio whose whole interval lies within 1/1.05 to 1.05 is no measurable difference."""
+"""If the whole interval of a ratio lies between 1/1.05 and 1.05, the ratio shows no measurable difference."""
 
 ENOUGH_TO_ESTIMATE = 3
-"""Repeats below which their spread says too little about how many would decide."""
+"""With fewer repeats, the spread says too little to estimate how many repeats would decide."""
 AUTO_CONFIDENCE = 0.9875
 """Of each interval of `repeats auto`: of the nine t intervals after 4 to 12 repeats *all* hold the truth in 95 %.
 
@@ -38,60 +38,62 @@ _T_PRECISION = 1e-12
 
 @dataclass(frozen=True)
 class Rule:
-    """How a measurement is decided: the confidence of each of its intervals, and how many repeats it may have."""
+    """How a measurement is decided: the confidence of each of its intervals, and the most repeats that it may have."""
 
     confidence: float
     most_repeats: int
 
 
 ONCE = Rule(CONFIDENCE, MOST_REPEATS)
-"""The number of repeats was chosen before."""
+"""The rule for a number of repeats that was chosen before the measurement."""
 WHENEVER = Rule(AUTO_CONFIDENCE, MOST_AUTO_REPEATS)
-"""`repeats auto`: the intervals are looked at after each repeat from `FIRST_REPEATS` on."""
+"""The rule for `repeats auto`: the intervals are looked at after each repeat, from repeat `FIRST_REPEATS` on."""
 
 
 def rule_of(measurement: Measurement) -> Rule:
-    """Return how a measurement is decided."""
+    """Return the rule by which a measurement is decided."""
     return rule(is_auto=measurement.context.is_auto, alternatives=len(measurement.alternatives))
 
 
 def rule(*, is_auto: bool, alternatives: int) -> Rule:
-    """Return how a measurement is decided in which Ray is compared with so many alternatives.
+    """Return the rule for a measurement in which Ray is compared with this number of alternatives.
 
-    Ray loses if it loses to any of them: one end of each interval may err, which for two is as often as one interval.
-    A search has three.
+    Ray loses if it loses to one alternative. So only one end of each interval can make the answer wrong, and two
+    alternatives together err as often as the two ends of one interval. A search has three alternatives.
     """
     of_two = WHENEVER if is_auto else ONCE
     return replace(of_two, confidence=corrected(of_two.confidence, max(1.0, alternatives / 2)))
 
 
 Decision = Literal["above", "below", "no measurable difference", "not decided"]
-"""Of a ratio to 1."""
+"""How a ratio compares with 1."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval of the true value, and the centre of the observations."""
+    """A confidence interval of the true value, with the mean of the observed values as its centre."""
 
     lower: float
     centre: float
     upper: float
 
     def mapped(self, function: Callable[[float], float]) -> "Interval":
-        """Return all three through a rising function."""
+        """Return an interval whose ends and centre are `function` of these; `function` has to be increasing."""
         return Interval(function(self.lower), function(self.centre), function(self.upper))
 
 
 def corrected(confidence: float, claims: float) -> float:
-    """Return the confidence of each of several intervals that together err no more often than one of `confidence`.
+    """Return the confidence that each of several intervals needs, so that all together err no more often than
+    `confidence`.
 
-    Bonferroni's, so whatever they have in common: for the largest of several, and for what is selected after looking.
+    This is Bonferroni's correction. It holds even if the intervals depend on each other, so it may be used for the
+    largest of several values, and for a value that was selected after looking.
     """
     return 1 - (1 - confidence) / claims
 
 
 def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
-    """Return the t interval of the mean of normal observations; None for fewer than two."""
+    """Return the t interval of the mean of normally distributed values; None for fewer than two values."""
     if len(values) < 2:
         return None
     centre, deviation = statistics.fmean(values), statistics.stdev(values)
@@ -100,7 +102,8 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> In
 
 
 def ratio_interval(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
-    """Return the t interval of positive ratios, by their logarithms; its centre is their geometric mean."""
+    """Return the t interval of positive ratios, computed from their logarithms; None for fewer than two ratios. The
+    centre is the geometric mean of the ratios."""
     interval = mean_interval([math.log(ratio) for ratio in ratios], confidence)
     return interval.mapped(math.exp) if interval else None
 
@@ -108,7 +111,8 @@ def ratio_interval(ratios: Sequence[float], confidence: float = CONFIDENCE) -> I
 def difference_interval(
     before: Sequence[float], after: Sequence[float], confidence: float = CONFIDENCE
 ) -> Interval | None:
-    """Return Welch's interval of the difference of unpaired means (Biometrika 34, 1947); None for too few."""
+    """Return Welch's interval of the difference of the means of two unpaired samples (Biometrika 34, 1947); None if a
+    sample has fewer than two values."""
     if len(before) < 2 or len(after) < 2:
         return None
     errors = [statistics.variance(values) / len(values) for values in (before, after)]
@@ -122,7 +126,8 @@ def difference_interval(
 
 
 def decide(interval: Interval | None) -> Decision:
-    """Decide by the interval of a ratio."""
+    """Return whether the ratio with this interval is above 1, below 1, not measurably different from 1, or not
+    decided."""
     if interval is None:
         return "not decided"
     if interval.lower > 1:
@@ -134,10 +139,10 @@ def decide(interval: Interval | None) -> Decision:
 
 
 def repeats_to_decide(ratios: Sequence[float], rule: Rule = ONCE) -> int | None:
-    """Return repeats, in all, that would probably decide if the ratio and its spread are as these say.
+    """Return how many repeats, in all, would probably decide, if the ratio and its spread are what `ratios` say.
 
-    The fewest with which an interval this wide about this ratio excludes 1, or lies within the margin, in nine of ten
-    measurements. None if more than the rule allows were needed.
+    This is the smallest number of repeats with which an interval of that width around that ratio excludes 1, or lies
+    within the margin, in nine of ten measurements. Returns None if more repeats than the rule allows are needed.
     """
     if len(ratios) < ENOUGH_TO_ESTIMATE:
         return FIRST_REPEATS
@@ -151,26 +156,27 @@ def repeats_to_decide(ratios: Sequence[float], rule: Rule = ONCE) -> int | None:
 
 
 def least_visible(ratios: Sequence[float], rule: Rule = ONCE) -> float | None:
-    """Return the smallest change, 0.12 for 12 %, that as many ratios with this spread show in nine of ten measurements;
-    None where the spread says too little."""
+    """Return the smallest change that as many ratios with this spread show in nine of ten measurements, as 0.12 for 12
+    %; None with too few ratios to know the spread."""
     if len(ratios) < ENOUGH_TO_ESTIMATE:
         return None
     return math.expm1(_probably_excluded(statistics.stdev(map(math.log, ratios)), len(ratios), rule))
 
 
 def _probably_excluded(deviation: float, repeats: int, rule: Rule) -> float:
-    """Return how far a mean logarithm has to be from another so that its interval probably excludes that."""
+    """Return how far, in logarithms, a mean has to be from a value so that the interval of the mean probably excludes
+    the value."""
     quantiles = t_quantile((1 + rule.confidence) / 2, repeats - 1) + t_quantile(_POWER, repeats - 1)
     return quantiles * deviation / math.sqrt(repeats)
 
 
 def auto_would_decide(ratios: Sequence[float]) -> bool:
-    """Return whether `repeats auto`, which keeps these repeats and has wider intervals, would probably decide."""
+    """Return whether `repeats auto` would probably decide. It would keep these repeats, and its intervals are wider."""
     return repeats_to_decide(ratios, WHENEVER) is not None
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Return the median and range over repeats; at least one value."""
+    """Return the median and range of the values over the repeats. There has to be at least one value."""
     return Spread(
         median=float(statistics.median(values)),
         low=float(min(values)),
@@ -183,7 +189,8 @@ def spread(values: Sequence[float]) -> Spread:
 def estimate(
     values: Sequence[float], words: tuple[str, str] | None = ("slower", "faster"), rule: Rule = ONCE
 ) -> Estimate:
-    """Estimate from one or more positive ratios: the interval of their logarithms, and its decision in these words."""
+    """Return the estimate of one or more positive ratios: the interval from their logarithms, and the decision. `words`
+    are the words for a ratio below 1 and above 1; with None there is no decision."""
     interval = ratio_interval(values, rule.confidence)
     decision = decide(interval)
     is_open = decision == "not decided" and words is not None
@@ -192,7 +199,7 @@ def estimate(
 
 
 def difference(values: Sequence[float], rule: Rule = ONCE) -> Estimate:
-    """Estimate from differences; they have no 1 to lie above or below, so nothing is decided."""
+    """Return the estimate of differences. A difference cannot be above or below 1, so nothing is decided."""
     return _estimate(values, mean_interval(values, rule.confidence), "", None)
 
 
@@ -208,7 +215,8 @@ def _estimate(values: Sequence[float], interval: Interval | None, decision: str,
 
 @cache
 def t_quantile(probability: float, freedom: float) -> float:
-    """Return Student's t with `freedom` (any positive number) degrees, at a probability from 0.5 to below 1."""
+    """Return the quantile of Student's t distribution at a probability from 0.5 to below 1. `freedom`: degrees of
+    freedom, any positive number."""
     low, high = 0.0, 1.0
     while _t_probability(high, freedom) < probability:
         high *= 2
@@ -219,7 +227,8 @@ def t_quantile(probability: float, freedom: float) -> float:
 
 
 def _t_probability(t: float, freedom: float) -> float:
-    """Return P(T <= t) for t >= 0: 1 - I_x(freedom / 2, 1 / 2) / 2 with x = freedom / (freedom + t²)."""
+    """Return P(T <= t) of Student's t distribution for t >= 0: 1 - I_x(freedom / 2, 1 / 2) / 2 with x = freedom /
+    (freedom + t²)."""
     return 1 - _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5) / 2
 
 
@@ -234,7 +243,8 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
 
 
 def _continued_fraction(x: float, a: float, b: float, terms: int = 80) -> float:
-    """Return 1 + d₁/(1 + d₂/(1 + …)) from the inside out. Up to 400 degrees 80 terms are as good as floats."""
+    """Return 1 + d₁/(1 + d₂/(1 + …)), computed from the inside out. Up to 400 degrees of freedom, 80 terms are as exact
+    as floats can be."""
     value = 1.0
     for n in range(terms, 0, -1):
         m = n // 2

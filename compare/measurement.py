@@ -32,14 +32,15 @@ class Run:
     repeat: int
     """From 1."""
     result: TrainingResult
-    """Its long series may be empty."""
+    """The result of the run. The long series in this result may be empty."""
     path: str = ""
-    """Its `result.json`, relative to the project."""
+    """Path of the run's `result.json`, relative to the project."""
     sha256: str = ""
 
     @classmethod
     def from_summary(cls, name: str, repeat: int, summary: dict[str, Any]) -> "Run":
-        """Return the run of a `TrainingResult.summary()`; raises CompareError on one of another version."""
+        """Return the run that a `TrainingResult.summary()` describes. Raises CompareError if the summary has another
+        version."""
         try:
             stored = Summary.from_dict(summary)
         except ResultError as error:
@@ -48,27 +49,27 @@ class Run:
 
     @property
     def arm(self) -> str:
-        """Return the arm's name."""
+        """Return the name of the run's arm."""
         return self.result.arm
 
     @property
     def started(self) -> float:
-        """Return seconds since the epoch."""
+        """Return the start of the run, in seconds since the epoch (1970)."""
         return datetime.fromisoformat(self.result.started_at).timestamp()
 
     @property
     def ended(self) -> float:
-        """Return the end of the run, in seconds since the epoch."""
+        """Return the end of the run, in seconds since the epoch (1970)."""
         return self.started + self.result.seconds.wall
 
 
 Repeat = dict[str, Run]
-"""The runs of one repeat by arm, no arm missing."""
+"""The runs of one repeat, by arm: every arm has a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reserved:
-    """CPUs, bytes and GPUs that something holds, whether it uses them or not."""
+    """CPUs, bytes and GPUs that a run or a pod reserves, whether they are used or not."""
 
     cpus: float = 0.0
     memory_bytes: float = 0.0
@@ -77,7 +78,7 @@ class Reserved:
 
 @dataclass(frozen=True, kw_only=True)
 class Prices:
-    """Prices of an hour; None if not set."""
+    """Prices of an hour of a CPU, of a GiB of memory and of a GPU. A price that is not set is None."""
 
     cpu_hour: float | None = None
     gib_hour: float | None = None
@@ -91,124 +92,128 @@ class SpotTerms(NamedTuple):
     """What spot capacity costs, and how often it is taken away."""
 
     factor: float
-    """Its price ÷ the price on demand."""
+    """Price of spot capacity ÷ the price on demand."""
     interruptions_per_hour: float
-    """Of one worker."""
+    """How many times in an hour one worker is interrupted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """Settings of the measurement that the results do not contain.
-
-    `recipe` is the stack's, of repeat 1; `oversubscription` says in words what was oversubscribed, or is None.
-    """
+    """Settings of the measurement that the results do not contain. `recipe` is the recipe of the stack, for repeat 1.
+    `oversubscription` says in words what is oversubscribed; it is None if nothing is."""
 
     recipe: Recipe
     target: str
     repeats: int
-    """How many there are to be; with `repeats auto` until now."""
+    """The number of repeats that the measurement is to have; with `repeats auto` the number so far."""
     is_auto: bool = False
-    """Whether it is `repeats auto`: then the results say when it ends."""
+    """Whether the setting is `repeats auto`, with which the results decide when the measurement ends."""
     key: str = ""
-    """Identifies what is measured: the hash that all its runs share."""
+    """Hash that identifies what is measured. All runs of the measurement share this hash."""
     arms: tuple[str, ...]
     """The arms of the measurement, by name."""
     curve: tuple[int, ...] = ()
-    """Other numbers of workers that Ray was measured with."""
+    """The other numbers of workers with which Ray was measured."""
     absent: Mapping[str, str] = field(default_factory=dict)
-    """Why the other arms are not measured, by name."""
+    """Why each of the other arms is not measured, by the arm's name."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """The stack's that are not their defaults, as texts; no secret ones."""
+    """The settings of the stack that differ from their defaults, as texts. Secret settings are left out."""
     oversubscription: str | None = None
     run_timeout_minutes: float = math.inf
-    """After so many minutes a run is ended."""
+    """A run that takes longer than these minutes is ended."""
     worker_memory_bytes: float = 0.0
     ray_overhead: Reserved = field(default_factory=Reserved)
-    """What a Ray run reserves beside its workers: head and submitter, on a cluster."""
+    """What a Ray run on a cluster reserves beside its workers: the head and the submitter."""
     idle_ray: Reserved = field(default_factory=Reserved)
-    """What Ray's pods reserve while the other arms run."""
+    """What the pods of Ray reserve while the other arms run."""
     workers_gone_seconds: float | None = None
-    """Seconds within which Ray's workers are gone after a Ray run; None if they stay."""
+    """Seconds after a Ray run within which the workers of Ray are gone; None if the workers stay."""
     prices: Prices = field(default_factory=Prices)
     spot: SpotTerms | None = None
 
     def at(self, workers: int) -> "Context":
-        """Return the context with another number of workers, by which their reservations are computed."""
+        """Return this context with another number of workers. Reservations are computed from that number."""
         return replace(self, recipe=replace(self.recipe, workers=workers))
 
 
 class Requested(NamedTuple):
-    """What a run of an arm is asked for."""
+    """What a run of an arm is asked to have: its processes, threads and CPUs."""
 
     title: str
-    """`one process on 2 CPUs`."""
+    """Title of the arm, for example `one process on 2 CPUs`."""
     processes: int
     threads: int
-    """Of each of them."""
+    """Compute threads of each process."""
     cpus: float
-    """Of each of them: its threads', and those for what reads its data."""
+    """CPUs of each process: those of its threads, and those of whatever reads its data."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """The repeats that have every arm, and what is known of their runs as a whole."""
+    """The repeats in which every arm has a run, and what is known of all these runs together."""
 
     context: Context
     recipe: Recipe
-    """The stack's, of repeat 1."""
+    """The recipe of the stack, for repeat 1."""
     workload: Workload
     repeats: Sequence[Repeat]
     left_out: Mapping[str, str]
-    """Why repeats are left out, by `repeats.N`; where all are, also by arm."""
+    """Why each repeat that is not compared was left out, by `repeats.N`. If all are left out, the reason also stands by
+    arm."""
     of_curve: Sequence[Run]
-    """The subject's runs with other numbers of workers, which are made in turns with the others and are no arm's."""
+    """The runs of the subject with other numbers of workers. They are made in turns with the other runs, and belong to
+    no arm."""
     absent: Mapping[str, str]
-    """Why the arms that are not here were not measured, by name."""
+    """Why each arm that is not in this measurement was not measured, by the arm's name."""
     runs: Sequence[Run]
-    """All runs that are compared."""
+    """All runs that are compared with each other."""
     by_arm: Mapping[str, Sequence[Run]]
-    """The runs of every arm, by repeat, those of variants too; none of an arm that was not measured."""
+    """The runs of every arm, also of variants, in the order of the repeats. An arm that was not measured has no
+    runs."""
     of_subject: Sequence[Run]
-    """Those of the subject."""
+    """The runs of the subject."""
     requests: Mapping[str, Requested]
     """What the runs of every arm were asked for, whether it was measured or not."""
     arms: Sequence[str]
-    """The arms that were measured and are compared, in the order in which they are shown."""
+    """What the runs of every arm were asked to have, also for arms that were not measured."""
     variants: Sequence[str]
-    """Measured arms that are the subject in another form. They are compared with it alone: no answer, check or claim is
-    about their runs, which are in `by_arm` and in nothing else here."""
+    """Measured arms that are another form of the subject. They are compared with the subject alone: no answer, check or
+    claim is about their runs. These runs are in `by_arm`, and in no other field of the measurement."""
     subject: str | None
-    """The arm that the question is about, where it was measured."""
+    """The name of the arm that the question is about; None if that arm was not measured."""
     alternatives: Sequence[str]
-    """The measured arms that one would use instead of the subject."""
+    """The measured arms that a user could choose instead of the subject."""
     epochs_trained: Sequence[int]
-    """The numbers of epochs that runs ended with, ascending: several where some stopped early."""
+    """The numbers of epochs after which the runs ended, ascending. There are several if some runs stopped early."""
     has_whole_epochs: bool
-    """Whether runs count epochs; else each run as a whole counts as one."""
+    """Whether the runs count their epochs. If they do not, each run as a whole counts as one epoch."""
     passed: str
-    """Over what runs are compared, in words: `4 epochs`, `16 trials`, or `the whole run`; "" without runs."""
+    """What the runs have done when they are compared, in words: `4 epochs`, `16 trials`, or `the whole run`; "" without
+    runs."""
     common_score: float | None
-    """The score that every run reached, to which time to accuracy is measured; None if one has none."""
+    """The lowest of the best scores of the runs: every run reached this score, and time to accuracy ends there. None if
+    a run has no score."""
     target: Target | None
-    """The metric's target of a script's training, if any."""
+    """The metric that a script's training has to improve, and its target value; None if there is no such metric."""
     is_target_reached: bool
     """Whether every run reached the value of the setting metricTarget."""
 
     @property
     def unit(self) -> str:
-        """Return the unit of work, in the plural: from the settings, else from the workload."""
+        """Return the plural name of what the runs process, such as `images`: from the settings, else from the
+        workload."""
         return self.workload.unit_in(self.recipe.to_dict())
 
     def passes(self, number: int) -> str:
-        """Return a number of epochs, of trials, or of whole runs, in words."""
+        """Return `number` in words, as a number of epochs, trials or whole runs."""
         return _passes(number, self.workload if self.has_whole_epochs else None)
 
 
 def measure(runs: Sequence[Run], context: Context) -> Measurement:
-    """Sort finished runs into repeats and the points of the curve.
+    """Sort finished runs into repeats and the points of the curve, and return the measurement.
 
-    Repeats that lack an arm are left out, with a reason. Raises CompareError, naming the field, when a run was not
-    trained with the recipe of the others.
+    Repeats that lack a run of some arm are left out, with a reason. Raises CompareError, which names the field, if a
+    run was not trained with the same recipe as the others.
     """
     runs, context = _without_unmeasured(runs, context)
     of_arms = [run for run in runs if run.arm in context.arms]
@@ -228,8 +233,9 @@ def measure(runs: Sequence[Run], context: Context) -> Measurement:
 
 
 def _without_unmeasured(runs: Sequence[Run], context: Context) -> tuple[Sequence[Run], Context]:
-    """Leave out arms of which the last run says that it measured nothing: they are absent, by its reason. An earlier
-    run that says so of another arm is left out, and with it its repeat."""
+    """Return the runs and the context without the arms whose last run says that it measured nothing. The reason that
+    this run gives becomes the reason of the absent arm. If only an earlier run of an arm says so, that run alone is
+    left out, and so its repeat is not complete."""
     last = {run.arm: run.result.reasons for run in sorted(runs, key=lambda run: run.repeat)}
     why = {arm: reasons[NOT_MEASURED] for arm, reasons in last.items() if NOT_MEASURED in reasons}
     arms = tuple(arm for arm in context.arms if arm not in why)
@@ -244,7 +250,8 @@ def _is_variant(arm: str, context: Context) -> bool:
 def of_repeats(
     repeats: Sequence[Repeat], context: Context, left_out: Mapping[str, str] | None = None, of_curve: Sequence[Run] = ()
 ) -> Measurement:
-    """Return the measurement of repeats that have the same arms, all of which are compared with each other."""
+    """Return the measurement of the given repeats, which all have the same arms. All these arms are compared with each
+    other."""
     runs = [run for repeat in repeats for run in repeat.values()]
     arms = [arm for name, arm in ARMS.items() if repeats and name in repeats[0]]
     workload = named(context.recipe.workload)
@@ -290,7 +297,8 @@ def requests_of(recipe: Recipe) -> dict[str, Requested]:
 
 
 def _counted_alike(runs: Sequence[Run]) -> list[Run]:
-    """Count alike: if any run lacks epoch boundaries, treat each run as one epoch."""
+    """Return the runs with their epochs counted in one way: if any run lacks epoch boundaries, each run becomes one
+    epoch."""
     if all(run.result.steps.whole_epochs for run in runs):
         return list(runs)
     return [replace(run, result=_as_one(run.result)) for run in runs]
@@ -303,9 +311,9 @@ def _as_one(result: TrainingResult) -> TrainingResult:
 
 
 def _refuse_different_recipes(runs: Sequence[Run], context: Context) -> None:
-    """Raise CompareError naming the first field in which a run was not trained as the stack asks.
+    """Raise CompareError if a run was not trained as the stack asks; the error names the first field that differs.
 
-    `seed` must be that of the run's repeat; what an arm ignores may be absent or different.
+    `seed` must be the seed of the run's repeat. A setting that an arm ignores may be absent or different in its runs.
     """
     recipe = context.recipe.to_dict()
     free = {key for key, setting in context.recipe.settings().items() if not setting.metadata["decides"]}
@@ -321,7 +329,7 @@ def _refuse_different_recipes(runs: Sequence[Run], context: Context) -> None:
 
 
 def _complete_repeats(runs: Sequence[Run], context: Context) -> tuple[list[Repeat], dict[str, str]]:
-    """Return the repeats that have every arm, in order, and why the others are left out."""
+    """Return the repeats that have a run of every arm, in order, and the reasons why the other repeats are left out."""
     repeats: dict[int, Repeat] = {number: {} for number in range(1, context.repeats + 1)}
     for run in sorted(runs, key=lambda run: (run.repeat, context.arms.index(run.arm))):
         present = repeats.setdefault(run.repeat, {}).setdefault(run.arm, run)
@@ -340,25 +348,28 @@ def workers_of(run: Run) -> int:
 
 
 def best_score(result: TrainingResult) -> float | None:
-    """Return the best epoch's score that training follows; None if no epoch has one."""
+    """Return the highest score of all epochs, of the score that training follows; None if no epoch has a score."""
     return max((point.score for point in result.curve), default=None)
 
 
 def seconds_to_target(result: TrainingResult, target: Target | None) -> float | None:
-    """Return seconds from the start of a run until it first reported what has to be reached; None if it never did."""
+    """Return seconds from the start of a run until the run first reported a value that reaches the target; None if no
+    value did."""
     points = result.reported.get(target.name, []) if target else []
     return next((point.seconds for point in points if target and target.is_reached(point.value)), None)
 
 
 def _passes(number: int, counting: Workload | None) -> str:
-    """Return a number of passes in the words of the workload that counts them; None: each is a whole run."""
+    """Return a number of passes in the words of the workload, such as `4 epochs`. With None for the workload a pass is
+    a whole run."""
     if counting:
         return counted(number, counting.passed)
     return "the whole run" if number <= 1 else f"{number} times as many steps"
 
 
 def _is_missed(name: str, context: Context) -> bool:
-    """Return whether an arm was not measured; a variant that nobody asked for is not missed."""
+    """Return whether an arm was expected and not measured. A variant is only measured if a setting asks for it, so it
+    is never missed."""
     return name not in context.arms and not _is_variant(name, context)
 
 

@@ -19,42 +19,47 @@ from compare.value import Missing
 from training.contract.result import StepParts
 
 AS_IS, INPUT_READY, NO_EXCHANGE, THREADS = "as is", "input ready", "no exchange", "threads "
-"""Conditions of a block; the last is followed by a number."""
+"""Conditions under which steps are timed. `threads ` is followed by a number of threads."""
 LOOKS = (6, *(size for power in range(3, 13) for size in (2**power, 3 * 2 ** (power - 1))))
-"""Rounds after which it is looked whether they are enough, 6, 8, 12, 16, 24 to 6144: fixed before, and by widths alone.
-Of steps below a millisecond ten rounds and more are made in a second."""
+"""Numbers of rounds after which the program looks whether the rounds are enough: 6, 8, 12, 16, 24 to 6144. The numbers
+are fixed before, and only the widths of the intervals decide. With steps below a millisecond more than ten rounds take
+one second."""
 LEAST_ROUNDS = 4
-"""Rounds below which nothing is judged."""
+"""With fewer rounds nothing is said of an arm."""
 HALF_WIDTH = 0.05
-"""Relative half-width of every interval at which the rounds are enough."""
+"""The rounds are enough when the relative half-width of every interval is below this number."""
 LEAST_GAIN = 0.02
-"""Share of a step below which a gain is not told, however certain it is."""
+"""A gain below this share of a step is not reported, however certain the gain is."""
 CLOCKED = ("between", "save", "report", "collective")
-"""Parts of a step that are causes by the clock alone: without them their time is gained, at most."""
+"""Parts of a step that become causes by the clock alone, without an experiment: removing such a part gains at most its
+time."""
 MOST_CONDITIONS = 4
-"""Of an arm: input ready, no exchange, and two numbers of threads."""
+"""The most conditions that are tried on an arm beside `as is`: input ready, no exchange, and two numbers of threads."""
 CLAIMS = MOST_CONDITIONS + 1 + len(CLOCKED) + 1
-"""Most intervals by which something is said of an arm: of its conditions and parts, and of its slowest rank. One more,
-because it ends when the intervals are narrow: of one condition that errs about twice as often, and of several less."""
+"""The most intervals by which something is said of an arm: those of its conditions, of its parts, and of its slowest
+rank. One is added because the rounds end when the intervals are narrow: an interval of one condition then errs about
+twice as often, and intervals of several conditions err less often than that."""
 DISTRIBUTED = (INPUT_READY, NO_EXCHANGE)
 """Conditions under which two arms are compared."""
 SLOWS_COMPUTING = 2.0
-"""Times what the clock saw of a cause, from which on removing it must have gained elsewhere, too."""
+"""If removing a cause gained at least this many times the seconds that the clock saw of the cause, the cause also
+slowed down other parts of the step."""
 
 Decision = Literal["faster", "slower", "nothing above noise", "not decided"]
-"""Of a step under a condition."""
+"""How the time of a step changes under a condition."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """Each condition once."""
+    """A round of the experiment, in which each condition is tried once."""
 
     seconds: Mapping[str, float]
-    """Of a step of the slowest rank, by condition; without steps before which more was done than before most."""
+    """Seconds of a step of the slowest rank, by condition. Steps before which more was done than before most steps are
+    left out."""
     whole_step: float
-    """Seconds of a step as it is, with those."""
+    """Seconds of a step where nothing is changed, with the steps that `seconds` leaves out."""
     parts: StepParts | None
-    """Of the block in which nothing was changed; None where they are not known."""
+    """Parts of a step in the block of steps where nothing was changed; None if the parts are not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,124 +69,129 @@ class Tried:
     rounds: Sequence[Round]
     conditions: Sequence[str]
     absent: Mapping[str, str]
-    """Conditions that could not be tried, and why."""
+    """Why a condition could not be tried, by condition."""
     rows: float | None
-    """Of a step, over all ranks."""
+    """Rows that a step processes, over all ranks; None if they are not known."""
     threads: int
-    """Compute threads of a rank."""
+    """Compute threads of each rank."""
     loader_workers: int | None
-    """Processes of the DataLoader of a rank."""
+    """Worker processes that the DataLoader of each rank has; None if they are not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """What a step takes under a condition."""
+    """The time of a step under a condition, in seconds, and what that decides."""
 
     seconds: float
     lower: float
     upper: float
-    """Ends of its interval, which holds in 95 % together with all else that is said."""
+    """Upper end of the interval of `seconds`. This interval and all other intervals of the run hold together with 95
+    %."""
     decision: Decision
     most_gain: float
-    """Share of a step that it gains at most, by that interval."""
+    """The largest share of a step that the condition can save, by the interval."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """What makes a step longer, and the seconds of a step that removing it gains, at most."""
+    """What makes a step longer, and how many seconds of a step removing this cause saves at most."""
 
     name: str
-    """A condition, or a part of the step."""
+    """The condition that removes the cause, or the part of the step that is the cause."""
     seconds: float
     lower: float
     upper: float
     slows_computing: bool = False
-    """Whether removing it gained more than twice what the clock saw of it."""
+    """Whether removing the cause saved at least twice the time that the clock saw of the cause."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArmWhy:
-    """Where an arm's step goes, and what would shorten it."""
+    """Where the time of an arm's step goes, and what would shorten the step."""
 
     rounds: int
     step_seconds: float
     parts: dict[str, float]
     """Seconds of a step by its part on rank 0, with `waiting` for slower ranks; empty where they are not known."""
     slowest_rank: int | None
-    """Of this run: whether it is that of others, too, one run does not show."""
+    """The slowest rank of this run; None if no rank is certainly slower. One run cannot show whether other runs have
+    the same slowest rank."""
     slower_seconds: float | None
-    """By how much its own work took longer than that of the others."""
+    """By how many seconds of a step the slowest rank worked longer than the other ranks."""
     effects: dict[str, Effect]
     absent: dict[str, str]
     causes: list[Cause]
-    """Those that are certain, the largest first."""
+    """The causes that are certain, the largest first."""
     rows: float | None
     threads: int
     loader_workers: int | None
 
     @property
     def has_slow_rank(self) -> bool:
-        """Return whether a rank worked so much longer than the others that it is told."""
+        """Return whether one rank worked so much longer than the others that the report says so."""
         return (self.slower_seconds or 0.0) >= LEAST_TOLD * self.step_seconds
 
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """How many times as many rows a second one arm trains as another, as they are and under a condition in both."""
+    """How many times as many rows a second one arm trains as another: as the arms are, and with a condition in both
+    arms."""
 
     above: str
     below: str
-    """Arms."""
+    """The names of the two arms. The rows a second of `above` are divided by those of `below`."""
     condition: str
     as_is: float
     changed: float
     lower: float
     upper: float
-    """Of the latter's interval, with the arms as they were in these runs."""
+    """Upper end of the interval of `changed`. The interval does not include how the arms would differ in other runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Why:
-    """What a run of `rwi why` found, as it is kept in why.json."""
+    """What a run of `rwi why` found, as the file why.json holds it."""
 
     schema_version: int
     made_at: str
-    """UTC, ISO 8601."""
+    """Time at which the run was made, in UTC, as ISO 8601."""
     command: str
-    """What makes it again, without the values of --env."""
+    """The command that repeats the run, without the values of --env."""
     script: str
     script_sha256: str
     arguments: list[str]
-    """With `…` instead of what looks like a secret."""
+    """Arguments of the script, with `…` instead of what looks like a secret."""
     workers: int
     cpu_model: str
     busy: str
-    """What other programs took meanwhile, in words; "" if they took nothing to speak of."""
+    """What other programs took of the machine meanwhile, in words; "" if it was too little to report."""
     arms: dict[str, ArmWhy]
     unknown: dict[str, str]
-    """Arms of which nothing can be said, and why."""
+    """Why nothing can be said of an arm, by arm."""
     distribution: list[Distribution]
 
 
 def confidence(arms: int) -> float:
-    """Return the confidence of each interval where so many arms are tried: all that is said of them holds in 95 %."""
+    """Return the confidence of each interval if this number of arms is tried, so that all statements about the arms
+    together hold with 95 %."""
     return corrected(CONFIDENCE, arms * CLAIMS + len(DISTRIBUTED))
 
 
 def is_enough(tried: Tried, arms: int) -> bool:
-    """Return whether one of so many arms may be stopped: at a look, with every interval narrow."""
+    """Return whether the rounds of an arm may end. They may after one of the numbers of rounds in `LOOKS`, if every
+    interval is narrow. `arms`: number of arms that are tried."""
     if len(tried.rounds) not in LOOKS:
         return False
     return all(_half_width(interval) < HALF_WIDTH for interval in _intervals(tried, arms).values())
 
 
 def widest(tried: Tried, arms: int) -> float | None:
-    """Return the largest relative half-width of the intervals so far; None for too few rounds."""
+    """Return the largest relative half-width of all intervals so far; None with fewer than two rounds."""
     return max(map(_half_width, _intervals(tried, arms).values()), default=None) if len(tried.rounds) > 1 else None
 
 
 def judge(tried: Tried, arms: int) -> ArmWhy | Missing:
-    """Judge the rounds of one of so many arms; there have to be a few rounds."""
+    """Return what the rounds of an arm show, or why there are too few rounds. `arms`: number of arms that are tried."""
     rounds = tried.rounds
     if len(rounds) < LEAST_ROUNDS:
         return Missing(f"{len(rounds)} rounds, and {LEAST_ROUNDS} are needed")
@@ -211,7 +221,7 @@ def judge(tried: Tried, arms: int) -> ArmWhy | Missing:
 
 
 def distributions(tried: Mapping[str, Tried], known: Mapping[str, ArmWhy], arms: int) -> list[Distribution]:
-    """Compute what distribution would gain without a cause of one of both arms, taken away in both."""
+    """Return what distribution would gain if a cause of one of the two arms were removed in both."""
     if not {"native", "baseline"} <= known.keys():
         return []
     causes = {cause.name for arm in known.values() for cause in arm.causes}
@@ -221,10 +231,11 @@ def distributions(tried: Mapping[str, Tried], known: Mapping[str, ArmWhy], arms:
 
 
 def distribution(above: Tried, below: Tried, condition: str, names: tuple[str, str], arms: int) -> Distribution | None:
-    """Compute what distribution gains with a cause taken away in both arms; None where that is not known.
+    """Return what distribution gains with a cause removed in both arms; None if that is not known.
 
-    An arm that exchanges no gradients has that taken away as it is. Each arm ran once, so how they compare as they are
-    has no interval; how much that changes has one, by what the condition changed within each run.
+    An arm that exchanges no gradients is used as it is for the condition *no exchange*. Each arm ran once, so the ratio
+    of the arms as they are has no interval. The change of this ratio has an interval, from what the condition changed
+    within each run.
     """
     as_below = AS_IS if condition == NO_EXCHANGE and condition in below.absent else condition
     if not (above.rows and below.rows and condition in above.conditions and as_below in below.conditions):
@@ -248,7 +259,7 @@ def distribution(above: Tried, below: Tried, condition: str, names: tuple[str, s
 
 
 def _logs(tried: Tried, condition: str) -> list[float]:
-    """Return the logarithm of what a condition makes of a step, by round."""
+    """Return, for each round, the logarithm of the time of a step under the condition ÷ the time of a step as it is."""
     return [math.log(each.seconds[condition] / each.seconds[AS_IS]) for each in tried.rounds]
 
 
@@ -257,7 +268,8 @@ def _as_is(tried: Tried) -> float:
 
 
 def _intervals(tried: Tried, arms: int) -> dict[str, Interval]:
-    """Return the interval of each condition's ratio to the block of its round in which nothing was changed."""
+    """Return, by condition, the interval of the ratio of its step time to that of the same round in which nothing was
+    changed."""
     intervals = {
         name: ratio_interval([each.seconds[name] / each.seconds[AS_IS] for each in tried.rounds], confidence(arms))
         for name in tried.conditions
@@ -271,7 +283,8 @@ def _half_width(interval: Interval) -> float:
 
 
 def _effect(interval: Interval, step: float, usual: float) -> Effect:
-    """Return the effect of a ratio to the `usual` step on the mean step, all in seconds."""
+    """Return the effect of a condition on the mean step, in seconds. `interval` is the interval of the ratio of a step
+    under the condition to the `usual` step."""
     half, seconds = _half_width(interval), interval.mapped(lambda ratio: step - usual * (1 - ratio))
     return Effect(
         seconds=seconds.centre,
@@ -291,15 +304,16 @@ def _decision(seconds: Interval, step: float, half: float) -> Decision:
 
 
 def _seen(name: str, parts: Mapping[str, float], slowest: int | None) -> float | None:
-    """Return what the clock sees of a condition's cause; None where it is not known, as where another rank is the
-    slowest: these are the parts of rank 0."""
+    """Return how many seconds of a step the clock sees of the cause that a condition removes. Returns None if that is
+    not known, as when another rank than rank 0 is the slowest: `parts` are those of rank 0."""
     clocked = {INPUT_READY: ("input",), NO_EXCHANGE: ("exchange", "waiting")}.get(name, ())
     seconds = [parts[part] for part in clocked if part in parts]
     return sum(seconds) if seconds and not slowest else None
 
 
 def _by_experiment(name: str, effect: Effect, step: float, seen: float | None) -> Cause | None:
-    """`seen`: seconds of a step that the clock sees of it; None where they are not known."""
+    """Return the cause that a condition removed, or None if the condition did not make steps faster. `seen`: the
+    seconds of a step that the clock sees of the cause; None if they are not known."""
     if effect.decision != "faster":
         return None
     gain = step - effect.seconds
@@ -314,7 +328,8 @@ def _by_experiment(name: str, effect: Effect, step: float, seen: float | None) -
 
 
 def _by_clock(name: str, parts: Sequence[StepParts], step: float, waits: float, arms: int) -> Cause | None:
-    """Return a part of the step as a cause; what rank 0 waits there for a slower rank is that rank's."""
+    """Return a part of the step as a cause; None if the part is too short or not certain. The time in which rank 0
+    waits for a slower rank there belongs to that rank, and is subtracted."""
     waits = waits if name in ("report", "collective") else 0.0
     interval = mean_interval([max(0.0, each.seconds[name] - waits) for each in parts], confidence(arms))
     if interval is None or interval.centre < LEAST_TOLD * step or interval.lower <= 0:
@@ -323,14 +338,16 @@ def _by_clock(name: str, parts: Sequence[StepParts], step: float, waits: float, 
 
 
 def _best_threads(causes: Sequence[Cause | None]) -> list[Cause | None]:
-    """Leave the number of threads that gains most: one can have one number of them."""
+    """Return the causes with only the best of the numbers of threads, because a script can have only one of these
+    numbers."""
     of_threads = [cause for cause in causes if cause and cause.name.startswith(THREADS)]
     best = max(of_threads, key=lambda cause: cause.seconds, default=None)
     return [cause for cause in causes if cause not in of_threads or cause is best]
 
 
 def _mean_parts(parts: Sequence[StepParts]) -> dict[str, float]:
-    """Return the parts of rank 0; of its exchange, what it waits for slower ranks stands apart."""
+    """Return the mean seconds of each part of a step on rank 0. The time in which rank 0 waits for slower ranks is a
+    part of its own, and not in `exchange`."""
     means = {
         name: statistics.fmean(each.seconds[name] for each in parts)
         for name in parts[0].seconds
