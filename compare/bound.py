@@ -23,35 +23,36 @@ from training.contract.repeats import MOST_AUTO_REPEATS
 from training.contract.result import TRAINER
 
 MOST_WORKERS = 1_000
-"""Numbers of workers up to which it is looked whether more of them could be worth it."""
+"""The largest number of workers for which the program looks whether that many workers could be worth it."""
 STARTS_DIFFER = 0.2
-"""By which part of it a start of Ray may be faster than the fastest of those measured (docs/own-script.md)."""
+"""Share by which a start of Ray may be shorter than the shortest measured start (docs/own-script.md)."""
 NOT_DISTRIBUTED = "nothing distributes the script yet: Ray did not train it, and only the least that it takes is known"
 RAY_TRAINED = "it is of a script that nothing distributes"
-"""Why there is no bound."""
+"""Why there is no bound, if Ray trained the script."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Least:
-    """What is known of Ray in one repeat, in seconds."""
+    """What is known of the time of Ray in one repeat, in seconds."""
 
     start: float
-    """S."""
+    """S, the time of Ray's start."""
     shared: float
-    """T."""
+    """T, the time of one process that could be split between workers."""
     clock: Clock
-    """S + T / N, and an N-th of what an epoch takes."""
+    """S + T / N for N workers; of an epoch's time an N-th."""
 
 
 def shared_of(whole: float, imports: float) -> float:
-    """Return what can be split of a run of one process: all but what a Python takes that imports the same, and ends."""
+    """Return the part of one process's time that could be split. It is all but the time of a Python that imports the
+    same modules and ends."""
     return max(0.0, whole - imports)
 
 
 def least_of(baseline: Clock, start: float, shared: float, workers: int) -> Least:
-    """Return the least of a run with Ray, from the clock of one process.
+    """Return the least time of a run with Ray, from the clock of one process.
 
-    `start`: what Ray's start took, or the fastest of several; `shared`: what can be split.
+    `start`: the time of Ray's start, or the shortest of several; `shared`: the time that can be split.
     """
     fastest = (1 - STARTS_DIFFER) * start
     per_epoch = None if baseline.per_epoch is None else baseline.per_epoch / workers
@@ -60,21 +61,22 @@ def least_of(baseline: Clock, start: float, shared: float, workers: int) -> Leas
 
 @dataclass(frozen=True, kw_only=True)
 class BoundFindings:
-    """What the bound says of each alternative."""
+    """What the least time of Ray says about each alternative."""
 
     summary: Bound
     contests: Mapping[str, Contest]
-    """By the alternative, of the least that Ray takes: `is_lost` is a loss whatever is written, and `is_won` no win."""
+    """The comparison of the least time of Ray with each alternative, by the alternative's name. `is_lost` means that
+    Ray loses whatever is written; `is_won` does not mean that Ray wins."""
     is_same_work: bool
-    """Whether the alternatives are known to do the work of the baseline, from which the least is computed."""
+    """Whether the alternatives are known to do the same work as the baseline, from which the least time is computed."""
 
     @property
     def answer(self) -> Answer:
-        """Return *Not worth it here* where even the least that Ray takes loses, else *Not decided*."""
+        """Return *Not worth it here* if even the least time of Ray loses, else *Not decided*."""
         return "Not worth it here" if any(each.is_lost for each in self.contests.values()) else "Not decided"
 
     def ending(self, repeats: int) -> Ending:
-        """Return why a measurement with `repeats auto` ends."""
+        """Return why a measurement with `repeats auto` ends, or that it goes on."""
         if self.answer != "Not decided":
             return "decided"
         if all(_stays_open(each) for each in self.contests.values()):
@@ -83,14 +85,14 @@ class BoundFindings:
 
 
 def _stays_open(contest: Contest) -> bool:
-    """Return whether more repeats would hardly show a loss."""
+    """Return whether more repeats would hardly show that Ray loses."""
     return isinstance(contest.now, Missing) or (contest.now.lower is not None and contest.now.lower > MARGIN)
 
 
 def bound_of(measurement: Measurement, fairness: Fairness) -> BoundFindings | None:
-    """Return the bound, of all complete repeats.
+    """Return the least time of Ray, from all complete repeats.
 
-    None where Ray trained itself or no start of it was measured, and of arms that can't be compared.
+    None if Ray trained the script, if no start of Ray was measured, or if the arms cannot be compared.
     """
     if fairness.failed:
         return None
@@ -125,8 +127,8 @@ def bound_of(measurement: Measurement, fairness: Fairness) -> BoundFindings | No
 
 
 def _has_steps(name: str, measurement: Measurement) -> bool:
-    """Return whether an arm trained as far as is known: one without a step, where the baseline made some, may have gone
-    on from a file of the baseline's, and ended at once."""
+    """Return whether an arm has steps, or the baseline has none either. An arm without a step beside a baseline with
+    steps may have resumed from a file of the baseline and ended at once."""
     counted = {arm: all(run.result.steps.per_epoch for run in measurement.by_arm[arm]) for arm in (BASELINE.name, name)}
     return counted[name] or not counted[BASELINE.name]
 
@@ -142,7 +144,8 @@ def _contest(name: str, least: Sequence[Least], measurement: Measurement) -> Con
 
 
 def _repeats_to_decide(contests: Collection[Contest], rule: Rule) -> int | None:
-    """Return the fewest repeats that would probably show a loss; None where one is shown, or none is suggested."""
+    """Return the fewest repeats that would probably show that Ray loses; None if that is already shown, or if the
+    ratios do not suggest it."""
     if any(each.is_lost for each in contests):
         return None
     nows = [each.now for each in contests if isinstance(each.now, Estimate) and each.now.median < MARGIN]
@@ -151,16 +154,16 @@ def _repeats_to_decide(contests: Collection[Contest], rule: Rule) -> int | None:
 
 
 def _open_from_epochs(contests: Collection[Contest]) -> int | None:
-    """Return the fewest epochs at which these runs exclude for no alternative that Ray is worth it; None: none, or one
-    repeat, or what an epoch takes is not known."""
+    """Return the fewest epochs at which these runs do not exclude, for any alternative, that Ray is worth it. None if
+    there is no such number, with one repeat, or if the time of an epoch is not known."""
     if any(isinstance(each.per_epoch, Missing) or each.per_epoch.lower is None for each in contests):
         return None
     return first_after(0, lambda epochs: not any(each.is_lost_at(epochs) for each in contests))
 
 
 def _open_from_workers(baselines: Sequence[Clock], least: Sequence[Least], rule: Rule, workers: int) -> int | None:
-    """Return the fewest workers at which these runs do not exclude that Ray is worth it over one process with the CPUs
-    of one, if more of them start as fast; None: there are none, or one repeat."""
+    """Return the fewest workers at which these runs do not exclude that Ray is faster than one process with one
+    worker's CPUs, if more workers start as fast. None if there is no such number, or with one repeat."""
 
     def is_open(number: int) -> bool:
         clocks = [
@@ -173,7 +176,7 @@ def _open_from_workers(baselines: Sequence[Clock], least: Sequence[Least], rule:
 
 
 def reason(findings: BoundFindings) -> str:
-    """Return what is compared, and what it comes to: `with 2 workers Ray takes at least 9.8 s: …`."""
+    """Return what is compared and with what outcome: `with 2 workers Ray takes at least 9.8 s: …`."""
     bound, contests = findings.summary, findings.contests
     start, shared = shown_seconds(bound.start_seconds.low), shown_seconds(bound.shared_seconds.low)
     against = contests[BASELINE.name].against
@@ -190,7 +193,7 @@ def reason(findings: BoundFindings) -> str:
 
 
 def whats_next(findings: BoundFindings, passed: str) -> str:
-    """Return when Ray could be worth it, and what one writes to know it."""
+    """Return when Ray could be worth it, and what the user writes to find out."""
     bound, texts = findings.summary, list[str]()
     if repeats := bound.repeats_to_decide:  # nobody is told to write what probably loses
         return f"By these runs even the least that Ray takes is too long, which {repeats} repeats would probably show."

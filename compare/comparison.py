@@ -43,24 +43,25 @@ from training.contract.workload import named
 
 T = TypeVar("T")
 REPEATS = "repeats"
-"""The output with the number of repeats that the others are of."""
+"""Name of the output with the number of compared repeats."""
 COST = "cost"
 OF_RAY = ("cpuHours", COST)
-"""Measures of the Ray arm that are outputs of the stack; those of the others are in the comparison."""
+"""Measures of the Ray arm that are outputs of the stack. The measures of the other arms are only in the comparison."""
 OF_CURVE = ("stopsPayingAt", "costsMoreFrom")
-"""Of the workers' curve, where one was measured."""
+"""Outputs of the workers' curve, if a curve was measured."""
 OWN_RANKS = "this project made no ranks"
-"""Why nothing is said of how they were made."""
+"""Reason why nothing is said of how the ranks were made: the script made its ranks itself, or has none."""
 OF_SPOT = ("spotCostRatio", "spotStopsPayingAt")
-"""Of Ray on spot capacity, where its price is set."""
+"""Outputs of Ray on spot capacity, if the price of spot capacity is set."""
 OF_SEARCH = ("bestConfig", "bestMetric", "trials", "breakEvenTrialSeconds")
-"""Of a search."""
+"""Outputs of a search."""
 
 
 def compare(runs: Sequence[Run], context: Context) -> Comparison:
-    """Compare finished runs. Raises CompareError, naming the field, when some were not trained with the others' recipe.
+    """Return the comparison of finished runs. Raises CompareError, which names the field, if a run was not trained with
+    the same recipe as the others.
 
-    Repeats that lack an arm are left out, with a reason.
+    Repeats that lack a run of some arm are left out, with a reason.
     """
     findings = find(runs, context)
     measurement, contests, points = findings.measurement, findings.contests, findings.workers_curve
@@ -96,18 +97,20 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
 
 
 def _checks(findings: Findings) -> dict[str, Check]:
-    """Return the checks of all arms that are compared, and that of Ray Data's, which the answer does not depend on."""
+    """Return the checks of all compared arms, and the check of the arm with Ray Data, which has no influence on the
+    answer."""
     with_data = findings.with_data
     return {**findings.fairness.checks, **({ROWS_EQUAL: with_data.rows} if with_data else {})}
 
 
 def known(value: T | Missing) -> T | None:
-    """Return what is there; None, as JSON has it, where it is missing."""
+    """Return the value; None, as JSON has it, if the value is missing."""
     return None if isinstance(value, Missing) else value
 
 
 def find(runs: Sequence[Run], context: Context) -> Findings:
-    """Return all that is compared. After a failed check there is no ratio: unlike things can't be compared."""
+    """Return all findings of the comparison. After a failed check there is no ratio, because unlike arms cannot be
+    compared."""
     measurement = measure(runs, context)
     rule = rule_of(measurement)
     others = quiet.observe(measurement)
@@ -169,7 +172,7 @@ def find(runs: Sequence[Run], context: Context) -> Findings:
 
 
 def _ratio(each: Ratio, values: Sequence[Value], claim: Claim | None, rule: Rule) -> Summary[Estimate]:
-    """Return the ratio over the repeats that have it; nothing where the claim does not allow it."""
+    """Return the ratio over the repeats that have it, or why the claim does not allow the ratio."""
     quotient = partial(estimate, words=each.words, rule=rule)
     summary = _over_repeats(values, partial(difference, rule=rule) if each.kind == "difference" else quotient)
     if isinstance(summary.value, Missing) or claim in each.claims:
@@ -178,7 +181,8 @@ def _ratio(each: Ratio, values: Sequence[Value], claim: Claim | None, rule: Rule
 
 
 def _unsaid(each: Ratio, values: Sequence[Value], context: Context, why: Missing) -> Summary[Estimate]:
-    """Return why a ratio is not said; of one that these settings cannot have, why not."""
+    """Return why a ratio is not given. For a ratio that cannot exist with these settings, the reason is that of the
+    settings."""
     own = next((value for value in values if isinstance(value, Missing)), why)
     return Summary(why if each.can_exist(context) else own)
 
@@ -231,7 +235,8 @@ def _median_phases(runs: Sequence[Run]) -> dict[str, float]:
 
 
 def _distribution(measurement: Measurement) -> Distribution | Missing:
-    """Return how ranks were made where the script makes none; the port of a run that knew one."""
+    """Return how the ranks were made if the script makes none itself, with the smallest port of the script if a run has
+    one."""
     runs = [run for of_arm in measurement.by_arm.values() for run in of_arm]
     made_ranks = [(run.arm, run.result.made_ranks) for run in runs if run.result.made_ranks]
     if not made_ranks:
@@ -251,7 +256,7 @@ def _curve(points: Curve) -> WorkersCurve:
 
 
 def _reasons(findings: Findings) -> dict[str, str]:
-    """Return why what is null is null, a check not true or a repeat left out."""
+    """Return why a value is null, a check is not true or a repeat is left out, by name."""
     measurement, points, search = findings.measurement, findings.workers_curve, findings.search
     values: dict[str, object] = {
         "breakEvenEpochs": findings.break_even_epochs,
@@ -285,8 +290,9 @@ def _reasons(findings: Findings) -> dict[str, str]:
 
 
 def scalar_names(context: Context | None = None) -> list[str]:
-    """Return the names of the stack's scalar outputs, in the order in which they are shown: of those that a measurement
-    with these settings may have, or of all. What cannot exist would be unknown in every preview."""
+    """Return the names of the stack's scalar outputs, in the order in which they are shown. With a context only
+    outputs that can exist with these settings are returned, because a preview would show any other output as unknown
+    for ever."""
     if context is None:
         ratios = [each.name for each in measures.RATIOS]
         return ["answer", "verdict", REPEATS, *ratios, "breakEvenEpochs", *OF_SEARCH, *OF_CURVE, *OF_SPOT, *OF_RAY]
@@ -303,7 +309,7 @@ def scalar_names(context: Context | None = None) -> list[str]:
 
 
 def scalars(comparison: Comparison) -> dict[str, float | str | None]:
-    """Return medians over the repeats and the answer, by output name; None for what was not measured."""
+    """Return the medians over the repeats and the answer, by output name; None for what was not measured."""
     ray = comparison.arms.get(RAY.name)
     ratios = comparison.ratios.items()
     values: dict[str, float | str | None] = dict.fromkeys(scalar_names())

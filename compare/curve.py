@@ -20,21 +20,21 @@ from training.contract.arms import BASELINE, RAY, counted
 NOT_ASKED = "workersCurve is none"
 ONE_REPEAT = "one repeat has no interval"
 Repeat = Mapping[int, Run]
-"""Ray's runs of one repeat by their number of workers, none missing."""
+"""Ray's runs of one repeat, by number of workers. The repeat has a run for every number."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The points that were measured, and what they say."""
+    """The measured points of the workers' curve, and what they say."""
 
     points: list[CurvePoint]
-    """Ascending."""
+    """The points, by ascending number of workers."""
     stops_paying_at: int | Missing
     costs_more_from: int | Missing
 
 
 def curve(measurement: Measurement) -> Curve | Missing:
-    """Return the workers' curve of the complete repeats."""
+    """Return the workers' curve of the complete repeats, or why there is none."""
     if not measurement.context.curve:
         return Missing(NOT_ASKED)
     repeats = _complete(measurement)
@@ -48,7 +48,7 @@ def curve(measurement: Measurement) -> Curve | Missing:
 
 
 def _complete(measurement: Measurement) -> list[Repeat]:
-    """Return the measurement's repeats that have every point."""
+    """Return the repeats that have a run for every number of workers."""
     points = {(run.repeat, workers_of(run)): run for run in measurement.of_curve}
     repeats: list[Repeat] = []
     for own in measurement.by_arm[RAY.name]:
@@ -59,7 +59,7 @@ def _complete(measurement: Measurement) -> list[Repeat]:
 
 
 def _problem(measurement: Measurement, repeats: Sequence[Repeat]) -> str:
-    """Return why the points can't be compared with each other; "" if they can."""
+    """Return why the points cannot be compared with each other; "" if they can."""
     for number in measurement.context.curve:
         context = replace(measurement.context.at(number), arms=(RAY.name,))
         point = of_repeats([{RAY.name: repeat[number]} for repeat in repeats], context)
@@ -106,13 +106,14 @@ def _spread(values: Sequence[float | None]) -> Spread | None:
 
 
 def _ratio(pairs: Sequence[Sequence[float | None]], words: tuple[str, str] = ("slower", "faster")) -> Estimate | None:
-    """Return the first by the second of each pair; None unless all have both."""
+    """Return the estimate of first value ÷ second value over the pairs; None unless all pairs have both values."""
     ratios = [above / below for above, below in pairs if above and below]
     return estimate(ratios, words) if ratios and len(ratios) == len(pairs) else None
 
 
 def _stops_paying_at(points: Sequence[CurvePoint]) -> int | Missing:
-    """Return the first whose gain over the one before is not above 1 with 95 % confidence."""
+    """Return the first number of workers whose gain over the number before is not certainly above 1, with 95 %
+    confidence."""
     for point in points[1:]:
         if point.gain is None or point.gain.lower is None:
             return Missing(ONE_REPEAT if point.gain else "no time was measured")
@@ -122,10 +123,11 @@ def _stops_paying_at(points: Sequence[CurvePoint]) -> int | Missing:
 
 
 def costs_more_from(points: Sequence[CurvePoint]) -> int | Missing:
-    """Return the first after which a run costs more, with 95 % confidence: of several that may be, so corrected for
-    them.
+    """Return the first number of workers beyond which a run costs more, with 95 % confidence. Several numbers are
+    tested, so the confidence is corrected for them.
 
-    The first that does not pay needs no correction: only the first that fails of a fixed order is named.
+    `_stops_paying_at` needs no such correction: it tests the numbers in a fixed order and names only the first that
+    fails.
     """
     confidence = corrected(CONFIDENCE, max(1, len(points) - 1))
     for before, point in pairwise(points):

@@ -27,26 +27,28 @@ class Measure:
     unit: str = ""
     digits: int = 2
     factor: float = 1
-    """What a value is multiplied by to be shown in `unit`."""
+    """Factor by which a value is multiplied for showing the value in `unit`."""
     better: Better = ""
     because: str = ""
-    """The key of a run's `reasons` that says why it is missing, if it is not the name."""
+    """Key of a run's `reasons` that says why the measure is missing; "" if the key is `name`."""
     otherwise: str = NOT_MEASURED
-    """Why it is missing where no run says it."""
+    """Why the measure is missing, if no run says why."""
     column: str = ""
-    """Heading in the text table; "": not there."""
+    """Heading of the measure in the text table; "" if the table does not show it."""
     on_page: bool = True
     in_changes: bool = False
-    """Whether two measurements are compared by it."""
+    """Whether two measurements are compared by this measure."""
     in_sweeps: str = ""
-    """Heading in the table of a sweep, for each arm on its page; "": not there."""
+    """Heading of the measure in the table of a sweep; "" if that table does not show it. The table on the page has it
+    for each arm."""
     least: float | None = None
-    """Shown only where a run of some arm had more."""
+    """The measure is only shown if a run of some arm has more than this; None if it is always shown."""
     only: Callable[[Workload], bool] | None = None
-    """Whether a workload has it; None: each does."""
+    """Return whether a workload has this measure; None if all workloads have it."""
 
     def values(self, numbers: Sequence[float | None], runs: Sequence[Run]) -> list[Value]:
-        """Return it of each of these runs, which have these numbers of it."""
+        """Return the value of this measure for each of the runs, or why it is missing. `numbers`: the number that was
+        read of each run."""
         reasons = [run.result.reasons.get(self.because or self.name) or self.otherwise for run in runs]
         return [Missing(why) if number is None else number for number, why in zip(numbers, reasons, strict=True)]
 
@@ -58,7 +60,7 @@ class Ratio:
     name: str
     title: str
     above: str
-    """Name of an arm."""
+    """Name of the arm whose number is the numerator."""
     below: str
     of: Number
     meaning: str
@@ -67,29 +69,32 @@ class Ratio:
     factor: float = 1
     per_worker: bool = False
     words: tuple[str, str] | None = ("slower", "faster")
-    """What it says of Ray when it is below 1 with 95 % confidence, and above; None: 1 means nothing special."""
+    """Words for Ray if the ratio is below 1, and if it is above 1, with 95 % confidence; None if 1 has no special
+    meaning."""
     because: str = "seconds.train"
     otherwise: str = "not measured in every repeat"
     detail: str = ""
-    """What the docs add to the meaning."""
+    """Text that the docs add to the meaning."""
     in_changes: bool = False
     in_sweeps: str = ""
-    """Heading in a sweep's text table; on its page stand all."""
+    """Heading in the text table of a sweep; "" if the table does not show the ratio. The page of a sweep shows all
+    ratios."""
     only: Callable[[Workload], bool] | None = None
-    """Whether a workload has it; None: each does."""
+    """Return whether a workload has this ratio; None if all workloads have it."""
     claims: tuple[Claim, ...] = ("same work",)
-    """Under which it may be said."""
+    """Claims with which the ratio may be given."""
     wanted_by: Callable[[Context], bool] | None = None
-    """Whether the settings ask for it; None: those of every stack with both arms."""
+    """Return whether the settings ask for the ratio; None if every stack with both arms has it."""
 
     def can_exist(self, context: Context) -> bool:
-        """Return whether a measurement with these settings may have it."""
+        """Return whether a measurement with these settings may have this ratio."""
         return {self.above, self.below} <= {*context.arms} and (self.wanted_by is None or self.wanted_by(context))
 
     def values(self, numbers: Mapping[str, Sequence[float | None]], measurement: Measurement) -> list[Value]:
-        """Return it within each repeat, from the numbers of the arms' runs.
+        """Return the value of this ratio in each repeat, from the numbers of the arms' runs, or why it is missing.
 
-        Why there is none, where an arm was not measured or a run has no such number, is said of all runs that lack it.
+        If runs lack the number, the reason names all these runs. If an arm was not measured, the reason is why it was
+        not.
         """
         if self.wanted_by and not self.wanted_by(measurement.context):
             return [Missing(self.otherwise)] * len(measurement.repeats)

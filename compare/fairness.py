@@ -24,22 +24,24 @@ _TRUE = Check(True, "")
 
 CPUS_DISJOINT, CPUS_AS_ASKED = "cpusDisjoint", "cpusAsAsked"
 OF_CPUS = (CPUS_DISJOINT, CPUS_AS_ASKED)
-"""The one is asked of ranks that are bound one by one, the other of arms that have their CPUs as a whole."""
+"""Names of the two checks of CPUs. `cpusDisjoint` is for workloads that bind each rank to CPUs. `cpusAsAsked` is for
+workloads whose arms have their CPUs as a whole."""
 
 
 @dataclass(frozen=True)
 class Fairness:
-    """What was verified of the runs, by name."""
+    """What was verified of the runs: the checks, by name."""
 
     checks: Mapping[str, Check]
     work: Mapping[str, Check]
-    """The items that make the work the same; empty where a workload has none."""
+    """The checks of what makes the work of the arms the same, by name; empty if a workload has no such checks."""
     failed: Sequence[str]
-    """The checks for which the arms are not comparable."""
+    """Names of the checks that failed. The arms are not comparable if there is one."""
 
 
 def verify(measurement: Measurement, machine_quiet: Check) -> Fairness:
-    """Verify complete repeats. Recipes and seeds are equal, or there is no measurement."""
+    """Return what was verified of the complete repeats. Their recipes and seeds are equal, since `measure` refuses
+    others."""
     runs = measurement.runs
     if not runs:
         return _judged({}, {})
@@ -64,7 +66,8 @@ def verify(measurement: Measurement, machine_quiet: Check) -> Fairness:
 
 
 def verify_points(workload: Workload, repeats: Sequence[Repeat]) -> Fairness:
-    """Verify that runs of one arm, by any key, which differ only in their number of workers, did the same work."""
+    """Return whether runs of one arm did the same work, if they differ only in their number of workers. The runs of a
+    repeat may have any keys."""
     work = _work_items(workload, repeats)
     return _judged({"sameWork": _same_work_of(workload, repeats, work), **_same_made_with(repeats)}, work)
 
@@ -87,7 +90,8 @@ def _first_broken(subjects: Iterable[Any], problem: Callable[[Any], str]) -> Che
 
 
 def _never_retried(runs: Sequence[Run]) -> dict[str, Check]:
-    """A run that went on after a failure did some of its steps twice, and waited: it is no measure of the arm."""
+    """Return the check that no run was retried; empty if no run could be. A run that went on after a failure repeated
+    some of its steps and waited, so its time is not that of the arm."""
     could = [run for run in runs if run.result.retries is not None]
     return {"neverRetried": _first_broken(could, _retried)} if could else {}
 
@@ -131,8 +135,9 @@ def _threads(runs: Sequence[Run], wanted: Mapping[str, Requested]) -> Check:
 
 
 def own_threads(measurement: Measurement) -> int | None:
-    """Return the compute threads of every rank, where the script itself sets them: one number in all arms, as many as
-    the fewest CPUs of a rank or fewer, though an arm has more. None where it does not."""
+    """Return the number of compute threads of every rank, if the script itself sets that number; None if it does not.
+    The script sets it if all ranks of all arms have the same number, no larger than the fewest CPUs of a rank, and some
+    arm has more CPUs."""
     cpus = {requested.threads for arm, requested in measurement.requests.items() if arm in measurement.arms}
     counts = {worker.compute_threads for _, worker in _workers(measurement.runs)}
     threads = counts.pop() if len(counts) == 1 and not measurement.workload.binds_ranks else None
@@ -146,8 +151,8 @@ def _of_cpus(workload: Workload, runs: Sequence[Run], wanted: Mapping[str, Reque
 
 
 def _cpus_as_asked(runs: Sequence[Run], wanted: Mapping[str, Requested]) -> Check:
-    """The ranks of every run had the CPUs of their arm together, with room for each, and every run had the same ones:
-    those of the baseline are among those of the others."""
+    """Check that the ranks of every run together had the CPUs of their arm, and enough of them for each rank. All runs
+    must have used the same CPUs: the CPUs of the baseline are among those of the other arms."""
     for run in runs:
         pods = [worker.pod for worker in run.result.workers if worker.pod]
         if shared := sorted({pod for pod in pods if pods.count(pod) > 1}):
@@ -200,9 +205,10 @@ def _numbers(numbers: Iterable[int]) -> str:
 
 
 def _cpus_disjoint(runs: Sequence[Run], wanted: Mapping[str, Requested]) -> Check:
-    """Check that every rank was bound to as many CPUs as it computes with, none of them another rank's of its run.
+    """Check that every rank was bound to as many CPUs as it has compute threads, and that no two ranks of a run share a
+    CPU.
 
-    If there are more ranks than CPUs they must share evenly, and that is not disjoint: null.
+    If there are more ranks than CPUs, the ranks have to share the CPUs evenly; the check is then not known (None).
     """
     for run, worker in _workers(runs):
         if not worker.bound:
@@ -221,7 +227,8 @@ def _cpus_disjoint(runs: Sequence[Run], wanted: Mapping[str, Requested]) -> Chec
 
 
 def _sharing(run: Run, wanted: int) -> tuple[bool, str]:
-    """Return whether ranks of a run share CPUs unevenly, and how they share any; "" if none does."""
+    """Return whether ranks of a run share CPUs unevenly, and a text that says how they share them; "" if they share
+    none."""
     allowed, turns = run.result.provenance.cpus_allowed, ""
     for node, ranks in _ranks_by_cpu(run).items():
         users, cpu = max((len(users), cpu) for cpu, users in ranks.items())
@@ -234,7 +241,7 @@ def _sharing(run: Run, wanted: int) -> tuple[bool, str]:
 
 
 def _ranks_by_cpu(run: Run) -> dict[str, dict[int, list[int]]]:
-    """Return the ranks bound to each CPU, by node."""
+    """Return the ranks that are bound to each CPU, by node and CPU."""
     nodes: dict[str, dict[int, list[int]]] = {}
     for worker in run.result.workers:
         for cpu in worker.affinity or ():
@@ -247,7 +254,7 @@ def _workers(runs: Sequence[Run]) -> Iterator[tuple[Run, Worker]]:
 
 
 def _equal(runs: Sequence[Run], what: str, read: Callable[[Run, Software], dict[str, str]]) -> Check:
-    """Compare what every rank of every run reports of its software with the first one's."""
+    """Check that every rank of every run reports the same software as the first rank."""
     (first_run, first), *others = _workers(runs)
     wanted = read(first_run, first.software)
     for run, worker in others:
@@ -264,7 +271,8 @@ def _equal(runs: Sequence[Run], what: str, read: Callable[[Run, Software], dict[
 
 
 def _framework_variables(wanted: Mapping[str, Requested], run: Run, software: Software) -> dict[str, str]:
-    """Return the variables without Ray's own, which other arms don't use. Threads equal to an arm's CPUs are equal."""
+    """Return the environment variables without those of Ray, which other arms do not use. A number of threads that
+    equals the arm's CPUs becomes the same text for all arms."""
     variables = {key: value for key, value in software.environment.items() if not key.startswith("RAY_")}
     if variables.get(THREADS) == str(wanted[run.arm].threads):
         variables[THREADS] = "one a CPU"
@@ -272,13 +280,15 @@ def _framework_variables(wanted: Mapping[str, Requested], run: Run, software: So
 
 
 def _same_work_or_result(measurement: Measurement, work: Mapping[str, Check]) -> Check:
-    """Arms that did other work may still be compared by the time in which each reached one result."""
+    """Check that the arms did the same work. If they did not, but every run reached the same result, the check is not
+    known (None): the arms may still be compared by the time until that result."""
     same, why = _same_work_of(measurement.workload, measurement.repeats, work)
     return Check(None if same is False and measurement.is_target_reached else same, why)
 
 
 def _same_failed_trials(repeats: Sequence[Repeat]) -> dict[str, Check]:
-    """A trial that fails in one arm and trains in another is less work, whatever the best of the others reaches."""
+    """Check that the same trials failed in all arms; empty if nothing was searched. A trial that fails in one arm only
+    is less work for that arm, whatever the best metric of the other trials is."""
     if not any(run.result.search for repeat in repeats for run in repeat.values()):
         return {}
     return {"sameFailedTrials": _first_broken(repeats, _failed_elsewhere)}
@@ -301,13 +311,14 @@ def _failed_elsewhere(repeat: Repeat) -> str:
 
 
 def failed_trials(run: Run) -> set[int]:
-    """Return the numbers of the trials that failed, from 0."""
+    """Return the numbers of the trials of a run that failed, counted from 0."""
     words = [item.split(" ") for item in run.result.did.values()]
     return {number for item in words for number, word in enumerate(item) if word == FAILED}
 
 
 def _same_work_of(workload: Workload, repeats: Sequence[Repeat], items: Mapping[str, Check]) -> Check:
-    """Judge by the workload's own check of its results, if it has one; else what they report has to be equal."""
+    """Check that the work was the same, by the workload's own checks if it has them, else by the amounts of work that
+    the results report."""
     if workload.same_work is None:
         return _first_broken(repeats, _same_work)
     for value in (False, None):
@@ -318,7 +329,8 @@ def _same_work_of(workload: Workload, repeats: Sequence[Repeat], items: Mapping[
 
 
 def _work_items(workload: Workload, repeats: Sequence[Repeat]) -> dict[str, Check]:
-    """Return the worst check of the repeats for each item that makes the work the same; empty without such items."""
+    """Return, for each check of what makes the work the same, the worst result of all repeats; empty if the workload
+    has no such checks."""
     if workload.same_work is None:
         return {}
     worst: dict[str, Check] = {}
@@ -356,7 +368,8 @@ def _steps(run: Run) -> tuple[int, int]:
 
 
 def _hashes(repeats: Sequence[Repeat], runs: Sequence[Run]) -> Check:
-    """Dependencies are one for all, code is one an arm (each has its entry point), a data set may follow the seed."""
+    """Check that the hashes are equal: of the dependencies in all runs, of the code in the runs of an arm (each arm has
+    its own entry point), and of the data set in a repeat, because the data may depend on the seed."""
     arms = sorted({run.arm for run in runs})
     groups: list[tuple[str, str, Sequence[Run]]] = [("dependenciesHash", "dependencies_hash", runs)]
     groups += [("codeHash", "code_hash", [run for run in runs if run.arm == arm]) for arm in arms]
@@ -373,7 +386,8 @@ def _hashes(repeats: Sequence[Repeat], runs: Sequence[Run]) -> Check:
 
 
 def _reported(name: str, runs: Sequence[Run]) -> Check:
-    """False if any run says so; None if an arm that could say did not: one process has no weights to compare."""
+    """Return the check that the runs report by this name. It is False if it failed in any run. It is None if a run with
+    several workers did not report it: one process alone has no weights to compare."""
     failed = [run.name for run in runs if run.result.checks.get(name) is False]
     if failed:
         first = next(run for run in runs if run.name == failed[0])

@@ -13,7 +13,7 @@ from training.contract.gpu_use import NOTICEABLE_SHARE, GpuUse
 
 
 def as_asked(measurement: Measurement) -> dict[str, Check]:
-    """Return the check of the GPUs that were asked for, by its name."""
+    """Return the check that the runs had the GPUs that were asked for, by the check's name."""
     problem = next(_problems(measurement.runs), "")
     if problem:
         return {"gpusAsAsked": Check(False, problem)}
@@ -22,7 +22,7 @@ def as_asked(measurement: Measurement) -> dict[str, Check]:
 
 
 def _problems(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield what is known to differ from what was asked for, or between arms: number, model, backend."""
+    """Yield in what the GPUs differ from those that were asked for, or between arms: in number, model or backend."""
     for run in runs:
         without = [worker.rank for worker in run.result.workers if worker.gpu is None]
         if without and run.result.world_size is not None:
@@ -49,8 +49,8 @@ def _unknown(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def throttled_in_some(measurement: Measurement) -> str:
-    """Return that GPUs were held back in some arms, and in others were not or are not known to have been; "" if in none
-    or in all of them."""
+    """Return which arms had their GPUs held back, if others had not or may not have had; "" if this is so in no arm or
+    in all."""
     reasons = {arm: _held_back(measurement.by_arm[arm]) for arm in measurement.arms}
     slowed = [arm for arm, why in reasons.items() if why]
     unknown = [arm for arm, why in reasons.items() if not why and not _is_known(measurement.by_arm[arm])]
@@ -69,7 +69,7 @@ def _held_back(runs: Sequence[Run]) -> set[str]:
 
 
 def _is_known(runs: Sequence[Run]) -> bool:
-    """Return whether it is known of every rank whether its GPU was held back."""
+    """Return whether it is known for every rank whether the rank's GPU was held back."""
     return all(worker.gpu and worker.gpu.throttled is not None for run in runs for worker in run.result.workers)
 
 

@@ -13,39 +13,39 @@ from compare.words import compared, least_sides, reciprocal, shown_seconds
 from training.contract.arms import RAY, counted
 
 Kind = Literal["clocks", "to target", "as written", "bound", "not comparable", "nothing"]
-"""What the sentence compares: times from start to end, times to the target, times of which nothing more is known, the
-least that Ray could take."""
+"""What the sentence compares: times from start to end, times to the target, times of runs whose work is not known to be
+the same, or the least time that Ray could take."""
 
 RATIOS = {"clocks": {"baseline": "endToEndSpeedup", "wide": "endToEndWideSpeedup", "native": "endToEndNativeSpeedup"},
           "to target": {"baseline": "timeToTargetSpeedup"}}  # fmt: skip
-"""By kind, the ratio of an alternative's time to Ray's."""
+"""Name of the ratio of an alternative's time to Ray's time, by kind and arm."""
 CLOCKS = {"clocks": "wallSeconds", "as written": "wallSeconds", "to target": "secondsToTarget"}
-"""The measure that is compared, by kind."""
+"""Name of the measure that is compared, by kind."""
 ALTERNATIVES = ("reference", "alternative")
 MACHINE = ("verdict.otherPrograms", "verdict.stolen")
-"""Reasons that say what others took of the machine."""
+"""Keys of the comparison's reasons that say what others took of the machine."""
 QUIET = "machineQuiet"
-"""Name of the check that says whether runs waited for it."""
+"""Name of the check that says whether runs waited for others on the machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InShort:
-    """The answer's sentence, and its content as numbers."""
+    """The sentence that tells the result, and the numbers in this sentence."""
 
     kind: Kind
     alternative: str = ""
-    """Name of the arm that Ray is compared with; "" where there is none."""
+    """Name of the arm with which Ray is compared; "" if there is none."""
     alternative_seconds: float | None = None
-    """Median over the repeats."""
+    """Time of the alternative: the median over the repeats."""
     ray_seconds: float | None = None
-    """Likewise."""
+    """Time of Ray: the median over the repeats."""
     times_as_long: tuple[float, float | None, float | None] | None = None
-    """Ray's time by the alternative's, within repeats: median, and the ends of its 95 % interval."""
+    """Ray's time ÷ the alternative's time, within repeats: the median, and the ends of the 95 % interval."""
     sentence: str
 
 
 def in_short(comparison: Comparison) -> InShort:
-    """Return the sentence of any comparison."""
+    """Return the sentence that sums up a comparison, and the numbers in this sentence."""
     failed = [name for name, passed in comparison.checks.items() if passed is False]
     if failed:
         text = f"The runs cannot be compared, because these checks failed: {', '.join(failed)}."
@@ -70,7 +70,8 @@ def in_short(comparison: Comparison) -> InShort:
 
 
 def machine_in_short(comparison: Comparison) -> str:
-    """Return what others took of the machine, and whether runs waited for it; "" if they took nothing noticeable."""
+    """Return what others took of the machine, and whether runs waited for that; "" if others took nothing
+    noticeable."""
     taken = [f"{text}." for key in MACHINE if (text := comparison.reasons.get(key))]
     if not is_disturbed(comparison):
         return " ".join([*taken, "No run waited noticeably for a CPU."]) if taken else ""
@@ -78,12 +79,12 @@ def machine_in_short(comparison: Comparison) -> str:
 
 
 def is_disturbed(comparison: Comparison) -> bool:
-    """Return whether others took something noticeable, and it is not known that the runs did not wait for it."""
+    """Return whether others took something noticeable, and it is not certain that no run waited for them."""
     return comparison.checks.get(QUIET) is not True and any(key in comparison.reasons for key in MACHINE)
 
 
 def _bounded(comparison: Comparison, bound: Bound) -> InShort:
-    """Compare the least that Ray could take with the alternative that leaves it the least room."""
+    """Return the sentence on the least time of Ray, compared with the alternative that leaves Ray the smallest gain."""
     ratios = {name: ratio for name, ratio in bound.at_most.items() if name in comparison.arms}
     if not ratios:
         return InShort(kind="nothing", sentence="No time was measured, so nothing is compared yet.")
@@ -115,7 +116,7 @@ def _kind(comparison: Comparison) -> Kind:
 
 
 def _alternative(comparison: Comparison, kind: Kind) -> str:
-    """Return the fastest, among those that the answer is about; "" where none was measured."""
+    """Return the fastest of the alternatives from which the answer follows; "" if none was measured."""
     clock = CLOCKS[kind]
     measured = {
         name: arm for name, arm in comparison.arms.items() if arm.role in ALTERNATIVES and arm.median(clock) is not None
@@ -126,7 +127,7 @@ def _alternative(comparison: Comparison, kind: Kind) -> str:
 
 
 def _about(answer: str) -> Callable[[Estimate], bool]:
-    """Return a predicate: whether this answer follows from a ratio of clocks."""
+    """Return a function that says whether this answer follows from a ratio of times."""
     if answer == "Not worth it here":
         return lambda ratio: ratio.upper is not None and ratio.upper < MARGIN
     if answer == "Not decided":
@@ -135,7 +136,8 @@ def _about(answer: str) -> Callable[[Estimate], bool]:
 
 
 def _ratio(comparison: Comparison, kind: Kind, alternative: str) -> Estimate | None:
-    """Return the ratio; None also if runs stopped at different epochs, since its times are not the sentence's then."""
+    """Return the ratio of the times in the sentence. None if there is none, also if runs stopped at different epochs,
+    because the ratio is then not that of these times."""
     if kind == "clocks" and not comparison.has_equal_epochs:
         return None
     return comparison.ratios.get(RATIOS.get(kind, {}).get(alternative, ""))
@@ -168,7 +170,7 @@ def _until(comparison: Comparison, kind: Kind) -> str:
 
 
 def _how_much(ratio: Estimate | None) -> str:
-    """Return how many times as long Ray takes, or as fast it is, in the words of the verdict."""
+    """Return how many times as long Ray takes, or how many times as fast it is, in the words of the verdict."""
     if ratio is None:
         return ""
     text = compared(ratio)
@@ -176,7 +178,7 @@ def _how_much(ratio: Estimate | None) -> str:
 
 
 def _outlook(comparison: Comparison, ratio: Estimate | None) -> str:
-    """Return what the times alone do not say."""
+    """Return what the reader has to know beside the times."""
     if comparison.claim in ("same script", "it finished"):
         return "The runs do not show that both did the same work."
     if comparison.answer.startswith("Worth it from "):
@@ -194,13 +196,14 @@ def _outlook(comparison: Comparison, ratio: Estimate | None) -> str:
 
 
 def open_ratios(comparison: Comparison) -> list[Estimate]:
-    """Return the ratios of the answer that do not decide it; others may be open for long after."""
+    """Return the ratios that the answer needs and that are not decided yet."""
     is_open, names = _about("Not decided"), RATIOS.get(_kind(comparison), {}).values()
     return [ratio for name in names if (ratio := comparison.ratios.get(name)) and is_open(ratio)]
 
 
 def _repeats_to_decide(comparison: Comparison) -> int | None:
-    """Return the repeats that would probably decide all that is open, as the verdict has it; None if too many would."""
+    """Return the number of repeats that would probably decide all open ratios, as the verdict says it; None if there
+    would be too many."""
     numbers = [ratio.repeats_to_decide for ratio in open_ratios(comparison)]
     known = [number for number in numbers if number is not None]
     return max(known) if known and len(known) == len(numbers) else None

@@ -13,14 +13,15 @@ from compare.measurement import Measurement
 from compare.run_numbers import whole
 
 FIRST = 8
-"""Repeats from which on it is looked for: four show next to nothing."""
+"""With fewer repeats than this the test is not made: four repeats show next to nothing."""
 PERMUTATIONS = 199
 LEVEL = 0.05
-"""It is said below this probability: nine of the permutations, and the repeats themselves, of 200."""
+"""The remark is made below this probability: at most nine of the permutations may show as much, and with the repeats
+themselves that is ten of 200."""
 
 
 def remark(measurement: Measurement) -> str:
-    """Return what the verdict says of it; "" where nothing is to be seen, or too little is known."""
+    """Return a remark if repeats resemble their neighbours; "" if they do not, or if too little is known."""
     if len(measurement.repeats) < FIRST or len(measurement.arms) < 2:
         return ""
     clocks = [[whole(repeat[arm], measurement) or 0.0 for arm in measurement.arms] for repeat in measurement.repeats]
@@ -32,10 +33,12 @@ def remark(measurement: Measurement) -> str:
 
 
 def chance(log_clocks: Sequence[Sequence[float]]) -> float:
-    """Return how probable so much resemblance is if the order of the repeats means nothing.
+    """Return how probable it is that repeats resemble their neighbours so much if the order of the repeats means
+    nothing.
 
-    The lag-1 correlation of the residuals over all arms (log clocks less what an arm and a repeat have in common),
-    among those of seeded permutations of whole repeats. `log_clocks`: of each repeat that of each arm, in one order.
+    The measure is the lag-1 correlation of the residuals over all arms (log clocks less what an arm and a repeat have
+    in common), compared with that of seeded permutations of whole repeats. `log_clocks`: for each repeat the logarithm
+    of each arm's time, with the arms in one order.
     """
     repeats, arms = len(log_clocks), len(log_clocks[0])
     of_repeats = [sum(clocks) / arms for clocks in log_clocks]
@@ -56,5 +59,6 @@ def chance(log_clocks: Sequence[Sequence[float]]) -> float:
 
 
 def _resemblance(products: Sequence[Sequence[float]], order: Sequence[int]) -> float:
-    """Return the sum of the products of neighbours: what divides it into a correlation is the same in every order."""
+    """Return the sum of the products of neighbours. What would divide this sum into a correlation is the same in every
+    order."""
     return sum(products[before][after] for before, after in pairwise(order))

@@ -29,14 +29,15 @@ NO_RAY_DATA = "dataArguments is not set"
 NO_BATCHES = "batches are seen of PyTorch's DataLoader and of Ray Data"
 NO_TARGET = "no metricTarget is set, or not every run reached it"
 NOT_ASKED = (NO_PRICE, NO_METRIC, NO_TARGET, NO_SEARCH, NOTHING_STOPPED)
-"""Why something is missing that no setting asked for."""
+"""Reasons why a number is missing if no setting asked for it."""
 NO_CLUSTER = "no Ray cluster exists before this arm's runs start"
 WORKERS_ARE_KEPT = "nobody asked for workers before the run: they were there, or Ray asked for them in its start-up"
 NO_QUEUE = "runs wait in no queue"
 
 
 def _has_scores(trained: Workload) -> bool:
-    """Return whether the workload has its own scores; others report metrics, of which a setting names one."""
+    """Return whether the workload has scores of its own. Other workloads report metrics, and a setting names one of
+    them."""
     return bool(trained.scores)
 
 
@@ -45,12 +46,12 @@ def _reports_metrics(trained: Workload) -> bool:
 
 
 def _has_native_alternative(trained: Workload) -> bool:
-    """Return whether the arm `native` is what one would use instead of Ray."""
+    """Return whether the arm `native` is an alternative to Ray with this workload."""
     return trained.roles.get(NATIVE.name, NATIVE.usual_role) == "alternative"
 
 
 def _has_prices(context: Context) -> bool:
-    """Return whether a price is set."""
+    """Return whether the settings have a price."""
     return context.prices != NO_PRICES
 
 
@@ -60,7 +61,7 @@ def _names_metric(context: Context) -> bool:
 
 
 def _has_target(context: Context) -> bool:
-    """Return whether a setting says what the metric has to reach."""
+    """Return whether a setting says which value the metric has to reach."""
     target = named(context.recipe.workload).target(context.recipe)
     return target is not None and target.value is not None
 
@@ -256,9 +257,10 @@ MORE = (
 
 
 def measures_of(workload: str, unit: str = "") -> tuple[Measure, ...]:
-    """Return the measures of an arm with this workload, in display order: the common ones, and its own scores.
+    """Return the measures of an arm with this workload, in display order: the measures that all workloads have, and the
+    workload's own scores.
 
-    `unit`: the unit of work, if not the workload's.
+    `unit`: the unit of work, if it is not that of the workload.
     """
     trained = named(workload)
     pace = (*PACE, _throughput(trained, unit or trained.unit))
@@ -266,13 +268,13 @@ def measures_of(workload: str, unit: str = "") -> tuple[Measure, ...]:
 
 
 def ratios_of(workload: str, gpus: int = 0) -> tuple[Ratio, ...]:
-    """Return the ratios between arms with this workload and so many GPUs a worker, in display order."""
+    """Return the ratios between arms with this workload, in display order. `gpus`: GPUs of each worker."""
     trained = named(workload)
     return _of_workload(RATIOS, replace(trained, roles={**ON_GPUS, **trained.roles}) if gpus else trained)
 
 
 def _of_workload(entries: Sequence[Entry], trained: Workload) -> tuple[Entry, ...]:
-    """Return the entries that the workload has, in its words."""
+    """Return the entries that the workload has, with the titles and meanings that the workload gives them."""
     had = [each for each in entries if each.name not in trained.lacks and (each.only is None or each.only(trained))]
     words = [trained.entries.get(each.name, (each.title, each.meaning)) for each in had]
     return tuple(replace(each, title=title, meaning=of) for each, (title, of) in zip(had, words, strict=True))
@@ -362,21 +364,22 @@ RATIOS = (
         detail="of a run, where prices are set",
     ),
 )  # fmt: skip
-"""Between arms, by name; in the order in which they are shown."""
+"""The ratios between arms, in the order in which they are shown."""
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """All numbers of the catalogue, as the runs have them."""
+    """The values of all measures and ratios of the catalogue in a measurement."""
 
     of_arms: Mapping[str, Mapping[str, Sequence[Value]]]
-    """By arm and measure, of each of its runs."""
+    """The values of each measure for each run of an arm, by arm and measure."""
     ratios: Mapping[str, Sequence[Value]]
-    """By ratio, within each repeat."""
+    """The values of each ratio in each repeat, by ratio."""
 
 
 def numbers_of(measurement: Measurement) -> Numbers:
-    """Read every number of every run once, and set those of a repeat side by side."""
+    """Return all numbers of the catalogue. Every number of every run is read once, and ratios are taken within a
+    repeat."""
     recipe = measurement.recipe
     of_arms, ratios = measures_of(recipe.workload), ratios_of(recipe.workload, recipe.worker_gpus)
     readers: dict[str, Number] = {each.name: each.of for each in of_arms} | {each.name: each.of for each in ratios}
@@ -394,10 +397,10 @@ def numbers_of(measurement: Measurement) -> Numbers:
 
 
 def measure(name: str, workload: str = WORKLOADS[0]) -> Measure:
-    """Return the measure of this name. Raises KeyError if there is none."""
+    """Return the measure with this name. Raises KeyError if there is none."""
     return {each.name: each for each in measures_of(workload)}[name]
 
 
 def ratio(name: str) -> Ratio:
-    """Return the ratio of this name. Raises KeyError if there is none."""
+    """Return the ratio with this name. Raises KeyError if there is none."""
     return {each.name: each for each in RATIOS}[name]

@@ -33,62 +33,68 @@ from training.contract.repeats import MOST_REPEATS
 
 CONFIDENCE = 0.9
 NUMBER_UP_TO, RANGE_UP_TO = 2, 4
-"""Times the most workers measured."""
+"""Up to how many times the most measured workers a projection gives a number, and up to how many times a range."""
 ERRORS: Mapping[int, tuple[tuple[float, float], tuple[float, float]]] = {
     2: ((-0.82, 0.64), (-0.68, 0.40)),
     3: ((-0.82, 0.38), (-0.41, 0.43)),
 }
-"""By how many numbers of workers a trend is fitted to (3: or more): the lowest and highest error of its exponent, up to
-twice the most that were measured, and at four times. In leave-one-source-out over the curves of
-tests/data/scaling-curves.csv 90 % of the average source's points, and of all points, lie inside at either distance:
-tests/simulations/projection.py.
+"""The lowest and highest error of the exponent, up to twice the most measured workers and at four times as many. The
+key is the number of numbers of workers that the trend is fitted to (3 stands for 3 or more).
+
+In leave-one-source-out over the curves of tests/data/scaling-curves.csv 90 % of the average source's points, and of all
+points, lie inside at either distance: tests/simulations/projection.py.
 """
 STEEPEST = 1.1
-"""No curve is predicted to rise more steeply than its workers to this power, unless it did where it was measured."""
+"""No speedup is predicted to rise more steeply than the number of workers to this power, unless the measured speedups
+did."""
 KNEE = 1.1
-"""The knee is the number of workers from which twice as many are less than so many times as fast."""
+"""The knee is the number of workers from which on twice as many workers are less than this many times as fast."""
 WHOLE_REPEATS = 3
-"""Of a curve, with which it is used whole."""
+"""A curve with at least this many complete repeats is used as a whole."""
 LEAST_GAIN = 1.02
-"""By how much a band has to become narrower for that to be proposed."""
+"""A measurement is only proposed if it makes the band narrower by at least this factor."""
 LEAST_SHARE = 8
-"""Images (or what else a step takes) a worker below which nothing is projected, because a step is overhead there."""
+"""The least images, or other units of a step, for each worker. With fewer a step is mostly overhead, and nothing is
+projected."""
 
 
 @dataclass(frozen=True)
 class Trend:
-    """The speedup by workers, as it goes on beyond those that were measured."""
+    """The speedup as a function of the number of workers, continued beyond the numbers that were measured."""
 
     speedups: Mapping[int, Sequence[float]]
-    """Over one process, of each repeat, by number of workers: 1 and others, ascending."""
+    """Speedup over one process in each repeat, by number of workers, ascending. The first number is 1."""
 
     @property
     def most(self) -> int:
-        """Return the most workers that were measured."""
+        """Return the largest number of workers that was measured."""
         return max(self.speedups)
 
     @cached_property
     def now(self) -> Interval:
-        """Return the logarithm of the speedup with the most workers."""
+        """Return the logarithm of the speedup with the most workers, with its interval."""
         return _interval([math.log(speedup) for speedup in self.speedups[self.most]])
 
     @cached_property
     def slope(self) -> Interval:
-        """Return the exponent of the line through the most workers and the next number of at most half as many."""
+        """Return the exponent of the line through the most workers and the next lower number that is at most half as
+        large."""
         return self.exponent(max(number for number in self.speedups if 2 * number <= self.most), self.most)
 
     def exponent(self, before: int, after: int) -> Interval:
-        """Return the exponent between two numbers of workers that were measured."""
+        """Return the exponent between two measured numbers of workers, with its interval."""
         pairs = zip(self.speedups[before], self.speedups[after], strict=True)
         return _interval([math.log(more / less) / math.log(after / before) for less, more in pairs])
 
     def gain(self, workers: int) -> Interval:
-        """Return the logarithm of Amdahl's gain of more workers over the most that were measured."""
+        """Return the logarithm of the gain that Amdahl's law gives for more workers over the most that were
+        measured."""
         pairs = zip(self.speedups[1], self.speedups[self.most], strict=True)
         return _interval([math.log(_amdahl(now / first, self.most, workers)) for first, now in pairs])
 
     def band(self, workers: int) -> Interval:
-        """Return the speedup with more workers than were measured, at most four times as many: 90 % lie inside."""
+        """Return the speedup with more workers than were measured, at most four times as many, with a band that holds
+        90 % of points."""
         distance = math.log(workers / self.most)
         (low, high), noise = self.errors(len(self.speedups), distance), self.noise(workers)
         ahead = 0.5 * (distance * self.slope.centre + self.gain(workers).centre)
@@ -96,14 +102,15 @@ class Trend:
         return Interval(centre - math.hypot(low, noise), centre, centre + math.hypot(high, noise)).mapped(math.exp)
 
     def noise(self, workers: int) -> float:
-        """Return half of the interval of the prediction: of its parts the sum, which is exact where all err alike."""
+        """Return half of the width of the interval of the prediction. The widths of its parts are added, which is exact
+        if all parts err in the same direction."""
         slope, gain = (part.upper - part.centre for part in (self.slope, self.gain(workers)))
         return self.now.upper - self.now.centre + 0.5 * (math.log(workers / self.most) * slope + gain)
 
     @staticmethod
     def errors(numbers: int, distance: float) -> tuple[float, float]:
-        """Return how far curves fall below and rise above a trend of so many numbers of workers, as logarithms;
-        `distance` is the logarithm of workers ÷ most workers."""
+        """Return how far published curves fall below and rise above a trend, as logarithms. `numbers`: how many numbers
+        of workers the trend is fitted to. `distance`: the logarithm of workers ÷ most measured workers."""
         near, far = ERRORS[min(numbers, 3)]
         doublings = distance / math.log(2)
         low, high = (
@@ -114,7 +121,8 @@ class Trend:
 
 
 def _amdahl(speedup: float, now: int, workers: int) -> float:
-    """Return how many times as fast as now more workers are by Amdahl's law, without less than no serial part."""
+    """Return how many times as fast as `now` workers more workers are by Amdahl's law. The serial part is at least
+    0."""
     serial = max(0.0, (now / speedup - 1) / (now - 1))
     return workers / (1 + serial * (workers - 1)) * (1 + serial * (now - 1)) / now
 
@@ -127,7 +135,7 @@ def _interval(values: Sequence[float]) -> Interval:
 
 
 def project(measurement: Measurement, curve: Curve | Missing) -> Projection | Missing:
-    """Return the projection of complete repeats; missing where no trend can be fitted."""
+    """Return the projection from the complete repeats, or why no trend can be fitted."""
     reason = _why_missing(measurement)
     if reason:
         return Missing(reason)
@@ -183,10 +191,11 @@ def _why_unlike(repeats: Sequence[Repeat]) -> str:
 
 
 def _speedups(measurement: Measurement, curve: Curve | Missing) -> dict[int, Sequence[float]]:
-    """Return Ray's by number of workers; of one process where Ray was not measured with one worker.
+    """Return the speedups of Ray by number of workers. If Ray was not measured with one worker, the speedup of one
+    process, which is 1, stands there.
 
-    Where fewer repeats have every number of a curve than have all arms, those of the arms alone: more than two of them
-    say more than a further number of workers.
+    If fewer repeats have every point of the curve than have every arm, only the repeats of the arms are used: more than
+    two repeats say more than a further number of workers.
     """
     points = [] if isinstance(curve, Missing) else curve.points
     speedups = {point.workers: point.speedup.values for point in points if point.speedup}
@@ -207,14 +216,15 @@ def _most_workers(measurement: Measurement) -> int:
 
 
 def _numbers(now: int, most: int) -> list[int]:
-    """Return the numbers of workers to show: all, of many some, and twice as many as now."""
+    """Return the numbers of workers to show: all of them if they are few, else some, and always twice as many as
+    now."""
     step = max(1, now // 8)
     return sorted({*range(now + step, most + 1, step), most, min(NUMBER_UP_TO * now, most)})
 
 
 def _point(trend: Trend, workers: int, measurement: Measurement) -> ProjectedPoint:
-    """Return what is said of more workers. What a step costs grows with what they reserve, on a cluster less than they:
-    Ray's head stays one."""
+    """Return what is said of a larger number of workers. The cost of a step grows with what the workers reserve. On a
+    cluster it grows by less than the number of workers, because there is still one Ray head."""
     band, now, run = trend.band(workers), math.exp(trend.now.centre), measurement.repeats[0][RAY.name]
     before, after = (price(run, measurement.context.at(number)) for number in (trend.most, workers))
     times = after / before if before and after else workers / trend.most
@@ -229,13 +239,15 @@ def _point(trend: Trend, workers: int, measurement: Measurement) -> ProjectedPoi
 
 
 def _has_answer(trend: Trend, point: ProjectedPoint) -> bool:
-    """Return whether the band does not hold both *faster than now* and *half as fast*."""
+    """Return whether the band of the point says something: it must not hold both *faster than now* and *half as
+    fast*."""
     now = math.exp(trend.now.centre)
     return not (point.upper > now and point.lower <= now / 2)
 
 
 def _knee(trend: Trend, points: Sequence[ProjectedPoint]) -> tuple[int | None, int | None]:
-    """Return the least and the largest number of workers that the knee may be at; None: beyond what is projected."""
+    """Return the least and the largest number of workers at which the knee may be; None if it lies beyond the projected
+    numbers."""
     measured = [(before, trend.exponent(before, after)) for before, after in pairwise(trend.speedups)]
     segments = [(workers, exponent.lower, exponent.upper) for workers, exponent in measured]
     now = math.exp(trend.now.centre)
@@ -250,8 +262,9 @@ def _knee(trend: Trend, points: Sequence[ProjectedPoint]) -> tuple[int | None, i
 
 
 def _next(trend: Trend, most: int, measurement: Measurement) -> list[NextMeasurement]:
-    """Return what would narrow the band at the most workers, the best a minute first: what the settings' own rules
-    allow, within the budget. Minutes by the longest repeat of these."""
+    """Return which measurements would make the band at the most workers narrower, the best gain for each minute first.
+    Only measurements that the settings' rules and the budget allow are returned. The minutes come from the longest
+    repeat so far."""
     now, numbers, repeats = trend.most, len(trend.speedups), len(trend.speedups[trend.most])
     context, is_auto = measurement.context, measurement.context.is_auto
     distance, twice = math.log(most / now), min(NUMBER_UP_TO * now, most)
@@ -287,12 +300,13 @@ def _next(trend: Trend, most: int, measurement: Measurement) -> list[NextMeasure
 
 
 def _half_width(repeats: int) -> float:
-    """Return half of the 90 % t interval of so many repeats, as standard deviations."""
+    """Return half of the width of the 90 % t interval with this number of repeats, in standard deviations."""
     return t_quantile((1 + CONFIDENCE) / 2, repeats - 1) / math.sqrt(repeats)
 
 
 def _has_room(measurement: Measurement, workers: int) -> bool:
-    """Return whether so many workers have CPUs of their own; of a cluster, that grows, it is not known here."""
+    """Return whether this number of workers can have CPUs of their own. On a cluster the answer is always yes, because
+    how far the cluster can grow is not known here."""
     made_with = measurement.repeats[0][RAY.name].result.provenance
     cpus = min(made_with.cpus_allowed, made_with.cpu_quota or math.inf)
     return measurement.context.target != "local" or reserved(RAY.name, measurement.context.at(workers)).cpus <= cpus
@@ -307,13 +321,14 @@ def _width(errors: tuple[float, float], noise: float) -> float:
 
 
 def headline(projection: Projection) -> str:
-    """Return the most workers that have a number, with their band; where there is none, what to measure."""
+    """Return the projected speedup and band of the largest number of workers that has one. If there is none, return
+    what to measure."""
     numbers = [point for point in projection.points if point.speedup is not None]
     return _point_words(numbers[-1]) if numbers else f"{_no_number(projection)}. {_to_measure(projection)}"
 
 
 def sentences(projection: Projection) -> list[str]:
-    """Return the bands, the knee and what to measure next; no number stands without its band."""
+    """Return the bands, the knee and what to measure next, as sentences. Every number stands with its band."""
     now = projection.measured[-1]
     near = [point for point in projection.points if point.workers <= NUMBER_UP_TO * now]
     shown = {point.workers: point for points in (near, projection.points) for point in points[-1:]}

@@ -24,22 +24,23 @@ from training.machine.topology import Cpu
 T = TypeVar("T")
 
 ACCURACY_POINTS = 2.0
-"""A larger gap in test accuracy qualifies the verdict: the arms then did not learn the same."""
+"""A larger gap in test accuracy, in percentage points, qualifies the verdict: the arms then did not learn the same."""
 
 THROTTLED_SECONDS, THROTTLED_SHARE = 0.05, 0.01
-"""A quota that held a run back for less than this, or than this share of its training, changed nothing that counts."""
+"""If a CPU quota held a run back for less than these seconds, or for less than this share of its training, that is not
+reported."""
 
 MOST_OBSERVING = 0.01
-"""Of a run's steps that the observer may take before it is said."""
+"""The largest share of a run's steps that the observer may take without a remark."""
 
 TOGETHER_SECONDS = 180.0
-"""Runs of a repeat that stand further apart than this did not see the same machine."""
+"""If more seconds than this lie between two runs of a repeat, the machine may have changed between them."""
 
 
 def qualifiers(
     measurement: Measurement, ratios: Mapping[str, Estimate], quiet: Quiet, checks: Mapping[str, Check]
 ) -> dict[str, str]:
-    """Return the qualifiers that apply, by name. `ratios`: those that are known."""
+    """Return the qualifiers that apply, by name. `ratios`: the ratios that are known."""
     if not measurement.runs:
         return {}
     runs, repeats, context = measurement.runs, measurement.repeats, measurement.context
@@ -91,7 +92,7 @@ def _accuracy_gap(gap: Estimate | None) -> str:
 
 
 def _metric(measurement: Measurement, gap: Estimate | None) -> str:
-    """Return arms that learned something else, and a metric that nobody reported."""
+    """Return that the arms learned something different, or that no run reported the metric; "" if neither is so."""
     target = measurement.target
     if target is None:
         return ""
@@ -124,7 +125,8 @@ def _scale_up(measurement: Measurement) -> str:
 
 
 def _ray_in_others(measurement: Measurement) -> str:
-    """A script may start Ray whatever its number of workers is, as RLlib does."""
+    """Return which arms without Ray ran Ray all the same; "" if none did. A script may start Ray by itself with any
+    number of workers, as RLlib does."""
     arms = [arm for arm in measurement.arms if ARMS[arm].start != "ray"]
     had_it = [arm for arm in arms if any(run.result.ray_ran for run in measurement.by_arm[arm])]
     if not had_it:
@@ -136,7 +138,8 @@ def _ray_in_others(measurement: Measurement) -> str:
 
 
 def _left_files(runs: Sequence[Run]) -> str:
-    """A cache or a checkpoint that an early run leaves is the later ones' gain, or changes what they do."""
+    """Return which run left files in the script's folder; "" if none did. A cache or a checkpoint of an early run makes
+    later runs faster, or changes what they do."""
     left = [run for run in runs if run.result.left_files]
     if not left:
         return ""
@@ -145,7 +148,8 @@ def _left_files(runs: Sequence[Run]) -> str:
 
 
 def _observer(runs: Sequence[Run]) -> str:
-    """Return the observer's share of the steps: its time is in no clock, but its work is between the steps."""
+    """Return the largest share of a run's steps that the observer took; "" if it is small. The clocks do not contain
+    the observer's time, but it works between the steps."""
     shares = [(_observer_share(run), run.name) for run in runs]
     most, name = max(shares)
     return (
@@ -173,7 +177,8 @@ def _tolerated_seconds(run: Run) -> float:
 
 
 def _no_affinity(measurement: Measurement) -> str:
-    """Return a remark if nothing bound workers to CPUs: on this machine only affinity does, on a cluster the quota."""
+    """Return a remark if nothing bound the workers to CPUs. On this machine only CPU affinity can do that; on a cluster
+    the quota holds workers to their CPUs."""
     unbound = any(
         worker.affinity is None
         for run in measurement.runs
@@ -186,7 +191,8 @@ def _no_affinity(measurement: Measurement) -> str:
 
 
 def _apart(measurement: Measurement) -> str:
-    """Kept from an earlier measurement or resumed after an interruption: the machine may have been another by then."""
+    """Return which repeats have long pauses between their runs; "" if none has. The machine may have changed meanwhile,
+    as when runs are kept from an earlier measurement or resumed after an interruption."""
     between: dict[int, list[Run]] = {}
     for run in measurement.of_curve:
         between.setdefault(run.repeat, []).append(run)
@@ -200,12 +206,12 @@ def _apart(measurement: Measurement) -> str:
 
 
 def repeat_number(repeat: Repeat) -> int:
-    """Return the number of a repeat, from 1."""
+    """Return the number of a repeat, counted from 1."""
     return next(iter(repeat.values())).repeat
 
 
 def _longest_pause(of_repeat: Sequence[Run]) -> float:
-    """Return most seconds from the end of a run to the start of the next."""
+    """Return the longest pause in seconds from the end of a run to the start of the next run."""
     runs = sorted(of_repeat, key=lambda run: run.started)
     return max((after.started - before.ended for before, after in pairwise(runs)), default=0.0)
 
@@ -217,9 +223,10 @@ def _duration(seconds: float) -> str:
 
 
 def _different_epochs(measurement: Measurement) -> str:
-    """Early stopping and `plateau` follow each arm's own validation loss, so arms may end up with other schedules.
+    """Return a remark if the arms trained with different schedules; "" if they did not. Early stopping and `plateau`
+    follow the validation loss of each arm, so arms may end with different schedules.
 
-    What a script's own schedule is, and whether arms have the same, is a matter of the claim.
+    The schedule that a script itself sets is not checked here: whether arms have the same is part of the claim.
     """
     if not measurement.workload.scores:
         if len(measurement.epochs_trained) > 1:
@@ -236,7 +243,7 @@ def _different_epochs(measurement: Measurement) -> str:
 
 
 def _different_steps(measurement: Measurement) -> str:
-    """Return a remark if arms made different numbers of steps, as a training that ends at a target may."""
+    """Return a remark if the arms made different numbers of steps, as a training may that ends at a target."""
     steps = {arm: [run.result.steps.per_epoch for run in measurement.by_arm[arm]] for arm in measurement.arms}
     if len({number for numbers in steps.values() for number in numbers}) == 1:
         return ""
@@ -250,7 +257,7 @@ def _epochs(measurement: Measurement) -> str:
 
 
 def _list(numbers: Sequence[int]) -> str:
-    """Return each number once, ascending: `5, 7`."""
+    """Return the numbers as text, ascending and each once: `5, 7`."""
     return ", ".join(str(number) for number in sorted(set(numbers)))
 
 
@@ -267,7 +274,7 @@ def _time_to_accuracy(measurement: Measurement) -> str:
 
 
 def _different_hosts(runs: Sequence[Run]) -> str:
-    """Return the differences of the ranks' and arms' machines: CPU models, nodes, how many ranks share one."""
+    """Return how the machines of ranks and arms differ: in CPU model, in nodes, and in how many ranks share a node."""
     models: dict[str, set[str]] = {}
     for run in runs:
         for worker in run.result.workers:
@@ -288,8 +295,8 @@ def _nodes(run: Run) -> list[str]:
 
 
 def _placement(run: Run) -> str:
-    """Return the nodes of a run, and how many ranks each had where some had more than one: `a, b` or `2 + 1 ranks on a,
-    b`."""
+    """Return the nodes of a run as `a, b`. If a node had several ranks, return also how many ranks each node had: `2 +
+    1 ranks on a, b`."""
     counts = Counter(_nodes(run))
     nodes = ", ".join(sorted(counts))
     shared = " + ".join(str(count) for count in sorted(counts.values(), reverse=True))
@@ -305,7 +312,8 @@ def _fewer_repeats(compared: int, wanted: int) -> str:
 
 
 def _order(measurement: Measurement) -> str:
-    """Return a remark if repeats are fewer than arms: else each arm has each place once, which balances a drift."""
+    """Return a remark if there are fewer repeats than arms. With as many repeats as arms, each arm has each place in
+    the order once, which balances a machine that drifts."""
     repeats, arms = len(measurement.repeats), len(measurement.arms)
     if not 1 < repeats < arms:
         return ""
@@ -315,14 +323,16 @@ def _order(measurement: Measurement) -> str:
 
 
 def _same_but(runs: Sequence[Run]) -> str:
-    """Return what ranks do otherwise than one process, where all else is proved to be the same."""
+    """Return how ranks differ from one process, if all the rest is proved to be the same; "" if no such proof was
+    made."""
     proofs = sorted({run.result.did.get(PROOF, "") for run in runs})
     text = next((proof for proof in proofs if proof.startswith(SAME_BUT)), "")
     return f"Ranks do {text}. Any distributed version of the script differs from one process in that" if text else ""
 
 
 def _equal_weights(measurement: Measurement) -> str:
-    """The control and the subject may have come to the same weights, to the last bit, in every repeat."""
+    """Return a remark if the arm `native` and the subject ended with the same weights in every repeat, to the last
+    bit."""
     pairs = [(repeat.get(NATIVE.name), repeat.get(measurement.subject or "")) for repeat in measurement.repeats]
     if not all(native and ray and native.result.weights == ray.result.weights is not None for native, ray in pairs):
         return ""
@@ -330,7 +340,8 @@ def _equal_weights(measurement: Measurement) -> str:
 
 
 def _unverified(measurement: Measurement, checks: Mapping[str, Check]) -> str:
-    """One worker has nobody to be compared with; in pods a quota holds processes to CPUs, and nothing binds them."""
+    """Return which checks were not verified; "" if none. With one worker there is nothing to compare. In pods a quota
+    holds processes to their CPUs and nothing binds them, so the checks of CPUs are not expected there."""
     expected = () if measurement.context.target == "local" else OF_CPUS
     unverified = [name for name, check in checks.items() if check.passed is None and name not in expected]
     return f"Not verified: {', '.join(unverified)}" if unverified and measurement.recipe.workers > 1 else ""
@@ -347,7 +358,7 @@ def _own_threads(measurement: Measurement) -> str:
 
 
 def _shared_cores(runs: Sequence[Run]) -> str:
-    """Return CPUs of a run that are threads of one core: two of them compute less than two cores."""
+    """Return a remark if CPUs of a run are threads of the same core: two such CPUs compute less than two cores."""
     arms: dict[tuple[int, int], list[str]] = {}
     for run in runs:
         cpus, cores = len(_of_nodes(run, lambda place: place.cpu)), len(_of_nodes(run, lambda place: place.core))
@@ -361,13 +372,14 @@ def _shared_cores(runs: Sequence[Run]) -> str:
 
 
 def _kinds_of_core(runs: Sequence[Run]) -> str:
-    """Return ranks on slower cores than others: synchronous workers go at the pace of the slowest."""
+    """Return a remark if ranks of an arm run on slower cores than others: synchronous workers go at the pace of the
+    slowest one."""
     arms = [run.arm for run in runs if len({place.kind for place in _places(run)}) > 1]
     return f"Different kinds of core: the workers of {_names(arms)} go at the slowest one's pace" if arms else ""
 
 
 def _numa_nodes(runs: Sequence[Run]) -> str:
-    """Return ranks of one machine on several of its NUMA nodes."""
+    """Return a remark if the ranks of an arm run on several NUMA nodes of one machine."""
     nodes = {run.arm: sorted({node for _, node in _of_nodes(run, lambda p: p.numa_node) if node is not None})
              for run in runs}  # fmt: skip
     arms = [arm for arm, numbers in nodes.items() if len(numbers) > 1]
@@ -377,7 +389,8 @@ def _numa_nodes(runs: Sequence[Run]) -> str:
 
 
 def _different_systems(runs: Sequence[Run]) -> str:
-    """Kernels and numbers of CPUs: the models are told by themselves, and C libraries must be equal."""
+    """Return how the kernels and numbers of CPUs of the runs differ; "" if they do not. CPU models have a remark of
+    their own, and C libraries must be equal."""
     kernels = {worker.software.kernel for run in runs for worker in run.result.workers}
     cpus = {str(run.result.provenance.cpus_allowed) for run in runs}
     kinds = (("kernels", kernels), ("CPUs", cpus))
@@ -390,7 +403,8 @@ def _places(run: Run) -> list[Cpu]:
 
 
 def _of_nodes(run: Run, read: Callable[[Cpu], T]) -> set[tuple[str, T]]:
-    """Return `read` of each CPU of a run's ranks, with the CPU's machine."""
+    """Return what `read` returns for each CPU of the run's ranks, as a set of pairs of the machine's name and that
+    value."""
     return {(worker.node, read(place)) for worker in run.result.workers for place in worker.cpus or ()}
 
 

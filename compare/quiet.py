@@ -21,36 +21,41 @@ from training.contract.arms import ARMS, RAYSTART
 from training.contract.cpu_use import NOTICEABLE_CPUS, MachineUse
 
 MOST_WAITED = 0.05
-"""Of a run's CPU time: the margin of *no measurable difference*."""
+"""The largest share of a run's CPU time that the run may have waited: the margin of *no measurable difference*."""
 LEAST_DIFFERENCE = 0.01
-"""Arms whose runs waited alike but for so much are told nothing by it, however narrow their interval is."""
+"""If the shares that two arms waited differ by less than this, the difference says nothing, even if their interval is
+narrow."""
 MOST_UNEVEN = 0.2
-"""Runs of one arm have the same work to do: the CPUs that they had differ by less, or something else had them."""
+"""Runs of one arm have the same work, so they use about as many CPUs. If the numbers differ by more than this share,
+something else had the CPUs."""
 
 BETWEEN_SECONDS = 30.0
-"""Most that an arm takes in a measurement beside its wall seconds: its pod, and reading its result."""
+"""The most seconds that a run takes beside its wall time, to create its pod and to read its result."""
 CLOCKS_SECONDS = 2.0
-"""How far the clocks of a cluster's nodes may be apart; a run's start is kept in whole seconds."""
+"""How many seconds the clocks of a cluster's nodes may be apart. The start of a run is kept in whole seconds."""
 
 NO_RAY_PODS = "no Ray pods run beside the other arms"
 ONE_RAY_RUN = "it is read between two Ray runs: set repeats 2"
-"""Why there is none on this machine, and with one repeat: nothing that a reader has to be told."""
+"""Why the CPUs of idle Ray pods were not measured: on this machine, or with only one Ray run. Users need not be told
+that."""
 
 
 @dataclass(frozen=True)
 class Quiet:
-    """What others took of the machines while the runs went on."""
+    """What other programs, the host and idle Ray pods took of the machines while the runs went on."""
 
     check: Check
-    """`machineQuiet`: never false, since nothing says what the runs would have been without."""
+    """The check `machineQuiet`. It is never false, because nothing says how the runs would have been on a quiet
+    machine."""
     remarks: Mapping[str, str]
-    """Of the verdict, by name; "" if one does not apply."""
+    """Remarks that qualify the verdict, by name. A remark that does not apply is ""."""
     idle_ray_cpus: Summary[Spread]
-    """CPUs that all Ray pods together took between two Ray runs, while the other arms ran; each value is a gap's."""
+    """CPUs that all Ray pods together used between two Ray runs, while the other arms ran. Each value belongs to one
+    such gap."""
 
 
 def observe(measurement: Measurement) -> Quiet:
-    """Return what the runs' own readings say of it."""
+    """Return what the readings of the runs say about others that used the machine."""
     runs = measurement.runs
     with_start = [*runs, *measurement.by_arm.get(RAYSTART.name, ())]
     return Quiet(
@@ -90,9 +95,10 @@ def _while(use: MachineUse | None) -> str:
 
 
 def _different(repeats: Sequence[Mapping[str, Run]], arm: str, subject: str, kept: Mapping[str, float]) -> str:
-    """Return a remark if others took more from one of two arms, by more than the width of their ratio's interval.
+    """Return a remark if others took more CPU time from one of two arms, by more than the width of the interval of the
+    arms' ratio.
 
-    Where others are known to have had something: an arm that waits for its own siblings differs by itself.
+    The remark is only made if others are known to have used CPUs: the ranks of one arm may also wait for each other.
     """
     pairs = [(repeat[arm], repeat[subject]) for repeat in repeats]
     uses = [run.result.machine for runs in pairs for run in runs]
@@ -113,7 +119,7 @@ def _different(repeats: Sequence[Mapping[str, Run]], arm: str, subject: str, kep
 
 
 def _taken(runs: Sequence[Run], who: str, cpus: Callable[[MachineUse], float]) -> str:
-    """Return how much they took from the most disturbed run, and in how many runs it was noticeable."""
+    """Return how many CPUs `who` took from the most disturbed run, and in how many runs that was noticeable."""
     taken = [(cpus(run.result.machine), run) for run in runs if run.result.machine]
     noticed = [(number, run) for number, run in taken if number > NOTICEABLE_CPUS]
     if not noticed:
@@ -127,7 +133,7 @@ def _taken(runs: Sequence[Run], who: str, cpus: Callable[[MachineUse], float]) -
 
 
 def _uneven(runs: Sequence[Run]) -> str:
-    """Return arms whose runs had CPUs of different numbers."""
+    """Return a remark on the arms whose runs used different numbers of CPUs; "" if there are none."""
     by_arm: dict[str, list[float]] = {}
     for run in runs:
         had = [worker.mean_cpus for worker in run.result.workers]
@@ -142,7 +148,8 @@ def _uneven(runs: Sequence[Run]) -> str:
 
 
 def _idle_ray_cpus(measurement: Measurement) -> Summary[Spread]:
-    """From the last reading of a Ray run to the first of the next; the warning says why a gap gives no value."""
+    """Return the CPUs that idle Ray pods used, from the last reading of a Ray run to the first reading of the next Ray
+    run. The warning says why some gap gives no value."""
     rays = measurement.of_subject
     if measurement.context.target == "local" or not rays:
         return Summary(Missing(NO_RAY_PODS))
@@ -164,10 +171,10 @@ def _idle_ray_cpus(measurement: Measurement) -> Summary[Spread]:
 
 
 def _idle_rate(before: Run, after: Run, others: Sequence[Run], gone_seconds: float | None) -> float | None:
-    """Return CPUs of the Ray pods that stay, from one Ray run to the next; None where more than other arms' runs was
+    """Return the CPUs that the Ray pods used from one Ray run to the next; None if more than runs of other arms lay
     between.
 
-    Where workers do not stay, their end is between, too, and the start of the next run's.
+    If the workers do not stay, the time in which they end and the next workers start also lies between the two runs.
     """
     workers_stay = gone_seconds is None
     ends = _readings(before, last=True, workers_stay=workers_stay)
@@ -185,9 +192,10 @@ def _idle_rate(before: Run, after: Run, others: Sequence[Run], gone_seconds: flo
 
 
 def _readings(ray: Run, *, last: bool, workers_stay: bool) -> dict[str, tuple[float, float]]:
-    """Return when each Ray pod's CPU time was read, and the seconds; empty if one is not known.
+    """Return, by Ray pod, when the pod's CPU time was read, and the CPU seconds; empty if the CPU time of one pod is
+    not known.
 
-    Of workers that do not stay none: while the other arms run, there are none to be idle.
+    Workers that do not stay are left out, because they cannot be idle while the other arms run.
     """
     head, workers = ray.result.ray_head, ray.result.workers
     read = {worker.pod or "": worker.container_cpu for worker in workers} if workers_stay else {}

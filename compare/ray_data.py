@@ -14,27 +14,29 @@ from training.contract.arms import RAY, RAYDATA
 
 GAIN = "dataGain"
 ROWS_EQUAL = "dataRowsEqual"
-"""Name of the check, which is among those of the comparison where the arm was measured."""
+"""Name of the check that both arms trained on the same number of rows. The comparison has this check if the arm
+`raydata` was measured."""
 _ROWS, _WHY_NO_ROWS = "rows", "work.rows"
-"""Keys of a result's `did` and `reasons`."""
+"""Keys of a result's `did` and `reasons` for the rows that a run trained on."""
 
 
 @dataclass(frozen=True)
 class DataPair:
-    """The runs with and without Ray Data, held against each other."""
+    """The comparison of the runs with and without Ray Data."""
 
     rows: Check
-    """Whether both trained on as many rows, in every repeat."""
+    """Whether both arms trained on the same number of rows in every repeat."""
     problem: str
-    """Why the two arms can't be compared; "" if they can."""
+    """Why the two arms cannot be compared; "" if they can."""
 
     def gain(self, ratio: Summary[Estimate]) -> Summary[Estimate]:
-        """Return the ratio of the two arms, or why it may not be said."""
+        """Return `ratio`, the ratio of the two arms, or why it may not be given."""
         return Summary(Missing(self.problem)) if self.problem else ratio
 
 
 def data_pair(measurement: Measurement) -> DataPair | None:
-    """Compare the two arms, of all complete repeats; None if there is no arm with Ray Data."""
+    """Return the comparison of the two arms over all complete repeats; None if the arm with Ray Data was not
+    measured."""
     if RAYDATA.name not in measurement.variants:
         return None
     rows = _rows_equal(measurement)
@@ -65,14 +67,14 @@ def _rows_of(run: Run) -> float | None:
 
 
 def _evened(run: Run) -> int:
-    """Return the rows that may be apart: in each epoch a sampler adds up to ranks - 1 rows to make their shares even,
-    and Ray Data leaves out as many. One rank has all."""
+    """Return by how many rows the two arms may differ. In each epoch a sampler adds up to ranks - 1 rows so that all
+    ranks have equally many, and Ray Data leaves out as many. With one rank no row is added or left out."""
     ranks = run.result.world_size or len(run.result.workers)
     return 2 * (ranks - 1) * max(1, run.result.epochs_completed)
 
 
 def _unfair(measurement: Measurement) -> str:
-    """Return the check that fails for these two arms alone; "" if none does."""
+    """Return which check fails for the runs of these two arms alone; "" if none does."""
     context = replace(measurement.context, arms=(RAY.name, RAYDATA.name))
     pair = of_repeats([{RAY.name: first, RAYDATA.name: second} for first, second in _pairs(measurement)], context)
     verified = fairness.verify(pair, quiet.observe(pair).check)

@@ -17,41 +17,44 @@ HOUR = 3600.0
 NOT_SAID = "its result does not say it"
 ONE_EPOCH = "what follows the steps of an epoch was not seen often enough: train at least two whole epochs"
 Number = Callable[[Run, Measurement], float | None]
-"""Reads a number of a run."""
+"""A function that reads one number of a run; None if the run does not have it."""
 
 
 def step_seconds(result: TrainingResult) -> float | None:
-    """Return the mean timed step in seconds; None when every step was warm-up."""
+    """Return the mean time of a timed step, in seconds; None if all steps were warm-up."""
     if not result.seconds.train or not result.steps.timed:
         return None
     return result.seconds.train / result.steps.timed
 
 
 def epoch_seconds(result: TrainingResult) -> float | None:
-    """Return the steady-state seconds of an epoch's steps: warm-up steps, which are not timed, count as the mean timed
-    step."""
+    """Return the seconds of an epoch's steps in steady state. Warm-up steps are not timed, so each counts as the mean
+    timed step. None if no step was timed."""
     mean = step_seconds(result)
     return None if mean is None else mean * result.steps.per_epoch
 
 
 def whole_seconds(result: TrainingResult) -> float:
-    """Start of the process or container to the result, without what only our own probes took."""
+    """Return the seconds from the start of the process or container to the result, without the time of this project's
+    own probes."""
     return result.seconds.wall - result.seconds.probe
 
 
 @dataclass(frozen=True)
 class Clock:
-    """A run's whole clock: what an epoch takes, and what is paid once, as start, warm-up beyond its steps and test."""
+    """The whole time of a run in two parts: the time of each epoch, and the time that is spent once, for start, warm-up
+    and test."""
 
     epochs: int
     whole: float
     per_epoch: float | None
-    """Steps, validation, reports and checkpoints of an epoch; None when no step was timed, or nothing that follows the
-    steps of an epoch was: what lies between epochs is seen in one epoch fewer than were trained."""
+    """Seconds of the steps, validation, reports and checkpoints of an epoch. None if no step was timed, or if
+    nothing that follows the steps of an epoch was timed: the time between epochs is seen in one epoch fewer than
+    were trained."""
 
     def at(self, epochs: int) -> float | None:
-        """Return seconds from start to result of so many epochs: measured where they were trained, else by the two
-        parts."""
+        """Return the seconds from start to result of a run with this number of epochs. If the run trained as many, this
+        is the measured time; else it is computed from the two parts, or None without `per_epoch`."""
         if epochs == self.epochs:
             return self.whole
         if self.per_epoch is None:
@@ -61,7 +64,7 @@ class Clock:
 
 
 def clock_of(result: TrainingResult) -> Clock:
-    """Return the whole clock of a run, from its own phases."""
+    """Return the whole time of a run, in its parts."""
     epochs, steps = result.epochs_completed, epoch_seconds(result)
     gaps = epochs if result.steps.gaps is None else result.steps.gaps
     if steps is None or not gaps:
@@ -71,12 +74,13 @@ def clock_of(result: TrainingResult) -> Clock:
 
 
 def of_steps(part: Callable[[StepSeconds], float]) -> Number:
-    """Return one number of the timed steps."""
+    """Return a reader of one number of the timed steps of a run."""
     return lambda run, _: part(run.result.steps.seconds) if run.result.steps.seconds else None
 
 
 def of_workers(part: Callable[[Worker], float | None], join: Callable[[Sequence[float]], float]) -> Number:
-    """Return one number for the workers of a run; None unless all of them measured it."""
+    """Return a reader that joins a number of all workers of a run; it reads None unless all workers measured the
+    number."""
 
     def value(run: Run, _: Measurement) -> float | None:
         values = [part(worker) for worker in run.result.workers]
@@ -87,78 +91,84 @@ def of_workers(part: Callable[[Worker], float | None], join: Callable[[Sequence[
 
 
 def seconds_to_score(result: TrainingResult, score: float) -> float | None:
-    """Return training seconds until the score that training follows was first at least `score`; None if it never
+    """Return the seconds of training until the score that training follows was first at least `score`; None if it never
     was."""
     return next((point.seconds for point in result.curve if point.score >= score), None)
 
 
 def score_seconds(run: Run, measurement: Measurement) -> float | None:
-    """Return training seconds until the score that every run reached."""
+    """Return the seconds of training until the run reached the score that every run reached; None if there is no such
+    score."""
     score = measurement.common_score
     return None if score is None else seconds_to_score(run.result, score)
 
 
 def metric(run: Run, measurement: Measurement) -> float | None:
-    """Return the last value of the metric that a setting names."""
+    """Return the last value of the metric that a setting names; None if the run has no such value."""
     return run.result.scores.get(measurement.target.name) if measurement.target else None
 
 
 def to_target(run: Run, measurement: Measurement) -> float | None:
-    """Return seconds until that metric reached its target."""
+    """Return the seconds until the metric that a setting names reached its target; None if it did not."""
     return seconds_to_target(run.result, measurement.target)
 
 
 def main_score(run: Run, measurement: Measurement) -> float | None:
-    """Return the score whose gap between the arms is shown."""
+    """Return the score whose difference between the arms is shown; None if the workload has no scores."""
     scores = measurement.workload.scores
     return run.result.scores.get(scores[0].name) if scores else None
 
 
 def epoch(run: Run, _: Measurement) -> float | None:
-    """Return the seconds of an epoch, which has the same rows in all arms, even if their steps have not."""
+    """Return the seconds of an epoch. An epoch has the same rows in all arms, even if the steps of the arms have
+    not."""
     return epoch_seconds(run.result)
 
 
 def whole(run: Run, measurement: Measurement) -> float | None:
-    """Return the whole clock; if runs stopped at different epochs, at as many as every run trained."""
+    """Return the whole time of a run. If runs stopped at different epochs, the time is for as many epochs as every run
+    trained."""
     return clock_of(run.result).at(measurement.epochs_trained[0])
 
 
 def of_search(part: Callable[[SearchOutcome], float | None]) -> Number:
-    """Return one number of a search."""
+    """Return a reader of one number of the search that a run made."""
     return lambda run, _: part(run.result.search) if run.result.search else None
 
 
 def epochs_if_stopped(run: Run, measurement: Measurement) -> float | None:
-    """Return the epochs of all trials, if the search stopped some in any run: else all arms train the same."""
+    """Return the epochs of all trials of a run; None if no run of the search stopped trials, because all arms then
+    train the same."""
     searches = [each.result.search for each in measurement.runs]
     is_stopped = any(search and search.stopped for search in searches)
     return run.result.search.epochs_trained if is_stopped and run.result.search else None
 
 
 def epoch_seconds_if_stopped(run: Run, measurement: Measurement) -> float | None:
-    """Return the whole clock of each of these epochs."""
+    """Return the whole time of a run ÷ the epochs of all its trials; None if no run of the search stopped trials."""
     epochs = epochs_if_stopped(run, measurement)
     return whole_seconds(run.result) / epochs if epochs else None
 
 
 def other_cpus(run: Run) -> float | None:
-    """Return CPUs that other programs took while it ran."""
+    """Return the number of CPUs that other programs used while the run went on; None if it is not known."""
     return run.result.machine.other_cpus if run.result.machine else None
 
 
 def waited_share(run: Run) -> float | None:
-    """Return seconds of waiting for a CPU for each second with one, over the training and all ranks: for whomever."""
+    """Return the seconds that the ranks waited for a CPU in the training ÷ the CPU seconds that they had, whoever had
+    the CPUs meanwhile; None if it is not known."""
     waits = _cpu_waits(run)
     had = sum(wait.cpu_seconds for wait in waits or ())
     return sum(wait.waited_seconds for wait in waits or ()) / had if had > 0 else None
 
 
 def kept_from(run: Run) -> Value:
-    """Return CPU seconds that others may have kept from its ranks, for each that these had.
+    """Return the CPU seconds that others may have kept from the ranks of a run ÷ the CPU seconds that the ranks had.
 
-    A rank waits for its siblings, too: for others at most as long as they had the CPUs. In a pod nobody tells what
-    others had: there it is all waiting but for the pod's own quota, where anything of the pod waited at all.
+    A rank also waits for the other ranks of its run, so the wait for others is at most the time in which others had
+    CPUs. In a pod that time is not known: there all waiting counts, at most the time in which the whole pod was short
+    of CPU, less the time that the pod's own quota held it back.
     """
     waits, use, reasons = _cpu_waits(run), run.result.machine, run.result.reasons
     if not waits:
@@ -175,7 +185,7 @@ def kept_from(run: Run) -> Value:
 
 
 def _cpu_waits(run: Run) -> list[CpuWait] | None:
-    """Return the CPU waits of all ranks during training; None if one is not known."""
+    """Return the CPU waits of all ranks during the training; None if the wait of one rank is not known."""
     waits = [worker.training_wait for worker in run.result.workers]
     known = [wait for wait in waits if wait]
     return known if known and len(known) == len(waits) else None
@@ -187,7 +197,7 @@ def _in_pod(wait: CpuWait, worker: Worker) -> float:
 
 
 def reserved(arm: str, context: Context) -> Reserved:
-    """Return what a run of an arm holds: its processes', and on a cluster what Ray has beside its workers."""
+    """Return what a run of an arm reserves: for its processes, and on a cluster also for Ray's head and submitter."""
     its_arm, recipe = ARMS[arm], context.recipe
     extra = context.ray_overhead if its_arm.start == "ray" else Reserved()
     processes = its_arm.processes(recipe)
@@ -200,19 +210,20 @@ def reserved(arm: str, context: Context) -> Reserved:
 
 
 def cpu_hours(run: Run, context: Context) -> float:
-    """Return CPUs reserved × hours from start to result."""
+    """Return the reserved CPUs × the hours from start to result."""
     return reserved(run.arm, context).cpus * whole_seconds(run.result) / HOUR
 
 
 def idle_ray_cpu_hours(run: Run, context: Context) -> float | None:
-    """Return CPUs that idle Ray pods reserved meanwhile × hours; None for Ray's own runs and where there are none."""
+    """Return the CPUs that idle Ray pods reserved during a run × hours; None for runs with Ray, and if there are no
+    idle Ray pods."""
     if ARMS[run.arm].start == "ray" or not context.idle_ray.cpus:
         return None
     return context.idle_ray.cpus * whole_seconds(run.result) / HOUR
 
 
 def cost(run: Run, context: Context) -> float | None:
-    """Return a run's cost in the currency of the prices; None if none is set."""
+    """Return a run's cost in the currency of the prices; None if no price is set."""
     if context.prices == NO_PRICES:
         return None
     reserved_size, prices, hours = reserved(run.arm, context), context.prices, whole_seconds(run.result) / HOUR
@@ -224,12 +235,12 @@ def cost(run: Run, context: Context) -> float | None:
 
 
 def price(run: Run, context: Context) -> float | None:
-    """Return a run's cost: in money if prices are set, else in CPU hours."""
+    """Return a run's cost: in money if prices are set, else in CPU hours. None if the cost in money is not known."""
     return cpu_hours(run, context) if context.prices == NO_PRICES else cost(run, context)
 
 
 def link(run: Run) -> RunLink:
-    """Return the link to a run that was compared."""
+    """Return the link to the result file of a run that was compared."""
     return RunLink(
         name=run.name,
         repeat=run.repeat,

@@ -18,13 +18,13 @@ from training.machine.command_line import again
 SCHEMA_VERSION = 3
 
 Answer = Literal["Worth it", "Worth it from", "Not worth it here", "Not decided", "Not comparable"]
-"""How the verdict begins."""
+"""The first words of the verdict."""
 
 Claim = Literal["same work", "same result", "same script", "it finished"]
-"""How much may be said of the arms, from what was observed of them: A to D of the docs."""
+"""How much may be said of the arms, from what was observed of them: the claims A to D of the docs."""
 
 Ending = Literal["decided", "nothing to decide", "most repeats", "goes on"]
-"""Why a measurement with `repeats auto` ends."""
+"""Why a measurement with `repeats auto` ends, or that it goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class ArmSummary:
     step_parts: Annotated[StepTimes | None, "where a step's time goes; null where that was not clocked"] = None
 
     def median(self, measure: str) -> float | None:
-        """Return the median of a measure by name; None if it was not measured."""
+        """Return the median of the measure of this name; None if it was not measured."""
         spread = self.measures.get(measure)
         return spread.median if spread else None
 
@@ -370,12 +370,13 @@ class Comparison:
     ] = ""
 
     def to_json(self) -> str:
-        """Return canonical JSON, without NaN: equal comparisons give equal text."""
+        """Return the comparison as canonical JSON, without NaN. Equal comparisons give equal texts."""
         return canonical(encode(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Comparison":
-        """Return a comparison from its text. Raises CompareError saying what is wrong with it."""
+        """Return the comparison that `text` holds as JSON. Raises CompareError, which says what is wrong with the
+        text."""
         try:
             data = json.loads(text)
         except ValueError as error:
@@ -393,7 +394,8 @@ class Comparison:
 
     @property
     def unit(self) -> str:
-        """Return the unit of work, in the plural: from the settings, else from the workload."""
+        """Return the plural name of what the runs process, such as `images`: from the settings, else from the
+        workload."""
         return named(self.workload).unit_in(self.recipe)
 
     @property
@@ -403,7 +405,7 @@ class Comparison:
 
     @property
     def passed(self) -> str:
-        """Return the word for a pass, of which longer runs have more: `epoch`, `trial`."""
+        """Return the word for what longer runs have more of: `epoch`, or `trial`."""
         return named(self.workload).passed
 
     def shown_arms(self) -> list[str]:
@@ -412,13 +414,13 @@ class Comparison:
 
     @property
     def has_equal_epochs(self) -> bool:
-        """Return whether all runs trained as many epochs; else whole runs are of more than the epochs that are
-        compared."""
+        """Return whether all runs trained the same number of epochs. If not, the time of a whole run covers more epochs
+        than are compared."""
         arms = [arm for name, arm in self.arms.items() if name != RAYSTART.name]
         trained = [arm.measures.get("epochsCompleted") for arm in arms]
         return len({epochs for spread in trained if spread for epochs in spread.values}) <= 1
 
     @property
     def repeats(self) -> int:
-        """Return repeats that were compared."""
+        """Return the number of repeats that were compared."""
         return max((len(arm.runs) for arm in self.arms.values()), default=0)

@@ -36,57 +36,57 @@ from training.contract.result import SearchOutcome, TrainingResult
 from training.contract.workload import Workload
 
 MOST_TRIAL_SECONDS = 86_400
-"""A break-even beyond trials of a day is none."""
+"""Length of a trial of one day. If Ray only wins with longer trials, there is no break-even."""
 ONE_REPEAT = "one repeat has no interval"
 NOT_CLOCKED = "no time of a trial was measured"
 STATES = ("finished", "stopped", "failed")
 OWN_RULES = "Rules stopped trials, and each arm has its own"
 POPULATION = "In Ray trials took over from better ones, and elsewhere a rule stopped them"
 LEAST_TRIAL_SECONDS = 0.01
-"""A break-even at trials shorter than this is none that anybody would ask for."""
+"""A break-even at shorter trials than this is not reported as a number: Ray then wins with any trial."""
 NO_SEARCH = "nothing was searched"
 NOTHING_STOPPED = "no trial was stopped"
 OF_ALTERNATIVES = {"": "baseline", "wide": "wide", "native": "native"}
-"""Arms that Ray is compared with, by what the names of their ratios begin with."""
+"""The arms with which Ray is compared, by the prefix of the names of their ratios."""
 SPLIT = EPOCHS, SECONDS = "epochsRatio", "epochTimeRatio"
-"""Ratios whose product is that of the whole clocks."""
+"""The two ratios whose product is the ratio of the whole times."""
 IN_WHOLE_RUNS: tuple[Claim, ...] = ("same work", "same result", "same script")
-"""Claims under which searches are compared by the epochs that they trained."""
+"""Claims that allow the comparison of searches by the epochs that they trained."""
 
 
 SEARCHES: Callable[[Workload], bool] = attrgetter("searches")
-"""Whether a workload has an entry that only searches have."""
+"""Return whether a workload is a search. Entries of the catalogue that only searches have use this function."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A run's whole clock by the length of a trial, at the number of trials that it made."""
+    """A run's whole time as a function of the length of a trial, with as many trials as the run made."""
 
     once: float
-    """Seconds that do not depend on that length."""
+    """Seconds of the run that do not depend on the length of a trial."""
     lengths: float
-    """Lengths of a trial of `baseline` that the rest takes."""
+    """The rest of the run's time, as a number of lengths of a trial of `baseline`."""
 
     def at(self, seconds: float) -> float:
-        """Return the whole clock with trials that take `baseline` so many seconds."""
+        """Return the whole time of the run if a trial of `baseline` takes `seconds`."""
         return self.once + self.lengths * seconds
 
 
 @dataclass(frozen=True)
 class SearchFindings:
-    """What the runs of a search say; what could not be found says why."""
+    """What the runs of a search say. A field whose value could not be found says why."""
 
     trials: Mapping[str, int]
-    """Number of trials of all runs, by state."""
+    """How many trials all runs made, by state: `finished`, `stopped` or `failed`."""
     best: SearchOutcome | Missing
-    """Outcome of the run that found the best configuration of all."""
+    """Outcome of the run that found the best configuration."""
     break_even: Mapping[str, TrialBreakEven | Missing]
-    """By the arm of the alternative."""
+    """Break-even against each alternative, by the arm of the alternative."""
     break_even_seconds: float | Missing
-    """Length of a trial from which on Ray takes less than each alternative, with 95 % confidence."""
+    """Length of a trial from which on Ray takes less time than each alternative, with 95 % confidence."""
 
     def summary(self) -> Search:
-        """Return them as the comparison has them."""
+        """Return these findings in the form that the comparison has."""
         known = None if isinstance(self.best, Missing) else self.best
         seconds = self.break_even_seconds
         return Search(
@@ -98,7 +98,7 @@ class SearchFindings:
         )
 
     def missing(self) -> dict[str, Missing]:
-        """Return why outputs are null, by name."""
+        """Return why outputs are null, by the output's name."""
         values: dict[str, object] = {"bestConfig": self.best, "bestMetric": self.best}
         values |= {"breakEvenTrialSeconds": self.break_even_seconds}
         values |= {f"search.breakEven.{arm}": each for arm, each in self.break_even.items()}
@@ -106,7 +106,8 @@ class SearchFindings:
 
 
 def search_of(measurement: Measurement, claim: Claim | None, why_nothing: str) -> SearchFindings | Missing:
-    """Return what the runs of a search say; `why_nothing`: why their clocks are not compared, "" if they are."""
+    """Return what the runs of a search say. `why_nothing`: why the times of the runs are not compared; "" if they
+    are."""
     outcomes = [run.result.search for run in measurement.runs]
     known = [outcome for outcome in outcomes if outcome]
     if not measurement.workload.searches or not known:
@@ -123,7 +124,7 @@ def search_of(measurement: Measurement, claim: Claim | None, why_nothing: str) -
 
 
 def remarks(measurement: Measurement, ratios: Mapping[str, Estimate]) -> dict[str, str]:
-    """Return what qualifies the verdict on a search, by name; "" where it does not apply."""
+    """Return the remarks that qualify the verdict on a search, by name. A remark that does not apply is ""."""
     searches = {run.name: run.result.search for run in measurement.runs if run.result.search}
     stopped = any(outcome.stopped for outcome in searches.values())
     return {
@@ -133,7 +134,8 @@ def remarks(measurement: Measurement, ratios: Mapping[str, Estimate]) -> dict[st
 
 
 def _failed_trials(searches: Mapping[str, SearchOutcome]) -> str:
-    """A search with holes is said to have them, even where each arm has the same."""
+    """Return which runs had failed trials, and how many; "" if none failed. This is said even if each arm has the same
+    number."""
     failed = {name: f"{each.failed} of {sum(getattr(each, state) for state in STATES)}"
               for name, each in searches.items() if each.failed}  # fmt: skip
     if not failed:
@@ -145,7 +147,8 @@ def _failed_trials(searches: Mapping[str, SearchOutcome]) -> str:
 
 
 def _stopped_trials(measurement: Measurement, ratios: Mapping[str, Estimate]) -> str:
-    """Split the ratio of the clocks: rules of one name stop differently, and that is no matter of where trials run."""
+    """Return the remark that splits the ratio of the whole times into epochs trained and time of an epoch. Rules of the
+    same name stop trials differently in each arm, and only the second factor is due to where the trials run."""
     epochs: list[str] = []
     seconds: list[tuple[Estimate, str]] = []
     for prefix, arm in OF_ALTERNATIVES.items():
@@ -164,7 +167,7 @@ def _stopped_trials(measurement: Measurement, ratios: Mapping[str, Estimate]) ->
 
 
 def length_words(findings: SearchFindings) -> str:
-    """Return how long a trial has to be for Ray to take less than each alternative; "" where that is not compared."""
+    """Return how long a trial has to be for Ray to take less time than each alternative; "" if that is not compared."""
     known = [each for each in findings.break_even.values() if not isinstance(each, Missing)]
     if not known or len(known) < len(findings.break_even):
         return ""
@@ -186,7 +189,7 @@ def length_words(findings: SearchFindings) -> str:
 
 
 def shown_length(seconds: float) -> str:
-    """Return `40 ms`, `6.2 s` or `5.2 min`."""
+    """Return a length of time as `40 ms`, `6.2 s` or `5.2 min`."""
     return f"{1000 * seconds:.0f} ms" if seconds < 1 else shown_seconds(seconds)
 
 
@@ -196,7 +199,7 @@ def _longest(lengths: Sequence[float | None]) -> float | None:
 
 
 def _best(measurement: Measurement, outcomes: Sequence[SearchOutcome]) -> SearchOutcome | Missing:
-    """Return the outcome with the best metric of all."""
+    """Return the outcome with the best metric of all runs, or why there is no such outcome."""
     if measurement.target is None:
         return Missing("no metric says which trial is the best")
     sign = 1 if measurement.target.better == "higher" else -1
@@ -207,7 +210,7 @@ def _best(measurement: Measurement, outcomes: Sequence[SearchOutcome]) -> Search
 
 
 def line(result: TrainingResult, baseline_trial_seconds: float) -> Line | None:
-    """Return a run's clock by the length of a trial; None where it has no times of trials."""
+    """Return a run's whole time as a function of the length of a trial; None if the run has no times of trials."""
     outcome, slots, trials = result.search, result.world_size, result.seconds.train
     if outcome is None or not slots or not trials or baseline_trial_seconds <= 0:
         return None
@@ -219,7 +222,8 @@ def line(result: TrainingResult, baseline_trial_seconds: float) -> Line | None:
 
 
 def break_even(pairs: Sequence[tuple[Line, Line]], rule: Rule) -> TrialBreakEven:
-    """Return the length of a trial from which on the second clock stays below the first, looking every millisecond."""
+    """Return the length of a trial from which on the second time stays below the first. Lengths are searched to a
+    millisecond."""
 
     @cache
     def at(milliseconds: int) -> tuple[list[float], Interval | None]:
@@ -243,7 +247,7 @@ def break_even(pairs: Sequence[tuple[Line, Line]], rule: Rule) -> TrialBreakEven
 
 
 def _break_evens(measurement: Measurement) -> dict[str, TrialBreakEven | Missing]:
-    """Return the break-even against each alternative that was measured, by its name."""
+    """Return the break-even against each alternative that was measured, by the alternative's name."""
     subject, rule = measurement.subject, rule_of(measurement)
     by_arm: dict[str, TrialBreakEven | Missing] = {}
     for name in measurement.alternatives if subject else ():
@@ -283,7 +287,7 @@ def _stops_trials(context: Context) -> bool:
 
 
 def prefixed(prefix: str, name: str) -> str:
-    """Return the name of a ratio against an alternative: `wideEpochTimeRatio`."""
+    """Return the name of a ratio against an alternative, with the prefix of the alternative: `wideEpochTimeRatio`."""
     return f"{prefix}{name[0].upper()}{name[1:]}" if prefix else name
 
 
@@ -324,4 +328,5 @@ STOPPING = tuple(
     )
     for prefix, above in OF_ALTERNATIVES.items()
 )  # fmt: skip
-"""The two factors of an end-to-end ratio where a rule stopped trials: only the second is Ray's."""
+"""The two factors of an end-to-end ratio if a rule stopped trials. Only the second factor, the time of an epoch, is due
+to Ray."""

@@ -20,16 +20,20 @@ OF_TRIALS = "a search loses trials and not the whole run: that is not computed"
 NO_START = "no step was seen, so it is not known what a start takes"
 CHEAPER, DEARER = "cheaper", "dearer"
 HOPELESS = 1000.0
-"""From so many times the undisturbed seconds on an expectation is not said: such a run hardly ever ends."""
+"""A run that is expected to take this many times its undisturbed time hardly ever ends, so the expected time is not
+given."""
 FINE = 100
-"""Up to so many epochs each interval is tried; of longer trainings also those with up to so many checkpoints."""
+"""Up to this number of epochs, each interval between checkpoints is tried. For longer trainings, intervals with up to
+this number of checkpoints are tried, too."""
 HALVINGS = 60
 SMALLEST, LARGEST = 1e-12, 700.0
-"""Exponents, below which a division by the rate says nothing, and beyond which math.exp raises."""
+"""Below the first exponent a division by the rate of interruptions gives no useful number. Above the second one
+math.exp raises an error."""
 
 
 def spot_of(measurement: Measurement, why_nothing: str) -> Spot | Missing:
-    """Return what each arm costs on spot capacity, and from which rate of interruptions on it costs more."""
+    """Return what each arm costs on spot capacity, and from which rate of interruptions on it costs more than on
+    demand."""
     terms = measurement.context.spot
     if terms is None:
         return Missing(NOT_ASKED)
@@ -67,13 +71,14 @@ def _arm(name: str, course: SpotCourse, measurement: Measurement) -> SpotArm:
 
 
 def machines_of(arm: str, context: Context) -> int:
-    """Return how many machines a run needs, each of which may be lost: its processes', and on a cluster Ray's head."""
+    """Return how many machines a run needs: one for each process, and on a cluster one for Ray's head. Any of them may
+    be lost."""
     has_head = ARMS[arm].start == "ray" and context.ray_overhead.cpus > 0
     return ARMS[arm].processes(context.recipe) + has_head
 
 
 def course_of(runs: Sequence[Run]) -> SpotCourse | None:
-    """Return the medians of the parts of an arm's runs; None where no step was seen."""
+    """Return the median times of the parts of an arm's runs; None if no step was seen."""
     parts = [part for run in runs if (part := _course(run))]
     if not parts or len(parts) < len(runs):
         return None
@@ -88,9 +93,9 @@ def course_of(runs: Sequence[Run]) -> SpotCourse | None:
 
 
 def _course(run: Run) -> SpotCourse | None:
-    """Return the parts of a run. Where no epoch was clocked, all that follows its start is one.
+    """Return the parts of a run. If no epoch was timed, all that follows the start counts as one epoch.
 
-    What the first steps take beyond the mean step belongs to the start: whoever starts again pays it again.
+    What the first steps take beyond the mean step belongs to the start, because a restarted run takes that time again.
     """
     result, clock = run.result, clock_of(run.result)
     start, whole_run, step = result.seconds.startup, clock.whole, step_seconds(result)
@@ -109,7 +114,7 @@ def _course(run: Run) -> SpotCourse | None:
 
 
 def whole(course: SpotCourse) -> float:
-    """Return seconds from start to result without an interruption and without a checkpoint."""
+    """Return the seconds from start to result without an interruption and without a checkpoint."""
     return course.start_seconds + course.epochs * course.epoch_seconds + course.end_seconds
 
 
@@ -133,8 +138,9 @@ def expected_seconds(course: SpotCourse, interruptions_per_hour: float, interval
 
 
 def _segments(course: SpotCourse, interval: int) -> Iterator[tuple[int, float]]:
-    """Yield how many segments there are of so many seconds. As this project's trainings do: a checkpoint after every
-    epoch that `interval` divides, the last one, too."""
+    """Yield the segments of the run between checkpoints, as pairs: how many segments there are, and the seconds of
+    each. A checkpoint follows every epoch whose number `interval` divides, also the last epoch, as this project's
+    trainings do it."""
     count, rest = divmod(course.epochs, interval) if interval else (0, course.epochs)
     if count:
         yield count, interval * course.epoch_seconds + (course.checkpoint_seconds or 0.0)
@@ -142,13 +148,15 @@ def _segments(course: SpotCourse, interval: int) -> Iterator[tuple[int, float]]:
 
 
 def _through(seconds: float, rate: float) -> float:
-    """Return the expected seconds until so many passed without an interruption; `rate` in 1 / s."""
+    """Return the expected seconds until `seconds` have passed without an interruption. `rate`: interruptions per
+    second."""
     exponent = rate * seconds
     return seconds if exponent < SMALLEST else math.expm1(min(exponent, LARGEST)) / rate
 
 
 def best_interval(course: SpotCourse, interruptions_per_hour: float) -> int:
-    """Return the epochs between checkpoints with the least expected time; 0: none, or what one takes is not known."""
+    """Return the number of epochs between checkpoints with the least expected time; 0 if no checkpoint is best, or if
+    the time of a checkpoint is not known."""
     if course.checkpoint_seconds is None:
         return 0
     few = set(range(min(course.epochs, FINE) + 1))
@@ -157,12 +165,13 @@ def best_interval(course: SpotCourse, interruptions_per_hour: float) -> int:
 
 
 def best_seconds(course: SpotCourse, interruptions_per_hour: float) -> float:
-    """Return the expected seconds with the best interval."""
+    """Return the expected seconds of a run with the best number of epochs between checkpoints."""
     return expected_seconds(course, interruptions_per_hour, best_interval(course, interruptions_per_hour))
 
 
 def stops_paying_at(course: SpotCourse, factor: float) -> float:
-    """Return the interruptions per hour of the whole run from which on spot costs more than to pay for no break."""
+    """Return the interruptions per hour of the whole run from which on spot capacity costs more than a run on
+    demand."""
     most = whole(course) / factor
     low, high = 0.0, 1.0
     while best_seconds(course, high) <= most:

@@ -15,13 +15,15 @@ from training.contract.result import StepParts, TrainingResult
 
 NOT_CLOCKED = "the parts of a step are clocked in scripts of PyTorch"
 LEAST_SLOWER = 0.02
-"""Share of a step below which a rank's additional work is not worth a name, however certain it is."""
+"""Share of a step. If a rank works longer than the others by less than this, the rank is not named, however certain
+that is."""
 LEAST_TOLD = 0.05
-"""Share of a step below which a wait is not told."""
+"""Share of a step below which a wait is not reported."""
 
 
 def step_times(results: Sequence[TrainingResult], confidence: float) -> StepTimes | Missing:
-    """Compute it from the runs of an arm, all of which need to have parts; `confidence` is that of the slowest rank."""
+    """Return the times of the parts of a step, over the runs of an arm; `Missing` unless all runs have parts.
+    `confidence`: the confidence with which the slowest rank is named."""
     parts = [result.step_parts for result in results if result.step_parts]
     if len(parts) < len(results):
         reasons = (result.reasons.get("stepParts") for result in results)
@@ -45,7 +47,8 @@ def step_times(results: Sequence[TrainingResult], confidence: float) -> StepTime
 
 
 def waits(times: StepTimes) -> str:
-    """Return what a step waits for, "" if hardly anything: `5 ms for gradients and 4 ms for rank 1`."""
+    """Return what a step waits for, such as `5 ms for gradients and 4 ms for rank 1`; "" if it waits for hardly
+    anything."""
     step = sum(times.parts.values())
     slower = "slower ranks" if times.slowest_rank is None else f"rank {times.slowest_rank}"
     reasons = {"input": "input", "exchange": "gradients", "waiting": slower}
@@ -55,7 +58,8 @@ def waits(times: StepTimes) -> str:
 
 
 def _with_waiting(parts: StepParts) -> dict[str, float]:
-    """Return the parts of rank 0, with its wait for slower ranks beside the exchange that nobody could do without."""
+    """Return the parts of a step on rank 0. The wait for slower ranks is a part of its own, and `exchange` is the rest
+    of the exchange."""
     waiting = parts.waiting(0)
     if parts.link is None or waiting is None:
         return parts.seconds
@@ -63,11 +67,13 @@ def _with_waiting(parts: StepParts) -> dict[str, float]:
 
 
 def slowest_rank(parts: Sequence[StepParts], confidence: float) -> tuple[int | None, float | None]:
-    """Return the rank whose own work is more than the others' median with this confidence, and by how many seconds.
+    """Return the rank that certainly works longer than the median of the others, and by how many seconds; None for both
+    if there is none.
 
-    Each of `parts` is one observation: a run, since a rank is slow or fast for as long as it lives. Blocks within it
-    are not, so that nothing is known from one. The rank is the largest of several, and only *slower* is said of it:
-    one end of each rank's interval may err, and all of them together as often as one interval of `confidence`.
+    Each of `parts` is one observation: a run, since a rank is slow or fast for as long as the run lasts. Blocks of
+    steps within a run are no observations, so one run alone shows nothing. The rank is the largest of several, and only
+    *slower* is said of it: one end of each rank's interval may err, and all of them together as often as one interval
+    of `confidence`.
     """
     ranks = min(len(each.own_work) for each in parts)
     if ranks < 2:
@@ -82,14 +88,14 @@ def slowest_rank(parts: Sequence[StepParts], confidence: float) -> tuple[int | N
 
 
 def _excess(parts: StepParts, rank: int) -> float:
-    """Return what a rank's own work has more than the others' median."""
+    """Return by how many seconds a rank's own work is longer than the median of the other ranks."""
     means = [statistics.fmean(blocks) for blocks in parts.own_work]
     return means[rank] - statistics.median(means[:rank] + means[rank + 1 :])
 
 
 def _cpu_wait(results: Sequence[TrainingResult]) -> float | None:
-    """Return for how long threads of rank 0 were ready in a step and had no CPU, added over them; None if not
-    counted."""
+    """Return how many seconds threads of rank 0 were ready in a step and had no CPU, added over the threads; None if
+    that was not counted."""
     waits = [result.workers[0].training_wait for result in results]
     steps = [result.steps.seconds for result in results]
     shares = [

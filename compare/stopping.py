@@ -19,21 +19,23 @@ from compare.schema import Answer, Claim, Comparison, Ending, LongerRun
 from compare.value import Missing
 
 BUDGET = "budgetMinutes"
-"""Setting of how long an update may take."""
+"""The setting that limits how long an update may take, in minutes."""
 MOST_SECONDS = 86_400
-"""A measurement that would take longer is not advised, unless `budgetMinutes` says otherwise."""
+"""A measurement that takes more seconds than this is not advised, unless `budgetMinutes` is set."""
 ANOTHER_ANSWER = "the answer is not *Not worth it here*"
 STEP = 1.02
-"""By how much numbers are apart at which it is looked."""
+"""Factor between one number of epochs that is tried and the next."""
 
 
 def ending(
     answer: Answer, contests: Sequence[Contest], claim: Claim | None, repeats: int, *, is_final: bool = False
 ) -> Ending:
-    """Return why a measurement ends after so many whole repeats, at least `FIRST_REPEATS`; "goes on" if it does not.
+    """Return why a measurement ends after this number of whole repeats, at least `FIRST_REPEATS`; "goes on" if it does
+    not end.
 
-    An answer may come while more can still be learned of it: after *Not worth it here* it goes on until it is known
-    whether longer training changes that, if an epoch alone can be compared. `is_final`: that is known not to.
+    With the answer *Not worth it here* the measurement goes on until it is known whether longer training changes that,
+    if the time of an epoch alone can be compared. `is_final`: it is known that longer training does not change the
+    answer.
     """
     if claim not in DECIDES or not contests or any(isinstance(each.now, Missing) for each in contests):
         return "nothing to decide"
@@ -45,7 +47,7 @@ def ending(
 
 
 def budget_seconds(comparison: Comparison) -> float | None:
-    """Return the seconds of `budgetMinutes`; None if it is not set."""
+    """Return the seconds that `budgetMinutes` allows; None if it is not set."""
     return _budget_seconds(comparison.settings)
 
 
@@ -55,9 +57,10 @@ def _budget_seconds(settings: Mapping[str, str]) -> float | None:
 
 
 def repeat_seconds(comparison: Comparison) -> float:
-    """Return how long a repeat takes: the longest until now, 0 without any.
+    """Return the seconds of the longest repeat so far; 0 without repeats.
 
-    Its runs, and before each of them the usual pause: one that was interrupted and resumed later takes no longer.
+    The time of a repeat is the time of its runs, and the usual pause before each run. So a repeat that was interrupted
+    and resumed later does not count as longer.
     """
     runs = [run for arm in comparison.arms.values() for run in arm.runs]
     return _longest_repeat(
@@ -66,7 +69,8 @@ def repeat_seconds(comparison: Comparison) -> float:
 
 
 def _longest_repeat(runs: Sequence[tuple[int, float, float]]) -> float:
-    """Return the seconds of the longest repeat; of each run its repeat, when it started, and how long it took."""
+    """Return the seconds of the longest repeat. `runs`: for each run the number of its repeat, its start, and its
+    seconds."""
     spans = sorted((started, wall) for _, started, wall in runs)
     pauses = [max(0.0, start - before - wall) for (before, wall), (start, _) in pairwise(spans)]
     pause = statistics.median(pauses) if pauses else 0.0
@@ -77,18 +81,18 @@ def _longest_repeat(runs: Sequence[tuple[int, float, float]]) -> float:
 
 
 def longest_repeat(measurement: Measurement) -> float:
-    """Return the same of a measurement, with the runs of its workers' curve."""
+    """Return the seconds of the longest repeat of a measurement, with the runs of its workers' curve."""
     runs = [*measurement.of_curve, *(run for of in measurement.by_arm.values() for run in of)]
     return _longest_repeat([(run.repeat, run.started, run.result.seconds.wall) for run in runs])
 
 
 def most_seconds(settings: Mapping[str, str]) -> float:
-    """Return how long a measurement may take for it to be advised."""
+    """Return how many seconds a measurement may take if it is to be advised."""
     return _budget_seconds(settings) or MOST_SECONDS
 
 
 def lacks_time(comparison: Comparison) -> bool:
-    """Return whether `budgetMinutes` ends each update before a further repeat."""
+    """Return whether `budgetMinutes` is too short for one more repeat, so that each update ends before it."""
     budget = budget_seconds(comparison)
     return budget is not None and repeat_seconds(comparison) > budget
 
@@ -102,14 +106,14 @@ def next_up(measurement: Measurement) -> str:
 
 
 def open_words(answer: str, repeats: int) -> str:
-    """Return what a measurement that goes on has not found out yet."""
+    """Return what a measurement that goes on has not yet found out."""
     if answer == "Not decided":
         return f"not decided in {repeats} repeats"
     return f"{answer} after {repeats} repeats, and whether longer training changes that is not known"
 
 
 def longer_run(answer: Answer, measurement: Measurement, contests: Collection[Contest]) -> LongerRun | Missing:
-    """Return the shortest run that may change a no; `Missing` says why there is none."""
+    """Return the shortest longer run that may change the answer *Not worth it here*, or why there is none."""
     if answer != "Not worth it here":
         return Missing(ANOTHER_ANSWER)
     unknown = [each.per_epoch.reason for each in contests if isinstance(each.per_epoch, Missing)]
@@ -128,7 +132,8 @@ def longer_run(answer: Answer, measurement: Measurement, contests: Collection[Co
 
 
 def first_after(number: int, is_open: Callable[[int], bool]) -> int | None:
-    """Return the first larger number that is open, looking every 2 % up to `MOST_EPOCHS`; None if none is."""
+    """Return the first number above `number` for which `is_open` is true; None if there is none up to `MOST_EPOCHS`.
+    Numbers are tried in steps of 2 %."""
     closed, looked = number, number + 1
     while looked <= MOST_EPOCHS and not is_open(looked):
         closed, looked = looked, max(looked + 1, int(looked * STEP))
@@ -141,7 +146,8 @@ def first_after(number: int, is_open: Callable[[int], bool]) -> int | None:
 
 
 def _seconds(run: Run, passes: int) -> float | None:
-    """Return how long a run would take with so many passes, by its own clock; None if that is unknown."""
+    """Return how many seconds a run would take with this number of passes (epochs or trials), by its own clock; None if
+    unknown."""
     clock = clock_of(run.result)
     if clock.per_epoch is None:
         return None
@@ -149,7 +155,8 @@ def _seconds(run: Run, passes: int) -> float | None:
 
 
 def _not_advised(measurement: Measurement, passes: int, seconds: float | None, longest: float | None) -> str:
-    """Return why the setting is not advised; "" if it is. `seconds` are of all runs, `longest` is that of one."""
+    """Return why the longer run is not advised; "" if it is. `seconds`: the time of all runs; `longest`: that of the
+    longest run."""
     recipe, key = measurement.recipe.to_dict(), measurement.workload.passes_key
     is_by_key = measurement.workload.has_key_for_passes(recipe) and not recipe.get("measureSteps")
     if not is_by_key or list(measurement.epochs_trained) != [recipe.get(key)]:
@@ -164,7 +171,7 @@ def _not_advised(measurement: Measurement, passes: int, seconds: float | None, l
 
 
 def _too_long(measurement: Measurement, seconds: float | None, longest: float | None) -> str:
-    """Return why the measurement, or one run of it, would take too long; "" if neither would."""
+    """Return why the measurement, or one of its runs, would take too long; "" if neither would."""
     minutes, of_run = measurement.context.settings.get(BUDGET), measurement.context.run_timeout_minutes
     if seconds is None or longest is None:
         return "how long that takes is not known"

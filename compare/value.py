@@ -8,29 +8,29 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Missing:
-    """Why a number, or what is made of numbers, is not there; "" where nothing asks for it."""
+    """Why a number, or something computed from numbers, is missing. The reason is "" if no setting asks for it."""
 
     reason: str
 
 
 Value = float | Missing
-"""A number, or why it is not there."""
+"""A number, or the reason why the number is missing."""
 
 
 @dataclass(frozen=True)
 class Summary(Generic[T]):
-    """What the repeats say of a number."""
+    """What the repeats say of one number."""
 
     value: T | Missing
-    """Spread or estimate."""
+    """The spread or the estimate over the repeats, or why it is missing."""
     warning: str = ""
-    """Why some repeats say nothing of it, where others do."""
+    """Why some repeats have no value, if others have one."""
 
 
 class Check(NamedTuple):
-    """One thing that has to be so if runs are to be compared."""
+    """One condition that has to hold if runs are to be compared."""
 
     passed: bool | None
-    """None: it is not known."""
+    """Whether the condition holds; None if that is not known."""
     why: str
-    """Why it is not True; "" if it is."""
+    """Why `passed` is not True; "" if it is."""

@@ -30,7 +30,7 @@ from training.contract.workload import Workload
 DETAILS = (
     "epoch", "step", "native", "curve", "model", "accuracyGap", "wide", "order", "checks", "batchStatistics",
 )  # fmt: skip
-"""What stands below the verdict and not in it, in this order; every other qualifier stands in it."""
+"""Names of the qualifiers that stand below the verdict, in this order. All other qualifiers stand in the verdict."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class MeasuredArm:
 
     summary: ArmSummary
     missing: Mapping[str, Missing]
-    """Why parts of it are null, by name."""
+    """Why parts of the summary are null, by the part's name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What was found of a measurement; what could not be found says why."""
+    """What was found of a measurement. A field whose value could not be found says why."""
 
     measurement: Measurement
     fairness: Fairness
@@ -59,32 +59,33 @@ class Findings:
     arms: Mapping[str, MeasuredArm]
     ratios: Mapping[str, Summary[Estimate]]
     longer: LongerRun | Missing
-    """What might change a no."""
+    """What might change the answer *Not worth it here*."""
     idle_ray_cpus: Summary[Spread]
     projection: Projection | Missing
     workers_curve: Curve | Missing
     spot: Spot | Missing
     qualifiers: Mapping[str, str]
     with_data: DataPair | None
-    """The arm with Ray Data against the subject; None without one. The verdict says nothing of it."""
+    """The comparison of the arm with Ray Data and the subject; None if that arm was not measured. The verdict does not
+    use this comparison."""
     bound: BoundFindings | None
-    """The least that Ray could take, of a script that nothing distributes; None where Ray trained itself."""
+    """The least time that Ray could take for a script that nothing distributes yet; None if Ray trained the script."""
     ending: Ending | None
-    """Why a measurement with `repeats auto` ends; None if their number is fixed."""
+    """Why a measurement with `repeats auto` ends; None if the number of repeats is fixed."""
 
     def ratio(self, name: str) -> Estimate | None:
-        """Return the ratio of this name, where it is known."""
+        """Return the ratio of this name; None if it is not known."""
         value = self.ratios[name].value if name in self.ratios else None
         return value if isinstance(value, Estimate) else None
 
     def median(self, arm: str, measure: str) -> float | None:
-        """Return the median of an arm's measure, where it is known."""
+        """Return the median of a measure of an arm; None if it is not known."""
         spread = self.arms[arm].summary.measures.get(measure) if arm in self.arms else None
         return spread.median if spread else None
 
 
 def first_words(answer: Answer, contests: Sequence[Contest], measurement: Measurement) -> str:
-    """Return the answer in words: `Worth it from 12 epochs on`."""
+    """Return the answer in words, such as `Worth it from 12 epochs on`."""
     epochs = epochs_to_win(contests)
     if answer != "Worth it from" or isinstance(epochs, Missing):
         return answer
@@ -92,7 +93,7 @@ def first_words(answer: Answer, contests: Sequence[Contest], measurement: Measur
 
 
 def verdict(findings: Findings) -> str:
-    """Return the text that is read first: a paragraph of some eight lines where nothing is unusual."""
+    """Return the text that a user reads first. It is a paragraph of some eight lines if nothing is unusual."""
     first = first_words(findings.answer, list(findings.contests.values()), findings.measurement)
     if findings.answer == "Not comparable":
         checks = findings.fairness.checks
@@ -107,7 +108,8 @@ def verdict(findings: Findings) -> str:
 
 
 def details(findings: Findings) -> dict[str, str]:
-    """Return the details below the verdict, by name, as sentences without full stops; `qualifiers` has more."""
+    """Return the details below the verdict, by name, as sentences without full stops. More details are in the
+    qualifiers."""
     if findings.answer == "Not comparable":
         return {}
     texts = {
@@ -123,7 +125,7 @@ def details(findings: Findings) -> dict[str, str]:
 
 
 def _a_step(findings: Findings) -> str:
-    """Return what a step of the subject waits for; "" where that was not clocked, or it hardly waits."""
+    """Return what a step of the subject waits for; "" if that was not timed, or if the step hardly waits."""
     times = findings.arms[RAY.name].summary.step_parts if RAY.name in findings.arms else None
     if times is None or not (waited := waits(times)):
         return ""
@@ -149,7 +151,7 @@ def _reason(findings: Findings) -> str:
 
 
 def _as_written(findings: Findings) -> str:
-    """Return the time and the throughput of runs that are not known to have done the same."""
+    """Return the times and the throughput of runs that are not known to have done the same work."""
     measurement = findings.measurement
     arms = [measurement.subject or "", *findings.contests]
     seconds = {name: findings.median(name, "wallSeconds") for name in arms}
@@ -185,7 +187,8 @@ def _in_repeats(findings: Findings) -> str:
 
 
 def _would_decide(findings: Findings) -> str:
-    """Return how many repeats would decide; who adds them to a fixed number errs more often than 95 % says."""
+    """Return how many repeats would probably decide. The text says to measure again from the start, because adding
+    repeats to a fixed number of them gives more errors than 95 % confidence allows."""
     repeats, finished = repeats_to_decide(list(findings.contests.values())), len(findings.measurement.repeats)
     if findings.ending == "most repeats":
         return f"not decided in {finished} repeats, and more are not made"
@@ -201,7 +204,7 @@ def _would_decide(findings: Findings) -> str:
 
 
 def _auto_would_decide(findings: Findings) -> bool:
-    """Return whether it may be set, and would probably decide all that is open."""
+    """Return whether `repeats auto` may be set, and would probably decide all comparisons that are open."""
     if not findings.measurement.context.settings.keys().isdisjoint(NOT_BESIDE_AUTO):
         return False
     nows = [each.now for each in findings.contests.values() if not (each.is_won or each.is_lost)]
@@ -209,9 +212,11 @@ def _auto_would_decide(findings: Findings) -> bool:
 
 
 def _near_tie(findings: Findings) -> str:
-    """Return that *Worth it* and *Not worth it here* may both be true: a gain is there, and it is too small to matter.
+    """Return a remark if *Worth it* and *Not worth it here* may both be true: there is a gain, and it is too small to
+    matter.
 
-    So it is if the alternative that Ray gains least against takes 1 to 1.05 times as long. *Worth it from* is neither.
+    That is so if the alternative against which Ray gains least takes 1 to 1.05 times as long as Ray. Other answers,
+    such as *Worth it from*, have no such remark.
     """
     other = {"Worth it": "Not worth it here", "Not worth it here": "Worth it"}.get(findings.answer)
     nows = [each.now for each in findings.contests.values() if isinstance(each.now, Estimate)]
@@ -244,7 +249,8 @@ def _an_epoch(findings: Findings) -> str:
 
 
 def _steps(findings: Findings) -> list[tuple[Estimate, str]]:
-    """Return the ratios of steps, where they are known, and what Ray is compared with."""
+    """Return the ratios of the step times that are known, each with the title of the alternative that Ray is compared
+    with."""
     steps = {"baseline": "speedup", "wide": "wideSpeedup"}
     ratios = [(findings.ratio(steps.get(name, "")), contest.against) for name, contest in findings.contests.items()]
     return [(ratio, against) for ratio, against in ratios if ratio]
@@ -268,7 +274,7 @@ def _whats_next(findings: Findings) -> str:
 
 
 def _stays(findings: Findings, longer: Missing) -> str:
-    """Return why longer training does not change a no, or that this is not known."""
+    """Return why longer training does not change the answer *Not worth it here*, or that this is not known."""
     contests, trained = findings.contests.values(), findings.measurement.workload
     lost = [each for each in contests if each.is_lost_for_good]
     if slower := [each for each in lost if each.is_lost_later]:
@@ -281,13 +287,15 @@ def _stays(findings: Findings, longer: Missing) -> str:
 
 
 def _longer(what: str, trained: Workload, because: Sequence[Contest]) -> str:
-    """Return what longer training does, by what an epoch of Ray takes; "" where it is compared with nothing."""
+    """Return what longer training does, and as the reason how long an epoch of Ray takes; "" if `because` has no such
+    ratio."""
     epochs = [(each.per_epoch, each.against) for each in because if isinstance(each.per_epoch, Estimate)]
     return f"{trained.longer} {what}: without start-up, {trained.passing} {sides(epochs)}." if epochs else ""
 
 
 def _tries(findings: Findings, longer: LongerRun) -> str:
-    """Return what to try: the least setting, and more repeats where they could prove more of this length."""
+    """Return what to try: the smallest setting that might change the answer, and more repeats if they could prove a
+    gain."""
     # With `repeats auto` there are no more of them.
     can_be_proven = all(upper(each.per_epoch) > 1 for each in findings.contests.values()) and not findings.ending
     trained, of_all = findings.measurement.workload, " against one of them" if len(findings.contests) > 1 else ""
@@ -300,7 +308,8 @@ def _tries(findings: Findings, longer: LongerRun) -> str:
 
 
 def _by_steps(findings: Findings) -> str:
-    """Return whether longer training could change a no, where what follows an epoch's steps was not seen."""
+    """Return whether longer training could change the answer *Not worth it here*, judged by the steps alone, because
+    the time that follows the steps of an epoch was not seen."""
     trained = findings.measurement.workload
     slower = [(ratio, against) for ratio, against in _steps(findings) if ratio.upper is not None and ratio.upper < 1]
     if slower:
@@ -313,7 +322,8 @@ def _by_steps(findings: Findings) -> str:
 
 
 def _trial_length(findings: Findings) -> str:
-    """Return how long a trial of a search has to be for Ray to take less; "" where that is not asked."""
+    """Return how long a trial of a search has to be for Ray to take less time; "" if this is no search or was not
+    compared."""
     if isinstance(findings.search, Missing) or not (text := length_words(findings.search)):
         return ""
     took = findings.median(BASELINE.name, "trialSeconds")
@@ -322,7 +332,7 @@ def _trial_length(findings: Findings) -> str:
 
 
 def _time(findings: Findings) -> str:
-    """Return how much of the subject's time is start-up, and how much of each alternative's."""
+    """Return how much of the subject's time is start-up, and how much of the time of each alternative."""
     subject = findings.measurement.subject or ""
     whole, start = (findings.median(subject, name) for name in ("wallSeconds", "startupSeconds"))
     if whole is None or start is None:
@@ -345,7 +355,7 @@ def _over_native(findings: Findings) -> str:
 
 
 def _curve(curve: Curve | Missing) -> str:
-    """Return the measured gains of more workers, and from how many on they do not pay."""
+    """Return the measured gains of more workers, and the number of workers from which on more of them do not pay."""
     if isinstance(curve, Missing):
         return ""
     gains = [
@@ -365,7 +375,7 @@ def _curve(curve: Curve | Missing) -> str:
 
 
 def _model(findings: Findings) -> str:
-    """Return what more workers would give, as a band, or what to measure to know it."""
+    """Return what more workers would give, as a range, or what to measure to know that."""
     model = findings.projection
     if isinstance(model, Missing):
         return ""
@@ -374,7 +384,8 @@ def _model(findings: Findings) -> str:
 
 
 def doubt_of(machine_quiet: bool | None, qualifiers: Mapping[str, str]) -> str:
-    """Return why a projection may be far off: its runs were, or may have been, disturbed; "" if they were not."""
+    """Return why a projection may be far off, if the measured runs were or may have been disturbed; "" if they were
+    not."""
     if machine_quiet:
         return ""
     if {"otherPrograms", "stolen"} & qualifiers.keys():
@@ -392,7 +403,8 @@ def _accuracy(gap: Estimate | None) -> str:
 
 
 def _not_measured(findings: Findings) -> str:
-    """A bigger single process is what most people would try first; for a search also several processes."""
+    """Return which alternatives that most people would use were not measured, and why: a bigger single process, and for
+    a search also several processes."""
     measurement = findings.measurement
     if not measurement.repeats or measurement.recipe.workers == 1:
         return ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from compare.schema import Estimate
 
 WIDE = 2.0
-"""An interval whose ends differ by more than this factor comes from runs that differed a lot."""
+"""If the ends of an interval differ by more than this factor, the runs differed a lot."""
 
 
 @dataclass(frozen=True)
@@ -16,16 +16,16 @@ class Compared:
 
     times: str
     low: str
-    """Lower end of the 95 % interval; "" with one repeat."""
+    """Lower end of the 95 % interval, as text; "" with one repeat."""
     high: str
-    """Its upper end."""
+    """Upper end of the 95 % interval, as text; "" with one repeat."""
     is_longer: bool
     differed: bool
     """Whether the runs differed a lot."""
 
     @property
     def unit(self) -> str:
-        """Return the words after the number."""
+        """Return the words that follow the number: `times as long` or `times as fast`."""
         return "times as long" if self.is_longer else "times as fast"
 
     def words(self) -> str:
@@ -36,12 +36,13 @@ class Compared:
 
     @property
     def verb(self) -> str:
-        """Return the verb before the words."""
+        """Return the verb that stands before the words: `takes` or `is`."""
         return "takes" if self.is_longer else "is"
 
 
 def compared(ratio: Estimate) -> Compared:
-    """Return the time below the line against that above it: a `ratio` above 1 favours the one below."""
+    """Return a ratio of two times in words. A `ratio` above 1 favours the denominator, which is then that many times as
+    fast."""
     is_certain, is_longer = ratio.lower is not None and ratio.upper is not None, ratio.median < 1
     low, high = ratio.lower or 0.0, ratio.upper or 0.0
     ends = (reciprocal(high), reciprocal(low)) if is_longer else (low, high)
@@ -55,7 +56,7 @@ def compared(ratio: Estimate) -> Compared:
 
 
 def sides(ratios: Sequence[tuple[Estimate, str]]) -> str:
-    """Return Ray's time against several others: `takes 3.0 times as long (2.9 to 3.1) as one process on 1 CPU and
+    """Return Ray's time compared with several others: `takes 3.0 times as long (2.9 to 3.1) as one process on 1 CPU and
     …`."""
     texts, verb = [], ""
     for ratio, against in ratios:
@@ -66,7 +67,7 @@ def sides(ratios: Sequence[tuple[Estimate, str]]) -> str:
 
 
 def least_sides(ratios: Sequence[tuple[Estimate, str]]) -> str:
-    """Return the least that Ray takes against several others: `is at most 1.3 times as fast (1.2 to 1.4) as …`."""
+    """Return the least time of Ray compared with several others: `is at most 1.3 times as fast (1.2 to 1.4) as …`."""
     texts = []
     for ratio, against in ratios:
         text = compared(ratio)
@@ -75,7 +76,7 @@ def least_sides(ratios: Sequence[tuple[Estimate, str]]) -> str:
 
 
 def inverse(ratio: Estimate) -> Estimate:
-    """Return the ratio with its sides exchanged; what it decides is not said any more."""
+    """Return the ratio with numerator and denominator exchanged. The result has no decision."""
     return replace(
         ratio,
         median=reciprocal(ratio.median),
@@ -90,19 +91,19 @@ def inverse(ratio: Estimate) -> Estimate:
 
 
 def factor(value: Estimate, label: str = "") -> str:
-    """Return a ratio with its interval, where it has one: 1.87× (1.85× to 1.90×)."""
+    """Return a ratio as text, with its interval if it has one: 1.87× (1.85× to 1.90×)."""
     if value.lower is None or value.upper is None:
         return f"{value.median:.2f}×"
     return f"{value.median:.2f}× ({label}{value.lower:.2f}× to {value.upper:.2f}×)"
 
 
 def shown_times(value: float) -> str:
-    """Return a ratio as `1.41`, `4.1` or `23`."""
+    """Return a ratio as text: `1.41`, `4.1` or `23`."""
     return f"{value:.2f}" if value < 2 else f"{value:.1f}" if value < 10 else f"{value:,.0f}"
 
 
 def shown_seconds(seconds: float | None) -> str:
-    """Return `8.3 s`, `5.2 min` or `3.1 h`."""
+    """Return a time as text: `8.3 s`, `5.2 min` or `3.1 h`."""
     if seconds is None:
         return "an unknown time"
     unit, name = time_unit(seconds)
@@ -110,13 +111,15 @@ def shown_seconds(seconds: float | None) -> str:
 
 
 def time_unit(seconds: float) -> tuple[float, str]:
-    """Return the unit that so many seconds are shown in: its seconds, and `s`, `min` or `h`."""
+    """Return the unit in which a time of this length is shown: the unit's length in seconds, and its name `s`, `min` or
+    `h`."""
     units: Sequence[tuple[float, float, str]] = ((180, 1, "s"), (7200, 60, "min"))
     return next(((unit, name) for least, unit, name in units if seconds < least), (3600.0, "h"))
 
 
 def names_by_reason(reasons: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Return the names that each reason is of, from pairs of a name and its reason, in their order."""
+    """Return the names that have the same reason, by reason, in the order given. `reasons`: pairs of a name and its
+    reason."""
     names: dict[str, list[str]] = {}
     for name, why in reasons:
         names.setdefault(why, []).append(name)
@@ -124,18 +127,18 @@ def names_by_reason(reasons: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def enumerated(texts: Sequence[str]) -> str:
-    """Return `a`, `a and b` or `a, b and c`; "" for none."""
+    """Return the texts as one list: `a`, `a and b` or `a, b and c`; "" without texts."""
     *first, last = texts or [""]
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def reciprocal(value: float) -> float:
-    """Return 1 / value; infinity for 0, which an interval of runs that differed a lot comes to."""
+    """Return 1 / value; infinity for 0, which an interval may have as its end if the runs differed a lot."""
     return 1 / value if value else math.inf
 
 
 def duration(low: float, high: float | None = None) -> str:
-    """Return seconds, or a range of them, in the unit that fits: `40 s`, `14 to 17 min`, `2.0 h`."""
+    """Return a time, or a range of times, in the unit that fits: `40 s`, `14 to 17 min`, `2.0 h`."""
     is_range, high = high is not None, low if high is None else high
     longest_in_seconds = 180 if is_range else 90  # both ends in whole minutes would be too coarse
     unit, name, digits = (1, "s", 0) if high < longest_in_seconds else (60, "min", 0) if high < 5400 else (3600, "h", 1)
