@@ -55,7 +55,8 @@ class Measure:
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """A ratio, or a difference, of two arms' runs in one repeat. A quotient above 1 favours the arm below the line."""
+    """A ratio, or a difference, of a number of two arms' runs in one repeat. A quotient above 1 favours the arm
+    `below`."""
 
     name: str
     title: str

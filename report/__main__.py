@@ -18,7 +18,7 @@ from training.contract.provenance import PROJECT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
+    """Run one command and return the exit status."""
     options = _parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = options.run
     try:
@@ -96,7 +96,7 @@ def _add(
     run: Callable[[argparse.Namespace], int],
     help_text: str,
 ) -> argparse.ArgumentParser:
-    """Return a command about a stack."""
+    """Add a command about a stack to the parser, and return the parser of this command."""
     command = commands.add_parser(name, help=help_text)
     command.add_argument("--stack", default=DEFAULT_STACK, help="name of the stack")
     command.add_argument("--project", type=Path, default=PROJECT, help="folder that holds runs/ and results/")

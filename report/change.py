@@ -19,40 +19,41 @@ from training.contract.arms import ARMS, BASELINE, counted
 UNDECIDED = "not decided"
 UNCHANGED = "no measurable difference"
 DECIDING = (("", "speedup"), ("", "endToEndSpeedup"), (BASELINE.name, "trainSeconds"))
-"""Arm ("" for a ratio) and name of the values that decide."""
+"""The values that decide: the name of the arm ("" for a ratio between arms), and the name of the value."""
 LEAST_REPEATS = 4
-"""Fewer decide nothing: the interval of three is wider than any change worth looking for."""
+"""With fewer repeats nothing is decided: the interval of three repeats is wider than any change that matters."""
 
 
 class Change(NamedTuple):
-    """One value in both comparisons; None where it was not measured."""
+    """The values of one number in two comparisons. A side is None if the number was not measured there."""
 
     arm: str
-    """"" for a ratio between arms."""
+    """Name of the arm; "" for a ratio between arms."""
     entry: Measure | Ratio
     before: Spread | None
     after: Spread | None
     rule: Rule = ONCE
-    """How the repeats of both came to be: of the stricter one."""
+    """The rule by which the change is decided. If the two comparisons have different rules, it is the stricter one."""
 
     @property
     def title(self) -> str:
-        """Return the title in lower case, for a row."""
+        """Return the title of the number for a row of a table, in lower case unless it begins with Ray."""
         return self.entry.title[0].lower() + self.entry.title[1:] if self.entry.title[:3] != "Ray" else self.entry.title
 
     @property
     def in_points(self) -> bool:
-        """Return whether the two values are subtracted instead of divided: accuracies."""
+        """Return whether the change is a difference in percentage points instead of a quotient, as for accuracies."""
         return self.entry.unit in (" points", "%")
 
     @property
     def decides(self) -> bool:
-        """Return whether it is one of the three values that decide."""
+        """Return whether this is one of the three numbers that decide."""
         return (self.arm, self.entry.name) in DECIDING
 
     @property
     def interval(self) -> Interval | None:
-        """Return the interval of the value after divided by the value before, or of their difference in points."""
+        """Return the interval of the later value ÷ the earlier value, or of their difference in points; None if it is
+        not known."""
         if self.before is None or self.after is None:
             return None
         confidence = corrected(self.rule.confidence, len(DECIDING) if self.decides else 1)
@@ -68,7 +69,7 @@ class Change(NamedTuple):
 
     @property
     def decision(self) -> str:
-        """Return the decision in a word, for the three that decide; "" for others."""
+        """Return the decision in words for the three numbers that decide; "" for all others."""
         if not self.decides:
             return ""
         interval = self.interval
@@ -81,19 +82,20 @@ class Change(NamedTuple):
 
     @property
     def is_decided(self) -> bool:
-        """Return whether there is a difference."""
+        """Return whether the decision says that the two values differ."""
         return self.decision not in ("", UNDECIDED, UNCHANGED)
 
 
 def _words(entry: Measure | Ratio) -> tuple[str, str]:
-    """Return the words for a lower and a higher value."""
+    """Return the words for a lower and for a higher value of the number."""
     if isinstance(entry, Ratio):
         return entry.words or ("lower", "higher")
     return ("faster", "slower") if entry.better == "lower" else ("worse", "better")
 
 
 def changes(before: Comparison, after: Comparison) -> list[Change]:
-    """Return every value that at least one of the two has; those that decide come first."""
+    """Return the change of every number that at least one of the two comparisons has. The numbers that decide come
+    first."""
     both, rule = (before, after), _rule(before, after)
     ratios = [_of_ratio(each, *both) for each in measures.RATIOS if each.in_changes]
     of_arms = [
@@ -119,7 +121,7 @@ def _of_arm(summary: ArmSummary | None, each: Measure) -> Spread | None:
 
 
 def how_decided(before: Comparison, after: Comparison) -> str:
-    """Return how the words are to be read."""
+    """Return a text that explains how the words for the changes are to be read."""
     repeats = min(before.repeats, after.repeats)
     text = (
         f"Three values decide: {', '.join(_named(*which) for which in DECIDING)}. *Faster* or *slower*: the interval "
@@ -139,12 +141,13 @@ def _named(arm: str, name: str) -> str:
 
 
 def speedup_change(before: Comparison, after: Comparison) -> Change:
-    """Return the headline alone."""
+    """Return the change of the speedup."""
     return _of_ratio(measures.ratio("speedup"), before, after)
 
 
 def made_differently(before: Comparison, after: Comparison) -> list[str]:
-    """Return the differences in recipe, code, dependencies, data, versions and host, each `name old -> new`."""
+    """Return in what the two comparisons differ: recipe, code, dependencies, data, versions and host. Each text is
+    `name old -> new`."""
     recipes = _differences(before.recipe, after.recipe)
     return [*recipes, *dict.fromkeys(text for arm in ARMS for text in _provenance(arm, before, after))]
 
@@ -177,7 +180,8 @@ def _shown(values: dict[str, Any], key: str) -> str:
 
 
 def show_difference(change: Change) -> str:
-    """Return `+4.1 % (-1.0 to +9.6)`, points for accuracies; a dash where one side was not measured."""
+    """Return the change as text: `+4.1 % (-1.0 to +9.6)`, for accuracies in points; a dash if one side was not
+    measured."""
     before, after, interval = change.before, change.after, change.interval
     if before is None or after is None or (not change.in_points and before.median <= 0):
         return figures.MISSING

@@ -18,17 +18,17 @@ from report.svg import ARM_COLOURS, ARM_LINES, ARM_MARKERS, INK, MUTED, drawing
 
 COLOURS = dict(zip(clocks.PARTS, svg.PARTS, strict=True))
 STEPS = 60
-"""Points of a band, whose edges change from one repeat to another."""
+"""Number of points at which the edges of a band are computed. The lowest and highest repeat change along the band."""
 UNITS = {"s": "seconds", "min": "minutes", "h": "hours"}
 MOST_RATIO = 1.3
-"""Highest cost on spot, of that on demand, that is drawn."""
+"""The highest ratio of the cost on spot to the cost on demand that is drawn."""
 HEIGHT_INCHES = 3.5
-"""Of the lines; the bars of four arms are as high."""
+"""Height of the pictures with lines. It is also the height of the picture with the bars of four arms."""
 
 
 def over_epochs(shown: Clocks) -> str:
-    """Return whole clocks over epochs: a line an arm, its band from the lowest to the highest repeat, and the
-    break-even."""
+    """Return a picture of the whole times over epochs: a line for each arm, a band from the lowest to the highest
+    repeat, and the break-even."""
     highest = max(line.at(shown.last)[2] for line in shown.lines.values())
     unit, name = time_unit(highest)
     labels = (f"{shown.passed}s", f"{UNITS[name]}, start to result")
@@ -48,7 +48,7 @@ def over_epochs(shown: Clocks) -> str:
 
 
 def by_part(parts: Mapping[str, Mapping[str, float]], titles: Mapping[str, str]) -> str:
-    """Return the median seconds of each arm from start to result, a colour a part.
+    """Return a picture of the median seconds of each arm from start to result, with a colour for each part.
 
     Args:
         parts: By arm, the seconds of `clocks.PARTS`, which are drawn one after another.
@@ -79,8 +79,8 @@ def by_part(parts: Mapping[str, Mapping[str, float]], titles: Mapping[str, str])
 
 
 def on_spot(shown: Curves) -> str:
-    """Return the cost on spot by that on demand over interruptions: a line an arm, marked where spot stops paying, and
-    the stack's own rate."""
+    """Return a picture of the cost on spot ÷ the cost on demand, over interruptions: a line for each arm, marked where
+    spot stops paying, and the rate of the stack's settings."""
     labels = ("interruptions per hour of one worker", "cost on spot ÷ on demand")
     with drawing("spot", "Cost on spot capacity over interruptions", labels, height=HEIGHT_INCHES) as picture:
         axes, last = picture.axes, shown.rates[-1]
@@ -104,7 +104,8 @@ def _line(axes: Axes, arm: str, line: Line, shown: Clocks, unit: float) -> None:
 
 
 def _mark(axes: Axes, meeting: Meeting, last: int) -> None:
-    """Mark the epochs at which Ray may catch up, with 95 % confidence, and the number that is said of it."""
+    """Mark the range of epochs in which Ray may catch up, with 95 % confidence, and the number of epochs that the text
+    names."""
     if meeting.possibly:
         axes.axvspan(meeting.possibly, meeting.surely or last, color=MUTED, alpha=0.18, linewidth=0)
     is_sure = meeting.surely is not None and meeting.surely <= last
@@ -115,7 +116,8 @@ def _mark(axes: Axes, meeting: Meeting, last: int) -> None:
 
 
 def _note(axes: Axes, text: str, epochs: float, last: float, height: tuple[float, float]) -> None:
-    """Write beside a vertical line, where there is more room; `height`: a share of the axes and points above."""
+    """Write a note beside a vertical line, on the side with more room. `height`: a share of the axes, and points above
+    that."""
     side = 1 if epochs < last / 2 else -1
     place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
     place |= {"xytext": (4 * side, height[1]), "ha": "left" if side > 0 else "right"}

@@ -12,68 +12,70 @@ from report.figures import MISSING
 from training.contract.arms import counted
 
 PARTS = ("start-up", "training", "evaluation", "saving, reports", "other")
-"""The parts of a whole clock, in the order in which they are shown."""
+"""The parts of the whole time of a run, in the order in which they are shown."""
 SHOWN_SHARE = 0.01
-"""A part that is nowhere longer than this share of the longest clock cannot be seen, and is not named."""
+"""A part that in no arm is longer than this share of the longest time cannot be seen, and is not named."""
 FARTHEST = 4
-"""How many times as far as the probable break-even, or the measured epochs, the sure one is shown at most: farther on
-the crossing could not be seen."""
+"""If the certain break-even lies at more than this many times the probable break-even or the measured epochs, it is not
+shown: the crossing of the lines could not be seen."""
 ROOM = 1.2
-"""Room right of what is shown."""
+"""Factor by which the picture is wider than what it shows."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """An arm's whole clock over epochs, in seconds."""
+    """The whole time of an arm's runs as a function of the epochs, in seconds."""
 
     once: tuple[float, ...]
-    """What is paid once, in each repeat: start-up, warm-up beyond its steps, the test, the end."""
+    """The seconds that are spent once, in each repeat: for start-up, warm-up beyond its steps, the test and the end."""
     per_epoch: tuple[float, ...]
-    """What an epoch adds, in each repeat."""
+    """The seconds that each further epoch adds, in each repeat."""
 
     def at(self, epochs: float) -> tuple[float, float, float]:
-        """Return the lowest repeat, mean and highest; where the means of two arms meet, their ratio's centre is 1."""
+        """Return the lowest, mean and highest seconds of the repeats at this number of epochs. Where the means of two
+        arms are equal, the centre of their ratio is 1."""
         seconds = self.of_runs(epochs)
         return min(seconds), _mean(seconds), max(seconds)
 
     def of_runs(self, epochs: float) -> list[float]:
-        """Return the seconds of each repeat."""
+        """Return the seconds of each repeat at this number of epochs."""
         return [once + epochs * each for once, each in zip(self.once, self.per_epoch, strict=True)]
 
     @property
     def epoch(self) -> float:
-        """Return what an epoch adds, mean."""
+        """Return the mean of the seconds that an epoch adds."""
         return _mean(self.per_epoch)
 
 
 class Meeting(NamedTuple):
-    """From which epoch on Ray's clock lies below every alternative's."""
+    """The number of epochs from which on Ray takes less time than every alternative."""
 
     alternative: str
-    """The arm that it probably meets last, by name."""
+    """Name of the arm that Ray probably overtakes last."""
     probably: int
     possibly: int | None
-    """Ends of the 95 % interval; None where one is not known."""
+    """The lower end of the 95 % interval; `surely` is the upper end. None if the end is not known."""
     surely: int | None
 
 
 @dataclass(frozen=True)
 class Clocks:
-    """What the picture of the clocks over epochs shows."""
+    """What the picture of the whole times over epochs shows."""
 
     lines: Mapping[str, Line]
-    """By arm; an arm whose epochs were not clocked has none."""
+    """The lines, by arm. An arm whose epochs were not timed has no line."""
     measured: int
-    """Epochs that were trained."""
+    """The number of epochs that were trained."""
     last: int
-    """Epochs at the right end."""
+    """The number of epochs at the right end of the picture."""
     meeting: Meeting | None
     passed: str
-    """Word for an epoch."""
+    """The word for an epoch."""
 
 
 def clocks(comparison: Comparison) -> Clocks | None:
-    """None where epochs of the arms are not known to be the same work, or were not clocked."""
+    """Return what the picture of the whole times over epochs shows. None if epochs are not known to be the same work in
+    all arms, or were not timed."""
     lines = {name: line for name in comparison.shown_arms() if (line := _line(comparison.arms[name]))}
     if comparison.claim != "same work" or not lines:
         return None
@@ -89,7 +91,8 @@ def clocks(comparison: Comparison) -> Clocks | None:
 
 
 def last_meeting(comparison: Comparison) -> Meeting | None:
-    """None if Ray probably never passes all alternatives, that is not known, or it leads from the first epoch on."""
+    """Return where Ray probably overtakes the last alternative. None if Ray probably never overtakes all of them, if
+    that is not known, or if Ray leads from the first epoch on."""
     known = {name: meets for name, meets in comparison.break_even.items() if meets and meets.probably}
     if not known or len(known) < len(comparison.break_even):
         return None
@@ -100,7 +103,7 @@ def last_meeting(comparison: Comparison) -> Meeting | None:
 
 
 def reading(comparison: Comparison, shown: Clocks) -> str:
-    """Return what to see in the picture of the clocks over epochs."""
+    """Return a text that says how to read the picture of the whole times over epochs."""
     texts = [f"A line begins at what is paid once, mostly start-up, and rises with each {shown.passed}."]
     texts += ["Its band holds every repeat."] if comparison.repeats > 1 else []
     texts += ["Grey: where Ray may catch up, with 95 % confidence."] if shown.meeting and shown.meeting.possibly else []
@@ -108,15 +111,15 @@ def reading(comparison: Comparison, shown: Clocks) -> str:
 
 
 def break_even_words(comparison: Comparison) -> str:
-    """Return where Ray's clock meets each alternative's; "" where no epochs were compared."""
+    """Return the break-even of Ray with each alternative, in words; "" if no epochs were compared."""
     against = [f"{name}: {words.break_even_with(comparison, name)}" for name in comparison.break_even]
     interval = " (95 % interval)" if comparison.repeats > 1 else ""
     return f"Break-even{interval} with {'; with '.join(against)}." if against else ""
 
 
 def rows(comparison: Comparison, shown: Clocks | None) -> list[list[str]]:
-    """Return the lines as numbers, a row an arm: seconds paid once, of an epoch, at the break-even; the measured
-    medians."""
+    """Return the lines of the picture as a table with a row for each arm: the seconds spent once, of an epoch, and at
+    the break-even, and the measured median."""
     arms = {name: comparison.arms[name].median("wallSeconds") for name in comparison.shown_arms()}
     if shown is None:
         return [["", "end to end s"], *([name, _seconds(seconds)] for name, seconds in arms.items())]
@@ -132,7 +135,8 @@ def rows(comparison: Comparison, shown: Clocks | None) -> list[list[str]]:
 
 
 def _measured(arm: ArmSummary, line: Line | None, epochs: int) -> float | None:
-    """Return the median of the whole clock at so many epochs; of runs that stopped later, by their lines."""
+    """Return the median of the whole times of an arm at this number of epochs. If runs trained more epochs, it is
+    computed from their lines."""
     trained = arm.measures.get("epochsCompleted")
     if trained and trained.low == trained.high == epochs:
         return arm.median("wallSeconds")
@@ -150,13 +154,13 @@ def _seconds(seconds: float | None) -> str:
 
 
 def parts(comparison: Comparison) -> dict[str, dict[str, float]]:
-    """Return the median seconds of each arm by part; what no clock covers is `other`, so they add up to the whole
-    clock."""
+    """Return the median seconds of each part, by arm. Time that no clock measures is `other`, so the parts add up to
+    the whole time."""
     return {name: _parts(comparison.arms[name]) for name in comparison.shown_arms()}
 
 
 def visible(of_arms: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return the parts that can be seen in some arm."""
+    """Return the parts that are long enough to be seen in some arm."""
     longest = max(sum(of_arm.values()) for of_arm in of_arms.values())
     return [part for part in PARTS if any(of_arm[part] > SHOWN_SHARE * longest for of_arm in of_arms.values())]
 
@@ -181,5 +185,6 @@ def _line(arm: ArmSummary) -> Line | None:
 
 
 def _mean(values: tuple[float, ...] | list[float]) -> float:
-    """Return the geometric mean, as the centre of a ratio's interval is; of a negative number the arithmetic one."""
+    """Return the geometric mean, which is also the centre of a ratio's interval. If a value is not above 0, return the
+    arithmetic mean."""
     return statistics.geometric_mean(values) if min(values) > 0 else statistics.fmean(values)

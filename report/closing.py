@@ -20,17 +20,17 @@ from training.contract.workload import named
 from training.machine.command_line import from_there, rwi
 
 ROOM = 1.2
-"""A budget is advised with so much room for a repeat."""
+"""Factor by which an advised budget is longer than a repeat."""
 
 
 def render(comparison: Comparison, stack: str, page: Path | None, settings: Mapping[str, str]) -> str:
-    """Return the lines, without a last newline.
+    """Return the last lines of `rwi up`, without a newline at the end.
 
     Args:
-        comparison: What was measured.
-        stack: Its stack's name.
-        page: The report, or None where there is none.
-        settings: Those of this call, as `--set` has them.
+        comparison: The result of the measurement.
+        stack: The name of the stack.
+        page: The report; None if there is no report.
+        settings: The settings of this call, as `--set` has them.
     """
     machine = machine_in_short(comparison)
     lines = [comparison.answer, wrap(in_short(comparison).sentence), *([wrap(machine)] if machine else [])]
@@ -42,7 +42,8 @@ def render(comparison: Comparison, stack: str, page: Path | None, settings: Mapp
 
 
 def _report_line(page: Path) -> str:
-    """Return the address of the report; of one that a terminal would cut in two the path, which is in this project."""
+    """Return the line with the address of the report. If the line is too long for a terminal, it has the path in this
+    project."""
     line = f"report: {page.as_uri()}"
     if len(line) <= WIDTH or not page.is_relative_to(ROOT):
         return line
@@ -50,13 +51,15 @@ def _report_line(page: Path) -> str:
 
 
 def _why_line(stack: str, settings: Mapping[str, str]) -> str:
-    """Return the command for who wants to know more of waits; without a name it would not mean the default stack."""
+    """Return the line with the command that says more about waits. The command needs `--stack` for the default stack,
+    too."""
     command = f"why --stack {stack}" if stack == DEFAULT_STACK else "why"
     return f"why: {rwi(command, stack, settings)}    # steps wait for input or gradients: what is gained without"
 
 
 def smoke(comparison: Comparison) -> str:
-    """Return the result of `rwi up --stack smoke`: that everything runs. It is too small for an answer."""
+    """Return the line that ends `rwi up --stack smoke`. It says that everything runs; the runs are too small for an
+    answer."""
     known = [passed for passed in comparison.checks.values() if passed is not None]
     return (
         f"smoke: all {len(comparison.arms)} arms ran, {sum(known)} of {len(known)} checks passed."
@@ -65,7 +68,7 @@ def smoke(comparison: Comparison) -> str:
 
 
 def next_step(comparison: Comparison, stack: str, settings: Mapping[str, str]) -> str:
-    """Return the line to type, and what it is for."""
+    """Return the command that the user can type next, with a comment that says what the command is for."""
     if is_disturbed(comparison):
         repeats = {"repeats": str(FIRST_REPEATS)} if comparison.repeats < FIRST_REPEATS else {}
         again = f"{rwi('destroy', stack)} && {rwi('up', stack, {**settings, **repeats})}"

@@ -7,12 +7,14 @@ HEADINGS = ("workers", "whole s", "CPU h", "speedup", "gain", "cost ratio")
 
 
 def rows(comparison: Comparison) -> list[list[str]]:
-    """Return a row a point under `HEADINGS`, medians and 95 % intervals; none without a curve."""
+    """Return a row for each point of the workers' curve, with the columns of `HEADINGS`: medians and 95 % intervals;
+    empty without a curve."""
     return [_row(point) for point in comparison.workers_curve.points] if comparison.workers_curve else []
 
 
 def measured_points(comparison: Comparison) -> dict[int, Estimate]:
-    """Return Ray's speedup by number of workers: of the curve, or of the one number that was measured."""
+    """Return Ray's measured speedup by number of workers: from the workers' curve, or for the one number of workers
+    that was measured."""
     if comparison.workers_curve:
         return {point.workers: point.speedup for point in comparison.workers_curve.points if point.speedup}
     speedup = comparison.ratios.get("speedup")
@@ -31,7 +33,7 @@ def _row(point: CurvePoint) -> list[str]:
 
 
 def ratio(value: Estimate | None) -> str:
-    """Return a ratio with its interval: `1.41 1.35–1.48`."""
+    """Return a ratio with its interval as text: `1.41 1.35–1.48`."""
     if value is None:
         return MISSING
     interval = f" {value.lower:.2f}–{value.upper:.2f}" if value.lower is not None and value.upper is not None else ""
@@ -39,7 +41,8 @@ def ratio(value: Estimate | None) -> str:
 
 
 def summary(comparison: Comparison) -> str:
-    """Return where more workers stop paying, and from where they cost more than they save; or why it is not known."""
+    """Return from which number of workers on more of them do not pay, and from which number on they cost more than they
+    save, or why that is not known; "" without a curve."""
     curve, why = comparison.workers_curve, comparison.reasons
     if curve is None:
         return ""

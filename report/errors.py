@@ -6,15 +6,16 @@ from cli.setup.project import ToolError
 
 
 class ReportError(ToolError):
-    """Something that could not be shown or published; says why. The root of what reports raise."""
+    """Something could not be shown or published; the message says why. All errors that reports raise are of this
+    class."""
 
 
 class PublishError(ReportError):
-    """A comparison could not be published; says why, and where it still is."""
+    """A comparison could not be published. The message says why, and where the comparison still is."""
 
 
 class PageError(PublishError):
-    """A published comparison has no HTML page; says why. `folder` holds everything else."""
+    """A published comparison has no HTML page; the message says why. `folder` holds the rest of the result."""
 
     def __init__(self, folder: Path, why: str) -> None:
         super().__init__(why)
@@ -22,8 +23,8 @@ class PageError(PublishError):
 
 
 class HistoryError(ReportError):
-    """Past results could not be shown; says why, and which there are."""
+    """Past results could not be shown. The message says why, and which results exist."""
 
 
 class ShowError(ReportError):
-    """Something could not be shown; says why, and what to type instead."""
+    """Something could not be shown. The message says why, and what to type instead."""

@@ -9,17 +9,18 @@ MISSING = "–"
 
 
 class Figure(NamedTuple):
-    """A value over the repeats as texts in the unit of its entry, without the unit."""
+    """A value over the repeats as texts, in the unit of its entry but without the unit's name."""
 
     median: str
     range: str
-    """`1.85 to 1.90`: the 95 % interval of a ratio, lowest and highest of a measure; "" with one repeat."""
+    """Text such as `1.85 to 1.90`: for a ratio the 95 % interval, for a measure the lowest and highest repeat; "" with
+    one repeat."""
     ends: str
-    """Lowest and highest, of either."""
+    """Text of the lowest and highest repeat, for ratios and measures."""
 
 
 def figure(value: Spread, entry: Measure | Ratio) -> Figure:
-    """Format the value of a measure or a ratio."""
+    """Return the value of a measure or a ratio as texts."""
 
     def number(value: float) -> str:
         return f"{value * entry.factor:,.{entry.digits}f}" if isinstance(entry, Measure) else _ratio(value)
@@ -34,15 +35,16 @@ def figure(value: Spread, entry: Measure | Ratio) -> Figure:
 
 
 def _ratio(value: float) -> str:
-    """Return a ratio with at least three digits: `0.56`, `12.3`, `1234`; of runs that have nothing in common `2e6`."""
+    """Return a ratio with at least three digits: `0.56`, `12.3`, `1234`. Very large ratios, of runs that have nothing
+    in common, become `2e6`."""
     size = abs(value)
     digits = 2 if size < 9.995 else 1 if size < 99.95 else 0
     return f"{value:.{digits}f}" if size < 9999.5 else f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
 
 
 def is_shown(comparison: Comparison, each: Measure) -> bool:
-    """Return whether a measure is shown: one that only some places and settings have (prices, idle pods, a metric) if
-    it was measured, and one that should be zero if it was more."""
+    """Return whether a measure is shown. A measure that only some places and settings have (prices, idle pods, a
+    metric) is shown if it was measured. A measure that should be zero is shown if it was larger."""
     values = [value for arm in comparison.arms.values() if (value := arm.measures.get(each.name))]
     if each.least is not None:
         return any(value.high > each.least for value in values)
@@ -50,7 +52,8 @@ def is_shown(comparison: Comparison, each: Measure) -> bool:
 
 
 def text(value: Spread | None, entry: Measure | Ratio, single: str = " (one repeat)") -> str:
-    """Return `1.53× (1.50 to 1.57)`; `1.53×` and `single` where there is no range; a dash for what was not measured."""
+    """Return a value as text: `1.53× (1.50 to 1.57)`, or `1.53×` and `single` without a range; a dash if it was not
+    measured."""
     if value is None:
         return MISSING
     shown = figure(value, entry)
@@ -58,5 +61,5 @@ def text(value: Spread | None, entry: Measure | Ratio, single: str = " (one repe
 
 
 def unit(entry: Measure | Ratio) -> str:
-    """Return the unit as it follows a number."""
+    """Return the unit of a measure or ratio as it follows a number."""
     return f" {entry.unit}" if isinstance(entry, Measure) and entry.unit else entry.unit

@@ -17,63 +17,63 @@ NO_GPU = "no GPU computed there"
 NOT_SEEN = "no rank was seen"
 NO_REASON = "its run does not say why"
 ALONE = "one rank of one run"
-"""In place of lowest and highest."""
+"""Stands in place of the lowest and highest value, if only one rank of one run is known."""
 BUSY, WATTS, MHZ = 1, 2, 3
-"""Places in a sample of `GpuUse`."""
+"""Indexes of numbers in a sample of `GpuUse`."""
 GIB = 2**30
 
 
 class Cell(NamedTuple):
-    """What the GPUs of an arm's ranks had, as texts."""
+    """A number of the GPUs of an arm's ranks, as texts."""
 
     median: str
-    """Over ranks and runs; of models all their names."""
+    """Median over ranks and runs. For the model of the GPU, the names of all models."""
     range: str
-    """`412 to 466`: lowest and highest; or of how many ranks it is."""
+    """Lowest and highest value, as `412 to 466`. For the model, how many ranks in how many runs are known."""
     known_of: str
-    """Of how many ranks it is known; "" if of all."""
+    """For how many ranks the number is known; "" if for all ranks."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One thing that is told of GPUs."""
+    """A row of the table: one number of the GPUs, by arm."""
 
     title: str
     unit: str
     cells: dict[str, Cell | None]
-    """By arm; None: not known."""
+    """The cell of each arm; None if the number is not known."""
 
 
 @dataclass(frozen=True)
 class Gpus:
-    """The table, and why some of it is not known."""
+    """The table of GPUs, and notes that say why some numbers are not known."""
 
     rows: list[Row]
-    """None where no file of any run is left."""
+    """The rows of the table; empty if no result file of any run is left."""
     notes: list[str]
 
 
 class _Rank(NamedTuple):
-    """A rank of a run."""
+    """A rank of a run, with its GPU."""
 
     run: ShownRun
     gpu: GpuUse | None
 
 
 class _Measure(NamedTuple):
-    """A row of the table."""
+    """A number of the GPUs that has a row in the table."""
 
     title: str
     unit: str
     of: Callable[[GpuUse], float | str | None]
-    """Reads it of one rank's GPU; None if it is not known."""
+    """Function that reads the number of one rank's GPU; it returns None if the number is not known."""
     because: tuple[str, ...]
-    """Ends of the keys, after `workers.gpu.`, under which a run says why it is not known."""
+    """Ends of the keys, after `workers.gpu.`, under which a run says why the number is not known."""
     digits: int = 0
 
 
 def table(comparison: Comparison, runs: Sequence[ShownRun], arms: Sequence[str]) -> Gpus | None:
-    """Return the table of these arms; None where no GPU was asked for and none was seen."""
+    """Return the table of GPUs for these arms; None if no GPU was asked for and no rank had one."""
     ranks = {arm: list(_ranks(runs, arm)) for arm in arms}
     everything = [rank for of_arm in ranks.values() for rank in of_arm]
     if not comparison.gpus and not any(rank.gpu for rank in everything):
@@ -94,7 +94,7 @@ def _peak_gib(gpu: GpuUse) -> float | None:
 
 
 def _mean(place: int, gpu: GpuUse) -> float | None:
-    """Return the mean of one of the samples' numbers, over those that have it."""
+    """Return the mean of the number at `place` over all samples that have this number; None if none has."""
     values = [value for sample in gpu.samples if (value := sample[place]) is not None]
     return statistics.fmean(values) if values else None
 
@@ -115,7 +115,8 @@ _MEASURES = (
 
 
 def _held_back(ranks: Sequence[_Rank]) -> list[_Measure]:
-    """Return a row for each reason that held some GPU back, by how often; one for all where none was held back."""
+    """Return a row for each reason for which some GPU was held back, the most frequent first. If no GPU was held back,
+    return one row."""
     shares: dict[str, float] = {}
     for rank in ranks:
         for why, share in ((rank.gpu and rank.gpu.throttled) or {}).items():
@@ -152,7 +153,7 @@ def _value(measure: _Measure, rank: _Rank) -> float | str | None:
 
 
 def _notes(measures: Sequence[_Measure], ranks: Mapping[str, Sequence[_Rank]]) -> list[str]:
-    """Return a sentence for each reason: what is not known of which arms for it."""
+    """Return the notes, one for each reason: what is not known for which arms."""
     unknown: list[tuple[str, str]] = []
     for arm, of_arm in ranks.items():
         if not of_arm:
@@ -167,8 +168,8 @@ def _notes(measures: Sequence[_Measure], ranks: Mapping[str, Sequence[_Rank]]) -
 
 
 def _what(arm: str, titles: Sequence[Sequence[str]], every: int) -> str:
-    """Return `ray (1 of 4 ranks): Power, SM clock`: what the ranks lack; without titles where that is all that there
-    is."""
+    """Return what the ranks of an arm lack: `ray (1 of 4 ranks): Power, SM clock`. The titles are left out if the ranks
+    lack all numbers."""
     lacking = [of_rank for of_rank in titles if of_rank]
     named = list(dict.fromkeys(title for of_rank in lacking for title in of_rank))
     who = arm if len(lacking) == len(titles) else f"{arm} ({len(lacking)} of {counted(len(titles), 'rank')})"

@@ -52,7 +52,7 @@ CHECKS = {
 
 
 def render(comparison: Comparison, stack: str, project: Path) -> str:
-    """Return the whole page."""
+    """Return the page of a comparison, as HTML."""
     files = run_files(comparison, project)
     runs = shown_runs(files, project)
     detail = comparison.verdict.removeprefix(f"{comparison.answer}: ")
@@ -104,15 +104,15 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
 
 
 def _level(comparison: Comparison) -> str:
-    """Return the level of each interval that is shown: `95 %`."""
+    """Return the confidence level of each interval on the page: `95 %`."""
     alternatives = [arm for arm in comparison.arms.values() if arm.role in ALTERNATIVES]
     decided = rule(is_auto=bool(comparison.auto), alternatives=len(alternatives))
     return f"{100 * decided.confidence:.4g} %"
 
 
 def templates() -> Environment:
-    """Return the pages, beside this file; what is put into them is escaped, and `code` marks what stands in
-    backticks."""
+    """Return the templates of the pages, which lie beside this file. Values are escaped. The filter `code` marks up
+    text in backticks."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -125,7 +125,8 @@ def templates() -> Environment:
 
 
 def shown_runs(files: Sequence[RunFile], project: Path) -> list[ShownRun]:
-    """Return the runs that can still be read; one damaged since it was compared is as good as missing."""
+    """Return the runs whose result files can still be read. A file that was damaged since the comparison counts as
+    missing."""
     runs = []
     for file in files:
         if file.state == "present":
@@ -137,15 +138,16 @@ def shown_runs(files: Sequence[RunFile], project: Path) -> list[ShownRun]:
 
 
 def deciding(comparison: Comparison) -> tuple[str, ...]:
-    """Return the ratios that the answer rests on: Ray's whole time against each alternative's, or the time to the
-    target."""
+    """Return the names of the ratios from which the answer follows: of Ray's whole time to each alternative's, or of
+    the times to the target."""
     known = {each.name for each in measures.ratios_of(comparison.workload, comparison.gpus)}
     ratios = RATIOS["to target" if comparison.claim == "same result" else "clocks"].values()
     return tuple(name for name in ratios if name in known)
 
 
 def _deciding_rows(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return a row for each of them; of a bound, for each alternative that it is compared with."""
+    """Return a row for each ratio from which the answer follows. For a script that nothing distributes, return a row
+    for each alternative, with how many times as fast Ray could be at most."""
     if comparison.bound is None:
         return [_deciding_row(comparison, name) for name in deciding(comparison)]
     at_most = comparison.bound.at_most.items()
@@ -156,7 +158,8 @@ def _deciding_rows(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _deciding_row(comparison: Comparison, name: str) -> dict[str, Any]:
-    """Return a row in the words of the sentence above it: how many times as long Ray takes, or as fast it is."""
+    """Return the row of a ratio, in the words of the sentence at the top of the page: how many times as long Ray takes,
+    or as fast it is."""
     each, value = measures.ratio(name), comparison.ratios.get(name)
     alternative = ARMS[each.above].words(recipe_of(comparison.recipe))
     end = "the target" if comparison.claim == "same result" else "result"
@@ -173,7 +176,7 @@ def _deciding_row(comparison: Comparison, name: str) -> dict[str, Any]:
 
 
 def _row_of(row: dict[str, Any], value: Estimate, longer: str = "", faster: str = "") -> dict[str, Any]:
-    """Return the row with its ratio; `longer` and `faster` follow the verb."""
+    """Return the row with the ratio in words. `longer` or `faster` is added after the verb."""
     text = compared(value)
     certain = f"{text.low} to {text.high} with 95 % confidence" if text.low else "one repeat: how certain is not known"
     return row | {
@@ -187,7 +190,7 @@ def _row_of(row: dict[str, Any], value: Estimate, longer: str = "", faster: str 
 
 
 def _ray_first(comparison: Comparison) -> list[str]:
-    """Return the arms with Ray first, next to the names of the rows, where a phone shows it."""
+    """Return the arms with Ray first. The first column stands beside the names of the rows, where a phone shows it."""
     return sorted(comparison.shown_arms(), key=lambda name: comparison.arms[name].role != "subject")
 
 
@@ -197,7 +200,8 @@ def _date(comparison: Comparison) -> str:
 
 
 def _accuracy_reached(comparison: Comparison) -> str:
-    """Return the validation accuracy that time to accuracy is measured to: what every run reached."""
+    """Return the validation accuracy to which time to accuracy is measured: the accuracy that every run reached; "" if
+    unknown."""
     spreads = [summary.measures.get("bestValidationAccuracy") for summary in comparison.arms.values()]
     lowest = [value.low for value in spreads if value]
     return f"{100 * min(lowest):.1f} %" if lowest else ""
@@ -210,7 +214,7 @@ def _measure_row(comparison: Comparison, each: Measure) -> dict[str, Any]:
 
 
 def _search(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, Any] | None:
-    """Return what a search's section shows besides its pictures; None where nothing was searched."""
+    """Return what the section on a search shows beside its pictures; None if nothing was searched."""
     if comparison.search is None:
         return None
     of_first = search_page.runs_of(runs)
@@ -224,7 +228,7 @@ def _search(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, Any] 
 
 
 def _provenance(comparison: Comparison) -> list[tuple[str, str]]:
-    """Return host, versions and hashes of the measurement, as label and text."""
+    """Return the host, versions and hashes of the measurement, as pairs of a label and a text."""
     if not comparison.arms:
         return []
     provenance = comparison.arms[comparison.shown_arms()[-1]].provenance
@@ -240,5 +244,6 @@ def _provenance(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _command(comparison: Comparison, stack: str, target: str) -> str:
-    """Return a command with the settings of the measurement; `up` alone keeps runs that the stack has."""
+    """Return a command with the settings of the measurement. Without `destroy` before it, `up` keeps runs that the
+    stack has."""
     return rwi(target, stack.removeprefix(SWEEP_PREFIX), comparison.settings)

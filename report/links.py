@@ -12,14 +12,15 @@ State = Literal["present", "changed", "missing"]
 
 @dataclass(frozen=True)
 class RunFile:
-    """A run that was compared, and what became of its result file."""
+    """A run that was compared, and whether its result file is present, changed or missing."""
 
     link: RunLink
     state: State
 
 
 def run_files(comparison: Comparison, project: Path) -> list[RunFile]:
-    """Return the runs that were compared, arm by arm; `project` is what their paths are relative to."""
+    """Return the runs that were compared, arm by arm, with the state of their result files. `project`: the folder from
+    which the paths of the files start."""
     summaries = [comparison.arms[name] for name in comparison.shown_arms()]
     return [RunFile(link, state(link, project)) for summary in summaries for link in summary.runs]
 

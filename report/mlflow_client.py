@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 MEASUREMENT, COMPARISON, PARENT = "measurement", "comparison", "mlflow.parentRunId"
-"""Tags by which runs are found again."""
+"""Tags by which the runs on the server are found again."""
 FINISHED = "FINISHED"
 _MOST = 5000
-"""Runs that are asked for at a time: a measurement has 5 arms and 100 repeats at most, and those of a curve."""
+"""The most runs that the server is asked for at a time. A measurement has at most 5 arms and 100 repeats, and the runs
+of a curve."""
 _NAME = re.compile(r"[^\w.\-: /]", re.ASCII)
 _LONGEST_ANSWER = 300
 _LET_IN = (
@@ -34,11 +35,11 @@ _LET_IN = (
 
 @dataclass(frozen=True, kw_only=True)
 class TrackedRun:
-    """A run as MLflow has it."""
+    """A run of MLflow, with all that is written of it."""
 
     name: str
     started: float
-    """Seconds since 1970, as `ended`."""
+    """Start of the run in seconds since 1970. `ended` has the same unit."""
     ended: float
     tags: dict[str, str]
     params: dict[str, str]
@@ -47,22 +48,24 @@ class TrackedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Tracked:
-    """A measurement, and where it is to be written."""
+    """A measurement, and the server and experiment to which it is written."""
 
     server: str
     experiment: str
     measurement: str
-    """The same for the same runs, however often and in whichever way they are compared."""
+    """Hash of the measurement. It is the same for the same runs, however often and in whatever way the runs are
+    compared."""
     comparison: str
-    """SHA-256 of the comparison: of another one the server's copy is replaced."""
+    """SHA-256 of the comparison. If the server has another comparison of these runs, that one is replaced."""
     whole: TrackedRun
     runs: list[TrackedRun]
     files: list[str]
-    """Absolute paths."""
+    """Absolute paths of the files that are sent."""
 
 
 def write(tracked: Tracked) -> str:
-    """Return the address of the measurement's run, which is there afterwards, whole and once."""
+    """Write the measurement and return the address of its run on the server. Afterwards the server has this run
+    completely, and once."""
     from mlflow.tracking import MlflowClient
 
     client = MlflowClient(tracked.server)
@@ -86,12 +89,14 @@ def _runs_with_tag(client: "MlflowClient", experiment: str, tag: str, value: str
 
 
 def _is_whole(run: "Run", tracked: Tracked) -> bool:
-    """Ended last of all, so nothing of it is missing; and of just this comparison."""
+    """Return whether a run on the server is complete and of this comparison. A run is ended only after everything is
+    written."""
     return bool(run.info.status == FINISHED and run.data.tags.get(COMPARISON) == tracked.comparison)
 
 
 def _write_new(client: "MlflowClient", experiment: str, tracked: Tracked) -> str:
-    """Return a run for the measurement, those of the arms inside it; it ends when all is there."""
+    """Create a run for the measurement, with the runs of the arms inside it, and return its id. The run is ended after
+    everything is written."""
     own = {MEASUREMENT: tracked.measurement, COMPARISON: tracked.comparison}
     run_id, artifacts = _begin(client, experiment, tracked.whole, own)
     for run in tracked.runs:
@@ -103,7 +108,7 @@ def _write_new(client: "MlflowClient", experiment: str, tracked: Tracked) -> str
 
 
 def _begin(client: "MlflowClient", experiment: str, run: TrackedRun, tags: Mapping[str, str]) -> tuple[str, str]:
-    """Create a run with everything but its files; return its id, and where the files go."""
+    """Create a run with everything but its files. Return the run's id, and the address to which its files go."""
     from mlflow.entities import Metric, Param
 
     named = {_name(key): value for key, value in run.tags.items()}
@@ -119,7 +124,8 @@ def _end(client: "MlflowClient", run_id: str, run: TrackedRun) -> None:
 
 
 def _log_files(client: "MlflowClient", run_id: str, store: str, files: list[str]) -> None:
-    """Log the files, unless the store is a path on the server: the client would write to that path on this machine."""
+    """Send the files to the server. Nothing is sent if the server stores files at a path on its own disk, because the
+    client would write to that path on this machine."""
     if urlsplit(store).scheme in ("", "file"):
         return
     for path in files:
@@ -127,7 +133,8 @@ def _log_files(client: "MlflowClient", run_id: str, store: str, files: list[str]
 
 
 def _delete(client: "MlflowClient", experiment: str, run_id: str) -> None:
-    """Delete a run and its children; the children first, because they can be listed only while it exists."""
+    """Delete a run and the runs inside it. The inner runs are deleted first, because they can be listed only while the
+    outer run exists."""
     for run in _runs_with_tag(client, experiment, PARENT, run_id):
         client.delete_run(run.info.run_id)
     client.delete_run(run_id)
@@ -138,12 +145,12 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _name(text: str) -> str:
-    """Return a name that MLflow allows, since a script names its metrics as it likes."""
+    """Return the text as a name that MLflow allows, because a script may name its metrics in any way."""
     return _NAME.sub("_", text)[:250]
 
 
 def explain(error: Exception) -> str:
-    """Return in one line what is wrong with the server, and what helps."""
+    """Return one line that says what is wrong with the server, and what helps."""
     from mlflow.exceptions import MlflowException
     from requests import exceptions
 
@@ -166,26 +173,26 @@ def explain(error: Exception) -> str:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the error and all that it came from."""
+    """Yield the error, and the errors that caused it."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def _status(error: Any) -> int | None:
-    """Return the HTTP status of the answer to an upload; None if there is none."""
+    """Return the HTTP status of the server's answer; None if there was no answer."""
     return getattr(getattr(error, "response", None), "status_code", None)
 
 
 def _answer(error: BaseException) -> str:
-    """Return an error's text on one line."""
+    """Return the text of an error on one line."""
     text = " ".join(str(error).split())
     text = text if text.isprintable() else ascii(text)
     return text if len(text) <= _LONGEST_ANSWER else f"{text[:_LONGEST_ANSWER]}…"
 
 
 def main() -> int:
-    """Return 0 when the measurement is there."""
+    """Write the measurement that stdin holds and print its address. Return 0 if that succeeded, else 1."""
     tracked = decode(Tracked, json.load(sys.stdin), "tracked")
     try:
         print(write(tracked))

@@ -31,29 +31,31 @@ PHASES = {
     "model": "building the model",
     "tracing": "tracing the first step",
 }
-"""The parts of a start-up in words, in the order in which they happen; others follow under their own names."""
+"""Words for the parts of a start-up, in the order in which these parts happen. Other parts follow, with their own
+names."""
 
 SHOWN_SHARE = 0.02
-"""Parts of a start-up that are nowhere longer than this share of the longest start-up are summed up."""
+"""Parts of a start-up that in no arm are longer than this share of the longest start-up are added up into one part."""
 
 _PAGE = Path(__file__).with_name("page.html.j2")
 _THEME = re.compile(r":root \{.*?(?=@media print)", re.DOTALL)
-"""The colours of a page, light and dark."""
+"""Finds the colours of a page, light and dark, in the page's template."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A picture under its title, or why there is none."""
+    """A picture with its title, or the reason why there is no picture."""
 
     title: str
     svg: Markup | None
     problem: str = ""
     note: str = ""
-    """What to see in it."""
+    """What the reader can see in the picture."""
 
 
 def drawn(title: str, draw: Callable[[], str], note: str = "") -> Panel:
-    """Return the picture that `draw` gives as SVG; where it fails, what it said."""
+    """Return a panel with the picture that `draw` returns as SVG. If `draw` fails, return a panel with its error
+    instead."""
     try:
         return Panel(title, Markup(draw()), note=note)  # noqa: S704 - drawn here, with what is shown escaped
     except Exception as error:  # noqa: BLE001 - whatever a drawing fails of, the result is worth more than it
@@ -61,8 +63,8 @@ def drawn(title: str, draw: Callable[[], str], note: str = "") -> Panel:
 
 
 def as_file(panel: Panel) -> str:
-    """Return a picture as an SVG file that follows light and dark themes. Raises ValueError where it could not be
-    drawn."""
+    """Return a picture as the text of an SVG file that follows light and dark themes. Raises ValueError if the picture
+    could not be drawn."""
     if panel.svg is None:
         raise ValueError(panel.problem)
     theme = _THEME.search(_PAGE.read_text(encoding="utf-8"))
@@ -73,7 +75,7 @@ def as_file(panel: Panel) -> str:
 
 
 def pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, list[Panel]]:
-    """Return the pictures by section; a section without its numbers is absent."""
+    """Return the pictures, by section of the page. A section without numbers is left out."""
     sections = {"time": _of_time(comparison, runs)}
     if runs and isinstance(runs[0].result.detail, CnnDetail):
         sections |= {"learning": _of_learning(runs), "classes": _of_classes(comparison, runs)}
@@ -98,7 +100,8 @@ def pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, list
 
 
 def first(comparison: Comparison) -> list[Panel]:
-    """Return the pictures that answer: the clocks over epochs, where those are known, and where the time went."""
+    """Return the pictures that show the answer: the whole times over epochs, if they are known, and where the time
+    went."""
     if not comparison.arms:
         return []
     panels = []
@@ -165,7 +168,8 @@ def _loss(draw: Any, runs: Sequence[ShownRun], name: str) -> str:
 
 
 def _startup_parts(comparison: Comparison) -> dict[str, dict[str, float]]:
-    """Return the median seconds of each arm's start-up by part, in words; what is short in every arm is summed up."""
+    """Return the median seconds of each arm's start-up by part, with the parts in words. Parts that are short in every
+    arm are added up."""
     arms = {name: comparison.arms[name] for name in comparison.shown_arms()}
     longest = max(arm.median("startupSeconds") or 0.0 for arm in arms.values())
     names = {name for arm in arms.values() for name in arm.startup_phases}

@@ -31,26 +31,26 @@ from training.workloads.cnn.detail import Epoch, detail_of
 from training.workloads.search.detail import Trial
 
 STEPS_SHOWN = 0.995
-"""Share of the steps on the axis of the distribution: one very slow step would flatten the rest."""
+"""Share of the steps that the axis of the distribution shows: one very slow step would flatten the rest."""
 
 LONGEST_NAME = 24
-"""Characters of a class name; more would leave no room for what is drawn."""
+"""The most characters of a class name that are drawn. Longer names would leave no room for the drawing."""
 
 LONGEST_TITLE = 22
-"""Characters of a line of a bar's name."""
+"""The most characters in a line of the name beside a bar."""
 
 _WORKER_LINES: tuple[Any, ...] = ("solid", "dashed", "dotted", "dashdot")
 MOST_AXES = 8
-"""Names of the space that are drawn: more could not be read."""
+"""The most names of the search space that are drawn, because more of them could not be read."""
 FAINTEST = 0.15
-"""Of the worst trial's line."""
+"""Opacity of the line of the worst trial."""
 ROOM = 0.06
-"""Room above and below what is drawn, as a share of an axis."""
+"""Room above and below the drawing, as a share of the axis."""
 
 
 @dataclass(frozen=True)
 class ShownRun:
-    """A run whose file was found."""
+    """A run whose result file was found."""
 
     name: str
     repeat: int
@@ -59,14 +59,15 @@ class ShownRun:
 
 @dataclass(frozen=True)
 class Gain:
-    """What a step would take less, in seconds, with the ends of its interval; negative: more."""
+    """How many seconds a change saves in a step, with the ends of the interval. A negative number means that the step
+    takes longer."""
 
     what: str
     seconds: float
     lower: float
     upper: float
     how: str
-    """Of `GAIN_MARKERS`."""
+    """How the gain is known: a key of `GAIN_MARKERS`."""
 
 
 GAIN_MARKERS: Mapping[str, tuple[str, bool]] = {
@@ -74,11 +75,12 @@ GAIN_MARKERS: Mapping[str, tuple[str, bool]] = {
     "not certain": ("o", False),
     "by the clock": ("D", True),
 }
-"""How a gain is known: its marker, and whether that is filled."""
+"""How a gain is drawn, by how it is known: the marker, and whether the marker is filled."""
 
 
 def phases(parts: Mapping[str, Mapping[str, float]]) -> str:
-    """Return the median seconds of each part of the start-up, a bar an arm; every arm names the same parts."""
+    """Return a picture of the median seconds of each part of the start-up, with a bar for each arm. Every arm has the
+    same parts."""
     arms, names = list(parts), list(next(iter(parts.values())))
     height = 1.0 + (0.12 * len(arms) + 0.1) * len(names)
     with drawing("start-up", "Start-up by part", ("seconds, median run", ""), height=height) as picture:
@@ -95,7 +97,8 @@ def phases(parts: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def step_parts(parts: Mapping[str, Mapping[str, float]]) -> str:
-    """Return milliseconds of a step by part, one after another, a bar an arm."""
+    """Return a picture of the milliseconds of a step, with a bar for each arm in which the parts stand one after
+    another."""
     names = shown_parts(parts)
     height = 1.1 + 0.42 * len(parts)
     with drawing("step-parts", "Where a step's time goes", ("milliseconds of a step", ""), height=height) as picture:
@@ -113,7 +116,8 @@ def step_parts(parts: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def gains(arm: str, rows: Sequence[Gain]) -> str:
-    """Return what each change of a step would gain, with intervals, from top to bottom; zero is a line."""
+    """Return a picture of what each change of a step would save, with intervals, from top to bottom. A line marks
+    zero."""
     height = 1.2 + 0.42 * len(rows)
     description = f"What each change would gain of a step of {arm}"
     with drawing(f"gains-{arm}", description, ("milliseconds of a step", ""), height=height) as picture:
@@ -133,7 +137,7 @@ def gains(arm: str, rows: Sequence[Gain]) -> str:
 
 
 def over_epochs(runs: Sequence[ShownRun], name: str, label: str, value: Callable[[Epoch], float]) -> str:
-    """Return a value of each epoch, every run a line."""
+    """Return a picture of a value over epochs, with a line for each run."""
     with drawing(name, f"{label} over epochs", ("epoch", label)) as picture:
         for run in runs:
             history = detail_of(run.result).history
@@ -144,7 +148,8 @@ def over_epochs(runs: Sequence[ShownRun], name: str, label: str, value: Callable
 
 
 def over_seconds(runs: Sequence[ShownRun], name: str, label: str, value: Callable[[Epoch], float]) -> str:
-    """Return the same over training seconds: how long each arm takes to get there."""
+    """Return a picture of a value over training seconds, with a line for each run. It shows how long each arm takes to
+    reach a value."""
     with drawing(name, f"{label} over training seconds", ("training seconds (steady state)", label)) as picture:
         for run in runs:
             history = detail_of(run.result).history
@@ -155,7 +160,8 @@ def over_seconds(runs: Sequence[ShownRun], name: str, label: str, value: Callabl
 
 
 def metric(runs: Sequence[ShownRun], name: str) -> str:
-    """Return a number that a script reports, over seconds since its start, every run a line."""
+    """Return a picture of a metric that a script reports, over seconds since the script's start, with a line for each
+    run."""
     with drawing("metric", f"{name} over seconds", ("seconds since the start", name)) as picture:
         for run in runs:
             points = run.result.reported.get(name, [])
@@ -166,7 +172,7 @@ def metric(runs: Sequence[ShownRun], name: str) -> str:
 
 
 def class_accuracy(runs: Sequence[ShownRun]) -> str:
-    """Return the mean accuracy of each class, arm by arm."""
+    """Return a picture of the mean accuracy of each class, by arm."""
     classes = shown_names(detail_of(runs[0].result).class_names)
     height = 1.3 + 0.22 * len(classes)
     with drawing("class-accuracy", "Test accuracy by class", ("test accuracy, %", "class"), height=height) as picture:
@@ -189,7 +195,8 @@ def class_accuracy(runs: Sequence[ShownRun]) -> str:
 
 
 def confusion(arm: str, runs: Sequence[ShownRun]) -> str:
-    """Return the confusion matrix of an arm over all its runs: percent of the true class, in figures and in shade."""
+    """Return a picture of the confusion matrix of an arm over all its runs: the percentages of the true class, as
+    numbers and as shades."""
     of_arm = [detail_of(run.result) for run in runs if run.result.arm == arm]
     counts = np.sum([detail.confusion_matrix for detail in of_arm], axis=0)
     classes = shown_names(of_arm[0].class_names)
@@ -207,7 +214,7 @@ def confusion(arm: str, runs: Sequence[ShownRun]) -> str:
 
 
 def step_times(runs: Sequence[ShownRun]) -> str:
-    """Draw the distribution of rank 0's timed steps, all repeats of an arm together."""
+    """Return a picture of the distribution of the timed steps of rank 0, with all repeats of an arm together."""
     steps = {arm: [ms for run in runs if run.result.arm == arm for ms in _milliseconds(run)] for arm in _arms(runs)}
     pooled = np.concatenate([values for values in steps.values() if values])
     bins = np.linspace(pooled.min(), max(np.quantile(pooled, STEPS_SHOWN), pooled.min() * 1.01), 40)
@@ -224,7 +231,7 @@ def step_times(runs: Sequence[ShownRun]) -> str:
 
 
 def cpu_over_time(runs: Sequence[ShownRun]) -> str:
-    """Return CPUs in use by each worker, of runs of one repeat."""
+    """Return a picture of the CPUs that each worker used over time, in runs of one repeat."""
     with drawing(
         "cpu", "CPUs in use by each worker", ("seconds since the first step", "CPUs in use"), height=3.5
     ) as picture:
@@ -233,7 +240,7 @@ def cpu_over_time(runs: Sequence[ShownRun]) -> str:
 
 
 def memory_over_time(runs: Sequence[ShownRun]) -> str:
-    """Draw the resident memory of each worker, likewise."""
+    """Return a picture of the resident memory of each worker over time, in runs of one repeat."""
     labels = ("seconds since the first step", "resident memory, MiB")
     with drawing("memory", "Memory of each worker", labels, height=3.5) as picture:
         _samples(picture, runs, lambda sample: sample[2] / 2**20)
@@ -241,10 +248,10 @@ def memory_over_time(runs: Sequence[ShownRun]) -> str:
 
 
 def sampled_runs(runs: Sequence[ShownRun]) -> list[ShownRun]:
-    """Return the runs of the first repeat in which every run has samples, else of the first with any; none where none
-    has.
+    """Return the runs of the first repeat in which every run has samples. If there is no such repeat, return those of
+    the first repeat in which any run has samples, else nothing.
 
-    A worker is sampled once a second: a run that trains for less has no sample.
+    A worker is sampled once a second, so a run that trains for less than a second has no sample.
     """
     repeats = {run.repeat: [other for other in runs if other.repeat == run.repeat] for run in runs}
     numbers = {repeat: sum(_is_sampled(run) for run in of_repeat) for repeat, of_repeat in sorted(repeats.items())}
@@ -254,8 +261,8 @@ def sampled_runs(runs: Sequence[ShownRun]) -> list[ShownRun]:
 
 
 def scaling(projection: Projection, measured: Mapping[int, Estimate]) -> str:
-    """Return the band of the speedup by workers and its numbers, where there are any, the ideal, and what was measured
-    of Ray."""
+    """Return a picture of the projected speedup over the number of workers: the band, the projected numbers if there
+    are any, the ideal, and the measured speedups of Ray."""
     now, colour = (projection.measured[-1], projection.speedup), ARM_COLOURS[RAY.name]
     points = [(point.workers, point.lower, point.upper) for point in projection.points]
     band = [(now[0], now[1], now[1]), *points]
@@ -304,7 +311,7 @@ def _milliseconds(run: ShownRun) -> Iterable[float]:
 
 
 def _samples(picture: Picture, runs: Sequence[ShownRun], value: Callable[[list[float]], float]) -> None:
-    """Draw one line a worker; workers of an arm share its colour and are told apart by their line."""
+    """Draw one line for each worker. Workers of the same arm have the same colour and different kinds of line."""
     for run in runs:
         for worker in run.result.workers:
             _worker(picture, run, worker, value)
@@ -329,7 +336,8 @@ def _worker(picture: Picture, run: ShownRun, worker: Worker, value: Callable[[li
 
 
 def shown_names(names: Sequence[str]) -> list[str]:
-    """Return class names as labels: short, without characters that no SVG may hold (controls, lone surrogates)."""
+    """Return class names as labels. They are cut to `LONGEST_NAME`, and characters that SVG does not allow (controls,
+    lone surrogates) are replaced."""
     printable = ("".join(letter if letter.isprintable() else "\ufffd" for letter in name) for name in names)
     return [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in printable]
 
@@ -339,7 +347,8 @@ def _arms(runs: Sequence[ShownRun]) -> list[str]:
 
 
 def best_so_far(runs: Sequence[ShownRun], metric: str) -> str:
-    """Return the best metric of the trials that have finished, over seconds since the start, every run a line."""
+    """Return a picture of the best metric of the trials that have finished, over seconds since the start, with a line
+    for each run."""
     label = f"best {metric} so far"
     with drawing("best-so-far", f"{label} over seconds", ("seconds since the start", label)) as picture:
         for run in runs:
@@ -356,13 +365,14 @@ def best_so_far(runs: Sequence[ShownRun], metric: str) -> str:
 
 
 def parallel(trials: Sequence[Trial], space: Mapping[str, Mapping[str, Any]], metric: str, better: str) -> str:
-    """Return each trial a line over the names of the space and the metric: the better, the darker; the best one apart.
+    """Return a picture with a line for each trial, over the names of the search space and the metric. A better trial
+    has a darker line, and the best trial has a line of its own kind.
 
     Args:
-        trials: Those with a metric.
+        trials: The trials that have a metric.
         space: The ranges by name, as the setting has them.
         metric: Name of the metric.
-        better: Whether `higher` or `lower` values of it are better.
+        better: Whether `higher` or `lower` values of the metric are better.
     """
     names = list(space)[:MOST_AXES]
     ranked = sorted(trials, key=lambda trial: trial.metric or 0.0, reverse=better == "lower")
@@ -389,7 +399,8 @@ def parallel(trials: Sequence[Trial], space: Mapping[str, Mapping[str, Any]], me
 
 
 def height(value: Any, kind: Mapping[str, Any]) -> float:
-    """Return where a value lies in its range, from 0 to 1; of a choice by the place of its value."""
+    """Return the position of a value in its range, from 0 to 1. For a choice it is the position of the value in the
+    list."""
     if "choice" in kind:
         return _share(list(kind["choice"]).index(value), 0, len(kind["choice"]) - 1)
     (scale, (low, high)), *_ = kind.items()
@@ -403,6 +414,6 @@ def _share(value: float, low: float, high: float) -> float:
 
 
 def _ends(kind: Mapping[str, Any]) -> list[str]:
-    """Return the ends of a range as texts."""
+    """Return the two ends of a range, as texts."""
     values = next(iter(kind.values()))
     return shown_names([value if isinstance(value, str) else f"{value:g}" for value in (values[0], values[-1])])

@@ -25,11 +25,11 @@ TEXT, RUNS = "report.txt", "runs.json"
 
 
 def publish(comparison: Comparison, stack: str, project: Path) -> Path:
-    """Write the comparison's folder, point `latest` at it and return its path.
+    """Write the comparison's folder, let `latest` point to it, and return its path.
 
-    A folder that already holds this comparison is kept: a missing page is drawn, and the state of its runs updated.
-    Raises PublishError on a name that is no folder name, a comparison without runs, and a file system that refuses;
-    PageError where only the page is missing.
+    A folder that already holds this comparison is kept: a missing page is drawn, and the state of its runs is updated.
+    Raises PublishError if the name is not a valid folder name, if the comparison has no runs, or if a file cannot be
+    written; raises PageError if only the page is missing.
     """
     if not re.fullmatch(r"\w[\w.-]*", stack, re.ASCII):
         raise PublishError(f"{stack!r} is no stack name: letters, digits, '-', '_' and '.'; see `pulumi stack ls`")
@@ -50,7 +50,8 @@ def publish(comparison: Comparison, stack: str, project: Path) -> Path:
 
 
 def _write_page(comparison: Comparison, folder: Path, stack: str, project: Path) -> None:
-    """Draw the page; PageError on whatever that fails of, a missing package included: the result is whole without."""
+    """Draw the page of a result. Raises PageError if that fails for any reason, a missing package included: the rest of
+    the result is complete without the page."""
     try:
         from report import html
 
@@ -64,7 +65,7 @@ def _write_page(comparison: Comparison, folder: Path, stack: str, project: Path)
 
 
 def _find(comparison: Comparison, results: Path) -> Path | None:
-    """Return the newest folder with this comparison's name, if it holds just this comparison."""
+    """Return the newest folder with this comparison's name if it holds exactly this comparison, else None."""
     same_name = sorted(results.glob(f"{_name(comparison)}*"), key=_edition)
     if same_name and (same_name[-1] / COMPARISON).is_file():
         text = (same_name[-1] / COMPARISON).read_text(encoding="utf-8")
@@ -76,7 +77,8 @@ def _find(comparison: Comparison, results: Path) -> Path | None:
 
 
 def _write_new(comparison: Comparison, stack: str, project: Path) -> Path:
-    """Write under a temporary name and rename, so that no half-written result is ever seen."""
+    """Write the result under a temporary name, rename it and return its folder, so that no half-written result is ever
+    visible."""
     results = project / "results" / stack
     results.mkdir(parents=True, exist_ok=True)
     folder = _unused(results, _name(comparison))
@@ -95,7 +97,8 @@ def _write_new(comparison: Comparison, stack: str, project: Path) -> Path:
 
 
 def _name(comparison: Comparison) -> str:
-    """Return the newest run's start (UTC) and the recipe: not now, so that publishing again gives the same name."""
+    """Return the name of the result: the start of the newest run (UTC) and the digest of the recipe. Publishing again
+    later gives the same name."""
     measured_at = newest_start(comparison)
     if measured_at is None:
         raise PublishError(f"this comparison has no runs: the last `pulumi up` finished none; run `{rwi('up')}`")
@@ -107,7 +110,8 @@ def _name(comparison: Comparison) -> str:
 
 
 def _unused(results: Path, name: str) -> Path:
-    """Return `name`, or `name.2`, … if the same runs were compared otherwise before (a newer program, a lost run)."""
+    """Return the folder `name`, or `name.2` and so on if an earlier comparison of the same runs has that name. Such a
+    comparison differs because of a newer program or a lost run."""
     edition = 1 + max((_edition(path) for path in results.glob(f"{name}*")), default=0)
     return results / (name if edition == 1 else f"{name}.{edition}")
 
@@ -118,7 +122,8 @@ def _edition(path: Path) -> int:
 
 
 def _runs(comparison: Comparison, folder: Path, project: Path) -> str:
-    """Return links relative to the result's folder, and whether each still leads to what was compared."""
+    """Return JSON with links from the result's folder to its runs, and whether each link still leads to the file that
+    was compared."""
     links = [
         {
             "name": file.link.name,
@@ -137,7 +142,8 @@ def _write_if_changed(path: Path, text: str) -> None:
 
 
 def _point(latest: Path, name: str) -> None:
-    """Replace the symlink in one step: there is never a moment without a `latest`."""
+    """Let `latest` point to the result of this name. The symlink is replaced in one step, so that `latest` always
+    exists."""
     if latest.is_symlink() and latest.readlink() == Path(name):
         return
     temporary = latest.with_name(f".{LATEST}.{os.getpid()}")

@@ -17,7 +17,7 @@ from training.contract.repeats import MOST_AUTO_REPEATS, MOST_REPEATS
 
 UNCHANGED, UNDECIDED = "no measurable difference", "not decided"
 SIGNS = {UNCHANGED: "=", UNDECIDED: "~"}
-"""Decisions of more than a word; the others are words."""
+"""Signs for decisions that take more than one word. Other decisions stand as words."""
 MARKS = "¹²³⁴⁵⁶⁷⁸⁹"
 EQUAL = "= no measurable difference: the whole interval lies within ±5 %"
 BREAK_EVEN = "from there on Ray is ahead"
@@ -25,28 +25,28 @@ BREAK_EVEN = "from there on Ray is ahead"
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A ratio as texts."""
+    """A ratio as a row of the table, in texts."""
 
     name: str
-    """As the stack's output has it."""
+    """Name of the ratio, as in the stack's outputs."""
     title: str
     median: str
-    """With × where it is a quotient; a dash where it was not measured."""
+    """Median with × if the ratio is a quotient; a dash if the ratio was not measured."""
     interval: str = ""
     ends: str = ""
     """Lowest and highest repeat."""
     says: str = ""
-    """Of Ray: `faster`, `slower`, `=`, or `~` with the mark of its footnote."""
+    """What the ratio says of Ray: `faster`, `slower`, `=`, or `~` with the mark of a footnote."""
     meaning: str
     why: str = ""
-    """Why it was not measured."""
+    """Why the ratio was not measured."""
 
 
 def rows(comparison: Comparison) -> list[Row]:
-    """Return the ratios of the arms that were measured, then the break-even; those that no setting asked for are left
+    """Return a row for each ratio of the measured arms, then the break-even. Ratios that no setting asked for are left
     out.
 
-    Of a script that nothing distributes, how much faster Ray could be at most.
+    For a script that nothing distributes, the rows say how many times as fast Ray could be at most.
     """
     if comparison.bound:
         return [_at_most(comparison, name, ratio) for name, ratio in comparison.bound.at_most.items()]
@@ -70,7 +70,7 @@ def rows(comparison: Comparison) -> list[Row]:
 
 
 def footnotes(comparison: Comparison) -> list[str]:
-    """Return what the signs of the rows mean; none where each row has a word."""
+    """Return the footnotes that explain the signs in the rows; empty if each row has a word."""
     decisions = [value.decision for value in comparison.ratios.values() if value]
     texts = dict(zip(_marks(comparison).values(), _open(comparison).values(), strict=True))
     signs = [EQUAL] if UNCHANGED in decisions else []
@@ -108,7 +108,7 @@ def _break_even(comparison: Comparison) -> Row:
 
 
 def _trial_length(comparison: Comparison) -> list[Row]:
-    """Return the break-even in seconds of a trial; none where nothing was searched."""
+    """Return the row of the break-even in the length of a trial, in seconds; empty if nothing was searched."""
     if comparison.search is None:
         return []
     seconds, name = comparison.search.break_even_trial_seconds, "breakEvenTrialSeconds"
@@ -119,7 +119,7 @@ def _trial_length(comparison: Comparison) -> list[Row]:
 
 
 def _open(comparison: Comparison) -> dict[str, str]:
-    """Return the ratios that are not decided, in the order of the rows, and what would decide them."""
+    """Return what would decide each ratio that is not decided, by the ratio's name, in the order of the rows."""
     ratios = {
         each.name: comparison.ratios.get(each.name) for each in measures.ratios_of(comparison.workload, comparison.gpus)
     }
@@ -129,7 +129,8 @@ def _open(comparison: Comparison) -> dict[str, str]:
 
 
 def _marks(comparison: Comparison) -> dict[str, str]:
-    """Return the footnote's mark of each ratio that is not decided; none is needed where all share one footnote."""
+    """Return the mark of the footnote for each ratio that is not decided. The mark is "" if all these ratios have the
+    same footnote."""
     texts = _open(comparison)
     different = list(dict.fromkeys(texts.values()))
     return {name: MARKS[different.index(text)] if len(different) > 1 else "" for name, text in texts.items()}

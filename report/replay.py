@@ -23,41 +23,42 @@ from typing import Protocol
 
 ORDERS = 300
 LOW, HIGH = 0.05, 0.95
-"""Quantiles over the orders that are shown beside the median."""
+"""Quantiles over the orders that stand beside the median."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A trial that trained to its end, as it was recorded."""
+    """The recorded curve of a trial that trained to its end."""
 
     seconds: Sequence[float]
-    """When it reported, since its start."""
+    """When the trial made each report, in seconds since the trial's start."""
     values: Sequence[float]
-    """What it reported; higher is better."""
+    """The value of each report. Higher values are better."""
     ended: float
-    """When it ended, since its start."""
+    """When the trial ended, in seconds since the trial's start."""
 
 
 class StoppingRule(Protocol):
-    """Decides of each report whether its trial goes on."""
+    """A rule that decides after each report of a trial whether the trial goes on."""
 
     def goes_on(self, trial: int, report: int, value: float) -> bool:
-        """Return it for the report of this number, from 1, of a trial; higher values are better."""
+        """Return whether the trial goes on after its report of this number, counted from 1. Higher values are
+        better."""
 
 
 @dataclass
 class OptunasRule:
-    """Optuna's SuccessiveHalvingPruner."""
+    """The rule of Optuna's SuccessiveHalvingPruner."""
 
     grace: int
     reduction: int
     _rungs: list[list[float]] = field(default_factory=list)
-    """Values of the trials that came to a rung, ascending, rung by rung."""
+    """For each rung, the values of the trials that reached the rung, ascending."""
     _next: dict[int, int] = field(default_factory=dict)
-    """Rung that a trial comes to next."""
+    """The next rung of each trial."""
 
     def goes_on(self, trial: int, report: int, value: float) -> bool:
-        """Return whether it is among the best, at each rung that it comes to."""
+        """Return whether the trial is among the best at each rung that the report reaches."""
         while report >= self.grace * self.reduction ** (rung := self._next.get(trial, 0)):
             if rung == len(self._rungs):
                 self._rungs.append([])
@@ -71,22 +72,24 @@ class OptunasRule:
 
 @dataclass
 class RaysRule:
-    """Ray's ASHAScheduler, with one bracket."""
+    """The rule of Ray's ASHAScheduler, with one bracket."""
 
     grace: int
     reduction: int
     most: int
-    """Reports of a trial that trains to its end."""
+    """Number of reports of a trial that trains to its end."""
     _came: dict[int, list[float]] = field(default_factory=dict)
-    """Values of the trials that came to a rung, ascending, by its report; the highest rung first."""
+    """The values of the trials that reached a rung, ascending, by the number of the rung's report. The highest rung
+    comes first."""
     _passed: set[tuple[int, int]] = field(default_factory=set)
-    """Trials and the rungs to which they came."""
+    """Pairs of a trial and a rung that the trial has reached."""
 
     def __post_init__(self) -> None:
         self._came = {rung: [] for rung in reversed(rungs_of(self.grace, self.reduction, self.most))}
 
     def goes_on(self, trial: int, report: int, value: float) -> bool:
-        """Return whether it is not below the others, at the highest rung that it comes to."""
+        """Return whether the trial is good enough, compared with earlier trials, at the highest rung that the report
+        reaches."""
         for rung, came in self._came.items():
             if report < rung or (trial, rung) in self._passed:
                 continue
@@ -99,19 +102,19 @@ class RaysRule:
 
 @dataclass(frozen=True)
 class Replay:
-    """A search in one order, as it would have gone."""
+    """How a search would have gone with its trials in one order."""
 
     epochs: int
-    """Reports of all trials."""
+    """Number of epochs (reports) of all trials."""
     seconds: float
-    """From the first start to the last end."""
+    """Seconds from the start of the first trial to the end of the last one."""
     best: float | None
-    """Best last value of a trial that was not stopped; None if all were."""
+    """Best last value of the trials that were not stopped; None if all were stopped."""
 
 
 @dataclass(frozen=True)
 class Middle:
-    """A number over the orders."""
+    """Median of a number over all orders of the trials, and the quantiles `LOW` and `HIGH`."""
 
     median: float
     low: float
@@ -120,7 +123,7 @@ class Middle:
 
 @dataclass(frozen=True)
 class Replays:
-    """All orders with one rule."""
+    """The results of all orders of the trials with one rule."""
 
     rule: str
     epochs: Middle
@@ -130,7 +133,8 @@ class Replays:
 
 
 def replays(curves: Sequence[Curve], slots: int, grace: int, reduction: int) -> list[Replays]:
-    """Replay the curves without a rule and by each, in the same orders, so many trials at a time."""
+    """Return the results of replaying the curves without a rule and with each rule, all in the same orders. `slots`:
+    number of trials that run at a time."""
     most = max(len(curve.values) for curve in curves)
     rungs, orders = rungs_of(grace, reduction, most), _orders(len(curves))
     rules: dict[str, Callable[[], StoppingRule | None]] = {
@@ -155,14 +159,14 @@ def replays(curves: Sequence[Curve], slots: int, grace: int, reduction: int) -> 
 
 
 def replay(curves: Sequence[Curve], slots: int, rule: StoppingRule | None, rungs: Sequence[int]) -> Replay:
-    """Replay them in this order: a slot that is free begins the next.
+    """Return how the search goes if the trials start in this order, each as soon as a slot is free.
 
-    The rule is asked of the reports of these numbers, ascending: no rule stops a trial at another. It is not asked of a
-    trial's last report, after which there is nothing to stop.
+    `rungs`: the numbers of the reports after which the rule is asked, ascending. No rule stops a trial after another
+    report. The rule is not asked after a trial's last report, because the trial has then ended.
     """
     waiting = iter(range(len(curves)))
     events: list[tuple[float, int, int, float]] = []
-    """Time, trial, number of its report, time of its start."""
+    """Entries of: the time of an event, the trial, the number of the trial's report, and the start of the trial."""
 
     def expect(trial: int, after: int, began: float) -> None:
         curve = curves[trial]
@@ -194,7 +198,8 @@ def replay(curves: Sequence[Curve], slots: int, rule: StoppingRule | None, rungs
 
 
 def rungs_of(grace: int, reduction: int, most: int) -> list[int]:
-    """Return the reports of which the rules are asked: grace · reductionⁱ, up to the most that a trial makes."""
+    """Return the numbers of the reports after which the rules are asked: grace · reductionⁱ, up to the most reports of
+    a trial."""
     rungs = [grace]
     while rungs[-1] * reduction <= most:
         rungs.append(rungs[-1] * reduction)
@@ -202,8 +207,8 @@ def rungs_of(grace: int, reduction: int, most: int) -> list[int]:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the quantile of one or more ascending values, between two by the straight line, as numpy has it by
-    default."""
+    """Return the quantile of one or more ascending values. Between two values it is interpolated linearly, as numpy
+    does by default."""
     place = share * (len(ordered) - 1)
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)

@@ -17,15 +17,16 @@ from training.workloads.search.summary import POINTS
 
 MOST_ROWS = 200
 LEAST_CURVES = 2
-"""Trials without which there is no order of them."""
+"""With fewer trials than this there is no order of trials to replay."""
 
 
 class Cell(NamedTuple):
-    """A trial in one arm, as texts."""
+    """The outcome of one trial in one arm, as texts."""
 
     metric: str
     how: str
-    """`27 epochs, 3.1 s`, what became of it if it did not finish, and whose checkpoints it took."""
+    """How the trial went: `27 epochs, 3.1 s`, what became of the trial if it did not finish, and from which trials it
+    took checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +35,17 @@ class Trials:
 
     repeat: int
     names: list[str]
-    """Names of the space."""
+    """Names of the search space."""
     arms: list[str]
     rows: list[tuple[int, list[str], list[Cell | None]]]
-    """Number of a trial, its configuration, and what came of it by arm; None: the arm had no such trial."""
+    """For each trial its number, its configuration, and its outcome by arm; None if the arm had no such trial."""
     left_out: int
-    """Trials for which the table has no room."""
+    """How many trials are left out, because the table has no room for them."""
 
 
 @dataclass(frozen=True)
 class Savings:
-    """What each rule would have saved, as texts; or why it was not replayed."""
+    """What each rule for stopping would have saved, as texts, or why the rules were not replayed."""
 
     rows: list[list[str]]
     arm: str
@@ -52,20 +53,21 @@ class Savings:
 
 
 def runs_of(runs: Sequence[ShownRun]) -> list[ShownRun]:
-    """Return the searches of the first repeat of which any file was found."""
+    """Return the searches of the first repeat for which a result file was found."""
     searches = [run for run in runs if isinstance(run.result.detail, SearchDetail)]
     first = min((run.repeat for run in searches), default=0)
     return [run for run in searches if run.repeat == first]
 
 
 def trials_of(run: ShownRun) -> list[Trial]:
-    """Return the trials of a search."""
+    """Return the trials of a search; empty if the run's file has none."""
     detail = run.result.detail
     return detail.trials if isinstance(detail, SearchDetail) else []
 
 
 def table(runs: Sequence[ShownRun]) -> Trials | None:
-    """Return the trials of these runs, which are of one repeat: a row for each number and configuration."""
+    """Return the table of the trials of these runs, which belong to one repeat: a row for each number and
+    configuration."""
     if not runs:
         return None
     arms = [run.result.arm for run in runs]
@@ -103,8 +105,8 @@ def _cell(trial: Trial) -> Cell:
 
 
 def savings(comparison: Comparison, runs: Sequence[ShownRun]) -> Savings | None:
-    """Return what stopping would have saved the first of these runs, which are of one repeat; None where it was
-    done."""
+    """Return what stopping would have saved in the first of these runs, which belong to one repeat; None if trials were
+    stopped, or without runs."""
     if not runs or any(trial.state == "stopped" or trial.segments for run in runs for trial in trials_of(run)):
         return None
     run, recipe = runs[0], comparison.recipe
@@ -141,7 +143,7 @@ def _middle(value: Middle) -> str:
 
 
 def note() -> str:
-    """Return what the replay is, and what it is not."""
+    """Return a text that says what the replay is, and what it is not."""
     return (
         f"the curves that were recorded, in {ORDERS} orders of the trials, without anybody's overhead; the median, and "
         "5 to 95 % of the orders. Both rules are called asynchronous successive halving, and are not one rule."
@@ -149,6 +151,6 @@ def note() -> str:
 
 
 def space(comparison: Comparison) -> dict[str, dict[str, Any]]:
-    """Return the ranges by name, as the setting has them."""
+    """Return the ranges of the search space by name, as the setting has them."""
     space: dict[str, dict[str, Any]] = json.loads(comparison.recipe.get("searchSpace") or "{}")
     return space

@@ -13,24 +13,25 @@ from training.workloads.cnn.detail import CnnDetail, Epoch
 
 @dataclass(frozen=True)
 class Value:
-    """One point of a curve."""
+    """One point of a curve of a run: a named value at a step and a time."""
 
     name: str
-    """Viewers group by what stands before the slash."""
+    """Name of the curve. Viewers group curves by the part of the name before the slash."""
     value: float
     step: int
-    """The epoch, or the number of the report; from 1."""
+    """The number of the epoch or of the report, counted from 1."""
     at: float
-    """Seconds since 1970."""
+    """Time of the point, in seconds since 1970."""
 
 
 def elapsed(result: TrainingResult) -> list[float]:
-    """Return training seconds at the end of each epoch; warm-up steps count as the mean timed step."""
+    """Return the training seconds at the end of each epoch. Warm-up steps count as the mean timed step."""
     return [point.seconds or 0.0 for point in result.curve]
 
 
 def series(result: TrainingResult) -> Iterator[Value]:
-    """Return epochs at training's own time, in which nothing but steps passes, and reports when they were made."""
+    """Yield the points of a run's curves: the values of each epoch, and the values that a script reported. The times of
+    epochs count only the time of steps; the times of reports are those at which the reports were made."""
     started = datetime.fromisoformat(result.started_at).timestamp()
     if isinstance(result.detail, CnnDetail):  # no other workload has a history
         began = started + (result.seconds.startup or 0.0)

@@ -22,17 +22,19 @@ FREE = {
     *("workers", "workersCurve", "repeats", "wideArm", "nativeArm", "keepBaseline", "minikubeNodes"),
     *("budgetMinutes", "runTimeoutMinutes", "priceCpuHour", "priceGibHour", "priceGpuHour", "trackingUri"),
 }
-"""Settings in which a measurement may differ from the one that foretold it: no other run becomes another by them."""
+"""Settings in which a later measurement may differ from the one whose projection is checked. They do not change what a
+run does."""
 
 
 def history(stack: str, wanted: Sequence[str]) -> int:
-    """Print the results of a stack, or two of them side by side."""
+    """Print the results of a stack, or two of these results side by side. Return the exit status."""
     terminal.write(side_by_side(PROJECT, stack, *wanted) if wanted else listed(PROJECT, stack))
     return 0
 
 
 def open_page(stack: str, wanted: str, *, path_only: bool) -> int:
-    """Open the page of a result in the browser; print its path where there is none. Raises ShowError."""
+    """Open the page of a result in the browser, or print its path if there is no browser. Return the exit status.
+    Raises ShowError if the page is missing."""
     result = choose(stored_results(PROJECT, stack)[0], wanted, stack)
     path = result.folder / PAGE
     if not path.is_file():
@@ -44,7 +46,7 @@ def open_page(stack: str, wanted: str, *, path_only: bool) -> int:
 
 
 def listed(project: Path, stack: str) -> str:
-    """Return all results of a stack, oldest first, numbered."""
+    """Return the list of all results of a stack, oldest first, with numbers."""
     results, problems = _results(project, stack)
     rows = [["#", "measured (UTC)", "commit", "recipe", "speedup", "against the one before"]]
     notes = []
@@ -58,10 +60,12 @@ def listed(project: Path, stack: str) -> str:
 
 
 def _scores(results: Sequence[Stored]) -> list[str]:
-    """Return what was said of more workers beside what was measured later, and how many of these lay inside their band.
+    """Return the lines that compare projected speedups with speedups that were measured later, and how many of these
+    lay inside the projected band.
 
-    Of results that were made with the same but their workers, which shared no CPUs. Of several that said something the
-    last, and of several that measured it the last: what was said counts once.
+    Only results are compared that were made with the same settings but for the workers, and whose workers shared no
+    CPUs. If several results projected or measured the same, the last projection and the last measurement count, so that
+    each projection counts once.
     """
     scores: dict[tuple[int, int], tuple[list[str], bool]] = {}
     for number, result in enumerate(results, start=1):
@@ -81,7 +85,8 @@ def _scores(results: Sequence[Stored]) -> list[str]:
 
 
 def _said_of(workers: int, result: Stored, earlier: Sequence[Stored]) -> Iterator[tuple[int, ProjectedPoint]]:
-    """Yield the projections of so many workers by earlier results, each with its number; the newest first."""
+    """Yield the projected points of earlier results for this number of workers, each with the number of its result, the
+    newest first."""
     for number, before in reversed([*enumerate(earlier, start=1)]):
         projection = None if SHARED in result.comparison.reasons else before.comparison.projection
         if projection and workers > projection.measured[-1]:
@@ -92,7 +97,7 @@ def _said_of(workers: int, result: Stored, earlier: Sequence[Stored]) -> Iterato
 
 
 def side_by_side(project: Path, stack: str, first: str, second: str) -> str:
-    """Return two results side by side, in the order in which they were asked for."""
+    """Return the text that shows two results side by side, in the order in which the user named them."""
     results, _ = _results(project, stack)
     before, after = (choose(results, wanted, stack) for wanted in (first, second))
     both = before.comparison, after.comparison

@@ -13,14 +13,14 @@ from training.machine.command_line import rwi
 
 HEADINGS = ("on spot", "checkpoint", "expected s", "on demand s", "cost ratio", "pays below /h")
 VERDICTS = {CHEAPER: "worth it", DEARER: "not worth it"}
-"""By the decision; all others are none."""
+"""Words for the decision on a cost ratio. Other decisions have the words *not decided*."""
 POINTS = 80
 ROOM = 1.15
-"""Room right of the last thing that is marked."""
+"""Factor by which the picture is wider than the last thing that it marks."""
 
 
 def rows(comparison: Comparison) -> list[list[str]]:
-    """Return a row an arm under `HEADINGS`; none where spot was not asked for."""
+    """Return a row for each arm, with the columns of `HEADINGS`; empty if no price of spot is set."""
     arms = comparison.spot.arms if comparison.spot else {}
     return [_row(name, arms[name], comparison) for name in comparison.shown_arms() if name in arms]
 
@@ -38,7 +38,8 @@ def _row(name: str, arm: SpotArm, comparison: Comparison) -> list[str]:
 
 
 def notes(comparison: Comparison) -> list[str]:
-    """Return which arms spot is worth it for, and what is known of restarts; why nothing is where it was asked for."""
+    """Return for which arms spot is worth it, and what is known of restarts. If spot was asked for and nothing is
+    known, return why."""
     spot = comparison.spot
     if spot is None:
         return [f"Spot: {comparison.reasons['spot']}."] if "priceSpotFactor" in comparison.settings else []
@@ -63,7 +64,7 @@ def notes(comparison: Comparison) -> list[str]:
 
 
 def _of_checkpoints(arms: Sequence[str], comparison: Comparison) -> str:
-    """Return what would measure the checkpoints of these arms, or why nothing does."""
+    """Return how the time of checkpoints of these arms could be measured, or why it cannot be."""
     if "checkpointEpochs" not in comparison.recipe:
         return "what a script saves, and whether it resumes, is not known"
     if comparison.settings.get("target") == "ray":
@@ -73,19 +74,20 @@ def _of_checkpoints(arms: Sequence[str], comparison: Comparison) -> str:
 
 @dataclass(frozen=True)
 class Curves:
-    """Cost on spot ÷ on demand, by interruptions per hour of one worker."""
+    """Cost on spot ÷ cost on demand, as a function of the interruptions per hour of one worker."""
 
     rates: list[float]
     ratios: Mapping[str, list[float]]
-    """By arm, at each of these rates."""
+    """The cost ratio at each of `rates`, by arm."""
     stops: Mapping[str, float]
-    """By arm, the rate from which on spot costs more."""
+    """The rate of interruptions from which on spot costs more than on demand, by arm."""
     own: float
-    """The rate of the stack."""
+    """The rate of interruptions that the stack's settings have."""
 
 
 def curves(comparison: Comparison) -> Curves | None:
-    """Return the lines of the picture, from no interruptions to beyond all that is marked; None without spot."""
+    """Return the lines of the picture, from no interruptions to a rate beyond all that is marked; None if no price of
+    spot is set."""
     spot = comparison.spot
     if spot is None:
         return None

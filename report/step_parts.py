@@ -18,26 +18,26 @@ WORDS = {
     "report": "reporting",
     "between": "between",
 }
-"""Parts of a step in the order in which they are shown, as columns. The exchange is the link's; what rank 0 waits for
-slower ranks stands beside it."""
+"""Heading of each part of a step, in the order of the columns. `exchange` is the time of the link between ranks; the
+time in which rank 0 waits for slower ranks is `waiting`."""
 SHOWN_SHARE = 0.01
-"""Parts below this share of the step in every arm are left out."""
+"""A part that in every arm is shorter than this share of the step is left out."""
 WAITS = ("input", "exchange", "waiting")
 """Parts in which a step waits for input or gradients."""
 LONG_WAIT = 0.1
-"""Share of a step that these take together, from which on the reader is told of `rwi why`."""
+"""If these parts together take more than this share of a step, the report names the command `rwi why`."""
 NOTED_WAIT = 0.05
-"""Share of a step for which threads waited for a CPU, from which on it is told."""
+"""If threads wait for a CPU for at least this share of a step, the report says so."""
 
 
 def by_arm(comparison: Comparison) -> dict[str, dict[str, float]]:
-    """Return the parts of each arm that has any."""
+    """Return the seconds of each part of a step, by arm. Arms without such times are left out."""
     arms = {name: comparison.arms[name].step_parts for name in comparison.shown_arms()}
     return large({name: times.parts for name, times in arms.items() if times})
 
 
 def large(parts: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Return the parts of each arm in the order of `WORDS`, without those that are small in all arms."""
+    """Return the parts of each arm in the order of `WORDS`, without parts that are short in all arms."""
     shown = [
         part
         for part in WORDS
@@ -52,7 +52,8 @@ def shown_parts(parts: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 
 def rows(comparison: Comparison) -> list[list[str]]:
-    """Return the heading, and milliseconds of a step by arm and part; none where no arm has parts."""
+    """Return the heading and a row for each arm, with the milliseconds of each part of a step; empty if no arm has such
+    times."""
     parts = by_arm(comparison)
     names = shown_parts(parts)
     if not names:
@@ -62,7 +63,7 @@ def rows(comparison: Comparison) -> list[list[str]]:
 
 
 def milliseconds(seconds: float | None) -> str:
-    """Return `1,234.5`, or a dash for what is not known."""
+    """Return a time in milliseconds: `1,234.5`, or a dash if the time is not known."""
     return MISSING if seconds is None else f"{1000 * seconds:,.1f}"
 
 
@@ -83,7 +84,7 @@ def remarks(comparison: Comparison) -> list[str]:
 
 
 def long_waits(comparison: Comparison) -> str:
-    """Return `ray waits 12.0 of 84.0 ms`: what steps of workers wait for input or gradients; "" where none waits
+    """Return how long steps of workers wait for input or gradients: `ray waits 12.0 of 84.0 ms`; "" if no arm waits
     long."""
     times = {name: arm.step_parts for name in (NATIVE.name, RAY.name) if (arm := comparison.arms.get(name))}
     steps = {name: sum(of_arm.parts.values()) for name, of_arm in times.items() if of_arm}

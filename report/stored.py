@@ -28,31 +28,31 @@ SOURCE = "source.json"
 
 @dataclass(frozen=True)
 class Stored:
-    """One published result."""
+    """A published result, as its folder holds it."""
 
     folder: Path
     comparison: Comparison
     measured_at: datetime
-    """UTC start of its newest run."""
+    """Start of the newest run, in UTC."""
     recipe: str
-    """The recipe's digest."""
+    """Digest of the recipe."""
     commit: str | None
     edition: int = 1
 
     @property
     def name(self) -> str:
-        """Return the folder's name, which is how people choose it."""
+        """Return the name of the result's folder, by which users choose the result."""
         return self.folder.name
 
 
 def newest_start(comparison: Comparison) -> datetime | None:
-    """Return when the newest run started, in UTC; None without runs."""
+    """Return the start of the newest run, in UTC; None without runs."""
     started = [datetime.fromisoformat(run.started_at) for arm in comparison.arms.values() for run in arm.runs]
     return max(started).astimezone(UTC) if started else None
 
 
 def stored_results(project: Path, stack: str) -> tuple[list[Stored], list[str]]:
-    """Return the results of a stack, oldest first, and a line for each folder that can't be read."""
+    """Return the results of a stack, oldest first, and a line for each folder that cannot be read."""
     results, problems = [], []
     for folder in (project / "results" / stack).glob("*/"):
         parts = _FOLDER.fullmatch(folder.name)
@@ -66,8 +66,8 @@ def stored_results(project: Path, stack: str) -> tuple[list[Stored], list[str]]:
 
 
 def choose(results: list[Stored], wanted: str, stack: str) -> Stored:
-    """Return the result of a number in the list, of `latest`, or of the beginning of a name; HistoryError that lists
-    them."""
+    """Return the result that `wanted` names: a number in the list, `latest`, or the beginning of a folder's name.
+    Raises HistoryError, which lists the results, if no result or several results match."""
     if wanted == LATEST and results:
         return results[-1]
     if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(results):
@@ -94,7 +94,7 @@ def _read(folder: Path, parts: re.Match[str]) -> Stored:
 
 
 def described_source(comparison: Comparison, project: Path) -> str | None:
-    """Return the text of `source.json`; None where there is no git, or where the code has changed since the runs."""
+    """Return the text of `source.json`; None without git, or if the code has changed since the runs."""
     if not _is_code_of(comparison, project):
         return None
     commit = _git(project, "rev-parse", "HEAD")
@@ -105,7 +105,8 @@ def described_source(comparison: Comparison, project: Path) -> str | None:
 
 
 def _commit_of(folder: Path) -> str | None:
-    """Return a result's commit, shortened, with a + where files differed from it; None where none was recorded."""
+    """Return the short hash of a result's commit, with a + if files differed from the commit; None if no commit was
+    recorded."""
     try:
         source = json.loads((folder / SOURCE).read_text(encoding="utf-8"))
         return str(source["commit"])[:7] + ("+" if source["modified"] else "")
@@ -114,8 +115,8 @@ def _commit_of(folder: Path) -> str | None:
 
 
 def _is_code_of(comparison: Comparison, project: Path) -> bool:
-    """`rwi report open` may publish a measurement long after it was made: its commit is then not the one checked
-    out."""
+    """Return whether the runs were made with the code that is now checked out. `rwi report open` may publish a
+    measurement long after the runs, and the commit may be another one by then."""
     return all(
         arm in ARMS and summary.provenance.code_hash == provenance.code_hash(arm, comparison.workload, project)
         for arm, summary in comparison.arms.items()
@@ -131,7 +132,8 @@ def _git(project: Path, *arguments: str) -> str | None:
 
 
 def publish_again(folder: Path, stack: str) -> str:
-    """Return the command that publishes the result in `folder` again: a sweep's stack, with its comparison, is gone."""
+    """Return the command that publishes the result in `folder` again. For a sweep it reads the comparison from the
+    folder, because the sweep's stack no longer exists."""
     if stack.startswith(SWEEP_PREFIX):
         return f"{sys.executable} -m report publish --stack {stack} < {folder / COMPARISON}"
     return rwi("report open", stack)

@@ -22,9 +22,9 @@ _LINES: tuple[Any, ...] = ((0, (4, 2)), (0, (6, 1.5, 1, 1.5)), (0, (1, 1.2)), "s
 ARM_LINES = dict(zip(ARMS, cycle(_LINES), strict=False))
 ARM_MARKERS = dict(zip(ARMS, cycle("oDs^vP"), strict=False))
 SERIES = tuple(f"#03{number:02x}00" for number in range(1, 7))
-"""Colours of links and of a sweep's lines; none is an arm's."""
+"""Colours of links and of the lines of a sweep. No arm has one of these colours."""
 PARTS = tuple(f"#04{number:02x}00" for number in range(1, 6))
-"""Colours of the parts of a whole clock."""
+"""Colours of the parts of the whole time of a run."""
 
 _VARIABLES = {
     INK: "--ink",
@@ -66,11 +66,11 @@ _STYLE: dict[str, Any] = {
     "ytick.labelsize": 8.5,
 }
 WIDTH_INCHES = 3.9
-"""Narrow on purpose: 338 CSS pixels are what a phone has, and its labels are then at least 10 pixels high."""
+"""Width of a picture: 338 CSS pixels, which a phone has. Labels are then at least 10 pixels high."""
 
 
 class Picture:
-    """A picture being drawn; `markup` is its `<svg>` once `drawing` has ended."""
+    """A picture that is being drawn. `markup` is its `<svg>` element, once `drawing` has ended."""
 
     def __init__(self, figure: Figure, axes: Axes) -> None:
         self.figure = figure
@@ -78,7 +78,7 @@ class Picture:
         self.markup = ""
 
     def legend(self, columns: int = 3) -> None:
-        """Name what was drawn with a label, below the axes where it hides nothing."""
+        """Add a legend of everything that was drawn with a label. It stands below the axes, where it hides nothing."""
         handles, labels = self.axes.get_legend_handles_labels()
         unique = dict(zip(labels, handles, strict=True))
         if unique:
@@ -87,7 +87,8 @@ class Picture:
 
 @contextmanager
 def drawing(name: str, description: str, labels: tuple[str, str], *, height: float = 2.9) -> Iterator[Picture]:
-    """Return a picture to draw into: `labels` name the axes with units, `name` makes its ids unique in the page."""
+    """Return a context manager that yields a picture to draw into. `labels`: the names of the axes with units. `name`:
+    a prefix that makes the picture's ids unique in the page."""
     with mpl.rc_context(cast("Any", _STYLE)):
         figure = Figure(figsize=(WIDTH_INCHES, height))
         picture = Picture(figure, figure.add_subplot())
@@ -107,7 +108,8 @@ def _text(figure: Figure) -> str:
 
 
 def _inline(text: str, name: str, description: str) -> str:
-    """Return the `<svg>` element alone: own ids, theme colours, no outside address (not even a name space)."""
+    """Return the `<svg>` element alone, with ids of its own and the colours of the theme. It has no outside address,
+    not even a name space."""
     text = text[text.index("<svg") :].rstrip()
     text = re.sub(r"<!--.*?-->\s*|<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
     # In tags alone: between them are names that may look like anything, with < and > escaped
@@ -125,5 +127,5 @@ def _inline_tag(tag: str, name: str) -> str:
 
 
 def numbered(values: Sequence[Any]) -> list[tuple[Any, str]]:
-    """Return each value with its colour; colours repeat after the last."""
+    """Return each value with a colour. The colours repeat after the last one."""
     return [(value, SERIES[index % len(SERIES)]) for index, value in enumerate(values)]

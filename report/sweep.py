@@ -29,37 +29,38 @@ TO_ACCURACY = "timeToAccuracySeconds"
 RATIOS = tuple(each for each in measures.RATIOS if each.in_sweeps)
 _OF_WORKLOADS = {each.name: each for name in WORKLOADS for each in measures.measures_of(name)}
 MEASURES = tuple(each for each in _OF_WORKLOADS.values() if each.in_sweeps)
-"""What a sweep's table shows of each point; its page has every ratio."""
+"""The measures in the text table of a sweep."""
 SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
 class Point:
-    """One combination of the settings swept over."""
+    """One combination of the settings that the sweep varies."""
 
     settings: dict[str, str]
     result: str | None = None
-    """Folder in results/<stack>/; None while it is not measured."""
+    """Name of the result's folder in results/<stack>/; None while the point is not measured."""
     error: str | None = None
-    """Why the last attempt failed."""
+    """Why the last attempt to measure the point failed; None if it did not."""
 
     @property
     def label(self) -> str:
-        """Return the point's settings, as `workers=2 globalBatchSize=64`."""
+        """Return the settings of the point as text: `workers=2 globalBatchSize=64`."""
         return " ".join(f"{key}={value}" for key, value in self.settings.items())
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The plan of a sweep, and its progress."""
+    """The plan of a sweep, and what of it was measured so far."""
 
     stack: str
-    """The sweep's own stack."""
+    """Name of the stack that the sweep has for itself."""
     key: str
-    """Hash of everything that the points share and of the axes: an interrupted sweep goes on where it is the same."""
+    """Hash of the axes and of all that the points have in common. An interrupted sweep is resumed if this hash is the
+    same."""
     axes: dict[str, list[str]]
     base: dict[str, str]
-    """Settings of every point, beyond the stack file's."""
+    """Settings of every point, beyond those in the stack file."""
     points: list[Point] = field(default_factory=list)
 
     @property
@@ -68,17 +69,18 @@ class Sweep:
         return all(point.result for point in self.points)
 
     def with_point(self, index: int, point: Point) -> "Sweep":
-        """Return the sweep with one of its points replaced."""
+        """Return the sweep with the point at `index` replaced."""
         return replace(self, points=[*self.points[:index], point, *self.points[index + 1 :]])
 
     def write(self, folder: Path) -> None:
-        """Write whole, or not at all."""
+        """Write the sweep's file into the folder, completely or not at all."""
         text = json.dumps({"schemaVersion": SCHEMA_VERSION, **asdict(self)}, indent=1)
         write_whole(folder / NAME, text + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> "Sweep":
-        """Return the sweep of a folder. Raises PublishError on a file that is damaged or of another version."""
+        """Return the sweep whose file lies in the folder. Raises PublishError if the file is damaged or of another
+        version."""
         try:
             data = json.loads((folder / NAME).read_text(encoding="utf-8"))
             if data.pop("schemaVersion") != SCHEMA_VERSION:
@@ -90,24 +92,25 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Row:
-    """A point with its numbers; those of an unmeasured point are None."""
+    """A point with its numbers. The numbers of a point that was not measured are None."""
 
     point: Point
     comparison: Comparison | None = None
     seconds_to_accuracy: dict[str, Spread] = field(default_factory=dict)
-    """Training seconds, by arm, until the accuracy that every run of the sweep reached."""
+    """Training seconds by arm until the accuracy that every run of the sweep reached."""
 
     @property
     def workers(self) -> int | None:
-        """Return N of the distributed arms."""
+        """Return the number of workers of the distributed arms; None if the point was not measured."""
         return int(self.comparison.recipe["workers"]) if self.comparison else None
 
     def ratio(self, name: str) -> Estimate | None:
-        """Return a ratio of the comparison."""
+        """Return the ratio of this name in the point's comparison; None if it was not measured."""
         return self.comparison.ratios.get(name) if self.comparison else None
 
     def spread(self, arm: str, measure: str) -> Spread | None:
-        """Return a measure of an arm; time to accuracy is that to the accuracy that all points reached."""
+        """Return a measure of an arm; None if it was not measured. The time to accuracy is the time to the accuracy
+        that all points reached."""
         if measure == TO_ACCURACY:
             return self.seconds_to_accuracy.get(arm)
         summary = self.comparison.arms.get(arm) if self.comparison else None
@@ -121,14 +124,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Numbers:
-    """All points, and the validation accuracy that every run of every point reached (None: runs are gone)."""
+    """The rows of all points. `accuracy` is the validation accuracy that every run of every point reached; None if
+    files of runs are gone."""
 
     rows: list[Row]
     accuracy: float | None
 
 
 def numbers(sweep: Sweep, project: Path) -> Numbers:
-    """Return the numbers of the points measured so far; a point whose result is gone says so in `error`."""
+    """Return the numbers of the points that were measured so far. If the result of a point is gone, the point's `error`
+    says so."""
     rows = [_row(point, project / "results" / sweep.stack) for point in sweep.points]
     runs = [_runs(row.comparison, project) for row in rows]
     measured = [results for results in runs if results]
@@ -155,7 +160,7 @@ def _row(point: Point, results: Path) -> Row:
 
 
 def _runs(comparison: Comparison | None, project: Path) -> dict[str, list[TrainingResult]]:
-    """Return the results of a point's runs by arm; empty unless all of them are still there as they were compared."""
+    """Return the results of a point's runs by arm; empty unless the files of all runs are still there and unchanged."""
     if comparison is None:
         return {}
     results: dict[str, list[TrainingResult]] = {}
@@ -177,7 +182,7 @@ def _to_accuracy(runs: Mapping[str, Sequence[TrainingResult]], accuracy: float) 
 
 
 def text(sweep: Sweep, shown: Numbers) -> str:
-    """Return the sweep as a table; what failed and why below it."""
+    """Return the sweep as a text table, followed by the verdicts, and by the points that failed with the reasons."""
     rows = [["", *heading_of_ratios(), *(each.in_sweeps for each in MEASURES)]]
     rows += [_cells(row) for row in shown.rows]
     axes = "; ".join(f"{key} {' '.join(values)}" for key, values in sweep.axes.items())
@@ -192,7 +197,8 @@ def text(sweep: Sweep, shown: Numbers) -> str:
 
 
 def heading_of_ratios() -> list[str]:
-    """Return the first with its interval, the others as medians: more does not fit a terminal."""
+    """Return the column headings of the ratios. The first ratio has a second column for its interval; the others are
+    medians, because a terminal has no room for more."""
     first, *others = (each.in_sweeps for each in RATIOS)
     return [first, "95 %", *others]
 
@@ -220,5 +226,5 @@ def _legend(shown: Numbers) -> str:
 
 
 def arms_of(shown: Numbers) -> list[str]:
-    """Return the arms that any point has."""
+    """Return the arms that at least one point has."""
     return [arm for arm in ARMS if any(row.comparison and arm in row.comparison.arms for row in shown.rows)]

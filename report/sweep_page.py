@@ -17,7 +17,7 @@ from training.machine.command_line import assignment, rwi
 
 
 def render(sweep: Sweep, shown: Numbers) -> str:
-    """Return the whole page."""
+    """Return the page of a sweep, as HTML."""
     return (
         templates()
         .get_template("sweep.html.j2")
@@ -54,8 +54,8 @@ def _pictures(shown: Numbers) -> list[Panel]:
 
 
 def _ratio(rows: Sequence[Row], name: str, label: str, ideal: Callable[[int], float]) -> str:
-    """Return a ratio against the workers: a line for each combination of the other settings, and what would be
-    ideal."""
+    """Return a picture of a ratio over the number of workers: a line for each combination of the other settings, and
+    the ideal."""
     with drawing(f"sweep-{name}", f"{label} by workers", ("workers", label), height=3.5) as picture:
         counts = sorted({row.workers for row in rows if row.workers})
         picture.axes.plot(counts, [ideal(n) for n in counts], ".", ls=(0, (1, 3)), color=MUTED, label="ideal")
@@ -85,7 +85,7 @@ def _line(picture: Picture, rows: Sequence[Row], name: str, label: str, colour: 
 
 
 def _by_arm(rows: Sequence[Row], name: str, label: str, arms: Sequence[str], measure: str) -> str:
-    """Return a measure of each arm, point by point, from top to bottom in the order of the sweep."""
+    """Return a picture of a measure of each arm, with the points of the sweep from top to bottom."""
     height = 1.6 + 0.34 * len(rows)
     with drawing(f"sweep-{name}", f"{label} by setting", (label, ""), height=height) as picture:
         for offset, arm in enumerate(arms):
@@ -102,6 +102,6 @@ def _by_arm(rows: Sequence[Row], name: str, label: str, arms: Sequence[str], mea
 
 
 def _command(sweep: Sweep) -> str:
-    """Return the command that repeats the sweep: values quoted for lists, lists for the shell."""
+    """Return the command that repeats the sweep. Values in a list and the lists themselves are quoted for the shell."""
     axes = (assignment(key, shlex.join(values)) for key, values in sweep.axes.items())
     return rwi(" ".join(["sweep", *axes]), sweep.stack.removeprefix(SWEEP_PREFIX), sweep.base)

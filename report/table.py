@@ -19,16 +19,16 @@ from training.contract.workload import named
 
 WIDTH = 80
 OF_INPUT = ("firstBatchSeconds", "dataWaitSeconds")
-"""Measures that are said where an arm reads through Ray Data."""
+"""Measures that are shown if an arm reads through Ray Data."""
 OF_VERDICT = ("longer", "bound", "distribution", "spot")
-"""Parts of the comparison of which the verdict, or a line of their own, says why there are none."""
+"""Parts of the comparison that may be missing without a remark, because the verdict or a line of their own says why."""
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 SHADES = dict(zip(clocks.PARTS, "▒█░▓·", strict=True))
-"""How a bar shows the parts of a whole clock."""
+"""The character that stands for each part of the whole time in a bar."""
 
 
 def render(comparison: Comparison) -> str:
-    """Return the whole text, without a last newline."""
+    """Return the whole text of a comparison, without a newline at the end."""
     parts = [
         wrap(comparison.answer),
         _heading(comparison),
@@ -53,8 +53,8 @@ def render(comparison: Comparison) -> str:
 
 
 def _clocks(comparison: Comparison) -> str:
-    """Return the report's first pictures as text: the lines as numbers, and a bar an arm of where the measured time
-    went."""
+    """Return the first pictures of the report as text: the lines as numbers, and for each arm a bar that shows where
+    the measured time went."""
     if not comparison.arms:
         return ""
     shown, of_arms = clocks.clocks(comparison), clocks.parts(comparison)
@@ -71,13 +71,14 @@ def _clocks(comparison: Comparison) -> str:
 
 
 def _legend(seen: Sequence[str], what: str) -> str:
-    """Return the parts with their shades; a name with a space in it is not cut in two by the end of a line."""
+    """Return the legend of the bars: each part with its character. A line never ends within the name of a part."""
     named = "  ".join(part.replace(" ", _NO_BREAK) for part in seen)
     return wrap(f"Where the {what} went: {named}", indent="  ").replace(_NO_BREAK, " ")
 
 
 def _bar(seconds: Mapping[str, float], scale: float) -> str:
-    """Return each part as many characters as it takes, so that the whole is right to half a character."""
+    """Return a bar in which each part has as many characters as its time needs. The whole bar is right to half a
+    character."""
     bar, ended = "", 0.0
     for part, shade in SHADES.items():
         ended += seconds[part]
@@ -97,7 +98,7 @@ def _arms(comparison: Comparison) -> str:
 
 
 def _line(each: Measure, arms: Sequence[tuple[str, ArmSummary]]) -> str:
-    """Return a measure by arm, in a sentence."""
+    """Return one sentence with the values of a measure for all arms."""
     cells = [(name, _cell(summary, each)) for name, summary in arms]
     of_arms = (f"{name} {cell}{unit(each) if cell != MISSING else ''}" for name, cell in cells)
     return wrap(f"{each.title}: {', '.join(of_arms)}.")
@@ -128,20 +129,21 @@ def _ratios(comparison: Comparison) -> str:
 
 
 def _distribution(comparison: Comparison) -> str:
-    """Return how ranks were made of a script that makes none."""
+    """Return how the ranks were made for a script that makes none itself."""
     has_port = comparison.distribution and comparison.distribution.port
     rows = [*words.distribution(comparison), *([("as a diff", "in the report")] if has_port else [])]
     return "\n".join(wrap(f"{label}: {text}.", indent="  ") for label, text in rows)
 
 
 def _step_parts(comparison: Comparison) -> str:
-    """Return where a step's time goes, arm by arm."""
+    """Return the table of where the time of a step goes, by arm; "" without such times."""
     rows = step_parts.rows(comparison)
     return "\n".join([aligned(rows), *map(wrap, step_parts.remarks(comparison))]) if rows else ""
 
 
 def _curve(comparison: Comparison) -> str:
-    """Return Ray with each number of workers; speedup over the baseline, gain and cost against the number before."""
+    """Return a table of Ray's runs with a row for each number of workers: the speedup over the baseline, and the gain
+    and the cost compared with the previous number of workers."""
     rows = curve.rows(comparison)
     if not rows:
         return ""
@@ -149,7 +151,8 @@ def _curve(comparison: Comparison) -> str:
 
 
 def _spot(comparison: Comparison) -> str:
-    """Return what each arm costs on spot capacity, and where that stops paying; "" where it was not asked for."""
+    """Return what each arm costs on spot capacity, and from which rate of interruptions on spot does not pay; "" if no
+    price of spot is set."""
     rows = spot.rows(comparison)
     table = [aligned([list(spot.HEADINGS), *rows], text_columns=(0, 1))] if rows else []
     return "\n".join([*table, *map(wrap, spot.notes(comparison))])
@@ -174,7 +177,8 @@ def _projection(comparison: Comparison) -> str:
 
 
 def _remarks(comparison: Comparison) -> str:
-    """Return why values are missing; qualifiers of the verdict are in the verdict."""
+    """Return why values are missing. Qualifiers of the verdict are not repeated here, because they stand in the
+    verdict."""
     news = names_by_reason((name, why) for name, why in comparison.reasons.items() if _is_news(name, comparison))
     return "\n".join(wrap(f"{', '.join(names)}: {why}", indent="  ") for why, names in news.items())
 
@@ -197,7 +201,8 @@ def _is_news(name: str, comparison: Comparison) -> bool:
 
 
 def aligned(rows: Sequence[Sequence[str]], text_columns: Sequence[int] = (0,)) -> str:
-    """Return columns two spaces apart: text to the left, numbers to the right."""
+    """Return the rows as lines with aligned columns, two spaces apart. Columns of text are aligned left, columns of
+    numbers right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(
@@ -209,5 +214,5 @@ def aligned(rows: Sequence[Sequence[str]], text_columns: Sequence[int] = (0,)) -
 
 
 def wrap(text: str, indent: str = "") -> str:
-    """Return lines of at most WIDTH columns; those after the first are indented."""
+    """Return the text in lines of at most WIDTH characters. The lines after the first one are indented."""
     return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

@@ -13,7 +13,8 @@ _PLAIN = str.maketrans(
 
 
 def write(text: str, out: TextIO | None = None) -> None:
-    """Print `text`, in ASCII where the encoding of `out` (stdout) lacks a character; names of others do nothing."""
+    """Print `text` to `out` (stdout by default). If the encoding of `out` lacks a character, the text is printed in
+    ASCII. Control characters in names have no effect."""
     out, text = out or sys.stdout, printable(text)
     encoding = out.encoding or "ascii"
     try:
@@ -24,7 +25,8 @@ def write(text: str, out: TextIO | None = None) -> None:
 
 
 def columns(title: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the title and the rows as lines, each column as wide as it must be; no line ends in blanks."""
+    """Return the title and the rows as lines. Each column is as wide as its longest cell, and no line ends in
+    blanks."""
     lines = [title, *rows]
     widths = [max(len(line[place]) for line in lines) for place in range(len(title))]
     padded = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)

@@ -32,9 +32,9 @@ from training.contract.result import TrainingResult, read
 from training.contract.workload import named
 
 KEY = "trackingUri"
-"""The setting with the server's address: a comparison has it among the settings it was made with."""
+"""The setting with the address of the server. A comparison has it among the settings of its measurement."""
 FILES = (COMPARISON, TEXT, PAGE)
-"""Of a published result, what the server gets as artifacts."""
+"""Files of a published result that the server gets as artifacts."""
 _SECONDS = ("startup", "train", "warmup", "validation", "evaluation", "report", "checkpoint", "probe")
 LIMIT_SECONDS = 120
 ENVIRONMENT = {
@@ -44,18 +44,20 @@ ENVIRONMENT = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
-"""MLflow's own would wait minutes for a server that is not there, and tell its makers what is used."""
+"""Environment of the process that talks to the server. With its own defaults MLflow's client would wait minutes for a
+server that does not exist, and report its use to its makers."""
 
 
 class TrackingError(ReportError):
-    """A measurement could not be sent to the server; says why, and what helps."""
+    """A measurement could not be sent to the server. The message says why, and what helps."""
 
 
 def track(comparison: Comparison, folder: Path, stack: str, project: Path) -> None:
-    """Write the comparison that was published in `folder`, and say where it is; nothing where no server is named.
+    """Write the comparison that was published in `folder` to the server, and print its address there. Do nothing if the
+    settings name no server.
 
-    Nothing is written a second time, and what an earlier call left half is replaced. A server that does not take it is
-    a warning: the result is in `folder`, and what is there is a copy.
+    Nothing is written twice, and what an interrupted call left is replaced. If the server refuses the comparison, only
+    a warning is printed: the result is in `folder`, and the server has only a copy.
     """
     if KEY not in comparison.settings:
         return
@@ -92,7 +94,8 @@ def _write(tracked: Tracked, limit_seconds: float) -> str:
 
 
 def describe(comparison: Comparison, folder: Path, stack: str, project: Path) -> Tracked:
-    """Describe a comparison that was published in `folder`, and whose settings name a server."""
+    """Return what is written to the server for a comparison that was published in `folder`. The comparison's settings
+    have to name a server."""
     shas = sorted({link.sha256 for _, link in _links(comparison)})
     return Tracked(
         server=comparison.settings[KEY].rstrip("/"),
@@ -106,7 +109,7 @@ def describe(comparison: Comparison, folder: Path, stack: str, project: Path) ->
 
 
 def _links(comparison: Comparison) -> Iterator[tuple[str, RunLink]]:
-    """Yield every compared run once, with its arm, including those of a workers' curve."""
+    """Yield every compared run once, with its arm, including the runs of a workers' curve."""
     of_arms = [(name, link) for name in comparison.shown_arms() for link in comparison.arms[name].runs]
     points = comparison.workers_curve.points if comparison.workers_curve else []
     of_curve = [(RAY.name, link) for point in points for link in point.runs]
@@ -131,8 +134,8 @@ def _whole(comparison: Comparison, folder: Path) -> TrackedRun:
 
 
 def _numbers(comparison: Comparison) -> Iterator[tuple[str, float]]:
-    """Yield ratios with their intervals, and of each arm its medians; what was not measured is left out, and is no
-    0."""
+    """Yield the ratios with their intervals, and the medians of each arm, as pairs of a name and a number. Numbers that
+    were not measured are left out instead of given as 0."""
     for name, ratio in comparison.ratios.items():
         if ratio:
             yield from _interval(name, ratio)
@@ -178,7 +181,7 @@ def _read(path: Path) -> TrainingResult | None:
 
 
 def _totals(result: TrainingResult, ended: float) -> list[Value]:
-    """Return numbers of the whole run, named as the comparison names them."""
+    """Return the numbers of the whole run, with the names that the comparison uses."""
     seconds = {f"{part}Seconds": getattr(result.seconds, part) for part in _SECONDS}
     steps = result.steps.seconds
     pace = {"stepSecondsMean": steps.mean, "stepSecondsP50": steps.p50, "stepSecondsP95": steps.p95} if steps else {}
@@ -196,7 +199,7 @@ def _ended(link: RunLink) -> float:
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Parameters are texts; what is not set is none."""
+    """Return the values as texts, because MLflow's parameters are texts. Values that are None or "" are left out."""
     return {key: _text(value) for key, value in values.items() if value not in (None, "")}
 
 

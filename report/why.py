@@ -12,7 +12,7 @@ CONDITIONS = {
     INPUT_READY: "With input that costs nothing",
     NO_EXCHANGE: "Without an exchange of gradients",
 }
-"""A sentence's beginning, by condition."""
+"""How a sentence begins, by condition."""
 NAMES = {
     INPUT_READY: "input",
     NO_EXCHANGE: "the exchange of gradients",
@@ -21,12 +21,13 @@ NAMES = {
     "report": "ray.train.report",
     "collective": "collectives beside DistributedDataParallel",
 }
-"""What a cause is called."""
+"""The name of each cause in a text."""
 SAVE_LESS = "save less often"
 OF_RANK_0 = ("between", "save")
-"""Causes by the clock of rank 0, which the others may not have."""
+"""Causes that were timed on rank 0 only. Other ranks may not have them."""
 ONE_RUN = f"One run does not show whether it does so in others: `{rwi('up')}` with several repeats does"
-"""Of a rank, which may be slow for as long as it lives without a cause in the script: by its CPU, for example."""
+"""Remark about a slow rank. A rank may be slow during a whole run for a reason outside the script, for example its
+CPU."""
 CHANGES = {
     NO_EXCHANGE: "fewer exchanges (no_sync() in all but each second backward), fewer bytes (a hook such as "
     "fp16_compress_hook), or larger batches; for many small gradients another bucket_cap_mb",
@@ -35,18 +36,19 @@ CHANGES = {
     "report": "report less often, or without a checkpoint",
     "collective": "do it less often, or with asynchronous calls",
 }
-"""What is changed against a cause; none of it was tried."""
+"""What a user can change against each cause. None of these changes was tried."""
 
 EVEN = "most of it waits for ranks that are slower for a moment: give all of them as much work"
 
 
 def warning(busy: str) -> str:
-    """Return what stands before everything else where other programs ran meanwhile."""
+    """Return the warning that stands before everything else if other programs ran meanwhile."""
     return f"the machine was not quiet, and what is said here may be of that: {busy}"
 
 
 def where(why: ArmWhy) -> str:
-    """`Of a step of 84 ms, 39 wait for input, 15 for gradients (9 of it for rank 1).`"""
+    """Return where the time of a step goes: `Of a step of 84 ms, 39 wait for input, 15 for gradients (9 of it for rank
+    1).`"""
     step, parts = why.step_seconds, why.parts
     waiting = parts.get("waiting", 0.0)
     slower = "slower ranks" if why.slowest_rank is None else f"rank {why.slowest_rank}"
@@ -70,7 +72,7 @@ def where(why: ArmWhy) -> str:
 
 
 def of_rank(why: ArmWhy) -> list[str]:
-    """Return what is said of a rank that was slow in this run, without a confidence: nothing where none was."""
+    """Return what is said of a rank that was slow in this run; empty if no rank was. One run gives no confidence."""
     if not why.has_slow_rank:
         return []
     clocked = [NAMES[each.name] for each in why.causes if each.name in OF_RANK_0 and why.slowest_rank == 0]
@@ -87,7 +89,7 @@ def _is_long(seconds: float, step: float) -> bool:
 
 
 def effects(why: ArmWhy) -> list[str]:
-    """Return a sentence for each condition, tried or not."""
+    """Return a sentence for each condition, whether the condition could be tried or not."""
     return [*(_effect(name, effect, why) for name, effect in why.effects.items()), *not_tried(why)]
 
 
@@ -116,7 +118,7 @@ def _effect(name: str, effect: Effect, why: ArmWhy) -> str:
 
 
 def at_most(*effects: Effect) -> str:
-    """Return what removing any of these gains at most."""
+    """Return the most that removing any one of these causes can gain, in words."""
     most = math.ceil(100 * max(effect.most_gain for effect in effects))
     return f"at most {most} % of a step can be gained" if most else "nothing can be gained"
 
@@ -134,12 +136,12 @@ def _lower(text: str) -> str:
 
 
 def causes(why: ArmWhy) -> list[str]:
-    """Return the causes that are certain, the largest first, each with what to change."""
+    """Return a text for each certain cause, the largest first, with what to change against the cause."""
     return [f"{_cause(cause, why)}: {_change(cause, why)}." for cause in why.causes]
 
 
 def nothing(why: ArmWhy) -> str:
-    """Return what is said where no cause is certain: what can be gained at most."""
+    """Return what is said if no cause is certain: how much can be gained at most."""
     if not why.effects:
         return "Nothing could be tried."
     is_open = any(effect.decision == "not decided" for effect in why.effects.values())
@@ -155,7 +157,7 @@ def _cause(cause: Cause, why: ArmWhy) -> str:
 
 
 def _change(cause: Cause, why: ArmWhy) -> str:
-    """Return the line that one types or changes, and what of it was tried."""
+    """Return what the user can type or change against a cause, and which part of that was tried."""
     if cause.name.startswith(THREADS):
         number = cause.name.removeprefix(THREADS)
         return f"--env OMP_NUM_THREADS={number}; tried by torch.set_num_threads({number})"
@@ -176,7 +178,7 @@ def _untried(cause: Cause, why: ArmWhy) -> str:
 
 
 def distributions(gains: Sequence[Distribution]) -> list[str]:
-    """Return what distribution gains with a cause taken away in both arms."""
+    """Return what distribution gains if a cause is removed in both arms."""
     return [
         f"{CONDITIONS[each.condition]} in both, {each.above} would train"
         f" {each.changed:.2f} times as fast ({each.lower:.2f} to {each.upper:.2f}) as {each.below};"

@@ -24,13 +24,13 @@ LABELS = {
     "report": "no ray.train.report",
     "collective": "no collectives beside DDP",
 }
-"""What is changed, in a picture and its table."""
+"""Names of the changes, in the picture and its table."""
 AT_MOST, ABOUT = "At most this is gained", "; with other threads about this"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of an arm's table; times are milliseconds, and "" where there are none."""
+    """A row of an arm's table. Times are in milliseconds; a field without a value is ""."""
 
     what: str
     step: str = ""
@@ -43,21 +43,21 @@ class Row:
 
 @dataclass(frozen=True)
 class Section:
-    """One arm."""
+    """What the page says of one arm."""
 
     arm: str
     where: str
     of_rank: Sequence[str]
     causes: Sequence[str]
     nothing: str
-    """Said instead where no cause is certain."""
+    """Text that stands in place of the causes, if no cause is certain."""
     not_tried: Sequence[str]
     gains: Panel | None
     rows: Sequence[Row]
 
 
 def render(why: Why) -> str:
-    """Return the whole page."""
+    """Return the page of what `rwi why` found, as HTML."""
     parts = step_parts.large({arm: of_arm.parts for arm, of_arm in why.arms.items() if of_arm.parts})
     bars = drawn("Where a step's time goes", lambda: plots.step_parts(parts)) if parts else None
     made_at = datetime.fromisoformat(why.made_at)

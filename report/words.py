@@ -12,12 +12,12 @@ NOT_KNOWN = "not known"
 OPEN_END = f"or more; the upper end is {NOT_KNOWN}"
 AHEAD_NOW = ", though Ray is ahead now"
 STATES = {"finished": "finished", "stopped": "were stopped", "failed": "failed"}
-"""What became of trials, in words."""
+"""Words for what became of trials, by state."""
 
 
 def break_even(comparison: Comparison) -> str:
-    """Return from when on Ray takes less than each alternative: a number of epochs, a probable one, none, or not
-    known."""
+    """Return from which number of epochs on Ray takes less time than each alternative: a certain number, a probable
+    one, that there is none, or that it is not known."""
     epochs = comparison.break_even_epochs
     if epochs is not None:
         return counted(epochs, comparison.passed)
@@ -30,25 +30,28 @@ def break_even(comparison: Comparison) -> str:
 
 
 def none(passed: str) -> str:
-    """Return that no number of passes is enough: only where the whole interval stays behind. What a few runs do not
-    show is not known."""
+    """Return the words for a break-even that does not exist. They are used only if the whole interval says so; if a few
+    runs do not show a break-even, it is *not known*."""
     return f"none up to {MOST_EPOCHS:,} {passed}s"
 
 
 def break_even_with(comparison: Comparison, name: str) -> str:
-    """Return the same against one alternative; where Ray is ahead now and does not stay so, that, too."""
+    """Return the break-even with one alternative in words. If Ray is ahead now and does not stay ahead, the text says
+    so."""
     text = break_even_against(comparison.break_even[name], comparison.repeats, comparison.passed)
     return text + AHEAD_NOW * (text == none(comparison.passed) and _is_ahead_now(comparison, name))
 
 
 def _is_ahead_now(comparison: Comparison, name: str) -> bool:
-    """Return whether Ray takes less than an alternative over the epochs that were trained, with 95 % confidence."""
+    """Return whether Ray takes less time than an alternative over the epochs that were trained, with 95 %
+    confidence."""
     ratio = comparison.ratios.get(RATIOS["clocks"].get(name, ""))
     return ratio is not None and ratio.lower is not None and ratio.lower > 1
 
 
 def break_even_against(meets: BreakEven | None, repeats: int, passed: str = "epoch") -> str:
-    """Return the same against one alternative, with the ends of the 95 % interval. `passed`: the word for a pass."""
+    """Return a break-even with one alternative in words, with the ends of its 95 % interval. `passed`: the word for an
+    epoch."""
     if _is_never(meets, repeats):
         return none(passed)
     if meets is None or (meets.probably is None and repeats == 1):
@@ -62,25 +65,26 @@ def break_even_against(meets: BreakEven | None, repeats: int, passed: str = "epo
 
 
 def _is_never(meets: BreakEven | None, repeats: int) -> bool:
-    """One repeat has no interval, and so no end that could stay behind."""
+    """Return whether it is certain that Ray never stays ahead. One repeat has no interval, so nothing is certain with
+    it."""
     return repeats > 1 and meets is not None and meets.possibly is None
 
 
 def doubt(comparison: Comparison) -> str:
-    """Return why the projection may be far off; "" if nothing indicates it."""
+    """Return why the projection may be far off; "" if there is no sign of that."""
     names = {name.removeprefix("verdict."): why for name, why in comparison.reasons.items()}
     return doubt_of(comparison.checks.get("machineQuiet"), names)
 
 
 def details(comparison: Comparison, without: str = "") -> list[str]:
-    """Return the sentences below the verdict, except the one named `without`."""
+    """Return the sentences of details that stand below the verdict, except the one named `without`."""
     texts = [comparison.reasons.get(f"verdict.{name}") for name in DETAILS if name != without]
     return [f"{text}." for text in texts if text]
 
 
 def distribution(comparison: Comparison) -> list[tuple[str, str]]:
-    """Return how ranks were made of a script that makes none, what was proved and what one writes, each with its label;
-    nothing where this project made none."""
+    """Return how the ranks of a script that makes none were made, what was proved of them, and what the user has to
+    write, each with a label; empty if this project made no ranks."""
     ranks = comparison.distribution
     if ranks is None:
         return []
@@ -88,7 +92,7 @@ def distribution(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def search(comparison: Comparison) -> list[str]:
-    """Return what a search found and what became of its trials, in sentences; none where nothing was searched."""
+    """Return sentences that say what a search found and what became of its trials; empty if nothing was searched."""
     search = comparison.search
     if search is None:
         return []
