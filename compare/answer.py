@@ -86,7 +86,7 @@ class Contest:
     """Ray's end-to-end time compared with one alternative's."""
 
     against: str
-    """Title of the alternative, in words."""
+    """The alternative, in words."""
     now: Estimate | Missing
     """R, the alternative's whole time ÷ Ray's, at the number of epochs that were trained."""
     per_epoch: Estimate | Missing
@@ -96,7 +96,7 @@ class Contest:
     """The alternative's clock and Ray's clock, for each repeat."""
     rule: Rule = ONCE
     passed: str = "epoch"
-    """Word for what is counted: `epoch`, or `trial` in a search."""
+    """Word for an epoch."""
     passing: str = "one epoch of Ray"
     """Words for what is compared with an epoch of the alternative, such as `one epoch of Ray`."""
 
@@ -247,8 +247,8 @@ def _centre(interval: Interval) -> float:
 
 
 def first_that_stays(is_ahead: Callable[[int], bool], most: int) -> int | None:
-    """Return the least number, from 1, for which `is_ahead` is true up to `most`; None if it is false at `most`. The
-    numbers are tried in steps of 5 % downwards, and then halved."""
+    """Return the least number, from 1, from which on `is_ahead` is true up to `most`; None if `is_ahead` is false at
+    `most`. The numbers are tried downwards in steps of 5 %, and the last step is then searched by halving."""
     ahead, behind = most, 0
     if not is_ahead(ahead):
         return None

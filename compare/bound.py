@@ -40,7 +40,8 @@ class Least:
     shared: float
     """T, the time of one process that could be split between workers."""
     clock: Clock
-    """S + T / N for N workers; of an epoch's time an N-th."""
+    """A clock whose whole time is S + T / N for N workers. An epoch takes an N-th of the time that one process
+    needs."""
 
 
 def shared_of(whole: float, imports: float) -> float:
@@ -85,7 +86,7 @@ class BoundFindings:
 
 
 def _stays_open(contest: Contest) -> bool:
-    """Return whether more repeats would hardly show that Ray loses."""
+    """Return whether more repeats would hardly show a loss."""
     return isinstance(contest.now, Missing) or (contest.now.lower is not None and contest.now.lower > MARGIN)
 
 

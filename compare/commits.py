@@ -21,7 +21,7 @@ NAME = "commits.json"
 LONGEST_BYTES = 200_000
 """Size of the largest comparison file that is read, in bytes."""
 LONGEST_TEXT, LONGEST_FAILURE = 300, 4000
-"""How many characters are kept of a text, and of the output of a command that failed."""
+"""How many characters are kept of a text, and of the reason of a failure."""
 MOST_ARGUMENTS = 50
 FASTER, SLOWER, UNDECIDED = "faster", "slower", "not decided"
 DECIDED, TIME_UP, MOST_REPEATS = "decided", "its time was up", "most repeats"
@@ -123,12 +123,12 @@ class CommitComparison:
 
     @property
     def slower(self) -> list[str]:
-        """Return the arms that became slower with the head commit, with confidence."""
+        """Return the arms that the head made slower, with confidence."""
         return [arm for arm, change in self.arms.items() if decision(change) == SLOWER]
 
     @property
     def status(self) -> int:
-        """Return the exit status of the command."""
+        """Return the exit status."""
         return FAILED if self.failed or not self.arms else IS_SLOWER if self.slower else NO_CHANGE
 
 

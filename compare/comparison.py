@@ -309,7 +309,7 @@ def scalar_names(context: Context | None = None) -> list[str]:
 
 
 def scalars(comparison: Comparison) -> dict[str, float | str | None]:
-    """Return the medians over the repeats and the answer, by output name; None for what was not measured."""
+    """Return medians over the repeats and the answer, by output name; None for what was not measured."""
     ray = comparison.arms.get(RAY.name)
     ratios = comparison.ratios.items()
     values: dict[str, float | str | None] = dict.fromkeys(scalar_names())

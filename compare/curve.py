@@ -25,7 +25,7 @@ Repeat = Mapping[int, Run]
 
 @dataclass(frozen=True)
 class Curve:
-    """The measured points of the workers' curve, and what they say."""
+    """The points that were measured, and what they say."""
 
     points: list[CurvePoint]
     """The points, by ascending number of workers."""
@@ -59,7 +59,7 @@ def _complete(measurement: Measurement) -> list[Repeat]:
 
 
 def _problem(measurement: Measurement, repeats: Sequence[Repeat]) -> str:
-    """Return why the points cannot be compared with each other; "" if they can."""
+    """Return why the points can't be compared with each other; "" if they can."""
     for number in measurement.context.curve:
         context = replace(measurement.context.at(number), arms=(RAY.name,))
         point = of_repeats([{RAY.name: repeat[number]} for repeat in repeats], context)

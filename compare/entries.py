@@ -44,7 +44,7 @@ class Measure:
     least: float | None = None
     """The measure is only shown if a run of some arm has more than this; None if it is always shown."""
     only: Callable[[Workload], bool] | None = None
-    """Return whether a workload has this measure; None if all workloads have it."""
+    """Function that says whether a workload has this measure; None if all workloads have it."""
 
     def values(self, numbers: Sequence[float | None], runs: Sequence[Run]) -> list[Value]:
         """Return the value of this measure for each of the runs, or why it is missing. `numbers`: the number that was
@@ -75,17 +75,17 @@ class Ratio:
     because: str = "seconds.train"
     otherwise: str = "not measured in every repeat"
     detail: str = ""
-    """Text that the docs add to the meaning."""
+    """What the docs add to the meaning."""
     in_changes: bool = False
     in_sweeps: str = ""
     """Heading in the text table of a sweep; "" if the table does not show the ratio. The page of a sweep shows all
     ratios."""
     only: Callable[[Workload], bool] | None = None
-    """Return whether a workload has this ratio; None if all workloads have it."""
+    """Function that says whether a workload has this ratio; None if all workloads have it."""
     claims: tuple[Claim, ...] = ("same work",)
     """Claims with which the ratio may be given."""
     wanted_by: Callable[[Context], bool] | None = None
-    """Return whether the settings ask for the ratio; None if every stack with both arms has it."""
+    """Function that says whether the settings ask for the ratio; None if every stack with both arms has it."""
 
     def can_exist(self, context: Context) -> bool:
         """Return whether a measurement with these settings may have this ratio."""

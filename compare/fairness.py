@@ -66,8 +66,8 @@ def verify(measurement: Measurement, machine_quiet: Check) -> Fairness:
 
 
 def verify_points(workload: Workload, repeats: Sequence[Repeat]) -> Fairness:
-    """Return whether runs of one arm did the same work, if they differ only in their number of workers. The runs of a
-    repeat may have any keys."""
+    """Return what was verified of runs of one arm that differ only in their number of workers: that these runs did the
+    same work. The runs of a repeat may have any keys."""
     work = _work_items(workload, repeats)
     return _judged({"sameWork": _same_work_of(workload, repeats, work), **_same_made_with(repeats)}, work)
 
@@ -311,7 +311,7 @@ def _failed_elsewhere(repeat: Repeat) -> str:
 
 
 def failed_trials(run: Run) -> set[int]:
-    """Return the numbers of the trials of a run that failed, counted from 0."""
+    """Return the numbers of the trials that failed, from 0."""
     words = [item.split(" ") for item in run.result.did.values()]
     return {number for item in words for number, word in enumerate(item) if word == FAILED}
 

@@ -51,7 +51,7 @@ WHENEVER = Rule(AUTO_CONFIDENCE, MOST_AUTO_REPEATS)
 
 
 def rule_of(measurement: Measurement) -> Rule:
-    """Return the rule by which a measurement is decided."""
+    """Return how a measurement is decided."""
     return rule(is_auto=measurement.context.is_auto, alternatives=len(measurement.alternatives))
 
 
@@ -199,7 +199,8 @@ def estimate(
 
 
 def difference(values: Sequence[float], rule: Rule = ONCE) -> Estimate:
-    """Return the estimate of differences. A difference cannot be above or below 1, so nothing is decided."""
+    """Return the estimate of differences. There is no 1 with which a difference could be compared, so nothing is
+    decided."""
     return _estimate(values, mean_interval(values, rule.confidence), "", None)
 
 

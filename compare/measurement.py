@@ -28,9 +28,9 @@ class Run:
     """One finished run."""
 
     name: str
-    """For example `ray-2`."""
+    """Name of the run, for example `ray-2`."""
     repeat: int
-    """From 1."""
+    """Number of the repeat, counted from 1."""
     result: TrainingResult
     """The result of the run. The long series in this result may be empty."""
     path: str = ""
@@ -49,7 +49,7 @@ class Run:
 
     @property
     def arm(self) -> str:
-        """Return the name of the run's arm."""
+        """Return the arm's name."""
         return self.result.arm
 
     @property
@@ -59,7 +59,7 @@ class Run:
 
     @property
     def ended(self) -> float:
-        """Return the end of the run, in seconds since the epoch (1970)."""
+        """Return the end of the run, in seconds since the epoch."""
         return self.started + self.result.seconds.wall
 
 
@@ -113,7 +113,7 @@ class Context:
     arms: tuple[str, ...]
     """The arms of the measurement, by name."""
     curve: tuple[int, ...] = ()
-    """The other numbers of workers with which Ray was measured."""
+    """Other numbers of workers that Ray was measured with."""
     absent: Mapping[str, str] = field(default_factory=dict)
     """Why each of the other arms is not measured, by the arm's name."""
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Context:
     ray_overhead: Reserved = field(default_factory=Reserved)
     """What a Ray run on a cluster reserves beside its workers: the head and the submitter."""
     idle_ray: Reserved = field(default_factory=Reserved)
-    """What the pods of Ray reserve while the other arms run."""
+    """What Ray's pods reserve while the other arms run."""
     workers_gone_seconds: float | None = None
     """Seconds after a Ray run within which the workers of Ray are gone; None if the workers stay."""
     prices: Prices = field(default_factory=Prices)
@@ -166,16 +166,16 @@ class Measurement:
     absent: Mapping[str, str]
     """Why each arm that is not in this measurement was not measured, by the arm's name."""
     runs: Sequence[Run]
-    """All runs that are compared with each other."""
+    """All runs that are compared."""
     by_arm: Mapping[str, Sequence[Run]]
     """The runs of every arm, also of variants, in the order of the repeats. An arm that was not measured has no
     runs."""
     of_subject: Sequence[Run]
     """The runs of the subject."""
     requests: Mapping[str, Requested]
-    """What the runs of every arm were asked for, whether it was measured or not."""
-    arms: Sequence[str]
     """What the runs of every arm were asked to have, also for arms that were not measured."""
+    arms: Sequence[str]
+    """The arms that were measured and are compared, in the order in which they are shown."""
     variants: Sequence[str]
     """Measured arms that are another form of the subject. They are compared with the subject alone: no answer, check or
     claim is about their runs. These runs are in `by_arm`, and in no other field of the measurement."""
@@ -205,7 +205,7 @@ class Measurement:
         return self.workload.unit_in(self.recipe.to_dict())
 
     def passes(self, number: int) -> str:
-        """Return `number` in words, as a number of epochs, trials or whole runs."""
+        """Return a number of epochs, of trials, or of whole runs, in words."""
         return _passes(number, self.workload if self.has_whole_epochs else None)
 
 

@@ -51,7 +51,7 @@ def _has_native_alternative(trained: Workload) -> bool:
 
 
 def _has_prices(context: Context) -> bool:
-    """Return whether the settings have a price."""
+    """Return whether a price is set."""
     return context.prices != NO_PRICES
 
 
@@ -61,7 +61,7 @@ def _names_metric(context: Context) -> bool:
 
 
 def _has_target(context: Context) -> bool:
-    """Return whether a setting says which value the metric has to reach."""
+    """Return whether a setting says what the metric has to reach."""
     target = named(context.recipe.workload).target(context.recipe)
     return target is not None and target.value is not None
 
@@ -397,10 +397,10 @@ def numbers_of(measurement: Measurement) -> Numbers:
 
 
 def measure(name: str, workload: str = WORKLOADS[0]) -> Measure:
-    """Return the measure with this name. Raises KeyError if there is none."""
+    """Return the measure of this name. Raises KeyError if there is none."""
     return {each.name: each for each in measures_of(workload)}[name]
 
 
 def ratio(name: str) -> Ratio:
-    """Return the ratio with this name. Raises KeyError if there is none."""
+    """Return the ratio of this name. Raises KeyError if there is none."""
     return {each.name: each for each in RATIOS}[name]

@@ -67,7 +67,7 @@ class Trend:
 
     @property
     def most(self) -> int:
-        """Return the largest number of workers that was measured."""
+        """Return the most workers that were measured."""
         return max(self.speedups)
 
     @cached_property
@@ -82,7 +82,7 @@ class Trend:
         return self.exponent(max(number for number in self.speedups if 2 * number <= self.most), self.most)
 
     def exponent(self, before: int, after: int) -> Interval:
-        """Return the exponent between two measured numbers of workers, with its interval."""
+        """Return the exponent between two numbers of workers that were measured."""
         pairs = zip(self.speedups[before], self.speedups[after], strict=True)
         return _interval([math.log(more / less) / math.log(after / before) for less, more in pairs])
 
@@ -121,8 +121,8 @@ class Trend:
 
 
 def _amdahl(speedup: float, now: int, workers: int) -> float:
-    """Return how many times as fast as `now` workers more workers are by Amdahl's law. The serial part is at least
-    0."""
+    """Return how many times as fast `workers` workers are as `now` workers, by Amdahl's law. The serial part is at
+    least 0."""
     serial = max(0.0, (now / speedup - 1) / (now - 1))
     return workers / (1 + serial * (workers - 1)) * (1 + serial * (now - 1)) / now
 

@@ -206,7 +206,7 @@ def _apart(measurement: Measurement) -> str:
 
 
 def repeat_number(repeat: Repeat) -> int:
-    """Return the number of a repeat, counted from 1."""
+    """Return the number of a repeat, from 1."""
     return next(iter(repeat.values())).repeat
 
 

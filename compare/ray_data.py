@@ -27,7 +27,7 @@ class DataPair:
     rows: Check
     """Whether both arms trained on the same number of rows in every repeat."""
     problem: str
-    """Why the two arms cannot be compared; "" if they can."""
+    """Why the two arms can't be compared; "" if they can."""
 
     def gain(self, ratio: Summary[Estimate]) -> Summary[Estimate]:
         """Return `ratio`, the ratio of the two arms, or why it may not be given."""

@@ -17,7 +17,7 @@ HOUR = 3600.0
 NOT_SAID = "its result does not say it"
 ONE_EPOCH = "what follows the steps of an epoch was not seen often enough: train at least two whole epochs"
 Number = Callable[[Run, Measurement], float | None]
-"""A function that reads one number of a run; None if the run does not have it."""
+"""A function that reads one number of a run; it returns None if the run does not have the number."""
 
 
 def step_seconds(result: TrainingResult) -> float | None:
@@ -42,8 +42,8 @@ def whole_seconds(result: TrainingResult) -> float:
 
 @dataclass(frozen=True)
 class Clock:
-    """The whole time of a run in two parts: the time of each epoch, and the time that is spent once, for start, warm-up
-    and test."""
+    """The whole time of a run in two parts: the time of each epoch, and the time that is spent once, for start, test,
+    and what the warm-up takes beyond the time of its steps."""
 
     epochs: int
     whole: float
@@ -223,7 +223,7 @@ def idle_ray_cpu_hours(run: Run, context: Context) -> float | None:
 
 
 def cost(run: Run, context: Context) -> float | None:
-    """Return a run's cost in the currency of the prices; None if no price is set."""
+    """Return a run's cost in the currency of the prices; None if none is set."""
     if context.prices == NO_PRICES:
         return None
     reserved_size, prices, hours = reserved(run.arm, context), context.prices, whole_seconds(run.result) / HOUR
@@ -235,12 +235,12 @@ def cost(run: Run, context: Context) -> float | None:
 
 
 def price(run: Run, context: Context) -> float | None:
-    """Return a run's cost: in money if prices are set, else in CPU hours. None if the cost in money is not known."""
+    """Return a run's cost: in money if prices are set, else in CPU hours."""
     return cpu_hours(run, context) if context.prices == NO_PRICES else cost(run, context)
 
 
 def link(run: Run) -> RunLink:
-    """Return the link to the result file of a run that was compared."""
+    """Return the link to a run that was compared."""
     return RunLink(
         name=run.name,
         repeat=run.repeat,

@@ -79,7 +79,7 @@ class SearchFindings:
     trials: Mapping[str, int]
     """How many trials all runs made, by state: `finished`, `stopped` or `failed`."""
     best: SearchOutcome | Missing
-    """Outcome of the run that found the best configuration."""
+    """Outcome of the run that found the best configuration of all."""
     break_even: Mapping[str, TrialBreakEven | Missing]
     """Break-even against each alternative, by the arm of the alternative."""
     break_even_seconds: float | Missing
@@ -98,7 +98,7 @@ class SearchFindings:
         )
 
     def missing(self) -> dict[str, Missing]:
-        """Return why outputs are null, by the output's name."""
+        """Return why outputs are null, by name."""
         values: dict[str, object] = {"bestConfig": self.best, "bestMetric": self.best}
         values |= {"breakEvenTrialSeconds": self.break_even_seconds}
         values |= {f"search.breakEven.{arm}": each for arm, each in self.break_even.items()}

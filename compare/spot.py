@@ -114,7 +114,7 @@ def _course(run: Run) -> SpotCourse | None:
 
 
 def whole(course: SpotCourse) -> float:
-    """Return the seconds from start to result without an interruption and without a checkpoint."""
+    """Return seconds from start to result without an interruption and without a checkpoint."""
     return course.start_seconds + course.epochs * course.epoch_seconds + course.end_seconds
 
 

@@ -106,7 +106,7 @@ def next_up(measurement: Measurement) -> str:
 
 
 def open_words(answer: str, repeats: int) -> str:
-    """Return what a measurement that goes on has not yet found out."""
+    """Return what a measurement that goes on has not found out yet."""
     if answer == "Not decided":
         return f"not decided in {repeats} repeats"
     return f"{answer} after {repeats} repeats, and whether longer training changes that is not known"
@@ -171,7 +171,7 @@ def _not_advised(measurement: Measurement, passes: int, seconds: float | None, l
 
 
 def _too_long(measurement: Measurement, seconds: float | None, longest: float | None) -> str:
-    """Return why the measurement, or one of its runs, would take too long; "" if neither would."""
+    """Return why the measurement, or one run of it, would take too long; "" if neither would."""
     minutes, of_run = measurement.context.settings.get(BUDGET), measurement.context.run_timeout_minutes
     if seconds is None or longest is None:
         return "how long that takes is not known"

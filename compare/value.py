@@ -14,12 +14,12 @@ class Missing:
 
 
 Value = float | Missing
-"""A number, or the reason why the number is missing."""
+"""A number, or why it is not there."""
 
 
 @dataclass(frozen=True)
 class Summary(Generic[T]):
-    """What the repeats say of one number."""
+    """What the repeats say of a number."""
 
     value: T | Missing
     """The spread or the estimate over the repeats, or why it is missing."""

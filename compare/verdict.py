@@ -49,11 +49,11 @@ class Findings:
     measurement: Measurement
     fairness: Fairness
     claim: Claim | None
-    """None if the arms are not comparable."""
+    """How much may be said of the arms; None if the arms are not comparable."""
     claim_lacks: str
     answer: Answer
     contests: Mapping[str, Contest]
-    """By the arm of the alternative."""
+    """The comparison of Ray with each alternative, by the arm of the alternative."""
     search: SearchFindings | Missing
     break_even_epochs: int | Missing
     arms: Mapping[str, MeasuredArm]
@@ -332,7 +332,7 @@ def _trial_length(findings: Findings) -> str:
 
 
 def _time(findings: Findings) -> str:
-    """Return how much of the subject's time is start-up, and how much of the time of each alternative."""
+    """Return how much of the subject's time is start-up, and how much of each alternative's."""
     subject = findings.measurement.subject or ""
     whole, start = (findings.median(subject, name) for name in ("wallSeconds", "startupSeconds"))
     if whole is None or start is None:

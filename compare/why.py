@@ -22,8 +22,8 @@ AS_IS, INPUT_READY, NO_EXCHANGE, THREADS = "as is", "input ready", "no exchange"
 """Conditions under which steps are timed. `threads ` is followed by a number of threads."""
 LOOKS = (6, *(size for power in range(3, 13) for size in (2**power, 3 * 2 ** (power - 1))))
 """Numbers of rounds after which the program looks whether the rounds are enough: 6, 8, 12, 16, 24 to 6144. The numbers
-are fixed before, and only the widths of the intervals decide. With steps below a millisecond more than ten rounds take
-one second."""
+are fixed before, and only the widths of the intervals decide. If a step takes less than a millisecond, one second is
+enough for ten rounds and more."""
 LEAST_ROUNDS = 4
 """With fewer rounds nothing is said of an arm."""
 HALF_WIDTH = 0.05
@@ -73,7 +73,7 @@ class Tried:
     rows: float | None
     """Rows that a step processes, over all ranks; None if they are not known."""
     threads: int
-    """Compute threads of each rank."""
+    """Compute threads of a rank."""
     loader_workers: int | None
     """Worker processes that the DataLoader of each rank has; None if they are not known."""
 

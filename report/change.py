@@ -87,7 +87,7 @@ class Change(NamedTuple):
 
 
 def _words(entry: Measure | Ratio) -> tuple[str, str]:
-    """Return the words for a lower and for a higher value of the number."""
+    """Return the words for a lower and a higher value."""
     if isinstance(entry, Ratio):
         return entry.words or ("lower", "higher")
     return ("faster", "slower") if entry.better == "lower" else ("worse", "better")

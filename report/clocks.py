@@ -19,7 +19,7 @@ FARTHEST = 4
 """If the certain break-even lies at more than this many times the probable break-even or the measured epochs, it is not
 shown: the crossing of the lines could not be seen."""
 ROOM = 1.2
-"""Factor by which the picture is wider than what it shows."""
+"""Factor by which the axis of epochs is longer than the last number of epochs that is of interest."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,12 @@ class Clocks:
     lines: Mapping[str, Line]
     """The lines, by arm. An arm whose epochs were not timed has no line."""
     measured: int
-    """The number of epochs that were trained."""
+    """Epochs that were trained."""
     last: int
-    """The number of epochs at the right end of the picture."""
+    """Epochs at the right end."""
     meeting: Meeting | None
     passed: str
-    """The word for an epoch."""
+    """Word for an epoch."""
 
 
 def clocks(comparison: Comparison) -> Clocks | None:
@@ -160,7 +160,7 @@ def parts(comparison: Comparison) -> dict[str, dict[str, float]]:
 
 
 def visible(of_arms: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return the parts that are long enough to be seen in some arm."""
+    """Return the parts that can be seen in some arm."""
     longest = max(sum(of_arm.values()) for of_arm in of_arms.values())
     return [part for part in PARTS if any(of_arm[part] > SHOWN_SHARE * longest for of_arm in of_arms.values())]
 

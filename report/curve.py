@@ -33,7 +33,7 @@ def _row(point: CurvePoint) -> list[str]:
 
 
 def ratio(value: Estimate | None) -> str:
-    """Return a ratio with its interval as text: `1.41 1.35–1.48`."""
+    """Return a ratio with its interval: `1.41 1.35–1.48`."""
     if value is None:
         return MISSING
     interval = f" {value.lower:.2f}–{value.upper:.2f}" if value.lower is not None and value.upper is not None else ""

@@ -56,7 +56,7 @@ class Tracked:
     """Hash of the measurement. It is the same for the same runs, however often and in whatever way the runs are
     compared."""
     comparison: str
-    """SHA-256 of the comparison. If the server has another comparison of these runs, that one is replaced."""
+    """SHA-256 of the comparison. If the server has another comparison of these runs, that comparison is replaced."""
     whole: TrackedRun
     runs: list[TrackedRun]
     files: list[str]
@@ -150,7 +150,7 @@ def _name(text: str) -> str:
 
 
 def explain(error: Exception) -> str:
-    """Return one line that says what is wrong with the server, and what helps."""
+    """Return in one line what is wrong with the server, and what helps."""
     from mlflow.exceptions import MlflowException
     from requests import exceptions
 
@@ -180,12 +180,12 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _status(error: Any) -> int | None:
-    """Return the HTTP status of the server's answer; None if there was no answer."""
+    """Return the HTTP status of the server's answer to an upload; None if there was no answer."""
     return getattr(getattr(error, "response", None), "status_code", None)
 
 
 def _answer(error: BaseException) -> str:
-    """Return the text of an error on one line."""
+    """Return an error's text on one line."""
     text = " ".join(str(error).split())
     text = text if text.isprintable() else ascii(text)
     return text if len(text) <= _LONGEST_ANSWER else f"{text[:_LONGEST_ANSWER]}…"

@@ -23,7 +23,7 @@ from typing import Protocol
 
 ORDERS = 300
 LOW, HIGH = 0.05, 0.95
-"""Quantiles over the orders that stand beside the median."""
+"""Quantiles over the orders that are shown beside the median."""
 
 
 @dataclass(frozen=True)

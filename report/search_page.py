@@ -143,7 +143,7 @@ def _middle(value: Middle) -> str:
 
 
 def note() -> str:
-    """Return a text that says what the replay is, and what it is not."""
+    """Return what the replay is, and what it is not."""
     return (
         f"the curves that were recorded, in {ORDERS} orders of the trials, without anybody's overhead; the median, and "
         "5 to 95 % of the orders. Both rules are called asynchronous successive halving, and are not one rule."

@@ -25,7 +25,7 @@ class Value:
 
 
 def elapsed(result: TrainingResult) -> list[float]:
-    """Return the training seconds at the end of each epoch. Warm-up steps count as the mean timed step."""
+    """Return training seconds at the end of each epoch; warm-up steps count as the mean timed step."""
     return [point.seconds or 0.0 for point in result.curve]
 
 

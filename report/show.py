@@ -22,8 +22,8 @@ FREE = {
     *("workers", "workersCurve", "repeats", "wideArm", "nativeArm", "keepBaseline", "minikubeNodes"),
     *("budgetMinutes", "runTimeoutMinutes", "priceCpuHour", "priceGibHour", "priceGpuHour", "trackingUri"),
 }
-"""Settings in which a later measurement may differ from the one whose projection is checked. They do not change what a
-run does."""
+"""Settings in which a later measurement may differ from the one whose projection is checked. None of these settings
+changes what a run with a given number of workers does."""
 
 
 def history(stack: str, wanted: Sequence[str]) -> int:

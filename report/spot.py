@@ -16,7 +16,7 @@ VERDICTS = {CHEAPER: "worth it", DEARER: "not worth it"}
 """Words for the decision on a cost ratio. Other decisions have the words *not decided*."""
 POINTS = 80
 ROOM = 1.15
-"""Factor by which the picture is wider than the last thing that it marks."""
+"""Factor by which the axis of rates is longer than the last rate that is marked."""
 
 
 def rows(comparison: Comparison) -> list[list[str]]:

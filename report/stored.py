@@ -46,13 +46,13 @@ class Stored:
 
 
 def newest_start(comparison: Comparison) -> datetime | None:
-    """Return the start of the newest run, in UTC; None without runs."""
+    """Return when the newest run started, in UTC; None without runs."""
     started = [datetime.fromisoformat(run.started_at) for arm in comparison.arms.values() for run in arm.runs]
     return max(started).astimezone(UTC) if started else None
 
 
 def stored_results(project: Path, stack: str) -> tuple[list[Stored], list[str]]:
-    """Return the results of a stack, oldest first, and a line for each folder that cannot be read."""
+    """Return the results of a stack, oldest first, and a line for each folder that can't be read."""
     results, problems = [], []
     for folder in (project / "results" / stack).glob("*/"):
         parts = _FOLDER.fullmatch(folder.name)

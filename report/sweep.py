@@ -29,7 +29,7 @@ TO_ACCURACY = "timeToAccuracySeconds"
 RATIOS = tuple(each for each in measures.RATIOS if each.in_sweeps)
 _OF_WORKLOADS = {each.name: each for name in WORKLOADS for each in measures.measures_of(name)}
 MEASURES = tuple(each for each in _OF_WORKLOADS.values() if each.in_sweeps)
-"""The measures in the text table of a sweep."""
+"""The measures in the text table of a sweep. The page of a sweep has every ratio, too."""
 SCHEMA_VERSION = 1
 
 
@@ -60,7 +60,7 @@ class Sweep:
     same."""
     axes: dict[str, list[str]]
     base: dict[str, str]
-    """Settings of every point, beyond those in the stack file."""
+    """Settings of every point, beyond the stack file's."""
     points: list[Point] = field(default_factory=list)
 
     @property
@@ -69,7 +69,7 @@ class Sweep:
         return all(point.result for point in self.points)
 
     def with_point(self, index: int, point: Point) -> "Sweep":
-        """Return the sweep with the point at `index` replaced."""
+        """Return the sweep with one of its points replaced."""
         return replace(self, points=[*self.points[:index], point, *self.points[index + 1 :]])
 
     def write(self, folder: Path) -> None:
@@ -97,7 +97,7 @@ class Row:
     point: Point
     comparison: Comparison | None = None
     seconds_to_accuracy: dict[str, Spread] = field(default_factory=dict)
-    """Training seconds by arm until the accuracy that every run of the sweep reached."""
+    """Training seconds, by arm, until the accuracy that every run of the sweep reached."""
 
     @property
     def workers(self) -> int | None:
@@ -226,5 +226,5 @@ def _legend(shown: Numbers) -> str:
 
 
 def arms_of(shown: Numbers) -> list[str]:
-    """Return the arms that at least one point has."""
+    """Return the arms that any point has."""
     return [arm for arm in ARMS if any(row.comparison and arm in row.comparison.arms for row in shown.rows)]

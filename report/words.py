@@ -71,7 +71,7 @@ def _is_never(meets: BreakEven | None, repeats: int) -> bool:
 
 
 def doubt(comparison: Comparison) -> str:
-    """Return why the projection may be far off; "" if there is no sign of that."""
+    """Return why the projection may be far off; "" if nothing indicates it."""
     names = {name.removeprefix("verdict."): why for name, why in comparison.reasons.items()}
     return doubt_of(comparison.checks.get("machineQuiet"), names)
 
