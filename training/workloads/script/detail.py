@@ -5,25 +5,25 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Rank:
-    """The observation of one rank."""
+    """What the observer recorded of one rank."""
 
     rank: int
     world: int
-    """World size, as its framework had it."""
+    """World size, as the rank's framework reported it."""
     steps: int
     rows: int | None
     """Rows that reached this rank; null where they could not be counted."""
     weights: str | None
-    """SHA-256 at its last step."""
+    """SHA-256 of the weights after the last step."""
     threads: int | None
     report_seconds: float
-    """Time in ray.train.report."""
+    """Seconds that the rank spent in ray.train.report."""
     hook_seconds: float
-    """Time that the observer itself took."""
+    """Seconds that the observer itself took."""
     ended_early: bool
-    """True if `measureSteps` ended it."""
+    """True if the setting `measureSteps` ended the rank."""
     notes: list[str]
-    """Facts that could not be observed, and why."""
+    """Facts that the observer could not see, and why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,17 +42,17 @@ class ScriptDetail:
 
     kind: str
     framework: str
-    """`unknown` where no step was seen."""
+    """Name of the framework; `unknown` where the observer saw no step."""
     command: str
     """Command line as a user would type it."""
     folder: str
-    """Folder in which it was started."""
+    """Folder in which the script was started."""
     settled_after: int | None
-    """Steps until the time of a step had settled: those before are its warm-up."""
+    """Number of warm-up steps, after which the time of a step had settled."""
     ranks: list[Rank]
     processes: int
-    """The most that were counted at a time."""
+    """The largest number of the run's processes that were counted at the same time."""
     left: int
-    """Processes that it left behind, which were ended."""
+    """Number of processes that the script left running, and that were then ended."""
     artifacts: list[Artifact] = field(default_factory=list)
-    """Files of its folder `{storage}` that match the key `artifacts`."""
+    """Files of the script's folder `{storage}` that match the key `artifacts`."""

@@ -16,36 +16,36 @@ OWN_THREADS = "compute threads: one in every arm, which the script itself sets"
 
 @dataclass(frozen=True, kw_only=True)
 class ArmFacts:
-    """One run, seen over all its ranks."""
+    """The facts about one run, over all its ranks."""
 
     arm: str
     ranks: int
-    """Processes that trained; of RLlib runners that sampled."""
+    """Number of processes that trained; for RLlib, the number of runners that sampled."""
     expected_ranks: int
     ray: bool
-    """True if Ray ran."""
+    """True if a process of the run started or joined Ray."""
     steps: int
-    """Steps of the rank that made the fewest."""
+    """Number of steps of the rank that made the fewest steps."""
     step_seconds: float | None
     report_seconds: float
-    """Time of one call of `ray.train.report`."""
+    """Seconds of one call of `ray.train.report`."""
     report_share: float
-    """Share of reports in the time between the end of the first step and that of the last."""
+    """Share of the calls of `ray.train.report` in the time between the end of the first step and that of the last."""
     rows_per_step: float | None
-    """Over all ranks."""
+    """Number of rows in a step, over all ranks."""
     rows_known: str
-    """`counted`, `reported`, or `unknown`."""
+    """How the rows are known: `counted`, `reported`, or `unknown`."""
     rows_per_epoch: int | None
     steps_per_epoch: int | None
     work: ArmWork
     weights_equal: Known
     rows_disjoint: Known
     weights: str | None
-    """The digest that all ranks have."""
+    """The digest of the weights that all ranks have; None if they differ."""
     threads: tuple[int, ...]
-    """Compute threads of a process, each number once; empty where they are not known of every rank."""
+    """Different numbers of compute threads that the processes have; empty if the number is unknown for any rank."""
     problem: str
-    """Reason why this is not the arm that was asked for; "" if it is."""
+    """Reason why the run is not the arm that was asked for; "" if it is."""
 
 
 def of_arm(arm: str, expected_ranks: int, seen: Sequence[Observation]) -> ArmFacts:
@@ -107,8 +107,8 @@ def _wrong_runners(expected: int, sampled: int) -> str:
 
 
 def same_threads(arms: Mapping[str, ArmFacts]) -> Known:
-    """Compare compute threads: every process has one worker's number, and that of `wide` the number of all, unless the
-    script itself sets one in all of them."""
+    """Return whether all arms have the same compute threads. They do if each process has the threads of one worker, and
+    that of `wide` those of all, or if the script itself sets one in all of them."""
     threads = {name: facts.threads for name, facts in arms.items()}
     workers = max((facts.expected_ranks for facts in arms.values()), default=1)
     if not all(threads.values()) or workers == 1:

@@ -26,18 +26,18 @@ from training.workloads.script.observations import (
 from training.workloads.script.step_clock import SeenPass
 
 MOST_WORK = 0.9
-"""Share of a process's CPU seconds that its working threads make up."""
+"""Share of a process's CPU seconds that the threads which do the work account for."""
 
 
 def read(folder: Path) -> list[Observation]:
-    """Return the observations in `folder`, by rank; none where no step was seen."""
+    """Return the observations in `folder`, ordered by rank; an empty list if the observer saw no step."""
     files = sorted(folder.glob("rank-*.json"))
     observations = [parse(json.loads(path.read_text(encoding="utf-8"))) for path in files]
     return sorted(observations, key=lambda observation: observation.rank)
 
 
 def parse(data: dict[str, Any]) -> Observation:
-    """Return one observation from its file."""
+    """Return the observation that one file of the observer holds."""
     thread_cpus, pod, device = data["threadCpus"], data.get("pod"), data.get("device") or {}
     data, lost = _without_lost(data), data.get("unknown") or {}
     return Observation(
@@ -104,7 +104,7 @@ LOST: Mapping[str, Mapping[str, Any]] = {
     "allReduce": {"allReduce": None},
     "peakMemoryBytes": {"peakMemoryBytes": None},
 }
-"""What a file says in place of numbers that are lost: some may be there, and wrong."""
+"""Values that replace numbers of a file that the observer lost, because some may be there, and wrong."""
 
 
 def _without_lost(data: dict[str, Any]) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _without_lost(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _alike(kind: Any, data: Mapping[str, Any]) -> Any:
-    """Return an object whose fields a file has by the same names, in camelCase."""
+    """Return an object of the class `kind` with the values that the file has under its fields' names, in camelCase."""
     return kind(**{each.name: data[camel(each.name)] for each in fields(kind)})
 
 
@@ -213,10 +213,9 @@ def _inputs(data: dict[str, Any]) -> Inputs:
 
 
 def _cpus_at_work(thread_cpus: Sequence[tuple[Sequence[int], float]]) -> tuple[int, ...]:
-    """Return the CPUs of threads by the CPU seconds that they used, until these make up MOST_WORK.
-
-    A thread that OpenMP bound to one CPU computes there, and that others which hardly work may use more says nothing.
-    """
+    """Return the CPUs of the busiest threads, which together used MOST_WORK of all CPU seconds. OpenMP may have bound
+    such a thread to one CPU, and then it computes there. Other threads, which hardly work, may be allowed more CPUs,
+    which says nothing."""
     total, done, cpus = sum(seconds for _, seconds in thread_cpus), 0.0, set[int]()
     for allowed, seconds in sorted(thread_cpus, key=lambda cpus_and_seconds: -cpus_and_seconds[1]):
         if cpus and done >= MOST_WORK * total:

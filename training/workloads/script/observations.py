@@ -11,48 +11,51 @@ from training.contract.gpu_use import GpuUse
 from training.workloads.script.step_clock import SeenPass, pass_steps
 
 RLLIB = "rllib"
-"""Framework of an observation whose world is RLlib's runners: the process that learns speaks for them."""
+"""Framework of an observation whose world size is the number of RLlib's runners; it is made in the process that
+learns."""
 BOOSTERS = ("xgboost", "lightgbm")
-"""Frameworks of which a step is a round, which goes over all rows."""
+"""Frameworks in which a step is one round of boosting, which goes over all rows."""
 LEAST_TIMED = 3
-"""Steps whose median is a step's time."""
+"""Smallest number of steps whose median is taken as a step's time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankPod:
-    """The pod of a rank, or the node of a Ray cluster that it is on."""
+    """The pod of a rank, or the node of a Ray cluster on which the rank is."""
 
     node: str
     name: str | None
     """Name of the pod; None for a node of a Ray cluster."""
     cpu_model: str
     container_cpu: list[list[float]] | None
-    """[seconds since the epoch, CPU seconds of the container so far]: at the start of the process, without its own,
-    and at the end of the training; None where that is not counted."""
+    """Two pairs [seconds since the epoch, CPU seconds of the container so far]; None where the CPU seconds are not
+    counted. The first is from the start of the process, without the process's own CPU seconds, and the second from the
+    end of the training."""
     throttled_seconds: float | None
-    """Time for which its CPU limit held the container back meanwhile; None where that is not counted."""
+    """Seconds for which the CPU limit held the container back in that time; None where they are not counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer:
-    """One that stepped, of one rank."""
+    """An optimizer that made steps on one rank."""
 
     steps: int
     left_out: int
-    """Of these, by a GradScaler."""
+    """Number of the steps that a GradScaler left out."""
     most_between: int
-    """The most of its steps between two that count."""
+    """The largest number of this optimizer's steps between two steps that count."""
     first: int
-    """Steps that counted before its first."""
+    """Number of steps that counted before the first step of this optimizer."""
     rounds: int
-    """Steps that count, from its first to its last."""
+    """Number of steps that count, from the first step of this optimizer to its last."""
     even: bool
-    """True if as many steps that count lay between any two of its own, but for one."""
+    """True if the same number of steps that count lay between any two steps of this optimizer, with one exception at
+    most."""
     rates: tuple[tuple[float, ...], ...]
-    """First, highest and mean learning rate of each of its groups; then, if known, the share of the steps at which the
-    rates have their centre, and the root of their mean square."""
+    """First, highest and mean learning rate of each parameter group. Then, if known, the share of the steps at which
+    the rates have their centre, and the root of the mean of their squares."""
     settings: tuple[str, ...]
-    """Other settings that decide a step of it, one after another."""
+    """The optimizer's other settings that decide a step, in the order in which the optimizer had them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,36 +63,37 @@ class Schedule:
     """A schedule that set learning rates."""
 
     rule: str
-    """Its class, constants, and how often it stepped."""
+    """The schedule's class and constants, and how often it stepped."""
     follows: str
-    """`metric`, `steps`, or "" if that is not known."""
+    """What the schedule follows: `metric`, `steps`, or "" if that is unknown."""
     even: bool
-    """True if as many steps of its optimizer lay between any two of its own."""
+    """True if the same number of its optimizer's steps lay between any two steps of the schedule."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """Numbers of the parameters that had a gradient in a step."""
+    """How many numbers of the model's parameters had a gradient, by when they had one."""
 
     always: int
     at_first: int
-    """In a first phase of the run alone."""
+    """Count of numbers that had a gradient in a first phase of the run alone."""
     later: int
-    """From a later step on."""
+    """Count of numbers that had a gradient from a later step on."""
     at_times: int
-    """In some steps, and not in others between these."""
+    """Count of numbers that had a gradient in some steps, and not in others between these."""
     seldom: int
-    """In so few steps that another run may have none by chance; also counted by one of the kinds above."""
+    """Count of numbers that had a gradient in so few steps that another run may have none by chance; the counts above
+    include them."""
     phase_share: float
-    """Mean share of the steps in which those with a phase had one; 0 without any."""
+    """Mean share of the steps in which the numbers of `at_first` and `later` had a gradient; 0 without such numbers."""
     share: float
-    """Mean share that had one in a step."""
+    """Mean share of the numbers that had a gradient in a step."""
     share_error: float
-    """Standard error of that mean."""
+    """Standard error of `share`."""
 
     @property
     def ever(self) -> int:
-        """Return numbers that had one in any step."""
+        """Return how many numbers had a gradient in any step."""
         return self.always + self.at_first + self.later + self.at_times
 
 
@@ -99,11 +103,12 @@ class Inputs:
 
     types: tuple[str, ...]
     numbers: int
-    """Numbers in all, from the second step on."""
+    """Count of numbers that entered the module in all, from the second step on."""
     sizes: tuple[int, ...]
-    """Numbers that entered at a time, each once."""
+    """Different counts of numbers that entered the module in one call."""
     varies: bool
-    """True if the amount varied, other than at the end of an epoch, or a step called the model as it liked."""
+    """True if the count varied other than at the end of an epoch, or if an optimizer calls the model as often as it
+    likes (LBFGS)."""
     autocast: tuple[str, ...]
 
 
@@ -112,15 +117,15 @@ class MarkedPass:
     """The rows that a rank had in one of its passes over the data set."""
 
     start: int
-    """Steps that were made before it."""
+    """Number of steps before the pass."""
     drawn: int
-    """Rows, each as often as it was delivered."""
+    """Number of rows drawn; a row that was delivered twice counts twice."""
     rows: bytes
-    """A byte a row of the data set: 1 where it was delivered."""
+    """One byte for each row of the data set: 1 where the row was delivered, 0 otherwise."""
 
     @property
     def delivered(self) -> int:
-        """Return rows, each counted once."""
+        """Return the number of different rows that were delivered."""
         return self.rows.count(1)
 
 
@@ -130,32 +135,33 @@ class RankWork:
 
     optimizers: tuple[Optimizer, ...]
     more_optimizers: int
-    """Others that stepped, of which nothing is known."""
+    """Number of further optimizers that stepped, of which nothing else is known."""
     schedules: tuple[Schedule, ...]
     rates_by_hand: bool
     """True if something else than the schedules set a learning rate."""
     digests: dict[tuple[int, int], str]
-    """Digests of the weights, by the Joins that had ended, and the steps since the last one."""
+    """Digests of the weights, by (Joins of PyTorch that had ended, steps since the last of these)."""
     ends: dict[tuple[int, int], str | None]
-    """Digests of a model's weights when another one was trained, by the same; None where they were gone."""
+    """Digests of the weights of a model when the script went on to another model, by the same keys; None where the
+    weights were gone."""
     in_joins: dict[tuple[int, int], str]
-    """Digests of the weights within Joins, before ranks get the same ones."""
+    """Digests of the weights within Joins, before the Join gives all ranks the same weights."""
     joins: tuple[int, ...]
-    """Steps before the end of each Join, within which ranks may make different numbers of steps."""
+    """Number of steps before the end of each Join; within a Join ranks may make different numbers of steps."""
     parameters: str | None
     """Number and type of the parameters: `17154 float32`."""
     trained: Trained | None
-    """None where no step was looked at."""
+    """Which parameters were trained; None where no step was looked at."""
     inputs: Inputs | None
-    """Input of the first module that has parameters; None where that was not seen."""
+    """Input of the first module that has parameters; None where the observer did not see it."""
     no_input: str
-    """Reason why it was not seen."""
+    """Reason why the observer did not see the input."""
     steps_without_input: int
-    """Steps in which that module was not called, though others may have been."""
+    """Number of steps in which the first module with parameters was not called, though other modules may have been."""
     booster_parameters: str | None
-    """Parameters of a booster."""
+    """Parameters of a booster (XGBoost or LightGBM), as text."""
     rounds: int | None
-    """Rounds that a booster was told to make."""
+    """Number of rounds that a booster was told to make."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,29 +169,29 @@ class Parts:
     """Where the time of each step went, on one rank."""
 
     seconds: dict[str, list[float]]
-    """Of each step, by part."""
+    """Seconds of each step, by part of the step."""
     no_parts: str
-    """Reason why no part is known; "" if they are."""
+    """Reason why no part is known; "" if the parts are known."""
     no_input: str
-    """Reason why the time of input is not known; "" if it is."""
+    """Reason why the time of the input is unknown; "" if it is known."""
     no_exchange: str
-    """Reason why the time of the exchange is not known; "" if it is."""
+    """Reason why the time of the exchange between ranks is unknown; "" if it is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """One rank of one run. What is not known is None."""
+    """What the observer saw on one rank of one run. What is unknown is None."""
 
     rank: int
     world: int
     framework: str
     threads: int | None
     ray: bool
-    """True if it had started or joined Ray by its first step."""
+    """True if the rank had started or joined Ray by its first step."""
     step_ends: tuple[float, ...]
-    """Seconds of the wall clock."""
+    """When each step ended, in seconds of the wall clock."""
     step_rows: tuple[int, ...] | None
-    """Rows that were delivered up to the end of each step."""
+    """Number of rows that were delivered up to the end of each step."""
     rows_of_all_steps: bool
     """True if one data set was read for every step, and no other was trained on."""
     reported_rows: int | None
@@ -194,22 +200,22 @@ class Observation:
     """Rows of one pass of this rank's loader, as its sampler says."""
     epoch_steps: int | None
     passes: tuple[SeenPass, ...]
-    """Over the data set that is trained on; none where they are not known."""
+    """Passes over the data set on which the rank trains; empty where they are unknown."""
     validations: int
-    """Passes from which nothing was learned."""
+    """Number of passes from which nothing was learned."""
     dataset_rows: int | None
-    """Rows that there are to draw from."""
+    """Number of rows from which the rank can draw."""
     dataset_identity: str | None
-    """Equal for equal content; None where that can't be told."""
+    """Digest that is equal for data sets with equal content; None where the content is unknown."""
     dataset_content: str | None
-    """Likewise, but for the last digits of its numbers, which depend on threads."""
+    """A digest of the same content without the last digits of its numbers, which depend on threads."""
     marked: tuple[MarkedPass, ...] | None
-    """The first pass, one amid them, and the last; None where rows have no numbers."""
+    """Rows of the first pass, of one in the middle, and of the last; None where rows have no numbers."""
     pass_sums: tuple[tuple[int, ...], ...]
-    """Of each pass: steps before it, rows, and sums by which ranks know that they had the same; none where those say
-    nothing."""
+    """For each pass: steps before it, its rows, and sums by which ranks see that they had the same rows; empty where
+    the sums would say nothing."""
     rows_ahead: bool
-    """True if another thread than that of the steps read them."""
+    """True if another thread than the one that makes the steps read the rows."""
     work: RankWork
     weights: str | None
     metrics: dict[str, float]
@@ -220,63 +226,65 @@ class Observation:
     report_seconds: float
     hook_seconds: float
     own_seconds: float
-    """Time that the observer took after the training, or between two trainings: a digest, a probe and the wait for
-    it."""
+    """Seconds that the observer took after the training, or between two trainings: for a digest, a probe and the wait
+    for the probe."""
     cpu_at_step: tuple[float, ...]
-    """CPU seconds of this process so far, at the end of each step."""
+    """CPU seconds that this process had used at the end of each step."""
     samples: tuple[tuple[float, float, float], ...]
-    """Seconds since the first step, CPUs in use, resident bytes."""
+    """Samples of (seconds since the first step, CPUs in use, resident bytes)."""
     affinity: tuple[int, ...] | None
-    """CPUs that the threads may use which did nearly all of its work; None where the system does not say."""
+    """CPUs that the threads may use which did nearly all of the process's work; None where the system does not say."""
     peak_memory_bytes: int | None
     gradient_bytes: int | None
     all_reduce: dict[str, float] | None
-    """Seconds by the bytes of a buffer."""
+    """Seconds of an all-reduce, by the bytes of its buffer."""
     no_all_reduce: str
-    """Reason why there is none, if there should be one."""
+    """Reason why no all-reduce was measured, if one should have been."""
     ended_early: bool
     waited_seconds: float
-    """Time for which it waited for its search to decide whether it goes on; part of `own_seconds`."""
+    """Seconds for which the trial waited for its search to decide whether it goes on; `own_seconds` includes them."""
     notes: tuple[str, ...]
     lost: Mapping[str, str] = field(default_factory=dict)
-    """Items of the same work, and names of other numbers, that are not known because the observer failed, and why."""
+    """Items of the same work, and names of other numbers, that are unknown because the observer failed, each with the
+    reason."""
     no_numbers: Mapping[str, str] = field(default_factory=dict)
-    """What the script reported, by name, and what it is, where it is no number."""
+    """What the script reported that is not a number: its type, by name."""
     executed_together: int = 1
-    """The most steps whose ends were told at once, as of Keras' `steps_per_execution`: each has the mean length."""
+    """The largest number of steps whose ends were told at once, as by Keras' `steps_per_execution`; each has the mean
+    length."""
     data_wait_seconds: float | None = None
-    """Time that it waited for batches that something was learned from, from asking for an iterator or a batch on; None
-    where none was seen to be delivered."""
+    """Seconds that the rank waited for batches it learned from, from when it asked for an iterator or a batch; None if
+    the observer saw no batch delivered."""
     first_batch_at: float | None = None
-    """When it had the first of these, in seconds of the wall clock."""
+    """When the rank had the first batch that it learned from, in seconds of the wall clock."""
     device_marks: tuple[tuple[int, float], ...] | None = None
-    """Steps after which an accelerator was waited for, each with the seconds of the wall clock at which it had computed
-    them; None where none computes, and so `step_ends` are the ends of the steps."""
+    """Pairs of a number of steps and the seconds of the wall clock at which an accelerator had computed them, which the
+    observer waits for. None where no accelerator computes, so that `step_ends` are the ends of the steps."""
     device_every: int | None = None
-    """Steps from one such wait to the next."""
+    """Number of steps from one wait for the accelerator to the next."""
     gpu: GpuUse | None = None
-    """What its GPU did; None where none computes."""
+    """What the rank's GPU did; None where no GPU computes."""
     gpu_reasons: Mapping[str, str] = field(default_factory=dict)
     parts: Parts | None = None
-    """Parts of its steps; None where nothing tells them apart."""
+    """Time of each step by its parts; None where nothing tells the parts apart."""
     pod: RankPod | None = None
-    """Pod or node of the rank; None on the machine that measures."""
+    """Pod or node of the rank; None if the run is on the machine that measures."""
     cpu_waits: dict[str, CpuWait] | None = None
-    """Waits of the `training` and of the `run`; None where they are not counted."""
+    """How long the `training`, and the whole `run`, waited for a CPU; None where these waits are not counted."""
 
     @property
     def first_step_at(self) -> float:
-        """Return when its first step had been computed, in seconds of the wall clock."""
+        """Return when the rank's first step had been computed, in seconds of the wall clock."""
         return self.device_marks[0][1] if self.device_marks else self.step_ends[0]
 
     @property
     def step_seconds(self) -> float | None:
-        """Return the median step of the later half: the first ones warm up."""
+        """Return the median time of the steps in the later half, because the first steps warm up."""
         return settled_step_seconds(self.step_ends)
 
     @property
     def pass_steps(self) -> list[int]:
-        """Return steps of each pass that was finished."""
+        """Return the number of steps of each pass that was finished."""
         return pass_steps(self.passes, len(self.step_ends))
 
     @property
@@ -287,7 +295,8 @@ class Observation:
 
     @property
     def steps_per_epoch(self) -> int | None:
-        """Return the steps of a finished pass, else the announced number: a step may take several batches."""
+        """Return the number of steps in a finished pass, or else the announced number, because a step may take several
+        batches."""
         if self.pass_steps:
             return self.pass_steps[0]
         if self.announced_rows and self.rows_per_step:
@@ -296,32 +305,33 @@ class Observation:
 
     @property
     def epoch_rows(self) -> int | None:
-        """Return rows of a pass: as they were delivered in the first that was finished, else as announced."""
+        """Return the number of rows in the first finished pass, as they were delivered, or else as the loader announced
+        them."""
         if self.pass_steps and self.step_rows and self.rows_of_all_steps:
             return self.step_rows[self.pass_steps[0] - 1]
         return self.announced_rows
 
     @property
     def rows(self) -> int | None:
-        """Return the rows that reached this rank; None if they could not be counted, or belong to some of its steps
-        only."""
+        """Return the number of rows that reached this rank; None if they could not be counted, or belong to some of its
+        steps only."""
         return self.step_rows[-1] if self.step_rows and self.rows_of_all_steps else None
 
     @property
     def rows_per_step(self) -> float | None:
-        """Return the median over steps, so that a loader that draws ahead or a short last batch counts nothing; None
-        where most steps had nothing delivered."""
+        """Return the median number of rows over the steps; None where most steps had no rows delivered. With the
+        median, a loader that draws ahead or a short last batch does not count."""
         return statistics.median(self.rows_of_steps) or None if self.step_rows else None
 
     @property
     def rows_of_steps(self) -> list[int]:
-        """Return rows that were delivered for each step; none where they are not counted."""
+        """Return the number of rows that were delivered for each step; empty where rows are not counted."""
         rows = self.step_rows or ()
         return [after - before for before, after in zip((0, *rows), rows, strict=False)]
 
 
 def settled_step_seconds(step_ends: Sequence[float]) -> float | None:
-    """Return the median step of the later half; None for too few."""
+    """Return the median time of the steps in the later half, in seconds; None if there are too few steps."""
     times = [after - before for before, after in itertools.pairwise(step_ends)]
     settled = times[len(times) // 2 :] if len(times) >= 2 * LEAST_TIMED else times[1:]
     return statistics.median(settled) if len(settled) >= LEAST_TIMED else None
