@@ -15,21 +15,21 @@ from training.workloads.script.recognise import WORDS, Script
 RANKS = PROJECT / "training" / "workloads" / "script" / "ranks"
 ARMS = ("baseline", "wide", "native", "ray")
 WITH_DATA = "raydata"
-"""The arm beside these of a script that has arguments by which it reads through Ray Data."""
+"""The additional arm of a script that has arguments by which the script reads its data through Ray Data."""
 RAY_START = "raystart"
-"""The arm beside these of a script that nothing distributes: Ray's start, with workers that do nothing."""
+"""The additional arm of a script that nothing distributes: Ray starts with workers that do nothing."""
 ALONE = ("baseline", "wide")
 BY_RAY = ("ray", WITH_DATA, RAY_START)
 OF_RAY_DATA = ("ray-torch", "ray-tensorflow")
-"""Kinds that can read their batches through Ray Data while they train."""
+"""Kinds of scripts that can read their batches through Ray Data while they train."""
 BY_TORCHRUN = ("ray-torch", "torchrun")
-"""Kinds whose ranks find each other by torchrun's variables without Ray."""
+"""Kinds of scripts whose ranks find each other without Ray, by torchrun's variables."""
 BOOSTERS = ("ray-xgboost", "ray-lightgbm")
 ONE_GPU = "one process uses one GPU, so it would leave those of the other workers idle"
 WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": "-1"}
 IN_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 RAYS_CPUS = "RAY_OVERRIDE_RESOURCES"
-"""Environment variable by which a Ray that is started has so many CPUs, whatever the machine has."""
+"""Environment variable that tells a Ray that is started how many CPUs it has, whatever the machine has."""
 MASTER = ("--master-addr", "127.0.0.1", "--master-port")
 LEGACY_KERAS = {"TF_USE_LEGACY_KERAS": "1"}
 VARIABLES_OF: dict[str, dict[str, str]] = {
@@ -42,43 +42,45 @@ VARIABLES_OF: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """The sizes and the place of an arm."""
+    """The number and the size of an arm's workers, and where the arm is started."""
 
     workers: int
     worker_cpus: float = 1
     input_cpus: int = 0
-    """CPUs of each worker beside these, for what reads its data: Ray is told then how many it has in all."""
+    """CPUs of each worker in addition to `worker_cpus`, for what reads the worker's data. If there are any, Ray is told
+    how many CPUs it has in all."""
     master_port: int = 29500
-    """Port at which torchrun's ranks meet: torchrun's default, which is free in a network of a run's own."""
+    """Port at which torchrun's ranks meet: torchrun's default, which is free where a run has a network of its own."""
     in_pods: bool = False
     """True if each rank of `native` is started in a pod of its own, which gets the addresses of the others."""
     gpus: int = 0
     """GPUs of each process."""
     devices: tuple[str, ...] = ()
-    """The GPUs of this machine by their UUIDs, if it is not in pods: an arm sees the first ones."""
+    """The UUIDs of this machine's GPUs, of which an arm sees the first ones; empty in pods."""
     plan: str = ""
     """Path of the plan by which ranks of a plain script split their batches; "" where nothing splits them."""
 
     def threads(self, arm: str) -> int:
-        """Compute threads of a process of an arm: its CPUs, rounded up."""
+        """Return the number of compute threads of a process of an arm: the CPUs of the process, rounded up."""
         return max(1, math.ceil(round(self.worker_cpus * (self.workers if arm == "wide" else 1), 3)))
 
     def cpus(self, arm: str) -> int:
-        """Return CPUs that an arm is bound to as a whole."""
+        """Return the number of CPUs to which an arm as a whole is bound."""
         ranks, shares = (1 if arm in ALONE else self.workers), (1 if arm == "baseline" else self.workers)
         return ranks * self.threads(arm) + shares * self.input_cpus
 
 
 @dataclass(frozen=True, kw_only=True)
 class WithRay:
-    """The Python of arms with Ray, where it is not the script's own; or why there is none."""
+    """The Python that runs the arms with Ray, where it is not the script's own (`python`), or why there is none
+    (`lacking`)."""
 
     python: str = ""
     lacking: str = ""
 
 
 IN_ITS_ENVIRONMENT = WithRay()
-"""Ray is where the script's other packages are."""
+"""Stands for a script whose own environment has Ray."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,14 +90,14 @@ class ArmCommand:
     arm: str
     command: tuple[str, ...] = ()
     cpus: int = 0
-    """CPUs that the arm is bound to as a whole; each rank has its threads by the variables."""
+    """CPUs to which the arm as a whole is bound; `variables` say how many threads each rank has."""
     ranks: int = 1
-    """Processes that train."""
+    """Number of processes that train."""
     variables: Mapping[str, str] = field(default_factory=dict)
     absent: str = ""
 
     def within(self, environment: Mapping[str, str]) -> "ArmCommand":
-        """Return it with more variables."""
+        """Return this command with more environment variables."""
         return replace(self, variables={**self.variables, **environment})
 
     def __str__(self) -> str:
@@ -128,7 +130,7 @@ def commands(
 
 
 def variables_of(script: Script) -> dict[str, str]:
-    """Return the environment variables of every arm, and of the proof, that a script needs whatever runs it."""
+    """Return the environment variables that a script needs in every arm and in the proof, whatever runs the script."""
     # Ray's driver and controller, which are no workers, import tf.keras for TensorflowTrainer: Keras 3 may be absent
     is_legacy = script.kind == "plain" and script.uses("tf_keras")
     return {**VARIABLES_OF.get(script.kind, {}), **(LEGACY_KERAS if is_legacy else {})}
@@ -150,7 +152,8 @@ def _present(arm: str, script: Script, python: str, sizes: Sizes, values: Mappin
 
 
 def _rays_cpus(arm: str, sizes: Sizes) -> dict[str, str]:
-    """Return the variable by which Ray has the arm's CPUs, no more: Ray Data starts a task for each that is free."""
+    """Return the variable that gives Ray the CPUs of the arm and no more, because Ray Data starts a task for each free
+    CPU."""
     return {RAYS_CPUS: json.dumps({"CPU": sizes.cpus(arm)})} if sizes.input_cpus and arm in BY_RAY else {}
 
 
@@ -176,7 +179,8 @@ def not_distributed(script: Script) -> str:
 
 
 def _not_split(script: Script, sizes: Sizes) -> str:
-    """Return why no ranks of a plain script can be measured; "" if they can, by what is around them."""
+    """Return why the ranks of a plain script cannot be measured; "" if they can, because a program distributes the
+    script."""
     reason = not_distributed(script)
     if not reason or plain.mechanism(script) is None:
         return reason
@@ -185,7 +189,8 @@ def _not_split(script: Script, sizes: Sizes) -> str:
 
 
 def proof(script: Script, python: str, sizes: Sizes, values: Mapping[str, str], file: Path) -> ArmCommand:
-    """Return the command that proves, into a file, what ranks of a plain script do that `plain.mechanism` splits."""
+    """Return the command that proves what the ranks of a plain script do if `plain.mechanism` splits the script's
+    batches, and writes the outcome into `file`."""
     limit = str(plain.seconds(sizes.workers, sizes.in_pods))
     of_proof = ["--framework", plain.framework(script), "--workers", str(sizes.workers)]
     of_proof += ["--seconds", limit, "--write", str(file)]
@@ -222,8 +227,8 @@ def _no_native(script: Script, sizes: Sizes) -> str:
 
 
 def _workers(arm: str, script: Script, sizes: Sizes) -> int:
-    """Return the value of {workers}. 0 is local mode in Ray Train, which is one rank of several if variables say so,
-    and no remote runner in RLlib."""
+    """Return the value of {workers}. 0 means local mode in Ray Train, where the process is one rank of several if its
+    environment variables say so, and no remote runner in RLlib."""
     if arm in BY_RAY:
         return sizes.workers
     if script.kind.startswith("ray-"):
@@ -232,7 +237,7 @@ def _workers(arm: str, script: Script, sizes: Sizes) -> int:
 
 
 def _launcher(arm: str, script: Script, sizes: Sizes) -> list[str]:
-    """Return the arguments between Python and the script."""
+    """Return the arguments that stand between Python and the script in the command line."""
     if arm in plain.OF_RANKS and sizes.plan and (program := plain.mechanism(script)):
         if arm == "native":
             started = ["member"] if sizes.in_pods else ["ranks", str(sizes.workers)]
@@ -253,12 +258,12 @@ def _launcher(arm: str, script: Script, sizes: Sizes) -> list[str]:
 
 
 def own_arguments(arm: str, script: Script, sizes: Sizes, values: Mapping[str, str]) -> list[str]:
-    """Return the script's arguments in an arm: ranks of a plain one have those of one process."""
+    """Return the script's arguments in an arm; each rank of a plain script has the arguments of a single process."""
     return arguments(script, {**values, "workers": str(1 if script.kind == "plain" else _workers(arm, script, sizes))})
 
 
 def arguments(script: Script, values: Mapping[str, str]) -> list[str]:
-    """Return the script's arguments with their placeholders replaced; nothing else in them is looked at."""
+    """Return the script's arguments with their placeholders replaced, and everything else in them unchanged."""
     replaced = []
     for argument in script.arguments:
         for name, value in values.items():
@@ -268,16 +273,14 @@ def arguments(script: Script, values: Mapping[str, str]) -> list[str]:
 
 
 def threading(threads: int) -> dict[str, str]:
-    """Return variables by which PyTorch and TensorFlow have so many compute threads."""
+    """Return the variables that give PyTorch and TensorFlow this number of compute threads."""
     return {"OMP_NUM_THREADS": str(threads), "TF_NUM_INTRAOP_THREADS": str(threads)}
 
 
 def seeing(arm: str, sizes: Sizes) -> dict[str, str]:
-    """Return variables by which an arm sees its GPUs, in the order of their slots, and no other; in a pod there are no
-    others.
-
-    NCCL's ranks find each other on loopback, as those of gloo do: a run on this machine has no other network.
-    """
+    """Return the variables by which an arm sees its own GPUs alone, in the order of their slots; a pod sees no others
+    anyway. The ranks of NCCL find each other on loopback, as those of gloo do, because a run on this machine has no
+    other network."""
     if not sizes.gpus:
         return WITHOUT_GPU
     if sizes.in_pods:

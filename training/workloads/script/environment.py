@@ -14,7 +14,8 @@ SITE = PROJECT / "training" / "workloads" / "script" / "observe" / "path"
 
 
 def variables_of(arm: ArmCommand, needed: Mapping[str, str], ray_folder: Path, storage: str = "") -> dict[str, str]:
-    """Return the variables that every run with that storage may have, those that the script needs, and the arm's."""
+    """Return the environment variables of an arm: those that every run with that storage may have, those that the
+    script needs, and the arm's own."""
     kept = environment.training(os.environ, storage)
     kept = {name: value for name, value in kept.items() if not environment.OWN.fullmatch(name)}
     return {
@@ -29,7 +30,7 @@ def variables_of(arm: ArmCommand, needed: Mapping[str, str], ray_folder: Path, s
 
 
 def own_ray(folder: Path) -> dict[str, str]:
-    """Return the variables for a Ray that the script starts: a private folder, and a token of its own."""
+    """Return the variables for a Ray that the script starts, which has a private folder and a token of its own."""
     return {
         "RAY_TMPDIR": str(folder),
         "RAY_AUTH_MODE": "token",
@@ -39,11 +40,9 @@ def own_ray(folder: Path) -> dict[str, str]:
 
 
 def observed_by(own: Path, steps: int, hang_seconds: int = 0) -> dict[str, str]:
-    """Return the variables that have each process observed, with its files in the folder `own`.
-
-    Each rank ends after `steps`, with 0 at the script's end; after `hang_seconds` a process writes where it is, with 0
-    never.
-    """
+    """Return the variables that have each process of the script observed, and the observer's files written to the
+    folder `own`. Each rank ends after `steps` steps; 0 means at the script's end. A process that hangs writes where it
+    is after `hang_seconds` seconds; 0 means never."""
     return {
         "PYTHONPATH": str(SITE),
         "TRAINING_OBSERVE": str(own),
@@ -53,10 +52,8 @@ def observed_by(own: Path, steps: int, hang_seconds: int = 0) -> dict[str, str]:
 
 
 def measured_into(progress: Path, *, epochs: int, probe: bool) -> dict[str, str]:
-    """Return more variables for a measurement: for lines of its progress, and a probe of the link between ranks.
-
-    `epochs`: the number that the script was given; 0 if it was given none.
-    """
+    """Return more variables for a measurement: where lines of its progress go, and whether the link between ranks is
+    probed. `epochs` is the number of epochs that the script was given; 0 if it was given none."""
     return {
         "TRAINING_OBSERVE_PROGRESS": str(progress),
         "TRAINING_OBSERVE_EPOCHS": str(epochs),
@@ -65,6 +62,6 @@ def measured_into(progress: Path, *, epochs: int, probe: bool) -> dict[str, str]
 
 
 def decided_by(socket: Path, metric: str) -> dict[str, str]:
-    """Return more variables for a trial of a search, which asks at this socket whether it goes on at each report of
-    the metric."""
+    """Return more variables for a trial of a search: at each report of the metric the trial asks at this socket whether
+    it goes on."""
     return {"TRAINING_OBSERVE_SEARCH": str(socket), "TRAINING_OBSERVE_METRIC": metric}

@@ -42,10 +42,10 @@ from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.resolve import ResolvedScript
 
 RAYS_OWN = "RAY_"
-"""Prefix of Ray's variables, by which a script would join the cluster that runs it as a job."""
+"""Prefix of Ray's own variables, by which a script would join the cluster that runs the script as a job."""
 UNHELD = "Ray counts the CPUs that it reserves, and holds no process to them"
 RAY_SECONDS = 180.0
-"""Time limit for Ray's answer after a run: each of its nodes starts a worker, on a part of a CPU."""
+"""Seconds to wait for Ray's answer after a run, in which each node of Ray starts a worker on a part of a CPU."""
 RENDEZVOUS = {
     "ray-torch": variables.torchrun,
     "torchrun": variables.torchrun,
@@ -55,7 +55,8 @@ RENDEZVOUS = {
     "ray-lightgbm": variables.booster,
     "plain": variables.booster,
 }
-"""Functions that return the variables of a rank of `native`, by kind of script, from all addresses and its rank."""
+"""Functions that return the environment variables of a rank of `native` from the addresses of all ranks and the number
+of this rank, by the kind of script."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,43 +66,44 @@ class Invocation:
     resolved: ResolvedScript
     command: ArmCommand
     needed: Mapping[str, str]
-    """Variables that the user names, secret ones too."""
+    """Variables that the user names in the settings, secret ones included."""
     observer: Mapping[str, str]
     own_ray: Path
-    """A folder for a Ray that the script starts."""
+    """A folder for the files of a Ray that the script starts."""
     storage: str
-    """Address of the run's storage, for what outlives it; "" if there is none."""
+    """Address of the run's storage, for files that outlive the run; "" if there is none."""
 
 
 class Machine:
-    """This machine: a run has it, and a network, to itself."""
+    """This machine as the place of a run, which has the machine, and a network, to itself."""
 
     image: Installed = None
-    """Packages in the image of its pods; None if it runs here."""
+    """Packages in the image of the run's pods; None if the run is on this machine."""
     memory_key = ""
-    """The setting of its memory limit; "" if there is none."""
+    """Name of the setting that limits the run's memory; "" if there is none."""
     others_share_memory = False
-    """Whether more than a run ends where it needs more memory than there is: its pod, or a node of Ray's."""
+    """Whether a run that needs more memory than there is takes others down, too: its whole pod, or a node of Ray."""
 
     def __init__(self) -> None:
         self.secret: dict[str, str] = json.loads(os.environ.pop(SECRET, "{}"))
-        """Variables that nobody else may see."""
+        """Secret environment variables, which no other process may see."""
 
     proofs: Path | None = plain.KEPT
-    """The folder with outcomes of proofs, for later runs; None where another run finds nothing of this one."""
+    """The folder that keeps outcomes of proofs for later runs; None where later runs cannot find what this run
+    leaves."""
     gives_result = True
     """Whether this process gives the result of its run."""
 
     def proof(self, resolved: ResolvedScript, storage: Path, file: Path) -> ArmCommand:
-        """Return the command of the proof of a plain script."""
+        """Return the command that proves what the ranks of a plain script do."""
         return resolved.proof(storage, file)
 
     def agreed(self, prove: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return the outcome of a proof, one and the same in all processes of a run."""
+        """Return the outcome of a proof, which is the same in all processes of a run."""
         return prove()
 
     def recipe(self, recipe: ScriptRecipe) -> ScriptRecipe:
-        """Return the recipe with the script's path on this machine."""
+        """Return the recipe with the path that the script has where this process runs."""
         return recipe
 
     def command(self, resolved: ResolvedScript, storage: Path, arm: str) -> ArmCommand:
@@ -111,44 +113,46 @@ class Machine:
             return resolved.arms({"storage": str(storage)}, port, devices, str(storage.parent / plain.PLAN))[arm]
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
-        """Return the whole environment of the command."""
+        """Return the whole environment of the arm's command."""
         own = self.unobserved(invocation.command, invocation.needed, invocation.own_ray, invocation.storage)
         return {**own, **invocation.observer}
 
     def unobserved(
         self, command: ArmCommand, needed: Mapping[str, str], own_ray_folder: Path, storage: str = ""
     ) -> dict[str, str]:
-        """Return the environment of a command that nothing observes, with a Ray of its own."""
+        """Return the environment of a command that nothing observes; a Ray that the command starts has a folder of its
+        own."""
         return variables_of(command, needed, own_ray_folder, storage)
 
     def cpus(self, command: ArmCommand) -> int:
-        """Return the number of CPUs that the command is bound to; 0 for none."""
+        """Return the number of CPUs to which the command is bound; 0 if it is bound to none."""
         return command.cpus
 
     def ended(self, end: End) -> End:
-        """Return the end, with the start from which the run's time counts."""
+        """Return the end of a run with the start from which the time of the run counts."""
         return end
 
     def seen(self, folder: Path) -> Sequence[Observation] | None:
-        """Return the observations of all ranks, by rank; None if another process gives the result."""
+        """Return the observations of all ranks, ordered by rank; None if another process gives the result."""
         return observation_files.read(folder)
 
     def workers_without_memory(self) -> Mapping[str, int | None]:
-        """Return, for a failed run, the other pods in which a process was killed for its memory, and the limit of each
-        in bytes, by address; None for one without a limit."""
+        """Return the other pods in which a process of a failed run was killed for its memory. They are a mapping from
+        the address of a pod to its memory limit in bytes, or to None if it has no limit."""
         return {}
 
     def head(self) -> RayHead | None:
-        """Return the pod of Ray's head, which this is then."""
+        """Return the pod of Ray's head if this process runs in it; None otherwise."""
         return None
 
     def reasons(self) -> dict[str, str]:
-        """Return the reasons why numbers of a run are null here, besides those of its ranks."""
+        """Return the reasons why numbers of a run are null here, in addition to those of the run's ranks."""
         return {}
 
 
 class Pod(Machine):
-    """A pod with one process that trains. Its CPU limit holds it; its environment is what its specification says."""
+    """A pod with one process that trains. The pod's CPU limit holds the process; the pod's specification says what its
+    environment is."""
 
     memory_key = "workerMemory"
     others_share_memory = True
@@ -161,11 +165,8 @@ class Pod(Machine):
         self._request = request
 
     def recipe(self, recipe: ScriptRecipe) -> ScriptRecipe:
-        """Return the recipe with a script in a copy of the package, for this pod alone: a script may write beside
-        itself.
-
-        Ray has unpacked it for the driver of a job, into the current directory.
-        """
+        """Return the recipe with the path of a copy of the script for this pod alone, because a script may write beside
+        itself. For the driver of a job, Ray has already unpacked the script into the current directory."""
         if FILES not in os.environ:
             return replace(recipe, script=str(Path.cwd() / recipe.script))
         folder = self._request.result.parent / "script"
@@ -174,16 +175,17 @@ class Pod(Machine):
         return replace(recipe, script=str(folder / recipe.script))
 
     def command(self, resolved: ResolvedScript, storage: Path, arm: str) -> ArmCommand:
-        """Return the command of an arm."""
+        """Return the command of an arm with this pod's Python."""
         of_pod = replace(resolved, python=sys.executable)
         return of_pod.arms({"storage": str(storage)}, plan=str(storage.parent / plain.PLAN))[arm]
 
     def proof(self, resolved: ResolvedScript, storage: Path, file: Path) -> ArmCommand:
-        """Return the command with this pod's Python."""
+        """Return the command of the proof with this pod's Python."""
         return replace(resolved, python=sys.executable).proof(storage, file)
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
-        """Return the pod's variables without those that this project's processes exchange."""
+        """Return the variables of the pod and of the command, without those that only this project's own processes
+        exchange."""
         own = self.unobserved(invocation.command, invocation.needed, invocation.own_ray)
         return {**own, **_observed(invocation)}
 
@@ -194,17 +196,19 @@ class Pod(Machine):
         own_ray_folder: Path,
         storage: str = "",  # noqa: ARG002 (the pod has what its storage needs)
     ) -> dict[str, str]:
-        """Return these without what observes, with the folders that the image names in PYTHONPATH."""
+        """Return the environment of a command that nothing observes, with the folders that the image names in
+        PYTHONPATH."""
         path = {"PYTHONPATH": os.pathsep.join(image_path())}
         return {**_of_pod(), **needed, **command.variables, **own_ray(own_ray_folder), **path}
 
     def cpus(self, command: ArmCommand) -> int:  # noqa: ARG002 (as above)
-        """Return 0: the pod's limit holds the command."""
+        """Return 0, because the CPU limit of the pod already holds the command."""
         return 0
 
 
 class RankPod(Pod):
-    """One rank of `native`: rank 0 gives the result, and the others bring it what they did."""
+    """The pod of one rank of `native`: rank 0 gives the result, and the other ranks send their observations to rank
+    0."""
 
     def __init__(self, request: Request, cluster: Rendezvous) -> None:
         super().__init__(request)
@@ -219,7 +223,8 @@ class RankPod(Pod):
         return self._listener is not None
 
     def agreed(self, prove: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return what rank 0 has proved: outcomes of several proofs may differ, as one was not in time."""
+        """Return what rank 0 has proved. Other ranks prove nothing, because one of several proofs may not end in time
+        and differ."""
         if self._listener is None:
             return rank_exchange.ask(self._meeting, self._cluster.rank)
         outcome = prove()
@@ -227,7 +232,7 @@ class RankPod(Pod):
         return outcome
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
-        """Add the variables by which ranks of its kind find each other."""
+        """Return the variables of the pod, and those by which ranks of this kind of script find each other."""
         kind, addresses = invocation.resolved.script.kind, list(self._cluster.addresses)
         if kind in (*commands.BOOSTERS, "plain"):  # LightGBM looks for its own address there, XGBoost listens at it
             addresses = [_resolved(address) for address in addresses]
@@ -235,7 +240,8 @@ class RankPod(Pod):
         return {**super().variables(invocation), **meeting}
 
     def seen(self, folder: Path) -> Sequence[Observation] | None:
-        """Return the observations of all ranks in rank 0; None in the others, which send theirs to it."""
+        """Return the observations of all ranks if this is rank 0; None in the other ranks, which send their
+        observations to rank 0."""
         own = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("rank-*.json"))]
         if self._listener is None:
             rank_exchange.bring(self._meeting, {"rank": self._cluster.rank, "observations": own})
@@ -249,25 +255,28 @@ class HeadPod(Pod):
 
     memory_key = "headMemory"
     proofs = Path(tempfile.gettempdir(), "ray-worth-it-proved")
-    """In the pod of Ray's head, which outlives a run."""
+    """The folder is in the pod of Ray's head, which outlives a run."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
         self._cpu = entry.container_cpu_at_start(request)
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
-        """Add the variables of Ray's workers, without the secret ones, which their pods have."""
+        """Return the variables of the pod and those of Ray's workers, but not the secret ones, which the workers' pods
+        have."""
         # A new folder: Ray's pods outlive the run, and the next one would find what this one downloads
         home = {"HOME": f"/tmp/home-{uuid.uuid4().hex}"}  # noqa: S108 (of the pod)
         return {**_of_pod(), **_of_driver(invocation, self.secret, home)}
 
     def ended(self, end: End) -> End:
-        """Return the end with the start at the job's submission, without the time of this process before the script."""
+        """Return the end of a run that starts at the submission of the job, without the time of this process before the
+        script."""
         waited = max(0.0, self._request.started.seconds_until(process_start()))
         return replace(end, began=end.began - waited)
 
     def workers_without_memory(self) -> Mapping[str, int | None]:
-        """Ask Ray for these pods; return nothing if it does not answer, which is another failure."""
+        """Ask Ray in which pods a process was killed for its memory. Return nothing if Ray does not answer: that
+        failure is not memory."""
         command = [sys.executable, "-P", "-m", "training.launch.ray.memory_kills"]
         try:
             output = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=RAY_SECONDS, check=True).stdout
@@ -278,13 +287,13 @@ class HeadPod(Pod):
         return kills
 
     def head(self) -> RayHead | None:
-        """Return the CPU time of the head's container; None if it is not counted."""
+        """Return the pod of Ray's head with the CPU time of its container; None if that time is not counted."""
         both = container_cpu_since(self._cpu)
         return RayHead(pod=platform.node(), container_cpu=both) if both else None
 
 
 class RayJob(Pod):
-    """A job of a Ray cluster that exists, which holds a node's CPUs; all ranks are on that node."""
+    """A job of a Ray cluster that exists. The job holds the CPUs of a node, and all its ranks are on that node."""
 
     memory_key = ""
 
@@ -299,34 +308,34 @@ class RayJob(Pod):
             return of_job.arms({"storage": str(storage)}, port, plan=plan)[arm]
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
-        """Return the variables that the node gives its jobs, and that this is one."""
+        """Return the variables that the node gives its jobs, and one that marks the process as a job of Ray."""
         return {**super().variables(invocation), RAY_JOB: "1"}
 
     def unobserved(
         self, command: ArmCommand, needed: Mapping[str, str], own_ray_folder: Path, storage: str = ""
     ) -> dict[str, str]:
-        """Return the variables that the node gives its jobs, without those that lead to the cluster."""
+        """Return the variables that the node gives its jobs, without those by which a script would join the cluster."""
         of_pod = super().unobserved(command, needed, own_ray_folder, storage)
         own = {**needed, **command.variables, **own_ray(own_ray_folder)}
         return {name: value for name, value in of_pod.items() if not name.startswith(RAYS_OWN) or name in own}
 
     def reasons(self) -> dict[str, str]:
-        """Add that nothing binds its processes to CPUs."""
+        """Return as a reason that nothing binds the job's processes to CPUs."""
         return dict.fromkeys(("workers.affinity", "workers.cpus"), UNHELD)
 
 
 class DriverJob(RayJob):
-    """The same for the arm `ray`: the driver, whose workers Ray places."""
+    """The driver of the arm `ray`, as a job of a Ray cluster that exists; Ray places the driver's workers."""
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
-        """Add the variables of Ray's workers; the secret ones are read from a file, since Ray logs and shows
-        variables."""
+        """Return the variables of the node and of Ray's workers. The driver reads the secret ones from a file, because
+        Ray logs and shows variables."""
         of_job = {RAY_JOB: "1", **({SECRET_FILE: os.environ[SECRET_FILE]} if self.secret else {})}
         return {**_of_pod(), **_of_driver(invocation, self.secret, of_job)}
 
 
 def here(request: Request) -> Machine:
-    """Return the kind of site on which this process runs."""
+    """Return an object for the kind of place in which this process runs."""
     if entry.POD not in os.environ:
         return Machine()
     if RAY_JOB in os.environ:
@@ -344,14 +353,14 @@ def _of_pod() -> dict[str, str]:
 
 
 def _observed(invocation: Invocation) -> dict[str, str]:
-    """Return the variables that have each process observed; the folders that its image names in PYTHONPATH stay
-    there."""
+    """Return the variables that have each process observed; PYTHONPATH keeps the folders that the image of the pod
+    names."""
     return {**invocation.observer, "PYTHONPATH": os.pathsep.join((invocation.observer["PYTHONPATH"], *image_path()))}
 
 
 def _of_driver(invocation: Invocation, secret: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a job's driver besides its node's, with `more`; its workers have all but the secret
-    ones."""
+    """Return the variables that a job's driver has in addition to those of its node, `more` included. The driver's
+    workers get the same variables, except the secret ones."""
     store = {STORE: f"ray-worth-it/{uuid.uuid4().hex}"}
     of_arm = {**invocation.command.variables, **_observed(invocation), **store, **more}
     # The folder of the job Ray adds itself, and first; the script may lie in a folder of that
@@ -364,7 +373,7 @@ def _of_driver(invocation: Invocation, secret: Mapping[str, str], more: Mapping[
 
 
 def _with_variables(job_config: str, more: Mapping[str, str]) -> str:
-    """Return the configuration of a Ray job, whose workers get more variables."""
+    """Return the JSON of a Ray job's configuration with more variables for the job's workers."""
     config = json.loads(job_config)
     runtime = config.setdefault("runtime_env", {})
     runtime["env_vars"] = {**runtime.get("env_vars", {}), **more}
@@ -372,6 +381,7 @@ def _with_variables(job_config: str, more: Mapping[str, str]) -> str:
 
 
 def _resolved(address: str) -> str:
-    """Return `host:port` with the host's own address; every rank's name resolves when the first begins."""
+    """Return `host:port` with the host's name replaced by its IP address; the names of all ranks resolve once the first
+    rank begins."""
     host, _, port = address.rpartition(":")
     return f"{socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0]}:{port}"

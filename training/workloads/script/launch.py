@@ -35,12 +35,12 @@ from training.workloads.script.resolve import ResolvedScript, resolve, why_not
 
 
 class ArmError(ValueError):
-    """An arm that ended badly; the message says how, and its output is above it."""
+    """An arm that ended badly; the message says how, and stands below what the script printed."""
 
 
 def launch(request: Request, arm: str) -> TrainingResult | None:
-    """Run the arm and give its result; of ranks in pods, rank 0's. Raises ScriptError, PythonError, ArmError and
-    ApartError."""
+    """Run the arm and return its result; of ranks in pods, only rank 0 returns a result. Raise ScriptError,
+    PythonError, ArmError or ApartError if the run fails."""
     assert isinstance(request.recipe, ScriptRecipe)  # noqa: S101 (the workload's own)
     place = here(request)
     recipe = place.recipe(request.recipe)
@@ -121,7 +121,7 @@ def _remove(*folders: Path) -> None:
 
 
 def _missing(request: Request, recipe: ScriptRecipe, resolved: ResolvedScript, arm: str) -> str:
-    """Return what an arm lacks here; "" if nothing."""
+    """Return what an arm needs and does not have here; "" if it has everything."""
     if resolved.layer and arm in commands.BY_RAY and not resolved.layer.is_made:
         return f"{resolved.layer.words} is not there: `{rwi('try')}` and `{rwi('up')}` make it, a run does not"
     if recipe.artifacts and not request.storage:
@@ -132,7 +132,7 @@ def _missing(request: Request, recipe: ScriptRecipe, resolved: ResolvedScript, a
 def _not_measured(
     request: Request, resolved: ResolvedScript, command: ArmCommand, host: Host, proof: Proof
 ) -> TrainingResult:
-    """Return the result of an arm that is not run, by what was proved."""
+    """Return the result of an arm that is not run, because the proof says that its ranks cannot be measured."""
     print(f"not run: {proof.words}", flush=True)
     end = End(code=0, began=(now := time.time()), ended=now, left=0, processes=0)
     ended_run = summary.EndedRun(resolved, command, end, (), host, None, proof=proof)
@@ -140,22 +140,22 @@ def _not_measured(
 
 
 def _without_memory(arm: str, key: str, workers: int) -> str:
-    """Return the message with the setting to raise; the pod of `wide` has the memory of all workers."""
+    """Return a message that names the memory setting to raise; the pod of `wide` has the memory of all workers."""
     limit, parts = cgroup.memory_limit(), workers if ARMS[arm].all_cpus else 1
     why = f"the system ended the script in the arm {arm}: it needs more memory than it may have (OOMKilled)"
     return _with_more(why, key if limit else "", limit or 0, parts)
 
 
 def _workers_without_memory(workers: Mapping[str, int | None]) -> str:
-    """Return the same message for pods of Ray's workers. They outlive a run: another run's process may have been
-    killed."""
+    """Return a message that Ray's workers lacked memory, with the setting to raise. The pods of the workers outlive a
+    run, so the process that was killed may be one of another run."""
     where, limit = ", ".join(sorted(workers)), min(filter(None, workers.values()), default=0)
     needed = f"in Ray's workers at {where}: a process needed more memory than they may have (OOMKilled)"
     return _with_more(f"{needed}, in this run or since the last that failed", "workerMemory" if limit else "", limit)
 
 
 def _with_more(why: str, key: str, limit: int, parts: int = 1) -> str:
-    """Add the line that doubles the limit, if there is one."""
+    """Return the message `why` with the command line that doubles the memory limit, if there is a limit."""
     if not key:
         return f"{why}; fewer workers, or a smaller batch, need less"
     more = f"pulumi config set {key} {2 * limit // parts // 2**20}Mi"
@@ -163,7 +163,7 @@ def _with_more(why: str, key: str, limit: int, parts: int = 1) -> str:
 
 
 def _kept(recipe: ScriptRecipe, folder: Path, request: Request) -> list[Artifact]:
-    """Copy the artifacts of the script's own folder to storage."""
+    """Copy the artifacts from the script's own folder to storage, and return them."""
     if not recipe.artifacts:
         return []
     kept = left_files.keep(folder, patterns(recipe.artifacts), request.storage)

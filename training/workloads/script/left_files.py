@@ -12,19 +12,17 @@ from training.workloads.script.detail import Artifact
 FOLDER = "artifacts"
 """Folder of the artifacts, in the run's folder in storage."""
 MOST_LOOKED_AT, MOST_SAID = 5_000, 3
-"""Numbers of files."""
+"""Most files that are looked at, and most files that are named."""
 PASSED_OVER = ("__pycache__", ".git", ".venv", "node_modules", ".state", "runs", "results")
-"""Folders that no training reads from, or that are not its own."""
+"""Folders that no training reads from, or that do not belong to the training."""
 
 Looked = Mapping[str, tuple[int, int]]
-"""Size and time of the last change, in ns, by path."""
+"""Size in bytes and time of the last change in ns of each file, by its path."""
 
 
 def keep(folder: Path, patterns: list[str], address: str) -> list[Artifact]:
-    """Copy the files of a script's folder `{storage}` that match to storage, and return what they are. Raises OSError.
-
-    The folder itself is deleted after the run.
-    """
+    """Copy the files in a script's folder `{storage}` that match the patterns to storage, and return a record of each.
+    Raise OSError if storage fails. The folder itself is deleted after the run."""
     storage = Storage.at(address).within(FOLDER)
     return [
         _kept(path, path.relative_to(folder).as_posix(), storage) for path in sorted(set(_matching(folder, patterns)))
@@ -32,7 +30,7 @@ def keep(folder: Path, patterns: list[str], address: str) -> list[Artifact]:
 
 
 def _matching(folder: Path, patterns: list[str]) -> Iterator[Path]:
-    """Yield files in the folder; a link that leads out of it is none."""
+    """Yield the files in the folder that match a pattern, without links that lead out of the folder."""
     for pattern in patterns:
         for path in folder.glob(pattern):
             if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
@@ -47,7 +45,8 @@ def _kept(path: Path, name: str, storage: Storage) -> Artifact:
 
 
 def look(folder: Path) -> Looked:
-    """Return every file below; only the first MOST_LOOKED_AT if there are more."""
+    """Return the size and the last change of every file below a folder; if there are more than MOST_LOOKED_AT, of that
+    many."""
     sizes: dict[str, tuple[int, int]] = {}
     for where, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in PASSED_OVER)
@@ -64,7 +63,8 @@ def look(folder: Path) -> Looked:
 
 
 def since(before: Looked, folder: Path) -> list[str]:
-    """Return the first few files that were made or changed; none of a folder that has too many to tell."""
+    """Return the first few files that were created or changed since `before`; [] if the folder has too many files to
+    tell."""
     now = look(folder)
     if max(len(before), len(now)) >= MOST_LOOKED_AT:
         return []
