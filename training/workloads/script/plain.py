@@ -24,27 +24,29 @@ from training.workloads.script.work_items import PROVED, TREES
 PROGRAM = PROJECT / "training" / "workloads" / "script" / "spread"
 """The program that distributes scripts."""
 PROOF_SECONDS, MOST_SECONDS = 120, 600
-"""Time for the runs of a proof with the CPUs of all workers, and the most for one with those of one worker."""
+"""Seconds for the runs of a proof on the CPUs of all workers, and the most seconds on the CPUs of one worker."""
 START_SECONDS = 60
-"""More time, in which the script's Python imports its framework."""
+"""Additional seconds, in which the script's Python imports its framework."""
 PLAN = "ranks.json"
-"""The file by which ranks split their batches."""
+"""Name of the file that tells the ranks how they split their batches."""
 KEPT = PROJECT / ".state" / "proved"
-"""Outcomes by `ResolvedScript.proof_key`: the same script, arguments and environment are not proved twice."""
+"""Folder with the outcomes of proofs, by `ResolvedScript.proof_key`: the same script, arguments and environment are not
+proved twice."""
 OUTCOME = "proof.json"
-"""The file with the outcome of a proof."""
+"""Name of the file with the outcome of a proof."""
 OF_RANKS = ("native", "ray")
 INSTEAD = ("raystart",)
-"""What is measured where no ranks are."""
+"""The arms that are measured where the script has no ranks."""
 BY_PROOF = (*OF_RANKS, *INSTEAD)
 LONGEST = 300
-"""Characters of a line of the script in a reason."""
+"""Most characters of a line of the script that a reason shows."""
 RAISED = re.compile(r"[\w.]*(Error|Exception|Interrupt|Exit): .")
-"""How the line of a traceback begins that says what was raised; libraries in C++ have more lines after it."""
+"""Matches the beginning of the line of a traceback that says what was raised; libraries in C++ print more lines after
+that line."""
 
 NOT_PROVED = "not-proved.txt"
-"""The file, next to what is observed, in which rank 0 says that the script trains by what the steps of the proof did
-not have."""
+"""Name of the file, next to the observations, in which rank 0 says that the script trains by something that the steps
+of the proof did not have."""
 OTHER_WORK = {
     "chance": "what is drawn by chance, as masks, noise or augmentation, by each rank for its own rows",
     "function": "a loss that is no mean over rows, of which ranks take the mean",
@@ -54,7 +56,7 @@ OTHER_WORK = {
     "summed": "a mean over rows that its own `train_step` computes, of which ranks take the sum",
     "weights": "a mean by something else than rows, as tokens or class weights, which ranks take over rows",
 }
-"""By what a proof names, what ranks do otherwise than one process, as those of a port would."""
+"""What ranks do differently from one process, as those of a port would, by the kind that a proof names."""
 OTHER_TREES = {
     "chance": "rows that each rank draws by chance",
     "other trees": "splits that ranks choose otherwise, and why is not known",
@@ -62,15 +64,15 @@ OTHER_TREES = {
     "of the features, which come from a sketch of each rank's rows",
     "quantile sketch of the parts": "bins of the features, which come from a sketch of each rank's rows",
 }
-"""By what a proof names, why trees of ranks are others than those of one process, as in every port."""
+"""Why the trees of ranks differ from those of one process, as in every port, by the kind that a proof names."""
 OWN_TYPES = "the same work in the script's own types, which proves less: it can't be computed in 64 bits"
 APART = {
     "apart": "ranks branch apart, as the script decides by the loss of its own rank",
     "ranks differ": "ranks end with different weights, as the script decides by the loss of its own rank",
 }
-"""What a proof names and no port may do."""
+"""What a proof may name that no port may do, by the kind that the proof names."""
 NO_OUTCOME = {"outcome": "failed"}
-"""Stands for the outcome of a proof that came to no end."""
+"""Stands for the outcome of a proof that did not finish."""
 UNSPLIT = {
     "Keras 3 on TensorFlow": "nobody can distribute Keras 3 with TensorFlow as its backend, and neither as "
     "tf-keras (TF_USE_LEGACY_KERAS=1) nor on PyTorch (KERAS_BACKEND=torch) was it seen to train",
@@ -95,7 +97,7 @@ UNSPLIT = {
     "torch.autograd.grad": "it takes its gradients by torch.autograd.grad",
     "unbatched": "its DataLoader has no batches (batch_size=None)",
 }
-"""Why a script can't be split, by the reason of the proof."""
+"""Why a script can't be split among ranks, by the reason that the proof gives."""
 _ROWS = "each trains its rows of every batch that the script draws, and"
 _PART = "each has its rows of the script's data, and"
 SHARES = {
@@ -104,85 +106,87 @@ SHARES = {
     "xgboost": f"{_PART} XGBoost's own collective grows the same trees in all",
     "lightgbm": f"{_PART} LightGBM's own collective (tree_learner=data) grows the same trees in all",
 }
-"""What a rank does, by the framework that distributes it."""
+"""What each rank does, by the framework that distributes the script."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """What was proved of the ranks of one script."""
+    """What was proved about the ranks of one script."""
 
     works: bool
-    """Whether ranks are measured."""
+    """Whether the arms with ranks are measured."""
     item: str
-    """What stands in the work of an arm: PROVED, or what is other."""
+    """The outcome in the work of an arm: PROVED, or what the ranks do differently."""
     words: str
-    """The same in a sentence."""
+    """The same outcome in a sentence."""
     plan: Mapping[str, Any]
-    """What ranks split, as the mechanism reads it."""
+    """How ranks split the batches, in the form that the mechanism (the program that distributes the script) reads."""
     about: str = PROOF
-    """The item of the work that it is; of trees that differ as in every port another."""
+    """Name of the item of the work that the outcome belongs to; another one for trees that differ as in every port."""
     port: Mapping[str, str] | None = None
-    """What came of the smallest port; None where none was looked for."""
+    """The outcome of the search for the smallest port; None where no port was searched for."""
 
     @property
     def rows(self) -> int:
-        """Return the rows of a step, where the proof alone counts them; else 0."""
+        """Return the number of rows of a step if only the proof counts them; 0 otherwise."""
         return int(max(self.plan.get("rowsOfSteps") or [0]))
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Return the variables with which every arm is run, and without which nobody can distribute the script."""
+        """Return the variables with which every arm is run, and without which the script can't be distributed."""
         return self.plan.get("environment", {}) if self.works else {}
 
     @property
     def counts_rows(self) -> bool:
-        """Return whether it has counted that each rank has rows of its own, where nobody else sees which."""
+        """Return whether the proof has counted that each rank has rows of its own, where nothing else sees the rows."""
         return self.works and self.plan.get("framework", "torch") != "torch"
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Return the arms that are not measured then."""
+        """Return the arms that are not measured after this outcome."""
         return INSTEAD if self.works else OF_RANKS
 
 
 UNTRIED = Proof(works=False, item="", words="nothing is proved of its ranks: it failed in one process", plan={})
-"""Of a script that no arm of one process trained."""
+"""The proof of a script that no arm of one process trained."""
 
 
 def without_outcome(code: int, printed: str) -> dict[str, Any]:
-    """Return what stands for the outcome of a proof that ended without one."""
+    """Return what stands for the outcome of a proof that ended with this exit code and no outcome."""
     return {**NO_OUTCOME, "reason": f"{last_line(printed) or 'it says nothing'} (exit code {code})"}
 
 
 def framework(script: Script) -> str:
-    """Return whose mechanism distributes a plain script, by what it imports; "" if there is none for it."""
+    """Return the framework whose mechanism distributes a plain script, judged by the script's imports; "" if no
+    mechanism can."""
     trainer = ray_start.trainer_of(script) if script.kind == "plain" else ray_start.TASKS
     return "" if trainer == ray_start.TASKS else trainer
 
 
 def mechanism(script: Script) -> Path | None:
-    """Return the program that distributes a plain script; None if there is none for it."""
+    """Return the program that distributes a plain script; None if there is no such program for the script."""
     return PROGRAM if framework(script) else None
 
 
 def comes_first(script: Script) -> bool:
-    """Return whether the proof may say with which variables one process is run, too, as of Keras."""
+    """Return whether the proof has to run before the arms of one process, because it may name variables for them, as
+    for Keras."""
     return framework(script) == "tensorflow"
 
 
 def seconds(workers: int, in_pods: bool) -> int:
-    """Return the time for the runs of a proof: a pod has the CPUs of one worker for it."""
+    """Return the seconds for the runs of a proof; a pod needs more, because it has the CPUs of one worker alone."""
     return min(MOST_SECONDS, PROOF_SECONDS * workers) if in_pods else PROOF_SECONDS
 
 
 def is_of_a_moment(outcome: Mapping[str, Any]) -> bool:
-    """Return whether another moment may have another outcome: a run of the proof failed, ended too late, or trained
-    nothing."""
+    """Return whether the outcome may be another one at another time, because a run of the proof failed, ended too late,
+    or trained nothing."""
     return outcome["outcome"] == "failed" or bool(outcome.get("error")) or outcome.get("reason") == "no backward"
 
 
 def proof_of(outcome: Mapping[str, Any], script: Script) -> Proof:
-    """Return what an outcome says, with the port that was found of the same."""
+    """Return the proof that an outcome stands for, with the port that was found for the same script."""
     return replace(_of_ranks(outcome, script), port=outcome.get("port"))
 
 
@@ -207,7 +211,8 @@ def _equal(outcome: Mapping[str, Any]) -> Proof:
 
 
 def _as_another(plan: Mapping[str, Any]) -> str:
-    """Return as what a script of Keras 3 is run, in every arm."""
+    """Return the end of a sentence that names the variables with which a script of Keras 3 is run in every arm; ""
+    without such variables."""
     variables = " ".join(f"{name}={value}" for name, value in plan.get("environment", {}).items())
     if not variables:
         return ""
@@ -215,7 +220,8 @@ def _as_another(plan: Mapping[str, Any]) -> str:
 
 
 def _trees(outcome: Mapping[str, Any]) -> Proof:
-    """Return what an outcome says of trees that differ: no port's are equal, so that a target alone decides."""
+    """Return the proof for an outcome with different trees. In no port are the trees equal, so only a target for the
+    metric decides."""
     alone, ranks = outcome["evidence"]["metrics"]
     metrics = ", ".join(f"{name} {alone[name]:.4g} and {ranks[name]:.4g}" for name in alone if name in ranks)
     seen = f"one process and ranks have {metrics}" if metrics else "the script evaluates no metric"
@@ -239,13 +245,14 @@ def _named(outcome: Mapping[str, Any], script: Script) -> Proof:
 
 
 def not_proved(observed: Path) -> str:
-    """Return what ranks say of work that no step of the proof had, in the folder of what is observed; "" if nothing."""
+    """Return what ranks say about work that no step of the proof had, from the folder of the observations; "" if they
+    say nothing."""
     files = sorted(observed.glob(f"*{NOT_PROVED}"))  # of a worker in another pod the name begins with its node's
     return last_line(files[0].read_text(encoding="utf-8", errors="replace")) if files else ""
 
 
 def but(proof: Proof | None, later: str) -> Proof | None:
-    """Return the proof with work that is not proved, as `not_proved` returns it."""
+    """Return the proof with the unproved work that `later` (from `not_proved`) names, if `later` names any."""
     if proof is None or not proof.works or not later:
         return proof
     of_steps = "the work of one process" if proof.item == PROVED else proof.item
@@ -258,19 +265,19 @@ def _unproved(words: str) -> Proof:
 
 
 def _at(line: str, script: Script) -> str:
-    """Return where the loss is made, as `(train.py:12)`."""
+    """Return the place of the script at which the loss is computed, as `(train.py:12)`; "" if `line` names no place."""
     path, _, number = line.rpartition(":")
     return f" ({Path(path).name or script.path.name}:{number})" if number.isdecimal() else ""
 
 
 def _raised(text: str) -> str:
-    """Return the line of a traceback that says what was raised, or the last one."""
+    """Return the line of a traceback that says what was raised, or the text's last line if no line says so."""
     raised = [line.strip() for line in text.splitlines() if RAISED.match(line.strip())]
     return raised[-1][:LONGEST] if raised else last_line(text)
 
 
 def last_line(text: str) -> str:
-    """Return the last line that says something, or its beginning."""
+    """Return the last line that is not empty, cut to LONGEST characters; "" if all lines are empty."""
     return next((line.strip()[:LONGEST] for line in reversed(text.splitlines()) if line.strip()), "")
 
 
@@ -292,7 +299,7 @@ def proved(arm: ArmFacts, proof: Proof | None) -> ArmFacts:
 
 
 def ranks_in_words(arm: str, proof: Proof, workers: int, *, in_pods: bool = False) -> str:
-    """Return what was measured of ranks in an arm."""
+    """Return a sentence that says what the ranks of an arm are, and what each of them does."""
     by = proof.plan.get("framework", "torch")
     each = f"a worker of Ray's {TRAINERS[by][1]}" if arm == "ray" else "a pod" if in_pods else "a process"
     return f"{counted(workers, 'rank')}, each in {each}: {SHARES[by]}"
@@ -301,7 +308,7 @@ def ranks_in_words(arm: str, proof: Proof, workers: int, *, in_pods: bool = Fals
 def made_ranks(
     proof: Proof | None, arm: str, script: Script, workers: int, *, in_pods: bool = False
 ) -> MadeRanks | None:
-    """Return what a result says of ranks that this project made; None where it made none."""
+    """Return what a result says about ranks that this project made; None where the project made none."""
     if proof is None or not proof.works:
         return None
     write, diff = to_write(proof, script, workers)
@@ -310,8 +317,8 @@ def made_ranks(
 
 
 def to_write(proof: Proof, script: Script, workers: int) -> tuple[str, str]:
-    """Return what one writes to have such ranks without this project, and the smallest port as a diff; "" where there
-    is none."""
+    """Return what the user has to write to have such ranks without this project, and the smallest port as a diff; "" if
+    there is no port."""
     by, port = proof.plan.get("framework", framework(script)), proof.port
     general = ray_start.PORTS[by]
     if by != "torch":

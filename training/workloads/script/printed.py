@@ -11,19 +11,20 @@ from training.machine import output
 
 _MISSING = re.compile(rb"ModuleNotFoundError: No module named '([\w.]+)'")
 LEAST_SECRET = 6
-"""Characters of a secret, or of its longest line. A shorter text stands in a log by chance: what is hidden would tell
-it."""
+"""Fewest characters of a secret, or of its longest line, for the text to be hidden. A shorter text stands in a log by
+chance, and hiding it would tell what it is."""
 
 
 class Secrets:
-    """Texts that stand in no log."""
+    """The secret texts that may stand in no log."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         parts = {part for text in texts for part in hidden_parts(text)}
         self._parts = sorted((part.encode() for part in parts), key=len, reverse=True)
 
     def hidden_in(self, line: bytes) -> bytes:
-        """Return the line without them; without what may be the beginning of one, where the line was cut."""
+        """Return the line without the secrets; where the line was cut, also without what may be the beginning of a
+        secret."""
         is_cut = line.endswith(output.CUT)
         line = line.removesuffix(output.CUT) if is_cut else line
         for part in self._parts:
@@ -35,28 +36,29 @@ class Secrets:
 
 
 def hidden_parts(secret: str) -> list[str]:
-    """Return the lines of a secret that are hidden: of a key in several, not the `{` that others have too; none where
-    all are shorter than LEAST_SECRET."""
+    """Return the lines of a secret that are hidden; an empty list if all of them are shorter than LEAST_SECRET. Of a
+    key in several lines, the `{` that other texts have, too, is not hidden."""
     return [line for line in secret.splitlines() if len(line) >= LEAST_SECRET]
 
 
 def missing_module(text: bytes) -> str:
-    """Return the module that an import did not find, by the last line of a traceback; "" where no line says so."""
+    """Return the module that an import did not find, from the last line of a traceback; "" if no line names one."""
     modules: list[bytes] = _MISSING.findall(text)
     return modules[-1].decode(errors="replace") if modules else ""
 
 
 class Printed:
-    """Passes on what a script prints, without the values of secret variables, until it is too much."""
+    """Passes on what a script prints, without the values of secret variables, until the script has printed too much."""
 
     def __init__(self, secret: Mapping[str, str]) -> None:
         self.count = 0
         self.missing_module = ""
-        """The module that an import did not find, by the last line that says so."""
+        """The module that an import did not find, from the last printed line that names one."""
         self._secrets = Secrets(secret.values())
 
     def pass_on(self, out: IO[bytes]) -> bool:
-        """Copy output to this process's own, line by line; return False when it is too much."""
+        """Copy the script's output to this process's own output, line by line; return False if the script printed too
+        much."""
         with suppress(output.FloodError):
             for line in output.lines(self._counted(output.chunks(out))):
                 self.missing_module = missing_module(line) or self.missing_module
@@ -65,8 +67,8 @@ class Printed:
         return self.count <= MOST_PRINTED
 
     def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the chunks. Raises FloodError when they are too much: the line in which that happens is not passed on,
-        because a secret may go on in what is not read any more."""
+        """Yield the chunks. Raise FloodError when they are too much. The line in which that happens is not passed on,
+        because a secret may continue in the part that is no longer read."""
         for chunk in chunks:
             room = max(0, MOST_PRINTED - self.count)
             self.count += len(chunk)

@@ -26,24 +26,24 @@ from training.workloads.script.spread.reads import state
 
 LOOK_SECONDS = 0.1
 LEAST_FREE = 0.2
-"""Share of a pod's memory that a proof leaves: it holds the script's data several times, and a pod that needs more than
-it may have is ended, and Ray's head, or the node of a Ray cluster of others, with it."""
+"""Share of a pod's memory that a proof leaves free. A proof holds the script's data several times. A pod that needs
+more memory than it may have is ended, and may take Ray's head, or the node of another's Ray cluster, with it."""
 NOTE = "proves first what its ranks do, outside every clock"
 OF_A_MOMENT_SECONDS = 3600
-"""Time for which an outcome counts that a full disk or a busy machine may have made: for the next runs of a
-measurement, and not for ever."""
+"""Seconds for which an outcome counts that a full disk or a busy machine may have caused: long enough for the next runs
+of a measurement."""
 
 
 def proved(
     place: Machine, resolved: ResolvedScript, needed: Mapping[str, str], secrets: Iterable[str], folder: Path
 ) -> Proof:
-    """Return what ranks of the script do, and leave their plan in the folder.
+    """Return what the proof says about the ranks of the script, and write the plan of the ranks into the folder.
 
     Args:
         place: Where the run is.
         resolved: A script whose ranks are measured (`ResolvedScript.splits`).
         needed: Variables that the user names.
-        secrets: Texts that are in no outcome, as values of these.
+        secrets: Texts that may stand in no outcome, such as the values of these variables.
         folder: The run's own folder.
     """
 
@@ -63,7 +63,7 @@ def proved(
 
 
 def with_plan(outcome: Mapping[str, Any], script: Script, folder: Path) -> Proof:
-    """Return what an outcome says, and leave the plan of its ranks in a folder."""
+    """Return the proof that an outcome stands for, and write the plan of its ranks into a folder."""
     proof = plain.proof_of(outcome, script)
     (folder / plain.PLAN).write_text(json.dumps(proof.plan), encoding="utf-8")
     return proof
@@ -72,7 +72,8 @@ def with_plan(outcome: Mapping[str, Any], script: Script, folder: Path) -> Proof
 def _run(
     place: Machine, resolved: ResolvedScript, needed: Mapping[str, str], folder: Path
 ) -> tuple[str, Mapping[str, Any]]:
-    """Run the proof; return why it lacked memory, "" if it did not, and what its outcome is where it leaves none."""
+    """Run the proof. Return why it lacked memory ("" if it did not), and the outcome that counts if the proof leaves
+    none."""
     killed = cgroup.memory_kills()
     in_run = tempfile.TemporaryDirectory(prefix="storage-", dir=folder)
     with in_run as storage, temporary_folder() as own_ray:
@@ -83,7 +84,7 @@ def _run(
         short, last = threading.Event(), list[bytes]()
 
         def pass_on(printed: IO[bytes]) -> bool:
-            """Print what it prints until its end, or until memory is short."""
+            """Print the output of the proof until the proof ends, or until memory is short."""
             limit = cgroup.memory_limit() if place.others_share_memory else None
             with printed:
                 while not short.is_set():
@@ -106,7 +107,7 @@ def _run(
 
 
 def _short_of_memory(place: Machine) -> str:
-    """Return why a proof has no outcome whose memory was not enough."""
+    """Return why a proof for which the memory was not enough has no outcome."""
     if not place.memory_key:
         return "it needs more memory than it may have; with fewer workers it needs less"
     more = f"pulumi config set {place.memory_key} {2 * (cgroup.memory_limit() or 0) // 2**20}Mi gives it twice as much"
@@ -114,8 +115,9 @@ def _short_of_memory(place: Machine) -> str:
 
 
 def taken(file: Path, secrets: Iterable[str], without: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the outcome in a file, which is removed, or what stands for it where there is none, without these texts:
-    the last lines of a script are in it. What the script read in its folder is of this run alone."""
+    """Return the outcome in a file and remove the file; return `without` if the file has no outcome. The secrets are
+    hidden in the outcome, which has the last lines of a script. What the script read in the file's folder is left out,
+    because that folder belongs to this run alone."""
     outcome = read(file) or without
     with suppress(OSError):
         file.unlink()
@@ -137,7 +139,7 @@ def _hidden(secrets: Secrets, content: Any) -> Any:
 
 
 def read(file: Path) -> Mapping[str, Any] | None:
-    """Return the outcome in a file; None if there is none."""
+    """Return the outcome in a file; None if the file is missing or unreadable."""
     try:
         outcome: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -146,8 +148,8 @@ def read(file: Path) -> Mapping[str, Any] | None:
 
 
 def kept(key: str, folder: Path = plain.KEPT) -> Mapping[str, Any] | None:
-    """Return the outcome of an earlier run; None if there is none that still counts, as where a file that the script
-    read is another now."""
+    """Return the outcome that an earlier run kept; None if there is none, or none that still counts. An outcome no
+    longer counts, for example, where a file that the script read has changed."""
     file = folder / f"{key}.json"
     outcome = read(file)
     if outcome is None or any(state(path) != (size, at) for path, size, at in outcome.get("reads", ())):
@@ -163,6 +165,6 @@ def keep(key: str, outcome: Mapping[str, Any], folder: Path = plain.KEPT) -> Non
 
 
 def keep_port(key: str, port: Mapping[str, str], folder: Path = plain.KEPT) -> None:
-    """Keep with an outcome what came of the smallest port of the same."""
+    """Keep the outcome of the search for the smallest port with the outcome of the proof under this key."""
     if outcome := read(folder / f"{key}.json"):
         keep(key, {**outcome, "port": dict(port)}, folder)

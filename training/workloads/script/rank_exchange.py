@@ -9,30 +9,31 @@ from contextlib import suppress
 from typing import Any
 
 WAIT_SECONDS = 7 * 86_400.0
-"""Time limit for the observations of all ranks, longer than any run: a rank that fails, or the deadline, ends the Job
-and so this pod."""
+"""Seconds to wait for the observations of all ranks, longer than any run, because a rank that fails, or the deadline,
+ends the Job and so this pod."""
 ANSWER_SECONDS = 10.0
 ALIVE_SECONDS = 30
-"""Time between signs of life of a connection that waits."""
+"""Seconds between signs of life (keepalives) of a connection that waits."""
 MOST_BYTES = 256 * 2**20
 """Largest observation of a rank that rank 0 accepts; a million steps take about 50 MiB."""
 MOST_ASKED = 1000
-"""Bytes of what a rank asks."""
+"""Most bytes of a rank's question to rank 0."""
 
 
 class ApartError(ValueError):
-    """Ranks did not come together; the message says which."""
+    """Ranks did not reach each other; the message names the ranks that are missing."""
 
 
 def listener_at(port: int) -> socket.socket:
-    """Return what listens at a port, by all addresses of a pod, which may have those of IPv6 alone."""
+    """Return a socket that listens at a port on all addresses of a pod, which may have IPv6 addresses alone."""
     if not socket.has_dualstack_ipv6():
         return socket.create_server(("", port))
     return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
 
 
 def give(listener: socket.socket, missing: set[int], what: Mapping[str, Any]) -> None:
-    """Give these ranks something, once each has asked. Raises ApartError with those that did not."""
+    """Send `what` to each of the `missing` ranks once that rank has asked. Raise ApartError with the ranks that did not
+    ask."""
     content = json.dumps(what).encode()
     deadline = time.monotonic() + WAIT_SECONDS
     while missing:
@@ -49,7 +50,7 @@ def give(listener: socket.socket, missing: set[int], what: Mapping[str, Any]) ->
 
 
 def ask(meeting: tuple[str, int], rank: int) -> dict[str, Any]:
-    """Return what rank 0 gives. Raises ApartError when it gives nothing."""
+    """Return the answer of rank 0. Raise ApartError if rank 0 does not answer in time."""
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         with suppress(OSError, ValueError), socket.create_connection(meeting, ANSWER_SECONDS) as connection:
@@ -64,7 +65,8 @@ def ask(meeting: tuple[str, int], rank: int) -> dict[str, Any]:
 
 
 def _wait_with(connection: socket.socket, deadline: float) -> None:
-    """Let a connection say nothing until the deadline; what is between pods may forget one that is silent for long."""
+    """Let a connection be silent until the deadline, with keepalives, because the network between pods may drop a
+    silent connection."""
     connection.settimeout(max(ANSWER_SECONDS, deadline - time.monotonic()))
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_KEEPIDLE"):  # on macOS there are no pods
@@ -78,7 +80,7 @@ def _line(connection: socket.socket) -> bytes:
 
 
 def bring(meeting: tuple[str, int], what: Mapping[str, Any]) -> None:
-    """Give rank 0 what this rank did. Raises ApartError when it does not take it."""
+    """Send `what`, which this rank observed, to rank 0. Raise ApartError if rank 0 does not take it."""
     deadline, content = time.monotonic() + WAIT_SECONDS, json.dumps(what).encode()
     if len(content) > MOST_BYTES:
         raise ApartError(f"what rank {what['rank']} did takes {len(content)} bytes, more than {MOST_BYTES}")
@@ -97,7 +99,7 @@ def bring(meeting: tuple[str, int], what: Mapping[str, Any]) -> None:
 
 
 def received(listener: socket.socket, missing: set[int]) -> list[dict[str, Any]]:
-    """Receive the observations of these ranks. Raises ApartError with those that did not send theirs."""
+    """Return the observations that these ranks send. Raise ApartError with the ranks that did not send theirs."""
     observations_of_ranks: list[dict[str, Any]] = []
     deadline = time.monotonic() + WAIT_SECONDS
     with listener:
@@ -110,7 +112,7 @@ def received(listener: socket.socket, missing: set[int]) -> list[dict[str, Any]]
 
 
 def _next(listener: socket.socket, deadline: float, missing: set[int], failed: str) -> socket.socket:
-    """Return the next connection. Raises ApartError with the ranks that are missing when there is none in time."""
+    """Return the next connection. Raise ApartError with the missing ranks if no connection comes in time."""
     listener.settimeout(max(0.001, deadline - time.monotonic()))
     try:
         return listener.accept()[0]
@@ -120,7 +122,7 @@ def _next(listener: socket.socket, deadline: float, missing: set[int], failed: s
 
 
 def _taken(connection: socket.socket) -> dict[str, Any]:
-    """Return what a rank sends; {} from a stranger, or a rank that was cut off and retries."""
+    """Return what a rank sends; {} if the sender is no rank, or a rank that was cut off and will retry."""
     connection.settimeout(ANSWER_SECONDS)
     try:
         with connection, connection.makefile("rb") as stream:
