@@ -12,20 +12,21 @@ from training.workloads.script.observations import BOOSTERS, RLLIB, MarkedPass, 
 from training.workloads.script.work_items import EQUAL, ITEMS, ArmWork
 
 APART = 1.0
-"""Times as many steps of another optimizer lie between two that count as on average, and one more: else it goes its own
-way."""
+"""How many more steps than twice the usual number an optimizer may make between two steps that count; one that makes
+more goes its own way."""
 DRAWN_AGAIN = 0.02
-"""Part of the rows of a pass that come twice where rows are drawn with replacement: a sampler pads with fewer."""
+"""If a larger share of the rows of a pass than this was delivered twice, rows were drawn with replacement; a sampler
+pads with fewer."""
 
 FOLLOW = {"steps": ("epochs", "endedEarly", "stepOfAllRows"), "rows": ("rowsPerEpoch",)}
-"""Facts that are not known without an item."""
+"""Facts that are unknown whenever the item they belong to is unknown, by item."""
 SEVERAL = "more than one data set was trained on"
 PARTS = "ranks hold parts of the weights"
 ALONE = "some ranks train with an optimizer that others do not have"
 
 
 def together(seen: Sequence[Observation]) -> ArmWork:
-    """Return the work of one run; `seen` has its ranks, at least one."""
+    """Return the work of one run; `seen` has the observations of its ranks, at least one."""
     items: dict[str, str] = {}
     unknown: dict[str, str] = {}
     for part in (_steps, _rows, _which_rows, _model, _weights, _learning, _training_arguments):
@@ -42,7 +43,7 @@ def together(seen: Sequence[Observation]) -> ArmWork:
 
 
 def lost(item: str, seen: Sequence[Observation]) -> str:
-    """Return why an item is not known, where the observer failed in a rank; "" otherwise."""
+    """Return why an item is unknown because the observer failed in a rank; "" otherwise."""
     return next((observation.lost[item] for observation in seen if item in observation.lost), "")
 
 
@@ -52,7 +53,7 @@ def no_steps(seen: Sequence[Observation]) -> str:
 
 
 Part = tuple[dict[str, str], dict[str, str]]
-"""Items that are known, and why others are not."""
+"""The items that are known, and the reasons why others are unknown."""
 
 
 def _steps(seen: Sequence[Observation]) -> Part:
@@ -86,7 +87,7 @@ def _steps(seen: Sequence[Observation]) -> Part:
 
 
 def _in_order(observation: Observation) -> list[Optimizer]:
-    """Return the optimizers in an order in which it does not matter which of them happened to step first."""
+    """Return the optimizers in an order that does not depend on which of them happened to step first."""
     return sorted(observation.work.optimizers, key=_at_first)
 
 
@@ -95,7 +96,7 @@ def _at_first(optimizer: Optimizer) -> tuple[list[float], tuple[str, ...]]:
 
 
 def are_uneven(seen: Sequence[Observation]) -> bool:
-    """Return whether ranks made different numbers of steps within Joins alone, where the last one steps for all."""
+    """Return whether ranks made different numbers of steps, but only within Joins, whose last rank steps for all."""
     joins = {len(observation.work.joins) for observation in seen}
     if len(joins) > 1 or joins == {0}:
         return False
@@ -103,8 +104,8 @@ def are_uneven(seen: Sequence[Observation]) -> bool:
 
 
 def first_alone(seen: Sequence[Observation]) -> tuple[int, int] | None:
-    """Return after how many Joins, and steps since, some ranks first step with an optimizer that others do not have;
-    None if no rank does."""
+    """Return at which point some ranks first step with an optimizer that others do not have; None if no rank does. The
+    point is the number of Joins that had ended, and the number of steps since the last of them."""
     starts = [
         Counter(_since_join(observation, each.first) for each in observation.work.optimizers) for observation in seen
     ]
@@ -112,7 +113,8 @@ def first_alone(seen: Sequence[Observation]) -> tuple[int, int] | None:
 
 
 def _not_of_all_ranks(seen: Sequence[Observation], shared_rows: str | None) -> dict[str, str]:
-    """Return the items that do not add up over ranks, and why: ranks that hold parts of a layer need the same rows."""
+    """Return the items that can't be added up over ranks, with the reason; ranks that hold parts of a layer need the
+    same rows."""
     if first_alone(seen):
         return dict.fromkeys(("steps", "rowsPerStep", "rows", "rowsDisjoint"), ALONE)
     if len(seen) > 1 and shared_rows != "0" and _hold_parts(seen):
@@ -126,7 +128,8 @@ def _hold_parts(seen: Sequence[Observation]) -> bool:
 
 
 def _apart(observation: Observation) -> str:
-    """Return a note if an optimizer steps while none of its steps counts: the clock does not see that time."""
+    """Return a note if an optimizer makes many steps while no step counts, because the clock does not see their time;
+    "" otherwise."""
     if observation.work.more_optimizers:
         return f"{observation.work.more_optimizers} optimizers more than are told apart made steps"
     for number, each in enumerate(observation.work.optimizers, 1):
@@ -137,7 +140,7 @@ def _apart(observation: Observation) -> str:
 
 
 def _and_so_on(separator: str, texts: Iterable[str]) -> str:
-    """Join texts; equal ones that follow each other are one with their number."""
+    """Join the texts; equal texts that follow each other are written once, with their count."""
     groups = [(text, len(list(equal))) for text, equal in itertools.groupby(texts)]
     return separator.join(f"{text} ({count} times)" if count > 1 else text for text, count in groups)
 
@@ -167,8 +170,9 @@ def _rows(seen: Sequence[Observation]) -> Part:
 
 
 def _which_data(seen: Sequence[Observation]) -> dict[str, str]:
-    """Return what the data set holds, if all ranks read the same, and in place of how many of its rows others came
-    again on the same rank, which padding does not; the most of any pass that was marked."""
+    """Return a digest of the data set, if all ranks read the same one, and how many rows came again on the same rank. A
+    row counts if it came in place of another, which padding does not do; the count is the largest of any marked
+    pass."""
     contents = {observation.dataset_content for observation in seen}
     items = {"dataSet": str(*contents)} if len(contents) == 1 and None not in contents else {}
     dataset_rows = max(observation.dataset_rows or 0 for observation in seen)
@@ -180,8 +184,8 @@ def _which_data(seen: Sequence[Observation]) -> dict[str, str]:
 
 
 def _which_rows(seen: Sequence[Observation]) -> Part:
-    """Count the rows that two ranks had in the same pass, beyond those with which a sampler pads: the most of any
-    pass."""
+    """Return how many rows two ranks both had in the same pass, beyond those with which a sampler pads; the count is
+    the largest of any pass."""
     if len(seen) == 1:
         return {}, {}
     of_ranks = [observation.marked or () for observation in seen]
@@ -209,26 +213,24 @@ def _which_rows(seen: Sequence[Observation]) -> Part:
 
 
 def _since_join(observation: Observation, step: int) -> tuple[int, int]:
-    """Return how many Joins had ended by a step, and how many steps before it the last one had."""
+    """Return how many Joins had ended before a step, and how many steps lie between the end of the last Join and this
+    step."""
     ended = [end for end in observation.work.joins if end <= step]
     return len(ended), step - (ended[-1] if ended else 0)
 
 
 def _shared_of_pass(ranks: Sequence[MarkedPass], dataset_rows: int, batch: float) -> int:
-    """Return the number of shared rows of one pass of all ranks over a data set with `dataset_rows`.
-
-    Padding is as many as all ranks drew beyond what there is to draw, and always less than a batch.
-    """
+    """Return the number of rows that ranks shared in one pass of all ranks over a data set with `dataset_rows` rows.
+    Rows of padding are not counted: there are as many as all ranks drew beyond `dataset_rows`, and always fewer than a
+    batch."""
     shared, padding = _shared([each.rows for each in ranks]), sum(each.drawn for each in ranks) - dataset_rows
     least = min(each.delivered for each in ranks)
     return 0 if shared <= max(0, padding) and shared < batch and 2 * shared < least else shared
 
 
 def _same_rows(of_ranks: Sequence[Sequence[tuple[int, ...]]]) -> int:
-    """Return how many rows two ranks had in a pass in which both had the same ones; the most of any pass, or 0.
-
-    Compared are passes that began before a step before which no other did, on either rank.
-    """
+    """Return how many rows two ranks had in a pass in which both had the same rows: the most of any pass, or 0. A pass
+    is compared only if no other pass of its rank began at the same step."""
     counts = [Counter(start for start, *_ in passes) for passes in of_ranks]
     alone = [
         {each for each in passes if each[1] and count[each[0]] == 1}
@@ -246,7 +248,7 @@ def _shared(marks: Sequence[bytes]) -> int:
 
 
 def _model(seen: Sequence[Observation]) -> Part:
-    """Return parameters, which of them were trained, and what entered the first module."""
+    """Return the parameters of the model, which of them were trained, and what entered the first module."""
     items, unknown = dict[str, str](), dict[str, str]()
     if seen[0].framework not in (*BOOSTERS, RLLIB):
         trained = [observation.work.trained for observation in seen if observation.work.trained]
@@ -265,7 +267,8 @@ def _model(seen: Sequence[Observation]) -> Part:
 
 
 def _trained(trained: Trained) -> dict[str, str]:
-    """Return how many numbers ever had a gradient, and which of them not always."""
+    """Return how many numbers of the parameters ever had a gradient, and how many of them had one only in some
+    steps."""
     phases = {"atFirst": trained.at_first, "later": trained.later, "atTimes": trained.at_times}
     words = {"atFirst": "at first only", "later": "later only", "atTimes": "now and then"}
     some = "".join(f", of them {number} {words[phase]}" for phase, number in phases.items() if number)
@@ -309,7 +312,8 @@ def _weights(seen: Sequence[Observation]) -> Part:
 
 
 def _learning(seen: Sequence[Observation]) -> Part:
-    """Learning rates to six digits: what a schedule computes in another order is the same."""
+    """Return learning rates and other settings of the optimizers. The rates have six digits, so that rates which a
+    schedule computes in another order are the same."""
     rates = [_rates(observation) for observation in seen]
     items = {"learningRate": _each_once(rates)} if all(rates) else {}
     items |= _rules(seen) if items else {}
@@ -332,7 +336,7 @@ def _rates(observation: Observation) -> str:
 
 
 def _course(_: float, highest: float, mean: float, centre: float | None = None, square: float = 0.0) -> str:
-    """Return a group's rates as text: equal for courses that are the same, whatever their highest and mean are."""
+    """Return the learning rates of a parameter group as text, which is equal for rates that took the same course."""
     if f"{highest:.6g}" == f"{mean:.6g}":
         return f"{highest:.6g}"
     course = "" if centre is None else f", centre at {centre:.6g} of the steps, root mean square {square:.6g}"
@@ -340,8 +344,8 @@ def _course(_: float, highest: float, mean: float, centre: float | None = None, 
 
 
 def _rules(seen: Sequence[Observation]) -> dict[str, str]:
-    """Return the first, highest and mean rates of every group, and what set them: schedules that follow a metric, or
-    steps alone, nothing at all, or what is not known."""
+    """Return the first, highest and mean learning rates of every group, and, if known, what set the rates: a metric or
+    the steps alone."""
     of_ranks = [[rates for each in _in_order(observation) for rates in each.rates] for observation in seen]
     items = {
         name: _each_once(_and_so_on(", ", (f"{rates[place]:.6g}" for rates in groups)) for groups in of_ranks)
@@ -363,7 +367,7 @@ def _rules(seen: Sequence[Observation]) -> dict[str, str]:
 
 
 def _training_arguments(seen: Sequence[Observation]) -> Part:
-    """Return the arguments of `train`; for Keras the epochs of `fit`."""
+    """Return the arguments of a booster's `train`, or the number of epochs of Keras' `fit`."""
     items = {} if seen[0].work.rounds is None else {"rounds": str(seen[0].work.rounds)}
     if seen[0].framework not in BOOSTERS:
         return items, {}
@@ -373,7 +377,8 @@ def _training_arguments(seen: Sequence[Observation]) -> Part:
 
 
 def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
-    """Compare weights on all ranks, after each step at which all looked, and at the end."""
+    """Return whether weights are equal on all ranks, after each step at which all ranks looked and at the end; None if
+    unknown. The text says why."""
     why = lost("weights", seen)
     if len(seen) == 1 or why:
         return (True, "") if len(seen) == 1 else (None, why)
@@ -401,7 +406,8 @@ def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
 
 
 def _not_looked_at(seen: Sequence[Observation]) -> str:
-    """Return why weights are not known to be equal that no look found to differ; "" if all models were looked at."""
+    """Return why weights are not known to be equal although no digests differ; "" if the weights of all models were
+    seen."""
     if None in [observation.weights for observation in seen]:
         notes = (note for observation in seen for note in observation.notes if "weights" in note)
         return next(notes, "no digest of the weights")
@@ -414,19 +420,20 @@ def _not_looked_at(seen: Sequence[Observation]) -> str:
 
 
 Digests = Mapping[tuple[int, int], str | None]
-"""Digests of one rank, by Joins and steps; None where there is none."""
+"""Digests of one rank's weights, by (Joins, steps); None where a digest is missing."""
 
 
 def _apart_at(digests: Sequence[Digests]) -> list[tuple[int, int]]:
-    """Return where digests of ranks differ, of places at which all have one."""
+    """Return the places (Joins, steps) at which all ranks have a digest and the digests differ."""
     common = set.intersection(*(set(each) for each in digests))
     of_ranks = {at: {each[at] for each in digests} for at in common}
     return [at for at, each in of_ranks.items() if len(each) > 1 and None not in each]
 
 
 def _apart_in_joins(seen: Sequence[Observation]) -> tuple[bool | None, str] | None:
-    """Return that weights differ within a Join, or may: a rank that waited in one before has missed steps of its
-    momentum. None where they are equal."""
+    """Return (False, why) if weights differ within a Join, (None, why) if they only may differ, and None if they are
+    equal. A rank that waited in an earlier Join has missed steps of its optimizer's momentum, so its weights may
+    differ."""
     common = set.intersection(*(set(observation.work.in_joins) for observation in seen))
     apart = [at for at in sorted(common) if len({observation.work.in_joins[at] for observation in seen}) > 1]
     if not apart:
@@ -438,7 +445,7 @@ def _apart_in_joins(seen: Sequence[Observation]) -> tuple[bool | None, str] | No
 
 
 def _each_once(texts: Iterable[str]) -> str:
-    """Return the texts of ranks, each once."""
+    """Join the different texts of ranks; a text that several ranks have is written once."""
     return " and ".join(dict.fromkeys(texts))
 
 

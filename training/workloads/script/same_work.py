@@ -24,19 +24,21 @@ SAME_ROWS = (
 
 
 FOLLOW_STEPS = ("optimizers", "input", "trained", "learningRate", "hyperparameters", "validation")
-"""Items that say nothing of arms that made other numbers of steps."""
+"""Items that are not compared if arms made different numbers of steps."""
 FOLLOW_BATCH = ("rows", "input", "learningRate", "optimizers")
-"""Items that are not compared for arms whose batch grows with their ranks."""
+"""Items that are not compared for arms whose batch grows with the number of ranks."""
 MOST_VARIED = 1.5
-"""Times as many numbers enter where a step calls the network as often as it finds best."""
+"""Largest ratio of input numbers between arms that counts as equal where a step calls the network as often as it finds
+best."""
 ALIKE = 1.01
-"""Times as many numbers of a row, on average, where the first batch of a model is not seen, or one is read ahead."""
+"""Largest ratio of input numbers of a row, on average, that counts as equal where a model's first batch is not seen, or
+one is read ahead."""
 NEAR = 0.1
-"""Part of the rows by which runs may differ whose epochs are not known: a script reads ahead."""
+"""Share of the rows by which runs with unknown epochs may differ, because a script reads ahead."""
 
 
 def compare(arms: Mapping[str, ArmWork]) -> dict[str, Known]:
-    """Compare every item that concerns these arms, by name."""
+    """Return for every item that concerns these arms whether the arms are equal in it, by the item's name."""
     weak = is_weak(arms)
     known_items: dict[str, Known] = {}
     for item in ITEMS:
@@ -50,7 +52,7 @@ def compare(arms: Mapping[str, ArmWork]) -> dict[str, Known]:
 
 
 def is_weak(arms: Mapping[str, ArmWork]) -> bool:
-    """Return whether a step has N times the rows with N ranks: the batch is each worker's own."""
+    """Return whether a step of N ranks has N times the rows of one process, so that the batch is each worker's own."""
     alone, together = arms.get("baseline"), arms.get("ray") or arms.get("native")
     if not alone or not together or together.ranks == 1 or alone.one_step_epochs:
         return False
@@ -59,7 +61,7 @@ def is_weak(arms: Mapping[str, ArmWork]) -> bool:
 
 
 def share_rows(arms: Mapping[str, ArmWork]) -> bool:
-    """Return whether ranks of an arm are known to train on the same rows, of boosters on all of them."""
+    """Return whether ranks of an arm are known to train on the same rows; for boosters, on all rows."""
     alone = arms.get("baseline")
     rows = alone.number("rowsPerStep") if alone and alone.one_step_epochs else None
     several = [arm for arm in arms.values() if arm.ranks > 1]
@@ -84,8 +86,8 @@ def _compared(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known:
 
 
 def _steps(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known:
-    """Compare steps; of whole epochs, these count: their number of steps follows from its rows, which are another
-    item."""
+    """Compare the numbers of steps; if all epochs are whole, compare the numbers of epochs, because an epoch's steps
+    follow from its rows, which are another item."""
     epochs = {arm.epochs for arm in arms.values()}
     if None not in epochs and len(epochs) > 1:
         rounds = {arm.items.get("rounds") for arm in arms.values()}  # another number that was asked for is another item
@@ -120,8 +122,8 @@ def _rows_per_step(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known
 
 
 def _rows(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Compare how many there are, and if these are as many, which: those that come again in a pass, and what they are
-    rows of."""
+    """Compare how many rows arms have; if these are as many, also how many came again in a pass, and of which data set
+    they are."""
     known = _how_many_rows(item, arms)
     if not known[0]:
         return known
@@ -140,10 +142,8 @@ def _as_many_steps(arms: Mapping[str, ArmWork]) -> bool:
 
 
 def _how_many_rows(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Compare rows of an epoch if all arms know their epochs, or were ended early; else of the run.
-
-    Padding is less than a batch, or where a step goes over all rows less than a row a rank.
-    """
+    """Compare the rows of an epoch if all arms know their epochs or were ended early; otherwise those of the run. Rows
+    may differ by padding: less than a batch, or, where a step goes over all rows, less than one row for each rank."""
     why = next((arm.unknown[item.name] for arm in arms.values() if item.name in arm.unknown), "")
     if why:
         return None, f"{item.title}: not known ({why})"
@@ -166,7 +166,8 @@ def _how_many_rows(item: Item, arms: Mapping[str, ArmWork]) -> Known:
 
 
 def _input(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Compare input: of one type, and as many numbers of each row, but for the rows with which a sampler pads."""
+    """Compare the model's input, which is equal if its type and its numbers per row are the same, apart from rows with
+    which a sampler pads."""
     one_type = len({arm.items[item.name] for arm in arms.values()}) == 1
     if _first_module_is_drawn(arms):
         return may_follow(item, arms, "inputNumbers" if one_type else item.name)
@@ -192,21 +193,22 @@ def _numbers(item: Item, arms: Mapping[str, ArmWork]) -> Known:
 
 
 def _apart(arms: Mapping[str, ArmWork], fact: str) -> float:
-    """Return how many times as large as the smallest number of an arm the largest is; infinity if one is not known."""
+    """Return the ratio of the largest to the smallest number of the arms; infinity if a number is unknown."""
     numbers = [arm.number(fact) or 0.0 for arm in arms.values()]
     return max(numbers) / min(numbers) if min(numbers) else math.inf
 
 
 def _first_module_is_drawn(arms: Mapping[str, ArmWork]) -> bool:
-    """Return whether the module whose input was seen is called now and then, as others are the first in other steps: in
-    all arms, or where it is with parameters that have gradients now and then."""
+    """Return whether the module whose input was seen is called only now and then, because other modules are the first
+    in other steps. That must hold in all arms, or in some if all of those have parameters with gradients only now and
+    then."""
     at_times = [arm for arm in arms.values() if "inputAtTimes" in arm.items]
     return len(at_times) == len(arms) or (bool(at_times) and all(arm.number("trainedAtTimes") for arm in at_times))
 
 
 def _share_of_padding(arms: Mapping[str, ArmWork]) -> float:
-    """Return padding's share of an epoch's rows: less than a batch; if a step goes over all rows, less than a row a
-    rank."""
+    """Return the share of padding in an epoch's rows: less than a batch, or, if a step goes over all rows, less than
+    one row for each rank."""
     shares = []
     for arm in arms.values():
         rows = arm.number("rowsPerEpoch") or arm.number("rows")
@@ -216,7 +218,7 @@ def _share_of_padding(arms: Mapping[str, ArmWork]) -> float:
 
 
 def _proof(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Say what was proved of the ranks; arms of one process have nothing to prove."""
+    """Return what was proved about the ranks; arms of one process have nothing to prove."""
     others = sorted({arm.items[item.name] for arm in arms.values() if item.name in arm.items} - {PROVED})
     if not others:
         return True, "proved: ranks do the work of one process"
@@ -254,7 +256,8 @@ def _rows_disjoint(_: Item, arms: Mapping[str, ArmWork]) -> Known:
 
 
 def disjoint(arm: ArmWork) -> Known:
-    """Compare the rows of one arm's ranks: a number is the same row on two ranks if both read one data set."""
+    """Return whether the ranks of one arm had different rows; a row's number is the same row on two ranks only if both
+    read one data set."""
     shared, same = arm.number("sharedRows"), arm.items.get("sameDataSet")
     if shared is None or "rowsDisjoint" in arm.unknown:
         return None, arm.unknown.get("rowsDisjoint", "rows have no numbers that all ranks share")
@@ -270,7 +273,7 @@ def disjoint(arm: ArmWork) -> Known:
 
 
 def of_results(results: Sequence[TrainingResult]) -> dict[str, Known]:
-    """Compare every item of the results of one repeat."""
+    """Compare the results of one repeat, and return for every item whether they are equal."""
     several = len({result.arm for result in results}) < len(results)
     names = (f"{each.arm} with {each.recipe['workers']}" if several else each.arm for each in results)
     return compare({name: _of_result(result) for name, result in zip(names, results, strict=True)})

@@ -15,35 +15,35 @@ Rule = Callable[[Item, Mapping[str, ArmWork]], Known]
 BY_CHANCE = ": by chance, by a metric, or by the number of workers"
 HOW_OFTEN = ("trainedShare", "trainedShareError", "trainedAtTimes")
 SAME_PHASE = 0.02
-"""Share of the steps by which a phase may be longer in another arm."""
+"""Share of the steps by which a phase may be longer in another arm and still count as the same."""
 ERRORS = 3.0
-"""Standard errors by which shares may be apart."""
+"""Number of standard errors by which the shares of two arms may differ and still count as the same."""
 FEW_LEFT_OUT, SHARE_LEFT_OUT = 4, 0.1
-"""Steps, and share of them, by which a GradScaler may leave out more in another arm, by chance."""
+"""How many more steps, and how much larger a share of steps, a GradScaler may leave out in another arm by chance."""
 SIZES = re.compile(r"(?<!\S)\d+:(tensors|numbers)=\d+ ?")
 SCALED = 1e-5
-"""Relative difference of rates that are given to six digits."""
+"""Largest relative difference of equal rates, which are given to six digits."""
 
 
 def compare_text(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Compare an item that has to be the same text in all arms."""
+    """Return whether an item is the same text in all arms, as it has to be."""
     return equal(item, arms) if len({arm.items[item.name] for arm in arms.values()}) == 1 else differ(item, arms)
 
 
 def equal(item: Item, arms: Mapping[str, ArmWork], but: str = "") -> Known:
-    """Return that an item is equal, in words."""
+    """Return that an item is equal in all arms, with a sentence that says so."""
     return True, f"{item.title}: equal in {'all arms' if len(arms) > 1 else next(iter(arms))}{but}"
 
 
 def differ(item: Item, arms: Mapping[str, ArmWork], fact: str = "", because: str = "") -> Known:
-    """Return that an item differs, with what each arm has of it, or of a fact that it is compared by."""
+    """Return that an item differs, with a sentence that names each arm's value of the item, or of `fact`."""
     by_arm = ", ".join(f"{name} {arm.items.get(fact or item.name, 'unknown')}" for name, arm in arms.items())
     return False, f"{item.title} DIFFER: {by_arm}{because}"
 
 
 def _optimizers(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Compare the steps of every optimizer; that another one than the first steps may depend on its loss, unless as
-    many others lie between any two."""
+    """Compare the steps of every optimizer. Whether another optimizer than the first steps may depend on its loss,
+    unless the same number of other steps lies between any two of its steps."""
     counts = [_numbers(arm.items[item.name]) for arm in arms.values()]
     if left_out := _left_out(item, arms):
         return left_out
@@ -56,8 +56,9 @@ def _optimizers(item: Item, arms: Mapping[str, ArmWork]) -> Known:
 
 
 def _left_out(item: Item, arms: Mapping[str, ArmWork]) -> Known | None:
-    """Return that a GradScaler leaves out nearly all steps in one arm and nearly none in another, or unknown where it
-    leaves out clearly more; None if chance may do that."""
+    """Return how arms differ in the steps that a GradScaler leaves out; None if chance may explain the difference. The
+    difference is certain if one arm leaves out nearly all steps and another nearly none, and unknown if one arm leaves
+    out clearly more."""
     counts = [_numbers(arm.items.get("stepsLeftOut", "0 of 1")) for arm in arms.values()]
     shares = [number / steps for number, steps in counts]
     are_few = max(number for number, _ in counts) - min(number for number, _ in counts) <= FEW_LEFT_OUT
@@ -72,7 +73,8 @@ def _step_by_chance(arms: Mapping[str, ArmWork]) -> bool:
 
 
 def _differ_later(arms: Mapping[str, ArmWork]) -> bool:
-    """Return whether optimizers begin after the first pass, and are the same before."""
+    """Return whether some optimizers begin after the first pass, and those of the first pass are the same in all
+    arms."""
     return any("optimizersLater" in arm.items for arm in arms.values()) and _same(arms, "optimizersOfFirstPass")
 
 
@@ -81,9 +83,12 @@ def _same(arms: Mapping[str, ArmWork], *facts: str) -> bool:
 
 
 def _of_each_optimizer(rule: Rule, *, in_order: bool = True) -> Rule:
-    """Return a rule that compares what every optimizer has: one may never step in an arm by chance, and if others step
-    first in it, nobody knows which is which. `in_order`: that matters. Those that first step after the first pass, and
-    what they have, may follow a metric."""
+    """Return a rule that applies `rule` to an item with a value for every optimizer, unless chance decides which
+    optimizers step.
+
+    An optimizer may by chance never step in an arm, and if others step first there, nobody knows which is which; that
+    matters if `in_order`. Optimizers that first step after the first pass, and their values, may follow a metric.
+    """
 
     def compare_each(item: Item, arms: Mapping[str, ArmWork]) -> Known:
         counts = {len(_numbers(arm.items.get("optimizers", ""))) for arm in arms.values()}
@@ -102,8 +107,8 @@ def _of_each_optimizer(rule: Rule, *, in_order: bool = True) -> Rule:
 
 
 def _learning_rate(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Compare learning rates. Those that follow a metric differ by chance: of ReduceLROnPlateau the rule is compared,
-    and where the script sets them nobody knows the rule."""
+    """Compare learning rates. Rates that follow a metric differ by chance. For ReduceLROnPlateau the rule is compared
+    instead, and where the script itself sets the rates, nobody knows their rule."""
     fixed = {arm.items.get("ratesFollow", "") for arm in arms.values()}
     rules = {arm.items.get("rateRules") for arm in arms.values()}
     if not _same(arms, "firstRates") or fixed == {"steps"} or _scaled(arms) or (fixed == {"metric"} and len(rules) > 1):
@@ -114,7 +119,7 @@ def _learning_rate(item: Item, arms: Mapping[str, ArmWork]) -> Known:
 
 
 def _scaled(arms: Mapping[str, ArmWork]) -> bool:
-    """Return whether the rates of an arm are those of another, times its ranks."""
+    """Return whether the rates of one arm are those of another arm times its number of ranks."""
     return all(
         any(
             times_ranks(arms, each)
@@ -125,25 +130,27 @@ def _scaled(arms: Mapping[str, ArmWork]) -> bool:
 
 
 def _numbers(text: str) -> list[float]:
-    """Return the numbers in a text, each as often as `(3 times)` after it says."""
+    """Return the numbers in a text; one that is followed by `(3 times)` is returned three times."""
     counted = re.findall(r"(\d[\d.]*(?:e[+-]\d+)?)(?: \((\d+) times\))?", text)
     return [float(number) for number, times in counted for _ in range(int(times or 1))]
 
 
 def _hyperparameters(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Compare settings; those that the script changes later may follow a metric."""
+    """Compare the other settings of optimizers; settings that the script changes later may follow a metric."""
     if not all("parameters" in arm.items for arm in arms.values()) or not _same(arms, "parameters"):
         arms = {name: _without_sizes(arm) for name, arm in arms.items()}
     return may_follow(item, arms) if _same(arms, "firstSettings") else compare_text(item, arms)
 
 
 def _without_sizes(arm: ArmWork) -> ArmWork:
-    """Return it without the sizes of groups: other parameters, or parts of them, have others, which is said already."""
+    """Return the arm's work without the sizes of parameter groups, which differ where parameters do, as another item
+    already says."""
     return replace(arm, items={name: SIZES.sub("", text) for name, text in arm.items.items()})
 
 
 def _trained(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Compare the parameters that ever had a gradient; when they have one may be drawn, or depend on rows."""
+    """Compare the parameters that ever had a gradient; the steps in which a parameter has one may be drawn, or depend
+    on rows."""
     if any("trainedEver" not in arm.items for arm in arms.values()):
         return compare_text(item, arms)
     ever = [arm.number("trainedEver") or 0.0 for arm in arms.values()]
@@ -157,11 +164,9 @@ def _trained(item: Item, arms: Mapping[str, ArmWork]) -> Known:
 
 
 def _as_often(arms: Mapping[str, ArmWork]) -> bool:
-    """Return whether parameters may have gradients by one rule in all arms, within the error of their shares.
-
-    N ranks that draw for themselves have the gradients that any of them has: with the share s of one, at most
-    1 - (1 - s)^N of all.
-    """
+    """Return whether parameters may have gradients by the same rule in all arms, within the error of their shares. N
+    ranks that draw for themselves have the gradients that any of them has: if one rank has the share s of the
+    gradients, all together have at most the share 1 - (1 - s)^N."""
     fewest = min(arms.values(), key=lambda arm: arm.ranks)
     share, error, drawn = (fewest.number(name) or 0.0 for name in HOW_OFTEN)
     for arm in arms.values():
@@ -176,14 +181,16 @@ def _as_often(arms: Mapping[str, ArmWork]) -> bool:
 
 
 def may_follow(item: Item, arms: Mapping[str, ArmWork], fact: str = "") -> Known:
-    """Compare text that differs between correct runs of a script that looks at its loss, or at a metric."""
+    """Compare a text that may differ between correct runs of a script that looks at its loss or at a metric; a
+    difference is unknown, not wrong."""
     if len({arm.items[fact or item.name] for arm in arms.values()}) == 1:
         return equal(item, arms)
     return None, differ(item, arms, fact, BY_CHANCE)[1]
 
 
 def times_ranks(arms: Mapping[str, ArmWork], numbers: Sequence[float]) -> bool:
-    """Return whether a number of one arm is that of another times the other's ranks, or divided by them."""
+    """Return whether the number of an arm with several ranks is that of an arm with one rank, times the number of ranks
+    or divided by it."""
     alone = [number for arm, number in zip(arms.values(), numbers, strict=True) if arm.ranks == 1]
     of_many = [(arm.ranks, number) for arm, number in zip(arms.values(), numbers, strict=True) if arm.ranks > 1]
     return any(
@@ -202,5 +209,5 @@ BY_RULE: Mapping[str, Rule] = {
     "trained": _trained,
     "validation": may_follow,
 }
-"""Items whose values may depend on chance or on data in a correct script: their rule is compared as far as it is
-known."""
+"""Rules for items whose values may depend on chance or on data in a correct script; the rule that made the values is
+compared, as far as it is known."""

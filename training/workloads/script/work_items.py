@@ -6,30 +6,31 @@ from dataclasses import dataclass, field
 from training.contract.result import PROOF
 
 Known = tuple[bool | None, str]
-"""True, False or None where it can't be known; and why, in words."""
+"""True, False or None (unknown), and the reason in words."""
 EQUAL = "weights equal on all ranks"
 PROVED = "equal"
-"""What the item `proof` says of ranks that do the work of one process."""
+"""Value of the item `proof` for ranks that do the work of one process."""
 TREES = "trees"
-"""Name of the item of trees that ranks grow otherwise than one process, as they do in every port."""
+"""Name of the item for trees that ranks grow differently from one process, as they do in every port."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """One thing that arms have in common when they do the same work."""
+    """Something that arms have in common if they do the same work."""
 
     name: str
     title: str
     torch: str
-    """Way in which it is observed of PyTorch; "" if it is not."""
+    """How the item is observed for PyTorch; "" if it is not observed."""
     keras: str = ""
     boosters: str = ""
     facts: tuple[str, ...] = ()
-    """Facts by which it is compared, if an arm alone does not show it."""
+    """Facts by which the item is compared, if the value of a single arm does not show it."""
     right: str = ""
-    """Way in which arms of a correct script differ, and what is said then; with scripts of tests/script/adversaries."""
+    """How arms of a correct script may differ in the item, and what is said then; with scripts of
+    tests/script/adversaries."""
     wrong: str = ""
-    """Way in which arms that did other work are equal."""
+    """How arms that did different work may still be equal in the item."""
 
 
 ITEMS = (
@@ -200,25 +201,25 @@ ITEMS = (
 
 @dataclass(frozen=True, kw_only=True)
 class ArmWork:
-    """The work of one arm, as text and by name, so that it can stand in a result."""
+    """The work of one arm, as text by the name of the item, so that a result can hold it."""
 
     ranks: int
     items: Mapping[str, str]
     """Items that are known, and facts that they are compared by (`epochs`, `rowsPerEpoch`, `endedEarly`,
     `stepOfAllRows`, those of ITEMS); what does not concern a framework is absent."""
     unknown: Mapping[str, str] = field(default_factory=dict)
-    """Items that are not known, and why."""
+    """Items that are unknown, and why."""
 
     def number(self, name: str) -> float | None:
-        """Return one of them as a number."""
+        """Return the value of an item or fact as a number; None if the value is unknown."""
         return float(self.items[name]) if name in self.items else None
 
     @property
     def epochs(self) -> float | None:
-        """Return whole ones; None where it made none, or they are not known."""
+        """Return the number of whole epochs; None if the arm made none, or if they are unknown."""
         return self.number("epochs")
 
     @property
     def one_step_epochs(self) -> bool:
-        """Return whether a step goes over all rows."""
+        """Return whether each step goes over all rows, so that an epoch is one step."""
         return "stepOfAllRows" in self.items
