@@ -27,15 +27,16 @@ PACKAGES = (
 PIP = "pip"
 LEAST_PYTHON = (3, 9)
 LEAST = {"ray": (2, 51), "torch": (2, 1)}
-"""Older Ray has no Ray Train V2 by default, older PyTorch no hook after a step."""
+"""Oldest versions that can be observed: older Ray has no Ray Train V2 by default, older PyTorch no hook after a
+step."""
 REQUIREMENTS = "requirements.txt"
 NAME_OF = {
     "PIL": "pillow", "cv2": "opencv-python-headless", "skimage": "scikit-image", "sklearn": "scikit-learn",
     "tf_keras": "tf-keras", "yaml": "pyyaml",
 }  # fmt: skip
-"""Packages by the name of a module, where the two names differ."""
+"""Names of packages, by the name of their module, where the two names differ."""
 PACKAGE_OF = {"ray": "ray[train]>=2.54", "gymnasium": "ray[rllib]>=2.54", **NAME_OF}
-"""Requirements to install for a module, where they are not its name."""
+"""Requirements to install, by the name of a module, where they differ from that name."""
 PROBE = """
 import json, os, platform, site, sys
 from importlib import metadata, util
@@ -63,10 +64,8 @@ print(json.dumps({
 
 
 class PythonError(ValueError):
-    """The script's Python can't be used: why, and the line that changes that; "" where there is none.
-
-    `interpreter` is the one to name afterwards, where that line makes another environment.
-    """
+    """The script's Python can't be used: the message says why, and gives the command line that fixes it, or "" if there
+    is none. If that line makes another environment, `interpreter` is the Python to name in the settings afterwards."""
 
     def __init__(self, why: str, fix: str = "", interpreter: str = "") -> None:
         named = f", and name {interpreter} as its Python" if interpreter else ""
@@ -75,7 +74,8 @@ class PythonError(ValueError):
 
 
 def checked(python: str, script: Script | None) -> dict[str, str]:
-    """Return versions by package where the environment has what the script takes, new enough. Raises PythonError."""
+    """Return the versions of packages, by name, if the environment has what the script takes, new enough. Raise
+    PythonError if it does not."""
     if script and "/" in python and not Path(python).exists():
         folder = Path(python).parent.parent
         raise PythonError(f"there is no {near(python)}", line_that_makes(script, folder))
@@ -86,29 +86,32 @@ def checked(python: str, script: Script | None) -> dict[str, str]:
 
 
 def versions(python: str) -> dict[str, str]:
-    """Return versions by package, and Python's own. Raises PythonError for what is no Python that can be observed."""
+    """Return the versions of packages, by name, and Python's own version. Raise PythonError if `python` is not a Python
+    that can be observed."""
     installed: dict[str, str] = _probed(python)["versions"]
     return installed
 
 
 def modules(python: str) -> frozenset[str]:
-    """Return frameworks that it can import, by the names of their modules; and `pip`. Raises PythonError likewise."""
+    """Return the names of the frameworks' modules that this Python can import, and `pip` if it has pip. Raise
+    PythonError as `versions` does."""
     return frozenset(_probed(python)["modules"])
 
 
 def packages(python: str) -> dict[str, str]:
-    """Return the versions of all packages that it can import, by their names as uv.lock writes them. Raises PythonError
-    likewise."""
+    """Return the versions of all packages that this Python can import, by their names as uv.lock writes them. Raise
+    PythonError as `versions` does."""
     return {package_name(name): version for name, version in _probed(python)["packages"].items()}
 
 
 def folders(python: str) -> tuple[str, ...]:
-    """Return its folders of packages, in the order in which it looks into them. Raises PythonError likewise."""
+    """Return the folders of packages of this Python, in the order in which it searches them. Raise PythonError as
+    `versions` does."""
     return tuple(_probed(python)["folders"])
 
 
 def is_environment(python: str) -> bool:
-    """Return whether it is an environment's, and not the system's, into which nothing is to be installed."""
+    """Return whether this Python belongs to an environment, and not to the system, where nothing is to be installed."""
     return bool(_probed(python)["own"])
 
 
@@ -133,21 +136,20 @@ def _probed(python: str) -> dict[str, Any]:
 
 
 def of_image(installed: Mapping[str, str]) -> dict[str, str]:
-    """Return the same for an image with these installed packages."""
+    """Return the versions of Python and of PACKAGES that an image with these installed packages has."""
     return {name: installed[name] for name in ("python", *PACKAGES) if name in installed}
 
 
 def lacking(script: Script, installed: Mapping[str, str]) -> set[str]:
-    """Return modules that the script imports at once and an image with this installed has not."""
+    """Return the modules that the script imports at once and that an image with these installed packages does not
+    have."""
     names = {module: NAME_OF.get(module, module) for module in script.loads}
     return {module for module, name in names.items() if {name, f"{name}-cpu"}.isdisjoint(installed)}
 
 
 def in_no_package(modules: Iterable[str], installed: Mapping[str, str]) -> set[str]:
-    """Return the modules that no package in `installed` brings, as far as that is known.
-
-    A package has its module's name, or one of NAME_OF, or it is installed here, too, and says which modules it brings.
-    """
+    """Return the modules that no package in `installed` brings, as far as that is known. The name of a package is its
+    module's, or the one in NAME_OF, or the package is also installed here, and its metadata name its modules."""
     brought_by = _packages_by_module()
     return {
         module
@@ -163,8 +165,8 @@ def _packages_by_module() -> Mapping[str, list[str]]:
 
 
 def check(script: Script, installed: Mapping[str, str], python: str) -> None:
-    """Check that the script's imports are there, and new enough. Raises PythonError with the line that installs
-    them."""
+    """Check that the environment has what the script imports, new enough. Raise PythonError with the line that installs
+    what is missing."""
     missing = {name for name in script.loads if name not in modules(python)}
     if script.needs_ray and "ray" not in installed:
         missing.add("ray")
@@ -201,8 +203,8 @@ def _missing(script: Script, missing: set[str], python: str) -> PythonError:
 
 
 def line_that_gives(script: Script, names: Iterable[str], python: str) -> str:
-    """Return the command that installs these packages for the script: in its environment, or in a new one if it has the
-    system's."""
+    """Return the command that installs these packages for the script: into its environment, or, if the script has the
+    system's Python, into a new environment."""
     if is_environment(python):
         return line_that_installs(names, python)
     return line_that_makes(script, script.path.parent / ".venv")
@@ -214,10 +216,9 @@ def _numbers(version: str) -> tuple[int, int]:
 
 
 def line_that_makes(script: Script, folder: Path) -> str:
-    """Return the command that creates the environment `folder` with the script's imports, or its requirements file.
-
-    Arms have no GPU, so PyTorch comes without what it needs for one, which is gigabytes.
-    """
+    """Return the command that creates the environment `folder` with the script's imports, or with its requirements
+    file. Arms on this machine have no GPU, so PyTorch is installed without its packages for GPUs, which are
+    gigabytes."""
     beside = script.path.parent / REQUIREMENTS
     names = {*script.frameworks, "ray"}
     requirements = beside.read_text(encoding="utf-8", errors="replace") if beside.is_file() else ""
@@ -230,7 +231,8 @@ def line_that_makes(script: Script, folder: Path) -> str:
 
 
 def line_that_installs(names: Iterable[str], python: str, *, upgrade: bool = False) -> str:
-    """Return the command that installs packages into an existing environment; those that uv made have no pip."""
+    """Return the command that installs packages into an existing environment; environments that uv made have no pip, so
+    uv installs there."""
     tool = (
         [near(python), "-m", "pip", "install"]
         if PIP in modules(python)
@@ -240,7 +242,8 @@ def line_that_installs(names: Iterable[str], python: str, *, upgrade: bool = Fal
 
 
 def near(path: str | Path) -> str:
-    """Return a path as one would type it: in the project's folder the shorter one, in any other the whole path."""
+    """Return a path as the user would type it: in the project's folder the shorter form, in any other folder the whole
+    path."""
     if os.environ.get(command_line.FROM, str(PROJECT)) != str(PROJECT):
         return str(path)
     return min(os.path.relpath(path, PROJECT), str(path), key=len)
@@ -251,6 +254,6 @@ def _packages(names: Iterable[str]) -> list[str]:
 
 
 def uv() -> str:
-    """Return the one on PATH, or that which `rwi` installed."""
+    """Return the path of the uv that `rwi` installed, or `uv` if one is on PATH."""
     own = sorted((PROJECT / ".tools" / "uv").glob("*/uv"))
     return near(own[-1]) if own and not shutil.which("uv") else "uv"

@@ -31,18 +31,18 @@ from training.workloads.script.recognise import Script
 
 FOLDER = PROJECT / ".state" / "layers"
 KINDS = ("plain", "torchrun", "tf-config")
-"""Kinds of scripts that Ray trains without an import of Ray in them."""
+"""Kinds of scripts that Ray can train although the script does not import Ray."""
 EXTRA = "train"
 OF_TRAIN = ("fsspec", "pandas", "pyarrow", "pydantic", "requests")
-"""Packages that `import ray.train` asks for, and a Ray without this extra may lack."""
+"""Packages that `import ray.train` needs, and that a Ray without this extra may lack."""
 MARK = "+layer"
-"""Follows Ray's version where Ray is in a layer, in results, too."""
+"""Suffix of Ray's version where Ray is in a layer; results show it, too."""
 LONGEST_SECONDS = 900.0
-"""Time limit of each step, of which one downloads."""
+"""Time limit in seconds of each step of making a layer; one of the steps downloads."""
 MOST_SHOWN = 500
-"""Characters of what a step says at its end."""
+"""Most characters that are shown of a step's last output."""
 MADE = "made.json"
-"""The file that is written last: a layer without it was interrupted, and is made again."""
+"""Name of the file that is written last: a layer without that file was interrupted, and is made again."""
 MODULE = "ray_worth_it_layer"
 PATH_FILE = """
 import os, site, sys
@@ -54,47 +54,45 @@ for folder in {folders!r}:
 theirs = [path for path in sys.path if path not in before]
 sys.path[:] = [path for path in before if path not in ours] + theirs + ours
 """
-"""The module that the layer's `.pth` imports at each start of its Python."""
+"""The module that the layer's `.pth` imports each time the layer's Python starts."""
 TRY_IMPORT = "import ray.train, importlib.metadata; print(importlib.metadata.version('ray'))"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """Ray over one environment as it is now: with another package in it, or another Ray, it is another layer."""
+    """Ray over one environment as that environment is now; another package, or another Ray, makes another layer."""
 
     theirs: str
-    """Python of the environment that lacks Ray."""
+    """Python of the user's environment, which lacks Ray."""
     ray: str
     """Version of Ray, that of the project's own environment."""
     folder: Path
 
     @property
     def python(self) -> str:
-        """Return the interpreter, which is there once the layer is made."""
+        """Return the path of the layer's interpreter, which exists once the layer is made."""
         return str(self.folder / "bin" / "python")
 
     @property
     def is_made(self) -> bool:
-        """Return whether all of it is there."""
+        """Return whether the layer is complete."""
         return (self.folder / MADE).is_file() and Path(self.python).exists()  # a link to a Python, which may have gone
 
     @property
     def version(self) -> str:
-        """Return Ray's version with the mark that it is in a layer."""
+        """Return Ray's version with the mark that Ray is in a layer."""
         return f"{self.ray}{MARK}"
 
     @property
     def words(self) -> str:
-        """Return what it is, as the end of a sentence."""
+        """Return a description of the layer, as the end of a sentence."""
         return f"Ray {self.ray} as a layer over the script's environment, where nothing is installed"
 
 
 def over(script: Script, python: str) -> Layer | None:
-    """Return the layer with which Ray trains a script whose environment lacks Ray; None if Ray can't train it, or only
-    with an import of Ray in it.
-
-    Nothing is made. Raises PythonError where it is known without a network that there can be none.
-    """
+    """Return the layer with which Ray trains a script whose environment lacks Ray; None if Ray can't train it unless
+    the script imports Ray. Nothing is made. Raise PythonError where it is known, without a network, that no layer is
+    possible."""
     if script.kind not in KINDS or script.needs_ray:
         return None
     ray, installed = rays_version(), python_environment.packages(python)
@@ -108,8 +106,8 @@ def over(script: Script, python: str) -> Layer | None:
 
 
 def rays_version() -> str:
-    """Return the version of Ray in the project's own environment, or that it would have: what only tries a script needs
-    no Ray here."""
+    """Return the version of Ray in the project's own environment, or in uv.lock if that environment has no Ray, which
+    is not needed to try a script."""
     return metadata.version("ray") if util.find_spec("ray") else _locked()["ray"]
 
 
@@ -118,8 +116,8 @@ def _locked() -> dict[str, str]:
 
 
 def why_not_theirs(script: Script, python: str) -> str:
-    """Return why the Ray of a script's environment can't train a script that imports none; "" if it can. Over it there
-    can be no layer: what an environment has comes first."""
+    """Return why the Ray in a script's environment can't train a script that does not import Ray; "" if it can. No
+    layer over that environment can help, because the environment's own packages come first."""
     if script.kind not in KINDS or script.needs_ray:  # whoever imports Ray is asked for it by what it imports
         return ""
     installed = python_environment.packages(python)
@@ -134,15 +132,13 @@ def why_not_theirs(script: Script, python: str) -> str:
 
 
 def line_that_installs(script: Script, python: str) -> str:
-    """Return the command that installs Ray in the script's environment instead."""
+    """Return the command that installs Ray in the script's environment, instead of a layer."""
     return python_environment.line_that_gives(script, [f"ray[{EXTRA}]=={rays_version()}"], python)
 
 
 def make(layer: Layer, script: Script, say: Callable[[str], None]) -> None:
-    """Make the layer unless it is there. Where another process makes it, or measures, wait for its end.
-
-    `say` is told what takes a while. Raises PythonError with the reason why there is none.
-    """
+    """Make the layer unless it exists; if another process makes a layer, or measures, wait until that process ends.
+    `say` is told what takes a while. Raise PythonError with the reason why the layer can't be made."""
     if layer.is_made:
         return
     with machine_lock.take(say) or nullcontext(), _alone():
@@ -159,14 +155,14 @@ def make(layer: Layer, script: Script, say: Callable[[str], None]) -> None:
 
 
 def brings(layer: Layer, script: Script) -> list[str]:
-    """Return the modules that the script imports, if they are there, and of which its environment has none."""
+    """Return the modules that the script would import, that its own environment lacks, and that the layer adds."""
     added = {package_name(line.partition("==")[0]) for line in _made_of(layer.folder).get("added", ())}
     named = {name.partition(".")[0] for name in script.modules}
     return sorted(name for name in named if package_name(python_environment.NAME_OF.get(name, name)) in added)
 
 
 class _FailedError(Exception):
-    """A step that failed; the message is one line of what it printed."""
+    """A step of making a layer failed; the message is one line of what the step printed."""
 
 
 def _refused(script: Script, python: str, why: str) -> PythonError:
@@ -177,7 +173,7 @@ def _refused(script: Script, python: str, why: str) -> PythonError:
 
 
 def _conflict(python: str, installed: Mapping[str, str]) -> str:
-    """Return what of Ray's own requirements an environment has in a version that does not fit; "" if nothing."""
+    """Return which of Ray's requirements an environment has in a version that does not fit; "" if all fit."""
     from packaging.requirements import Requirement  # of the project's own environment, and not of every pod's
     from packaging.specifiers import SpecifierSet
 
@@ -196,7 +192,8 @@ def _conflict(python: str, installed: Mapping[str, str]) -> str:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Hold the lock of all layers, which ends with this process; the machine's is not seen from every network."""
+    """Hold the lock of all layers, which ends with this process; the machine's own lock can't be seen from every
+    network."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (FOLDER / "lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -217,7 +214,7 @@ def _make(layer: Layer) -> None:
 
 
 def _write_path_file(layer: Layer) -> None:
-    """Have the layer's Python look into their folders, before its own."""
+    """Have the layer's Python search the folders of the script's environment before its own folders."""
     (packages,) = layer.folder.glob("lib/python*/site-packages")
     text = PATH_FILE.format(folders=python_environment.folders(layer.theirs))
     (packages / f"{MODULE}.py").write_text(text, encoding="utf-8")
@@ -225,8 +222,8 @@ def _write_path_file(layer: Layer) -> None:
 
 
 def _wanted(layer: Layer, theirs: Mapping[str, str]) -> list[str]:
-    """Return `name==version` of Ray and all that it needs, theirs in their version, the others preferably in that of
-    the project's own environment. Raises _FailedError."""
+    """Return `name==version` of Ray and all that Ray needs. Raise _FailedError if no versions fit. Packages of the
+    script's environment keep their version; others have that of the project's own environment, if possible."""
     try:
         ours = _locked() | python_environment.packages(sys.executable)
         return _resolved(layer, {**ours, **theirs}, theirs)
@@ -241,7 +238,8 @@ def _wanted(layer: Layer, theirs: Mapping[str, str]) -> list[str]:
 
 
 def _resolved(layer: Layer, preferred: Mapping[str, str], only: Mapping[str, str]) -> list[str]:
-    """Return `name==version` of Ray and all that it needs, for the layer's Python; nothing is to be built for it."""
+    """Return `name==version` of Ray and all that Ray needs, for the layer's Python; packages that would have to be
+    built are not used."""
     names = ("ray.txt", "only.txt", "wanted.txt")
     requested, constraints, wanted = (layer.folder / name for name in names)
     requested.write_text(f"ray[{EXTRA}]=={layer.ray}\n", encoding="utf-8")
@@ -253,8 +251,8 @@ def _resolved(layer: Layer, preferred: Mapping[str, str], only: Mapping[str, str
 
 
 def _lines(versions: Mapping[str, str]) -> str:
-    """Return versions as lines of a requirements file, without what is no version, and without what only its own index
-    knows, as `+cpu`."""
+    """Return versions as lines of a requirements file. Invalid versions are left out, and so is the part of a version
+    that only its own index knows, such as `+cpu`."""
     from packaging.version import InvalidVersion, Version
 
     lines = []
@@ -265,7 +263,8 @@ def _lines(versions: Mapping[str, str]) -> str:
 
 
 def _check(layer: Layer, theirs: Mapping[str, str]) -> None:
-    """Check that a script imports their packages there, in their versions, and Ray with them."""
+    """Check that the layer's Python imports the packages of the script's environment in their versions, and Ray with
+    them. Raise _FailedError if not."""
     seen = python_environment.packages(layer.python)
     if other := [name for name, version in theirs.items() if seen.get(name) != version]:
         raise _FailedError(f"{', '.join(sorted(other)[:3])} would be another version in it")
@@ -277,7 +276,8 @@ def _uv(*arguments: str) -> None:
 
 
 def _run(command: list[str]) -> None:
-    """Run a step in the project's folder, where a relative path of uv is one. Raises _FailedError."""
+    """Run a step in the project's folder, where a relative path of uv is valid. Raise _FailedError if the step
+    fails."""
     own = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")}
     try:
         done = output.capture_text(command, seconds=LONGEST_SECONDS, cwd=PROJECT, env=own)
@@ -288,21 +288,21 @@ def _run(command: list[str]) -> None:
 
 
 def _one_line(text: str) -> str:
-    """Return what uv or Python said at its end, without the signs of its tree."""
+    """Return the last words of uv's or Python's output in one line, without the signs of uv's tree."""
     words = " ".join(re.sub("×|╰─▶|│", " ", text).split())
     words = words.removeprefix("error: ").replace(" cause: ", ": ").rstrip(".")
     return words if len(words) <= MOST_SHOWN else f"… {words[-MOST_SHOWN:]}"
 
 
 def _remove_others(layer: Layer) -> None:
-    """Remove the layers over the same environment as it was before, and what others that were interrupted left."""
+    """Remove layers over earlier states of the same environment, and what is left of layers that were interrupted."""
     for folder in FOLDER.iterdir():
         if folder.is_dir() and folder != layer.folder and _made_of(folder).get("theirs") in (None, layer.theirs):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _made_of(folder: Path) -> dict[str, Any]:
-    """Return what is known of a layer that is made; nothing of another."""
+    """Return what is recorded about a layer that is complete; {} for an incomplete one."""
     try:
         known: dict[str, Any] = json.loads((folder / MADE).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -12,7 +12,8 @@ from typing import Any
 from training.workloads.script.recognise import Script
 
 TASKS = "tasks"
-"""What starts where Ray has no trainer for a framework; else Ray Train's workers do."""
+"""Stands for Ray's tasks, which start where Ray has no trainer for a framework; otherwise workers of Ray Train
+start."""
 TRAINED_BY = {
     "xgboost": "xgboost",
     "lightgbm": "lightgbm",
@@ -21,7 +22,7 @@ TRAINED_BY = {
     "keras": "tensorflow",
     "tf_keras": "tensorflow",
 }
-"""By a framework, the first of these that a script imports, the trainer that Ray has for it."""
+"""The trainer of Ray for each framework; the first of these frameworks that a script imports decides."""
 PORTS: Mapping[str, str] = {
     "torch": "a training function for Ray's TorchTrainer, in it prepare_model(model) and prepare_data_loader(loader) "
     "(examples/torch_ray.py), or for torchrun init_process_group, DistributedDataParallel(model) and a "
@@ -37,30 +38,29 @@ PORTS: Mapping[str, str] = {
     "cross-validation, as Ray's tasks (with scikit-learn ray.util.joblib.register_ray()). One fit of another framework "
     "is split only by an algorithm that can be: Ray has no trainer for it",
 }
-"""By Ray's trainer, what one writes to have such a script distributed."""
+"""What the user has to write to have such a script distributed, by Ray's trainer."""
 _FILE = "start.json"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RayStart:
-    """What is known of a start besides how long it took."""
+    """What is known about a start of Ray, apart from how long the start took."""
 
     import_seconds: float
-    """Time of a Python that imports what the script does and ends: part of the run, and not of the start."""
+    """Seconds of a Python that imports what the script imports and then ends: part of the run, but not of Ray's
+    start."""
     trainer: str
-    """A key of PORTS."""
+    """Ray's trainer for the script, a key of PORTS."""
 
 
 def trainer_of(script: Script) -> str:
-    """Return the trainer that Ray has for a script, or TASKS."""
+    """Return the trainer that Ray has for a script; TASKS if Ray has none."""
     return next((trainer for name, trainer in TRAINED_BY.items() if script.uses(name)), TASKS)
 
 
 def arguments(script: Script, workers: int, cpus: int) -> list[str]:
-    """Return the arguments of `ranks/ray_alone.py`.
-
-    Its workers import the trainer's framework alone, whatever else the script imports: a port may do without the rest.
-    """
+    """Return the arguments of `ranks/ray_alone.py`. Ray's workers import only the framework of the trainer, whatever
+    else the script imports, because a port may not need the rest."""
     imports, trainer = sorted({*script.imports, *script.loads}), trainer_of(script)
     frameworks = sorted(name for name in script.loads if TRAINED_BY.get(name, TASKS) == trainer)
     return [
@@ -71,7 +71,7 @@ def arguments(script: Script, workers: int, cpus: int) -> list[str]:
 
 
 def read(folder: Path) -> RayStart | None:
-    """Return what a start left in the folder of its observer; None if it did not end well."""
+    """Return what a start of Ray left in the folder of its observer; None if the start did not end well."""
     try:
         start: dict[str, Any] = json.loads((folder / _FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
