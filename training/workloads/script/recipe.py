@@ -18,13 +18,13 @@ PATTERN_WORDS = "patterns of paths in {storage}, as `*.pt` or `**/*.pt`, with bl
 
 
 def variables(text: str) -> dict[str, str]:
-    """Return the environment variables by name, of a text as `DATA=/data HF_HOME=/models`. Raises ValueError naming the
-    word."""
+    """Return the environment variables by name from a text such as `DATA=/data HF_HOME=/models`. Raise ValueError
+    naming the word that is wrong."""
     return dict(variable(word) for word in shlex.split(text))
 
 
 def variable(word: str) -> tuple[str, str]:
-    """Return the name and the value of `DATA=/data`. Raises ValueError naming the word."""
+    """Return the name and the value of a variable such as `DATA=/data`. Raise ValueError naming the word."""
     name, equals, value = word.partition("=")
     if not equals or not name.isidentifier():
         raise ValueError(f"has {word!r}: allowed is {ENVIRONMENT_WORDS}")
@@ -34,7 +34,7 @@ def variable(word: str) -> tuple[str, str]:
 
 
 def _readable_by(read: Any, allowed: str) -> Rule:
-    """Return a text that `read` takes."""
+    """Return a rule for a setting that accepts a text if `read` can parse it."""
 
     def parse(text: str) -> str:
         read(text)
@@ -44,8 +44,8 @@ def _readable_by(read: Any, allowed: str) -> Rule:
 
 
 def patterns(text: str) -> list[str]:
-    """Parse a text like `*.pt 'run 1/*.json'`. Raises ValueError for one that leads out of a folder or is no
-    pattern."""
+    """Return the patterns in a text such as `*.pt 'run 1/*.json'`. Raise ValueError for a pattern that leads out of a
+    folder or is not valid."""
     words = shlex.split(text)
     if not all(map(_is_pattern, words)):
         raise ValueError(text)
@@ -65,18 +65,18 @@ def _word(text: str) -> None:
 
 
 def environment_rule() -> Rule:
-    """Return variables for a script, as one text."""
+    """Return the rule for the setting that names environment variables of a script, as one text."""
     return _readable_by(variables, ENVIRONMENT_WORDS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptRecipe(Recipe):
-    """The settings that change a run of a script. Paths and the interpreter count by what they lead to: see
+    """The settings that change a run of a script. Paths and the interpreter count by the content they lead to: see
     `inputs`."""
 
     without: ClassVar[tuple[str, ...]] = ()
     one_process: ClassVar[bool] = False
-    """True if each process that is measured trains alone: a script that takes no number of workers is enough."""
+    """True if each measured process trains alone, so that the script need not take a number of workers."""
 
     workload: str = setting("script", choice(WORKLOADS), "what is trained")
     script: str = setting(
@@ -184,7 +184,8 @@ class ScriptRecipe(Recipe):
 
     @property
     def input_cpus(self) -> int:  # type: ignore[override]
-        """Return CPUs of each worker beside `worker_cpus`: the arms with and without Ray Data have the same."""
+        """Return the CPUs of each worker in addition to `worker_cpus`, which are the same in arms with and without Ray
+        Data."""
         return self.data_cpus if self.data_arguments else 0
 
     worker_gpus: int = setting(
@@ -196,5 +197,5 @@ class ScriptRecipe(Recipe):
     )
 
     def placeholders(self) -> tuple[str, ...]:
-        """Return the names that something else replaces in its arguments, besides those that stand for all scripts."""
+        """Return the placeholders of the script's arguments that are replaced in addition to PLACEHOLDERS."""
         return ()

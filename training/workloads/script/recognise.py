@@ -40,23 +40,23 @@ TRAINERS: dict[str, Kind] = {
     "ray.rllib": "ray-rllib",
 }
 BY_TORCHRUN = ("torch.distributed", "torch.nn.parallel", "accelerate", "lightning", "pytorch_lightning", "transformers")
-"""Modules of who takes ranks from torchrun's variables."""
+"""Modules that get their ranks from torchrun's environment variables."""
 ASK_THEMSELVES = BY_TORCHRUN[2:]
-"""Modules among them that find out whether there are other ranks."""
+"""Modules among BY_TORCHRUN that find out themselves whether there are other ranks."""
 FRAMEWORKS = ("torch", "tensorflow", "keras", "tf_keras", "xgboost", "lightgbm", "sklearn", "gymnasium", "ray")
 RLLIB_LOADS = ("gymnasium", "torch")
 PLACEHOLDERS = ("workers", "seed", "epochs", "storage")
 _FINDS_MODULES = re.compile(
     r"^sys\.(path|meta_path|path_hooks|modules)\b|\bpath\.(insert|append|extend)$|\baddsitedir$"
 )
-"""Names in a script that may give it modules from anywhere, also by another name for `sys`."""
+"""Matches names in a script that may let it import modules from anywhere, also under another name for `sys`."""
 _OF_IMPORTS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 _OF_PYTHON = {"__main__", "sitecustomize", "usercustomize"}
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
 
 class ScriptError(ValueError):
-    """The script can't be measured as it is given; the message says what to do, and `about` what it is about."""
+    """The script can't be measured as given; the message says what to do, and `about` names the part that is wrong."""
 
     def __init__(self, about: Literal["script", "arguments", "placeholder", "kind"], message: str) -> None:
         super().__init__(message)
@@ -65,71 +65,76 @@ class ScriptError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Takes:
-    """What reaches a script by its arguments, which depends on what it is run for."""
+    """What a script may be given by its arguments, which depends on what the script is run for."""
 
     placeholders: tuple[str, ...] = ()
-    """Names that are replaced besides PLACEHOLDERS."""
+    """Names of placeholders that are replaced in addition to PLACEHOLDERS."""
     one_process: bool = False
-    """True if every run is one process, so that a script which takes no number of workers is enough."""
+    """True if every run is one process, so that the script need not take a number of workers."""
     gpus: bool = False
     """True if each process is given a GPU."""
 
 
 IN_EVERY_ARM = Takes()
-"""A script that is run in every arm: its number of workers."""
+"""Stands for a script that is run in every arm, and takes its number of workers from its arguments."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """A script as it was recognised."""
+    """A script with what was recognised about it."""
 
     path: Path
     kind: Kind
     modules: frozenset[str]
-    """Dotted names that it or its neighbours import."""
+    """Dotted names that the script or its neighbours (the modules beside it) import."""
     arguments: tuple[str, ...]
     """Arguments of the script, with placeholders."""
     data_arguments: tuple[str, ...] = ()
-    """Those with which it reads through Ray Data; with `arguments` it does not. Empty: it has no such ones."""
+    """Arguments with which the script reads its data through Ray Data, which it does not with `arguments`; empty if it
+    has no such arguments."""
     files: frozenset[Path] = frozenset()
-    """It, and the modules beside it that it imports."""
+    """The script's file, and those of the modules beside it that it imports."""
     loads: frozenset[str] = frozenset()
-    """Names in FRAMEWORKS that it imports as soon as it is started, so that it ends if they are missing."""
+    """Names in FRAMEWORKS that the script imports as soon as it is started, so that it fails if they are missing."""
     imports: frozenset[str] = frozenset()
-    """All such modules that are neither beside it nor of the standard library; empty if it changes `sys.path`."""
+    """All modules that the script imports at once and that are neither beside it nor in the standard library; empty if
+    the script changes `sys.path`."""
     imports_later: frozenset[str] = frozenset()
-    """Others that it imports in a function or a condition, and without which it does not go on there."""
+    """Modules that the script imports in a function or a condition, where it fails if they are missing."""
     asks_one_cpu: bool = False
-    """True if it makes a ScalingConfig that leaves to Ray how many CPUs a worker has: one."""
+    """True if the script makes a ScalingConfig that leaves the number of CPUs of a worker to Ray, which is one."""
     asks_no_gpu: bool = False
-    """True if it makes a ScalingConfig without `use_gpu`, so that Ray hides the GPUs from its workers."""
+    """True if the script makes a ScalingConfig without `use_gpu`, so that Ray hides the GPUs from its workers."""
     most_cpus_asked: float = 0
-    """The most CPUs of a worker that a ScalingConfig in it asks for as a number; 0: none does."""
+    """The largest number of CPUs of a worker that a ScalingConfig in the script asks for; 0 if none gives a number."""
     trains_alone: bool = True
-    """True if it can tell that it has no other ranks; else even one process of it needs torchrun's variables."""
+    """True if the script can tell that it has no other ranks; otherwise even a single process needs torchrun's
+    variables."""
 
     @property
     def needs_ray(self) -> bool:
-        """Return whether it imports Ray itself."""
+        """Return whether the script imports Ray itself."""
         return any(_is_in(name, "ray") for name in self.modules)
 
     @property
     def frameworks(self) -> list[str]:
-        """Return the names in FRAMEWORKS that it imports."""
+        """Return the names in FRAMEWORKS that the script imports."""
         return [top for top in FRAMEWORKS if any(_is_in(name, top) for name in self.modules)]
 
     def uses(self, *modules: str) -> bool:
-        """Return whether it, or a module beside it, names one of these."""
+        """Return whether the script, or a module beside it, names one of these modules."""
         return any(_is_in(name, module) for name in self.modules for module in modules)
 
     @property
     def uses_ray_data(self) -> bool:
-        """Return whether it reads its data with Ray Data, which local mode has for one process alone."""
+        """Return whether the script reads its data with Ray Data, which in Ray's local mode serves one process
+        alone."""
         return any(_is_in(name, "ray.data") for name in self.modules)
 
 
 def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto", takes: Takes = IN_EVERY_ARM) -> Script:
-    """Return the script at `path`; `kind` is one of KINDS, or `auto`. Raises ScriptError."""
+    """Return the script at `path` with what is recognised about it. Raise ScriptError if it can't be measured. `kind`
+    is one of KINDS, or `auto`."""
     if kind not in ("auto", *KINDS):
         raise ScriptError("kind", f"no script is of kind {kind!r}: allowed are auto, {', '.join(KINDS)}")
     tree = parsed(path)
@@ -155,7 +160,8 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto", takes:
 
 
 def kind_by_imports(path: Path) -> Kind:
-    """Return the kind of a script that is run as it is, whether or not it could have arms. Raises ScriptError."""
+    """Return the kind of a script that is run unchanged, even if it could have no arms. Raise ScriptError if it can't
+    be parsed."""
     tree = parsed(path)
     try:
         modules = frozenset(_imports(path, tree, {path}))
@@ -165,7 +171,7 @@ def kind_by_imports(path: Path) -> Kind:
 
 
 def parsed(path: Path) -> ast.Module:
-    """Return the file's text as Python reads it; raises ScriptError for one that is none."""
+    """Return the syntax tree of a Python file. Raise ScriptError if the file can't be read or parsed."""
     try:
         _refuse_other_than_file(path)
         content = path.read_bytes()
@@ -179,14 +185,15 @@ def parsed(path: Path) -> ast.Module:
 
 
 def _trees(files: Collection[Path]) -> Iterator[ast.Module]:
-    """Yield those that can be parsed: what is imported was, and a package may have files that nobody imports."""
+    """Yield the syntax trees of the files that can be parsed. What the script imports was parsed before; its package
+    may have other files, which nobody imports."""
     for path in files:
         with suppress(ScriptError):
             yield parsed(path)
 
 
 def _refuse_other_than_file(path: Path) -> None:
-    """Raise ScriptError, or OSError, for what is no file, with what lies beside it."""
+    """Raise ScriptError, or OSError, if the path is not a file; the message names the Python files beside it."""
     if path.is_dir():
         raise ScriptError("script", f"{path} is a folder: name the file in it that trains")
     if path.suffix == ".ipynb":
@@ -199,7 +206,8 @@ def _refuse_other_than_file(path: Path) -> None:
 
 @cache
 def _tree(source: bytes, name: str) -> ast.Module:
-    """Parse a file once: a preview asks several times what a script is. What its tree alone tells is kept, too."""
+    """Return the syntax tree of a file, parsed once, because a preview asks several times what a script is. What is
+    derived from the tree alone is cached, too."""
     return ast.parse(source, name)
 
 
@@ -219,19 +227,20 @@ def _kind(modules: frozenset[str], names: frozenset[str], arguments: tuple[str, 
 
 
 def _is_plain(modules: frozenset[str], arguments: tuple[str, ...], takes: Takes) -> bool:
-    """Return whether nothing distributes it: it takes no number of workers, and starts no Ray of its own."""
+    """Return whether nothing distributes the script: it takes no number of workers, and does not import Ray."""
     has_workers = any("{workers}" in argument for argument in arguments)
     return not (takes.one_process or has_workers or any(_is_in(name, "ray") for name in modules))
 
 
 def _starts_ranks(modules: frozenset[str], files: set[Path]) -> bool:
-    """Return whether it has torch.multiprocessing start them, as PyTorch's tutorial does."""
+    """Return whether the script has torch.multiprocessing start its ranks, as PyTorch's tutorial does."""
     by_torch = any(_is_in(name, "torch.multiprocessing") for name in modules)
     return by_torch and any(_calls(tree, name) for tree in _trees(files) for name in ("spawn", "start_processes"))
 
 
 def _can_be_alone(modules: frozenset[str], files: set[Path]) -> bool:
-    """Return whether it checks for other ranks, or its framework does; False if it reads a variable unconditionally."""
+    """Return whether the script or its framework checks for other ranks; False if the script reads a rank variable
+    unconditionally."""
     if any(_is_in(name, module) for name in modules for module in ASK_THEMSELVES):
         return True
     return any(_asks_for_ranks(tree) for tree in _trees(files))
@@ -243,7 +252,8 @@ def _asks_for_ranks(tree: ast.Module) -> bool:
 
 
 def _asks(node: ast.AST) -> bool:
-    """Return whether a node is `os.environ.get("WORLD_SIZE", …)`, `os.getenv("RANK")`, `"RANK" in os.environ`."""
+    """Return whether a node is `os.environ.get("WORLD_SIZE", …)`, `os.getenv("RANK")`, `"RANK" in os.environ` or
+    similar."""
     if isinstance(node, ast.Compare):
         return any(isinstance(each, ast.In | ast.NotIn) for each in node.ops) and _is_rank_variable(node.left)
     if isinstance(node, ast.Call):
@@ -256,7 +266,8 @@ def _is_rank_variable(node: ast.expr) -> bool:
 
 
 def _check_arguments(script: Script, takes: Takes) -> None:
-    """Placeholders are known, and the number of workers reaches who takes it from the arguments alone."""
+    """Raise ScriptError if a placeholder is unknown, or if no argument tells the number of workers to a script that
+    needs it."""
     used = {name for argument in script.arguments for name in _PLACEHOLDER.findall(argument)}
     known = (*PLACEHOLDERS, *takes.placeholders)
     if unknown := used - set(known):
@@ -279,7 +290,8 @@ def _check_arguments(script: Script, takes: Takes) -> None:
 
 
 def _check_it_is_one(script: Script) -> None:
-    """Refuse a script that would start workers of its own: as many as it has by default, and a Ray for them."""
+    """Raise ScriptError if the script would start workers of its own, as many as its default is, with a Ray for
+    them."""
     if script.kind not in ("plain", "other") or script.needs_ray:
         raise ScriptError(
             "arguments",
@@ -289,20 +301,21 @@ def _check_it_is_one(script: Script) -> None:
 
 
 def _lacks(tree: ast.Module, word: str) -> bool:
-    """Return whether it makes a ScalingConfig without this keyword, as far as the text tells."""
+    """Return whether the script makes a ScalingConfig without this keyword, as far as its text tells."""
     calls = _calls(tree, "ScalingConfig")
     return any({None, word}.isdisjoint(keyword.arg for keyword in call.keywords) for call in calls)
 
 
 @cache
 def _calls(tree: ast.Module, name: str) -> tuple[ast.Call, ...]:
-    """Return the calls of what has this last name."""
+    """Return the calls of a function or class whose last name is `name`, as `train.ScalingConfig` for
+    `ScalingConfig`."""
     return tuple(node for node in ast.walk(tree) if isinstance(node, ast.Call) and _last_name(node.func) == name)
 
 
 @cache
 def _most_cpus_asked(tree: ast.Module) -> float:
-    """Return the largest number of CPUs in a `resources_per_worker={"CPU": 2}`; 0 without one that is a number."""
+    """Return the largest number of CPUs in the script's `resources_per_worker={"CPU": 2}`; 0 if none is a number."""
     entries = [
         pair
         for node in ast.walk(tree)
@@ -344,11 +357,9 @@ def _imports(
     files: set[Path],
     of_file: Callable[[ast.Module, str], Collection[str]] | None = None,
 ) -> set[str]:
-    """Return dotted names that the script imports, wherever they stand, and those of its neighbours, which go to
-    `files`.
-
-    `of_file`: which of those of a file count, and its neighbours by them; all if it is None.
-    """
+    """Return the dotted names that the script and its neighbours (the modules beside it) import, and add the neighbours
+    to `files`. `of_file` returns the names of one file that count, by which neighbours are found, too; None means all
+    names."""
     of_file = of_file or _of_file
     names = set(of_file(tree, ""))
     todo, followed = sorted(names), {path}
@@ -373,7 +384,7 @@ def _of_file(tree: ast.Module, package: str) -> frozenset[str]:
 
 
 def _neighbours(top: Path, name: str, files: set[Path]) -> Iterator[tuple[Path, str]]:
-    """Yield the files beside the script that a dotted name loads, each with its package; all of a package go to
+    """Yield the files beside the script that a dotted name loads, each with its package; add all files of a package to
     `files`."""
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):  # an attribute of something else than a name
@@ -394,7 +405,7 @@ def _neighbours(top: Path, name: str, files: set[Path]) -> Iterator[tuple[Path, 
 
 
 def _imported(node: ast.AST, package: str = "") -> set[str]:
-    """Return dotted names that one statement imports; `package` is that of its file."""
+    """Return the dotted names that one statement imports; `package` is the package of the statement's file."""
     if isinstance(node, ast.Import):
         return {alias.name for alias in node.names}
     if not isinstance(node, ast.ImportFrom):
@@ -407,13 +418,15 @@ def _imported(node: ast.AST, package: str = "") -> set[str]:
 
 
 def _loads(path: Path, names: set[str]) -> frozenset[str]:
-    """Return the frameworks among names that are imported whatever happens, and those of Ray's modules among these."""
+    """Return the frameworks among names that are always imported, and the frameworks that Ray's modules among them
+    need."""
     trained = {top for module in TRAINERS if any(_is_in(name, module) for name in names) for top in _loaded_by(module)}
     return frozenset(_not_beside(path, names) & set(FRAMEWORKS) | trained)
 
 
 def _packages(path: Path, names: set[str], files: set[Path]) -> frozenset[str]:
-    """Return the modules of dotted names that packages bring, unless the script may find them in folders of its own."""
+    """Return the modules among the dotted names that installed packages bring; empty if the script may search folders
+    of its own."""
     if any(_FINDS_MODULES.search(name) for tree in _trees(files) for name in _of_file(tree, "")):
         return frozenset()
     return frozenset(_not_beside(path, names) - sys.stdlib_module_names - _OF_PYTHON)
@@ -427,7 +440,8 @@ def _imported_at_once(tree: ast.Module, package: str) -> set[str]:
 
 @cache
 def _not_optional(tree: ast.AST, package: str) -> set[str]:
-    """Return dotted names of all imports but those of a `try` that goes on without them, and of type checkers."""
+    """Return the dotted names of all imports, except optional ones (in a `try` that goes on without them) and those for
+    type checkers."""
     names = _imported(tree, package)
     for child in ast.iter_child_nodes(tree):
         if isinstance(child, ast.Try) and any(_is_for_imports(handler.type) for handler in child.handlers):
@@ -440,31 +454,31 @@ def _not_optional(tree: ast.AST, package: str) -> set[str]:
 
 
 def _is_for_imports(kind: ast.expr | None) -> bool:
-    """Return whether an `except` of this catches what an import of a missing module raises."""
+    """Return whether an `except` of this class, or of these classes, catches a failed import."""
     caught = kind.elts if isinstance(kind, ast.Tuple) else [kind]
     return any(each is None or _last_name(each) in _OF_IMPORTS for each in caught)
 
 
 def _suppresses_imports(context: ast.expr) -> bool:
-    """Return whether it is a `suppress(ImportError)`."""
+    """Return whether the context manager is a `suppress(ImportError)`."""
     is_call = isinstance(context, ast.Call) and _last_name(context.func) == "suppress"
     return isinstance(context, ast.Call) and is_call and any(map(_is_for_imports, context.args))
 
 
 def _not_beside(path: Path, names: set[str]) -> set[str]:
-    """Return the first parts of dotted names, without those of files and folders next to the script."""
+    """Return the first parts of the dotted names, without names of files and folders next to the script."""
     first = {name.partition(".")[0] for name in names if name}
     return {name for name in first if not ((path.parent / name).is_dir() or any(path.parent.glob(f"{name}.*")))}
 
 
 def _loaded_by(trainer: str) -> tuple[str, ...]:
-    """Return frameworks without which one of Ray's modules of TRAINERS does nothing."""
+    """Return the frameworks that one of Ray's modules in TRAINERS needs."""
     return RLLIB_LOADS if trainer == "ray.rllib" else (trainer.rpartition(".")[2],)
 
 
 @cache
 def _names(tree: ast.Module) -> frozenset[str]:
-    """Return names, attributes and texts."""
+    """Return all names, attributes and string constants in the script."""
     nodes = list(ast.walk(tree))
     attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     names = {node.id for node in nodes if isinstance(node, ast.Name)}

@@ -36,7 +36,7 @@ if "ray" in sys.modules:
 """
 NO_RAY = "its environment has no Ray"
 SHOWN_VALUES = {"storage": "{storage}"}
-"""Placeholder for a folder that each run has of its own."""
+"""Placeholder for the storage folder, which is another one in each run."""
 APP = "/app"
 """Folder of the project in the image."""
 
@@ -49,17 +49,18 @@ class ResolvedScript:
     script: Script
     python: str
     versions: Mapping[str, str]
-    """Versions of Python, and of the packages of its environment."""
+    """Versions of Python and of the packages in the script's environment."""
     in_pods: bool = False
-    """True if it runs in pods, a rank in each: their image has that environment."""
+    """True if each rank runs in a pod of its own, whose image has the environment."""
     layer: Layer | None = None
-    """What has Ray for a script whose environment has none."""
+    """The layer with Ray for a script whose environment lacks Ray."""
     lacks_ray: str = ""
-    """Why nothing has Ray for it."""
+    """Why no Ray is available for the script; "" if one is."""
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """Return what decides its runs besides the recipe: its files, its environment, what observes and splits it."""
+        """Return what decides the script's runs in addition to the recipe: its files, its environment, and the programs
+        that observe and split it."""
         program = plain.mechanism(self.script) if self.splits else None
         return {
             "script": self.script.path.name,
@@ -72,25 +73,29 @@ class ResolvedScript:
 
     @property
     def splits(self) -> bool:
-        """Return whether ranks of it are measured though it trains in one process; in a search those of a trial."""
+        """Return whether ranks of the script are measured although it trains in one process; in a search, the ranks of
+        a trial."""
         recipe = self.recipe
         ranks = recipe.workers if recipe.workload == "script" else recipe.processes_each
         return ranks > 1 and not recipe.worker_gpus and plain.mechanism(self.script) is not None
 
     def proof(self, storage: Path, file: Path) -> ArmCommand:
-        """Return the command that proves what its ranks do, into a file; only of a script that `splits`."""
+        """Return the command that proves what the script's ranks do, and writes the outcome into `file`; only for a
+        script that `splits`."""
         return commands.proof(
             self.script, self.python, self._sizes(plan="{plan}"), self._known({"storage": str(storage)}), file
         )
 
     def proof_key(self, needed: Mapping[str, str]) -> str:
-        """Return a name for all that decides its proof, but for the files that it reads: its outcome has these."""
+        """Return a key made from all that decides the outcome of the proof, except the files that the script reads,
+        which the outcome names."""
         arguments = commands.own_arguments(PROOF, self.script, self._sizes(), self._known({}))
         decides = {"inputs": self.inputs, "arguments": arguments, "workers": self.recipe.workers}
         return hashlib.sha256(canonical(decides | {"needed": dict(needed)}).encode()).hexdigest()[:16]
 
     def where_to_install(self, module: str) -> str:
-        """Return what brings a module that the script did not find; its package may have another name."""
+        """Return a message that says where to install the package of a module that the script did not find; the package
+        may have another name."""
         if not self.in_pods and self.python == "python":
             return f"Install the package of the module {module} on every node of the Ray cluster"
         if not self.in_pods:
@@ -112,11 +117,9 @@ class ResolvedScript:
         devices: tuple[str, ...] = (),
         plan: str = "{plan}",
     ) -> dict[str, ArmCommand]:
-        """Return the commands of all arms that a script can have, by name; `values` replace {storage}.
-
-        `devices`: UUIDs of this machine's GPUs; without them a command has words for the first, the second, ….
-        `plan`: path of the plan by which ranks of a plain script split their batches.
-        """
+        """Return the commands of all arms that a script can have, by name; `values` replace {storage}. `devices` are
+        the UUIDs of this machine's GPUs; without them a command has words for the first, the second, …. `plan` is the
+        path of the plan by which ranks of a plain script split their batches."""
         sizes, known = self._sizes(master_port, devices, plan), self._known(values)
         with_ray = WithRay(python=self.layer.python if self.layer else "", lacking=self.lacks_ray)
         arm_commands = commands.commands(self.script, self.python, sizes, known, with_ray)
@@ -139,8 +142,8 @@ class ResolvedScript:
 
 
 def resolve(recipe: ScriptRecipe, image: Installed = None) -> ResolvedScript:
-    """Resolve a recipe. `image`: packages of its pods' image, None if it runs here. Raises ScriptError and
-    PythonError."""
+    """Return the recipe's script with its environment and what its arms need. Raise ScriptError or PythonError if it
+    can't be run. `image` has the packages of the pods' image; None if the script runs on this machine."""
     if not recipe.script:
         raise ScriptError("script", "no script is named: it is the file that trains, as ../mine/train.py")
     python = interpreter(recipe.python) if image is None else "python"
@@ -157,8 +160,8 @@ def resolve(recipe: ScriptRecipe, image: Installed = None) -> ResolvedScript:
 def _layer(
     recipe: ScriptRecipe, script: Script, python: str, versions: Mapping[str, str], *, is_here: bool
 ) -> tuple[Layer | None, str]:
-    """Return the layer that has Ray for a script on this machine; without one why nothing has, "" if its environment
-    has it."""
+    """Return the layer with Ray for a script on this machine, or None and why no Ray can train the script; "" if the
+    Ray in its environment can."""
     of_layer = is_here and recipe.workload == "script"
     if "ray" in versions:
         return None, ray_layer.why_not_theirs(script, python) if of_layer else ""
@@ -170,7 +173,7 @@ def _layer(
 
 
 def script_of(recipe: ScriptRecipe) -> Script:
-    """Return the script, recognised. Raises ScriptError."""
+    """Return the recipe's script, recognised. Raise ScriptError if it can't be measured."""
     arguments = tuple(shlex.split(recipe.script_arguments))
     takes = Takes(placeholders=recipe.placeholders(), one_process=recipe.one_process, gpus=bool(recipe.worker_gpus))
     script = recognise(path_of(recipe.script), arguments, recipe.script_kind, takes)
@@ -178,30 +181,32 @@ def script_of(recipe: ScriptRecipe) -> Script:
 
 
 def with_ray_data(recipe: ScriptRecipe) -> Script:
-    """Return the script with its `dataArguments`, recognised. Raises ScriptError."""
+    """Return the recipe's script with its `dataArguments`, recognised. Raise ScriptError if it can't be measured."""
     return script_of(replace(recipe, script_arguments=recipe.data_arguments, data_arguments=""))
 
 
 def folder_of(recipe: ScriptRecipe) -> Path | None:
-    """Return the folder that belongs to the script besides its imports; None if there is none."""
+    """Return the folder that belongs to the script in addition to its imports; None if the recipe names none."""
     return path_of(recipe.script_folder) if recipe.script_folder else None
 
 
 def files(recipe: ScriptRecipe) -> Files:
-    """Return the script's files for pods, and of the recipe only what decides. Raises ScriptError and SourceError."""
+    """Return the script's files for pods, with the settings of the recipe that do not decide replaced by defaults.
+    Raise ScriptError or SourceError."""
     packed = source.package_of(script_of(recipe), folder_of(recipe))
     defaults = {field.name: field.default for field in recipe.settings().values() if not field.metadata["decides"]}
     return Files(content=packed.content, digest=packed.digest, recipe=defaults | {"script": packed.script})
 
 
 def path_of(text: str) -> Path:
-    """Return it in the project's folder, not resolved: an environment's Python is a link to one that is of none."""
+    """Return the path in the project's folder, without resolving links, because an environment's Python is a link to
+    one outside the environment."""
     expanded = os.path.expanduser(text)  # noqa: PTH111 (Path's raises for an unknown ~user)
     return Path(os.path.normpath(PROJECT / expanded))
 
 
 def interpreter(text: str) -> str:
-    """Return the Python of the script's environment; without one, the project's own."""
+    """Return the path of the Python of the script's environment; if `text` is empty, the project's own Python."""
     return str(path_of(text)) if "/" in text else text or sys.executable
 
 
@@ -211,7 +216,8 @@ def inputs(recipe: ScriptRecipe, image: Installed = None) -> dict[str, Any]:
 
 
 def observer_hash() -> str:
-    """Return a hash of what is loaded into the script's processes, and of the launchers in its own Python."""
+    """Return a hash of the code that is loaded into the script's processes, and of the launchers that run in its own
+    Python."""
     return hash_of_folders(HERE / "observe", HERE / "ranks")
 
 
@@ -222,10 +228,8 @@ def hash_of_folders(*folders: Path) -> str:
 
 
 def prepare(recipe: ScriptRecipe, say: Callable[[str], None]) -> None:
-    """Make the layer that has Ray for the script, if its environment has none; `say` is told what takes a while.
-
-    Raises ValueError with what to type.
-    """
+    """Make the layer with Ray for the script, if its environment has no Ray; `say` is told what takes a while. Raise
+    ValueError with what to type if the layer can't be made."""
     resolved = resolve(recipe)
     try:
         if resolved.layer:
@@ -235,10 +239,8 @@ def prepare(recipe: ScriptRecipe, say: Callable[[str], None]) -> None:
 
 
 def warm_up(recipe: ScriptRecipe) -> list[str]:
-    """Import the frameworks that the script imports, and Ray's library for it, once, with its own Python.
-
-    It reads the programs that Ray starts, too.
-    """
+    """Return the command that imports once, with the script's own Python, the script's frameworks and Ray's library for
+    it. The command also reads the programs that Ray starts."""
     resolved = resolve(recipe)
     library = "ray.rllib" if resolved.script.kind == "ray-rllib" else "ray.train"
     python = resolved.layer.python if resolved.layer and resolved.layer.is_made else resolved.python
@@ -246,12 +248,12 @@ def warm_up(recipe: ScriptRecipe) -> list[str]:
 
 
 def modules(recipe: ScriptRecipe) -> dict[str, str]:
-    """Return the modules that it imports as soon as it is started, with their packages."""
+    """Return the modules that the script imports as soon as it is started, with the names of their packages."""
     return {name: python_environment.NAME_OF.get(name, name) for name in script_of(recipe).loads}
 
 
 def why_not(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
-    """Return why the script has no such arm; "" if it has."""
+    """Return why the script has no such arm; "" if it has the arm."""
     if arm == commands.WITH_DATA and not recipe.data_arguments:
         return "dataArguments is not set"
     if arm == commands.RAY_START and not commands.not_distributed(script_of(recipe)):
@@ -271,7 +273,7 @@ def shown(recipe: ScriptRecipe, arm: str, image: Installed = None) -> str:
 
 
 def _project(image: Installed) -> str:
-    """Return the folder of the project's modules, for what runs with it."""
+    """Return the folder of the project's modules in the place with this image."""
     if isinstance(image, OfRayCluster):
         return BESIDE_SCRIPT
     return IN_OTHER_IMAGE if isinstance(image, OfOtherImage) else APP

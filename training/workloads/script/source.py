@@ -19,15 +19,16 @@ from training.machine import output
 from training.workloads.script.recognise import Script
 
 MOST_BYTES = 256 * 2**20
-"""Largest folder of a script: a larger one has data in it."""
+"""Most bytes of a script's folder, because a larger one has data in it."""
 LEFT_OUT = ("__pycache__", "node_modules")
 _UNREADABLE = re.compile(rb"could not open directory '(.*?)/?': Permission denied")
 MOST_PACKED_BYTES = 900 * 2**10
-"""Largest package of a script: it is stored in an object of Kubernetes, which holds 1 MiB."""
+"""Most bytes of a script's package, which is stored in an object of Kubernetes that holds 1 MiB."""
 MOST_UNPACKED_BYTES = 64 * 2**20
-"""Largest folder that is compressed to find out the package's size."""
+"""Most bytes of a folder that is compressed to find out the package's size."""
 BEGINNING = (1980, 1, 1, 0, 0, 0)
-"""Time of every file in the package: the first that a zip can have, so that a touched file makes no other package."""
+"""Time of every file in the package: the earliest that a zip can have, so that touching a file does not change the
+package."""
 
 
 class SourceError(ValueError):
@@ -35,18 +36,15 @@ class SourceError(ValueError):
 
 
 def digest(script: Script, folder: Path | None) -> str:
-    """Return the SHA-256 over names and contents of the script and the modules beside it that it imports, and of
-    `folder`.
-
-    Raises SourceError.
-    """
+    """Return the SHA-256 over names and contents of the script, of the modules beside it that it imports, and of
+    `folder`. Raise SourceError if a file can't be hashed."""
     top = script.path.parent
     files = {os.path.relpath(path, top): path for path in [*script.files, *(files_of(folder) if folder else ())]}
     return hash_of(files.items())
 
 
 def hash_of(files: Iterable[tuple[str, Path]]) -> str:
-    """Return the SHA-256 over names, contents, and which can be executed."""
+    """Return the SHA-256 over the names and contents of the files, and over which of them are executable."""
     total = hashlib.sha256()
     for name, path in sorted(files):
         mode = "x" if path.stat().st_mode & stat.S_IXUSR else ""
@@ -56,10 +54,8 @@ def hash_of(files: Iterable[tuple[str, Path]]) -> str:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Return the files of a folder that git does not ignore; outside a repository those that are not hidden.
-
-    Raises SourceError where they are more than `MOST_BYTES` together, or one can't be read.
-    """
+    """Return the files of a folder that git does not ignore; outside a repository, those that are not hidden. Raise
+    SourceError if they have more than `MOST_BYTES` together, or if one can't be read."""
     files = [path for path in listed(folder) if path.is_file()]
     size = sum(path.stat().st_size for path in files)
     if size > MOST_BYTES:
@@ -72,8 +68,8 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def listed(folder: Path) -> list[Path]:
-    """Return the files of a folder that git does not ignore, and links to folders; without a repository, those not
-    hidden. Raises SourceError for a file or folder among them that can't be read: the training would lack it."""
+    """Return the files of a folder that git does not ignore, and links to folders; without a repository, those that are
+    not hidden. Raise SourceError if one of them can't be read, because the training would lack it."""
     by_git = _by_git(folder)
     paths = sorted(set(_visible(folder) if by_git is None else by_git))
     for path in paths:
@@ -86,7 +82,7 @@ def listed(folder: Path) -> list[Path]:
 
 
 def _by_git(folder: Path) -> list[Path] | None:
-    """Return the files that are tracked or not ignored; None if there is no git or no repository. Raises SourceError
+    """Return the files that git tracks or does not ignore; None if there is no git or no repository. Raise SourceError
     for a folder that git leaves out with a warning."""
     command = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
@@ -122,7 +118,8 @@ def _is_left_out(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Package:
-    """The files of a script, packed: it, the modules beside it that it imports, and its folder where one is named."""
+    """The packed files of a script: the script, the modules beside it that it imports, and the script's folder if one
+    is named."""
 
     content: bytes
     script: str
@@ -132,8 +129,8 @@ class Package:
 
 
 def package_of(script: Script, folder: Path | None) -> Package:
-    """Return the files of a script, at the same places to each other. Raises SourceError for what pods can't be
-    given."""
+    """Return the package of a script's files, which keep their places relative to each other. Raise SourceError if pods
+    can't be given them."""
     if folder:
         _refuse_links_out(folder)
     top = Path(os.path.commonpath([script.path.parent, *([folder] if folder else [])]))
@@ -150,10 +147,8 @@ def unpack(content: bytes, into: Path) -> None:
 
 
 def packed_folder(folder: Path) -> bytes:
-    """Return the files that git does not ignore (`files_of`), as a zip.
-
-    Raises SourceError for more than `MOST_BYTES`, and for a link that has no file of the folder at its end.
-    """
+    """Return a zip of the files of a folder that git does not ignore (`files_of`). Raise SourceError for more than
+    `MOST_BYTES`, and for a link that does not lead to a file of the folder."""
     _refuse_links_out(folder)
     return _zip({path.relative_to(folder).as_posix(): path for path in files_of(folder)})
 
@@ -170,7 +165,7 @@ def _zip(files: Mapping[str, Path]) -> bytes:
 
 
 def _small(files: Mapping[str, Path]) -> bytes:
-    """Return the files as a zip; raises SourceError for one that an object of Kubernetes does not hold."""
+    """Return the files as a zip. Raise SourceError if the zip is too large for an object of Kubernetes."""
     sizes = {name: path.stat().st_size for name, path in files.items()}
     content = _zip(files) if sum(sizes.values()) <= MOST_UNPACKED_BYTES else None
     if content is not None and len(content) <= MOST_PACKED_BYTES:
@@ -184,8 +179,8 @@ def _small(files: Mapping[str, Path]) -> bytes:
 
 
 def _refuse_links_out(folder: Path) -> None:
-    """Refuse links out of the folder, which lead nowhere on the cluster. A link to one of its files is packed as a
-    file."""
+    """Raise SourceError for a link that leads out of the folder, because it would lead nowhere on the cluster. A link
+    to one of the folder's files is packed as a file."""
     top = folder.resolve()
     for link in (path for path in listed(folder) if path.is_symlink()):
         end = link.resolve()

@@ -10,14 +10,14 @@ from training.workloads.script.recipe import ScriptRecipe
 
 
 def words(recipe: Mapping[str, Any]) -> str:
-    """Return the script's name and arguments, as `train.py --epochs 1`; other placeholders differ between arms and
-    runs."""
+    """Return the script's name and arguments, as `train.py --epochs 1`; only {epochs} is replaced, because other
+    placeholders differ between arms and runs."""
     arguments = recipe["scriptArguments"].replace("{epochs}", str(recipe["epochs"]))
     return f"{recipe['script'].rpartition('/')[2]} {arguments}".strip()
 
 
 def remarks(recipe: ScriptRecipe) -> Mapping[str, str]:
-    """Return that it was not trained to its end, if it was not."""
+    """Return a remark if the script was not trained to its end; {} if it was."""
     if not recipe.measure_steps:
         return {}
     steps = recipe.measure_steps
@@ -27,8 +27,8 @@ def remarks(recipe: ScriptRecipe) -> Mapping[str, str]:
 
 
 def target(recipe: ScriptRecipe) -> Target | None:
-    """Return the target of its metric keys; None for a training that is ended early, which reaches nothing that
-    counts."""
+    """Return the target that the metric keys of the recipe name; None without a metric, or for a training that is ended
+    early, whose metric does not count."""
     if not recipe.metric or recipe.measure_steps:
         return None
     return Target(
