@@ -6,57 +6,63 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 SETTLED = 1.1
-"""The time of a step has settled when it, and the median of three from it on, are at most so many times the median of
+"""A step has settled when its time, and the median of three steps from it on, are at most this many times the median of
 the later half."""
 
 FIRST_WAITED = 8
-"""Steps beside the first after each of which a device is waited for, to choose how often it is afterwards."""
+"""Number of steps after the first one at each of which a device is waited for, to choose how often it is waited for
+later."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeenPass:
-    """A pass over the data set that is trained on."""
+    """A pass over the data set on which the script trains."""
 
     start: int
-    """Steps before its first batch."""
+    """Number of steps before the first batch of the pass."""
     finished: bool
-    """True if it came to the end of the data set."""
+    """True if the pass came to the end of the data set."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepClock:
-    """The steps' times on one rank; the others go in step with it."""
+    """The times of the steps of one rank; the other ranks are in step with it."""
 
     epochs: int
-    """Whole ones, or 1 for the run where the end of an epoch is not known, or none was finished."""
+    """Number of whole epochs; 1 for the run if the end of an epoch is unknown, or if no epoch was finished."""
     per_epoch: int
-    """Steps of one of them."""
+    """Number of steps of one epoch."""
     whole_epochs: bool
     gaps: int | None
-    """Epochs whose end was followed by another step, so that what lies between was seen; None where nothing does."""
+    """Number of epochs followed by another step, so that the time between epochs was seen; None where nothing lies
+    between epochs."""
     settled_after: int
-    """Steps of the warm-up, beside the first."""
+    """Number of warm-up steps in addition to the first."""
     warmup_seconds: float
     timed: list[float]
-    """Seconds of each later step but the first of an epoch, which validation, reports and checkpoints come before."""
+    """Seconds of each later step, except the first of an epoch, before which there may be validation, reports and
+    checkpoints."""
     timed_steps: list[int]
-    """Numbers of these steps: 1 is the second step, whose length is the time since the first."""
+    """Numbers of the timed steps; 1 is the second step, whose length is the time since the first."""
     between_seconds: float
-    """Time before the first steps of epochs, without a step each."""
+    """Seconds before the first steps of epochs, without the time of one step for each."""
 
 
 Marks = Sequence[tuple[int, float]]
-"""Numbers of steps, each with the seconds at which a device had computed so many."""
+"""Pairs of a number of steps and the seconds at which a device had computed that many steps."""
 
 
 def step_clock(
     ends: Sequence[float], passes: Sequence[SeenPass] = (), *, ended_early: bool = False, marks: Marks | None = None
 ) -> StepClock:
-    """Compute the clock from the seconds at which steps ended, and the passes over the data in which they were made.
+    """Return the clock computed from the seconds at which steps ended, and from the passes over the data in which they
+    were made.
 
-    `ended_early`: the number of steps was not the script's decision. An epoch of one step, as a round of a booster, has
-    all that belongs to it in the time of that step. `marks`: of steps that a device computes, whose ends are not known:
-    each has the mean time of its block, and those after the last mark have none.
+    `ended_early` is true if the script did not decide the number of steps. An epoch of one step, such as a round of a
+    booster, has all its time in that step.
+
+    `marks` are given for steps that a device computes, whose ends are unknown: each step has the mean time of its block
+    (the steps between two marks), and those after the last mark have none.
     """
     lengths = [after - before for before, after in pairwise(ends)]
     if marks is not None:
@@ -85,7 +91,8 @@ def step_clock(
 
 
 def _block_means(marks: Marks) -> list[float]:
-    """Return the mean time of a step of its block, for each step from the second on."""
+    """Return, for each step from the second on, the mean time of the steps in its block (the steps between two
+    marks)."""
     return [
         (at - began) / (steps - before)
         for (before, began), (steps, at) in pairwise(marks)
@@ -94,13 +101,13 @@ def _block_means(marks: Marks) -> list[float]:
 
 
 def pass_steps(passes: Sequence[SeenPass], total: int) -> list[int]:
-    """Return steps of each pass that was finished: up to the first batch of the next one, or to the end."""
+    """Return the number of steps of each finished pass: up to the first batch of the next pass, or to the end."""
     end_steps = [*(seen_pass.start for seen_pass in passes[1:]), total]
     return [end - seen_pass.start for seen_pass, end in zip(passes, end_steps, strict=False) if seen_pass.finished]
 
 
 def _settled(lengths: Sequence[float]) -> int:
-    """Return the step from which on their time has settled: at latest with the later half."""
+    """Return the first step from which on the steps' time has settled; at the latest the first of the later half."""
     half = len(lengths) // 2
     if not half:
         return 0

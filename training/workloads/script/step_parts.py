@@ -9,14 +9,14 @@ from training.workloads.script.observations import Parts
 
 EXCHANGE = "exchange"
 WAITS = (EXCHANGE, "collective", "report")
-"""Parts in which a rank waits for others."""
+"""Parts of a step in which a rank waits for others."""
 BLOCKS = 10
-"""Parts of the timed steps over which a rank's own work is averaged: enough for an interval, and each longer than what
-one step disturbs in the next."""
+"""Number of groups of timed steps over which a rank's own work is averaged. There are enough for an interval, and each
+is longer than what one step disturbs in the next."""
 
 
 def step_parts(ranks: Sequence[Parts | None], timed_steps: Sequence[int]) -> StepParts | None:
-    """Compute where the time of `timed_steps` went; None where a rank has no parts of them."""
+    """Return where the time of `timed_steps` went; None if a rank has no parts of these steps."""
     last = min((len(parts.seconds["between"]) for parts in ranks if parts), default=0)
     steps = [step for step in timed_steps if step < last]
     known = [parts for parts in ranks if parts and not parts.no_parts]
@@ -42,7 +42,7 @@ def step_parts(ranks: Sequence[Parts | None], timed_steps: Sequence[int]) -> Ste
 
 
 def _own_work(seconds: dict[str, list[float]], step: int) -> float:
-    """Return the time of a step in which this rank did not wait for others."""
+    """Return the seconds of a step in which this rank did not wait for others."""
     return sum(of_part[step] for part, of_part in seconds.items() if part not in WAITS)
 
 

@@ -46,9 +46,9 @@ from training.workloads.script.step_parts import step_parts
 
 THREADS = "OMP_NUM_THREADS"
 MOST_REPORTED = 1000
-"""Most values of one reported number: they stay in Pulumi's state with the run."""
+"""Most values of one reported number, because they stay in Pulumi's state with the run."""
 ROWS_PER_EPOCH = "rowsPerEpoch"
-"""Key of a result's `work`."""
+"""Key in a result's `work` for the number of rows in an epoch."""
 CHECKS = ("rowsDisjoint", "stepsOfRanksEqual", "weightsEqual")
 OF_STEPS = ("seconds.train", "amount.perSecond", "steps.seconds", "startupSeconds", "warmupSeconds", "meanCpus")
 BLOCKS = (
@@ -66,43 +66,43 @@ ONLY_STARTED = "Ray was started, and nothing was trained"
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run that ended well, and what was seen of it."""
+    """A run that ended well, and what the observer saw of the run."""
 
     resolved: ResolvedScript
     command: ArmCommand
     end: End
     seen: tuple[Observation, ...]
-    """Observations by rank; empty if no rank was seen to make a step."""
+    """Observations ordered by rank; empty if the observer saw no rank make a step."""
     host: Host
     """The host, read before the arm was bound to its CPUs."""
     throttled_seconds: float | None
-    """Time for which a quota held the whole run back."""
+    """Seconds for which a CPU quota held the whole run back."""
     artifacts: tuple[Artifact, ...] = ()
     left_files: tuple[str, ...] = ()
     ray_start: RayStart | None = None
-    """What is known of Ray's start, where the arm is nothing else."""
+    """What is known about Ray's start, in the arm that only starts Ray."""
     proof: Proof | None = None
-    """What was proved of the ranks of a plain script."""
+    """What was proved about the ranks of a plain script."""
 
     @property
     def not_measured(self) -> str:
-        """Return why the arm was not run, by its proof; "" if it was."""
+        """Return why the arm was not run, according to its proof; "" if the arm was run."""
         return self.proof.words if self.proof and self.command.arm in self.proof.left_out else ""
 
     @property
     def unseen(self) -> str:
-        """Return why no step was seen, where none was."""
+        """Return why the observer saw no step, for a run in which it saw none."""
         return self.not_measured or (ONLY_STARTED if self.ray_start else UNSEEN)
 
     @cached_property
     def facts(self) -> facts.ArmFacts | None:
-        """Return facts about all ranks; None if nothing was seen."""
+        """Return the facts over all ranks; None if the observer saw nothing."""
         of_arm = facts.of_arm(self.command.arm, self.command.ranks, self.seen) if self.seen else None
         return plain.proved(of_arm, self.proof) if of_arm else None
 
     @cached_property
     def clock(self) -> StepClock | None:
-        """Return the clock of rank 0; None where not all of its steps were seen."""
+        """Return the clock of rank 0; None if the observer did not see all of its steps."""
         if self.facts is None or "steps" in self.seen[0].lost:
             return None
         first = self.seen[0]
@@ -110,12 +110,12 @@ class EndedRun:
 
     @cached_property
     def step_parts(self) -> StepParts | None:
-        """Return where the time of its timed steps went; None if that is not known."""
+        """Return where the time of the timed steps went; None if unknown."""
         return step_parts([rank.parts for rank in self.seen], self.clock.timed_steps) if self.clock else None
 
     @cached_property
     def software(self) -> Software:
-        """Return the software of its ranks; the versions are those of the script's own environment."""
+        """Return the software of the run's ranks, with the versions in the script's own environment."""
         ours = provenance.code_hash(self.command.arm, self.resolved.recipe.workload)
         steering = environment.steering({**os.environ, **variables(self.resolved.recipe.environment)})
         return Software(
@@ -172,7 +172,8 @@ def _made_ranks(ended: EndedRun) -> MadeRanks | None:
 
 
 def _reported(ended: EndedRun) -> dict[str, list[Reported]]:
-    """Return the reported numbers by name; of more than MOST_REPORTED values every n-th, and the last."""
+    """Return the reported numbers by name; if there are more than MOST_REPORTED values, every n-th value and the
+    last."""
     by_name: dict[str, list[Reported]] = {}
     for at, name, value in ended.seen[0].metric_points if ended.seen else ():
         if math.isfinite(value):
@@ -186,7 +187,7 @@ def _thinned(points: list[Reported]) -> list[Reported]:
 
 
 def _checks(ended: EndedRun) -> tuple[dict[str, bool | None], dict[str, str]]:
-    """Return the checks of the ranks against each other, and for each that is not true the reason."""
+    """Return the checks of the ranks against each other, and the reason for each check that is not true."""
     if ended.facts is None:
         return dict.fromkeys(CHECKS), dict.fromkeys((f"checks.{name}" for name in CHECKS), ended.unseen)
     steps = sorted({len(observation.step_ends) for observation in ended.seen})
@@ -220,8 +221,8 @@ def _seconds(ended: EndedRun) -> Seconds:
 
 
 def _input_waits(ended: EndedRun) -> tuple[float, float] | None:
-    """Return how long the rank that waited longest waited for batches, and when the last rank had its first; None where
-    one of them was not seen to wait."""
+    """Return how long the rank that waited longest waited for batches, and when the last rank had its first batch. None
+    if the wait of any rank was not seen."""
     known = [
         (observation.data_wait_seconds, observation.first_batch_at)
         for observation in ended.seen
@@ -289,7 +290,8 @@ def _provenance(ended: EndedRun) -> Provenance:
 
 
 def _worker(ended: EndedRun, observation: Observation | None) -> Worker:
-    """Return a rank, with the CPUs that its own threads had; where none was seen, one that stands for the command."""
+    """Return the worker of a rank, with the CPUs that the rank's own threads had; without an observation, one that
+    stands for the command."""
     pod = observation.pod if observation else None
     affinity = list(observation.affinity) if observation and observation.affinity and not pod else None
     is_rllib = observation is not None and observation.framework == RLLIB
@@ -316,7 +318,7 @@ def _worker(ended: EndedRun, observation: Observation | None) -> Worker:
 
 
 def _mean_cpus(observation: Observation, clock: StepClock) -> float | None:
-    """Return CPU seconds a second of one process, over the steps that are timed; of a rank with fewer those that it
+    """Return the CPU seconds per second of one process over the timed steps; if the process made fewer, over those it
     made."""
     last = min(len(observation.step_ends), len(observation.cpu_at_step))
     steps = [step for step in clock.timed_steps if step < last]
@@ -354,7 +356,7 @@ def _detail(ended: EndedRun) -> ScriptDetail:
 
 
 def _reasons(ended: EndedRun) -> dict[str, str]:
-    """Return the reasons why numbers of this run are null, by their names."""
+    """Return the reasons why numbers of this run are null, by the names of the numbers."""
     reasons = {
         "seconds.report": "it is part of what lies between epochs",
         "ray": "a Ray that the script starts is its own",
@@ -393,7 +395,8 @@ def _reasons(ended: EndedRun) -> dict[str, str]:
 
 
 def _lost(observation: Observation) -> dict[str, str]:
-    """Return the numbers that are null because the observer failed, and why; those of the work stand with it."""
+    """Return the numbers that are null because the observer failed, and why; those of the work are left out, because
+    the work has them."""
     numbers = {
         name: why for name, why in observation.lost.items() if name not in {each.name for each in work_items.ITEMS}
     }
@@ -401,7 +404,8 @@ def _lost(observation: Observation) -> dict[str, str]:
 
 
 def _of_gpus(ended: EndedRun) -> dict[str, str]:
-    """Return the reasons of what is null because GPUs computed, or is not known of them."""
+    """Return the reasons why numbers are null because GPUs computed, or because the observer does not know them of
+    GPUs."""
     reasons = {
         f"workers.{name}": f"rank {observation.rank}: {why}"
         for observation in ended.seen
@@ -413,7 +417,7 @@ def _of_gpus(ended: EndedRun) -> dict[str, str]:
 
 
 def _why_no_parts(ended: EndedRun) -> dict[str, str]:
-    """Return the reasons why a step's parts, or one of them, are not known."""
+    """Return the reasons why the parts of a step, or one part, are unknown."""
     parts = ended.seen[0].parts if ended.seen else None
     if parts is None:
         framework = ended.seen[0].framework if ended.seen else ""
