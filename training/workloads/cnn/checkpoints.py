@@ -33,32 +33,31 @@ RANKS = "ranks.npz"
 RECORD = "record.json"
 SAY_EVERY_SECONDS = 0.1
 OWN = ("own_images", "timed_seconds", "timed_cpu_seconds")
-"""Fields of the record that each rank has of its own."""
+"""Fields of the record that differ between ranks."""
 
 
 class OfRanks(NamedTuple):
-    """A row a rank."""
+    """What differs between ranks, with one row for each rank."""
 
     numbers: Any
-    """`OWN`, and the epochs trained."""
+    """The fields in `OWN`, and the number of epochs trained."""
     random: Any
-    """States of the generators: ranks draw unlike many numbers where a batch is split unevenly."""
+    """States of the random generators, because ranks draw different amounts of numbers where a batch is split
+    unevenly."""
 
 
 class CheckpointError(OSError):
-    """Ranks that would not go on from the same checkpoint."""
+    """Ranks found different checkpoints, so they can't resume."""
 
 
 def prepare() -> None:
-    """Before the model is built: have dropout draw from generators whose state can be read.
-
-    By default its state is inside TensorFlow's operations, and nothing can read it.
-    """
+    """Have dropout draw from generators whose state can be read; called before the model is built. By default that
+    state is inside TensorFlow's operations, where nothing can read it."""
     tf.keras.backend.experimental.enable_tf_random_generator()
 
 
 class Keeper:
-    """Writes a process's checkpoints, and resumes it from one."""
+    """Writes the checkpoints of a process, and resumes the process from a checkpoint."""
 
     def __init__(self, session: Session, progress: Progress) -> None:
         self._session = session
@@ -68,7 +67,8 @@ class Keeper:
             threading.Thread(target=self._say_steps, name="steps", daemon=True).start()
 
     def resume(self, record: Record) -> None:
-        """Resume from the newest complete checkpoint, if there is one. Raises CheckpointError."""
+        """Resume from the newest complete checkpoint, if there is one. Raise CheckpointError if the ranks found
+        different ones."""
         with self._kept.newest() as folder:
             if folder:
                 self._read(folder, record)
@@ -87,7 +87,8 @@ class Keeper:
         return epoch % self._session.recipe.checkpoint_epochs == 0
 
     def keep(self, record: Record, metrics: dict[str, Any]) -> None:
-        """Keep a checkpoint of now; where the arm reports, that is done with it. Every rank takes part."""
+        """Write a checkpoint of the current state; where the arm reports, also report the metrics with the checkpoint.
+        Every rank takes part."""
         began = time.monotonic()
         of_ranks = self._of_ranks(record)
         with tempfile.TemporaryDirectory(prefix="checkpoint-") as name:
@@ -127,11 +128,11 @@ class Keeper:
             generator.assign(state)
 
     def _variables(self) -> dict[str, Sequence[Any]]:
-        """Return the variables by file, in an order that is the same in every process."""
+        """Return the variables by the name of their file, in an order that is the same in every process."""
         return {WEIGHTS: self._session.model.variables, OPTIMIZER: self._session.optimizer.variables()}
 
     def _of_ranks(self, record: Record) -> OfRanks:
-        """Exchange each rank's own numbers and its epoch, in one message, as words of 32 bits."""
+        """Return what differs between ranks, of all ranks, exchanged in one message of 32-bit words."""
         numbers = np.array([*(getattr(record, name) for name in OWN), len(record.history)], np.float64)
         states = [self._own(generator) for generator in _generators(self._session.model)]
         random = np.concatenate([np.zeros(0, np.int64), *states])
@@ -141,7 +142,8 @@ class Keeper:
         return OfRanks(of_numbers.copy().view(np.float64), of_random.copy().view(np.int64))
 
     def _own(self, variable: Any) -> Any:
-        """Return this replica's value: after an epoch all replicas have the same, so no other is read."""
+        """Return this replica's value of a variable; after an epoch all replicas have the same value, so no other is
+        read."""
         (value,) = self._session.model.distribute_strategy.experimental_local_results(variable)
         return value.numpy()
 
@@ -149,7 +151,7 @@ class Keeper:
         return len(record.history) * self._session.steps_per_epoch
 
     def _say_steps(self) -> None:
-        """Report the steps for ever, while another thread trains."""
+        """Report the number of steps again and again, while another thread trains; never return."""
         steps, written, epochs = self._session.steps_per_epoch, -1, self._session.recipe.epochs
         while True:
             done = int(self._own(self._session.optimizer.iterations))
@@ -161,8 +163,8 @@ class Keeper:
             time.sleep(SAY_EVERY_SECONDS)
 
     def _recall_progress(self) -> None:
-        """Read the earlier progress from storage if nothing was written of an epoch yet, as in another pod: the curves
-        so far."""
+        """Read the earlier progress, with the curves so far, from storage if this folder has none of an epoch, as in
+        another pod."""
         process = self._session.process
         if process.rank > 0 or not process.folder:
             return
@@ -183,6 +185,7 @@ def _where(process: Process, recipe: CnnRecipe) -> Checkpoints:
 
 
 def _generators(model: Any) -> list[Any]:
-    """Return the states of what draws in the layers, as dropout does; tf-keras (of uv.lock) keeps them private."""
+    """Return the states of the generators from which layers such as dropout draw; tf-keras (of uv.lock) keeps them
+    private."""
     drawing = [layer._random_generator for layer in model.submodules if hasattr(layer, "_random_generator")]
     return [own._generator.state for own in drawing if own._generator is not None]

@@ -21,11 +21,13 @@ EVALUATION_BATCH = 256
 PAD = 4
 """Pixels of zeros round an image before it is cropped: He et al. 2015, section 4.2."""
 BYTES_PER_PACK = 0
-"""Gradients are reduced in packs of so many bytes; 0: all in one, as ready. See docs/performance.md."""
+"""Gradients are reduced in packs of this many bytes; 0 means all gradients in one pack, as soon as they are ready. See
+docs/performance.md."""
 
 
 class Loop:
-    """Compiled training and evaluation of `trained`, a model and its optimizer, on this replica's share of batches."""
+    """The compiled loops that train and evaluate `trained`, a model and its optimizer, on this replica's share of each
+    batch."""
 
     def __init__(self, recipe: CnnRecipe, data: Data, rank: int, strategy: Any, trained: tuple[Any, Any]) -> None:
         self._recipe = recipe
@@ -38,7 +40,7 @@ class Loop:
         self._known, self._first = _on_device(data.known), data.first
         last = len(data.train_rows) % recipe.global_batch_size
         self._may_be_empty = 0 < last < self._world
-        """The last batch leaves some replica without images."""
+        """True if the last batch leaves a replica without images."""
         self._real: Any = None
         if self._may_be_empty:
             _leave_out_of_statistics(self._model, lambda: self._real)
@@ -50,36 +52,32 @@ class Loop:
 
     @property
     def replicas(self) -> int:
-        """Return the number of replicas that TensorFlow keeps in step."""
+        """Return the number of replicas that TensorFlow keeps synchronised."""
         return int(self._world)
 
     def trace(self, order: Labels) -> None:
-        """Trace and optimise the training function: a call with no steps."""
+        """Trace and optimise the training function by a call without steps."""
         self.steps(order, 0, 0, 1)
 
     def steps(
         self, order: Labels, first: int, last: int, epoch: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Train steps `first` to `last` (not included) of an epoch that visits the rows `order` (images,).
-
-        Gives this replica's own sums (4,) of loss, images classified right, images, and their rows; and the end of
-        each step (steps,) in seconds of the system's clock.
-        """
+        """Train steps `first` to `last` (not included) of an epoch that visits the rows `order` (images,). Return this
+        replica's own sums (4,) of the loss, of images classified right, of images, and of the numbers of their rows;
+        and the end of each step (steps,) in seconds of the system's clock."""
         sums, ends = self._steps(order, first, last, epoch)
         return sums.numpy(), ends.numpy()
 
     def evaluate(self, own: Part, images: int) -> tuple[float, NDArray[np.int32]]:
-        """Return the mean loss and confusion matrix (classes, classes; rows: true) of so many images; each replica has
-        its `own`.
-
-        Call `average_statistics` first, or each replica judges with its own batch statistics.
-        """
+        """Return the mean loss and the confusion matrix (classes, classes; rows: true) over `images` images; each
+        replica evaluates its `own`. Call `average_statistics` first, or each replica evaluates with its own batch
+        statistics."""
         loss, confusion = self._evaluate(*_on_device(own))
         return float(loss) / images, confusion.numpy()
 
     @tf.function  # type: ignore[untyped-decorator]
     def average_statistics(self) -> None:
-        """Give all replicas the mean of their moving averages (batch normalisation's), which drift apart."""
+        """Give all replicas the mean of the replicas' moving averages (of batch normalisation), which drift apart."""
         if self._world > 1 and self._model.non_trainable_variables:
             self._strategy.run(self._average_statistics)
 
@@ -90,7 +88,7 @@ class Loop:
 
     @tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]
     def concatenation(self, value: Any) -> Any:
-        """Return the values (n,) of all replicas, one after another by rank; n may differ."""
+        """Return the values (n,) of all replicas, joined in the order of ranks; n may differ between replicas."""
         if self._world == 1:
             return value
         return self._strategy.run(self._gathered, args=(value,))
@@ -126,16 +124,14 @@ class Loop:
             return tf.stack([tf.cast(value, tf.float64) for value in (losses, hits * real, count, seen)])
 
     def _own(self, rows: Any, count: Any) -> Any:
-        """Return the positions of training rows in this replica's data; one without images gets another's rows, and
-        takes any."""
+        """Return the positions of training rows in this replica's data. A replica without images gets the rows of
+        another replica, and may take any of its own instead."""
         return tf.where(count > 0, rows - self._first, 0) if self._first else rows
 
     @contextmanager
     def _moving_averages_kept(self, real: Any) -> Iterator[None]:
-        """Undo what the body does to this replica's own moving averages where it has no images.
-
-        Statistics over all workers are the same on every replica, and move all averages alike.
-        """
+        """Yield, then restore this replica's own moving averages if the replica has no images in this step. Statistics
+        over all workers are the same on every replica, and change all averages alike."""
         own = _own_statistics(self._model) if self._may_be_empty else []
         before = [variable.read_value() for variable in own]
         yield
@@ -143,7 +139,8 @@ class Loop:
             variable.assign(tf.where(real > 0, variable.read_value(), value))
 
     def _share(self, images: Any, step: Any) -> tuple[Any, Any, Any]:
-        """Return the offset and count of this replica's images in a step, and all images of it: `batch_split`."""
+        """Return the offset and the number of this replica's images in a step, and the number of all images in the
+        step, as `batch_split` does."""
         start = step * self._recipe.global_batch_size
         batch = tf.minimum(self._recipe.global_batch_size, images - start)
         share, rest = batch // self._world, batch % self._world
@@ -152,7 +149,8 @@ class Loop:
         return tf.minimum(start + before, images - 1), count, batch
 
     def _augment(self, pixels: Any, offset: Any, step: Any, epoch: Any) -> Any:
-        """Flip and crop at random, drawn for the whole global batch, so that an image meets the same in every arm."""
+        """Return the images, flipped and cropped at random. The random numbers are drawn for the whole global batch, so
+        that an image is changed in the same way in every arm."""
         if self._recipe.augmentation == "none":
             return pixels
         size, count = self._recipe.global_batch_size, tf.shape(pixels)[0]
@@ -169,8 +167,8 @@ class Loop:
         return tf.gather(padded, columns[:, None] + across, axis=2, batch_dims=1)
 
     def _reduced(self, gradients: Any) -> Any:
-        """Return the gradients of the whole global batch: each replica's are already divided by its size, so they add
-        up."""
+        """Return the gradients of the whole global batch. Each replica's gradients are already divided by the size of
+        that batch, so they are added up."""
         if self._world == 1 or self._recipe.gradient_precision == "float32":
             return self._over_workers(gradients)
         return [tf.cast(g, tf.float32) for g in self._over_workers([tf.cast(g, tf.bfloat16) for g in gradients])]
@@ -206,17 +204,17 @@ class Loop:
 
 
 def _own_statistics(model: Any) -> list[Any]:
-    """Return the moving averages of the layers that normalise by their own replica's batch."""
+    """Return the moving averages of the layers that normalise with the batch of their own replica alone."""
     layers = [layer for layer in model.submodules if isinstance(layer, tf.keras.layers.BatchNormalization)]
     return [variable for layer in layers if not layer.synchronized for variable in layer.non_trainable_variables]
 
 
 def _leave_out_of_statistics(model: Any, real: Callable[[], Any]) -> None:
-    """Have statistics over all workers count a replica's images only where `real` gives 1.
+    """Have statistics over all workers count a replica's images only where `real` returns 1.
 
-    tf-keras sums the batch of every replica: without this, the image of a replica that has none counts as one. Its own
-    way to leave images out is a mask, which `Conv2D` would not pass on, so it is given to the layer's private method
-    (tf-keras of uv.lock), on these objects alone: a saved model is built from new ones.
+    tf-keras sums the batch of every replica: without this function, the image of a replica that has no images counts as
+    one. tf-keras' own way to leave images out is a mask, which `Conv2D` would not pass on, so the mask is given to the
+    layer's private method (tf-keras of uv.lock), on these objects alone: a saved model is built from new ones.
     """
     for layer in model.submodules:
         if isinstance(layer, tf.keras.layers.BatchNormalization) and layer.synchronized:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from training.workloads.cnn.shapes import Shape
 
 MOMENTUM = 0.9
-"""Momentum of batch normalisation's moving averages: Keras' 0.99 needs hundreds of steps before they mean anything."""
+"""Momentum of the moving averages of batch normalisation; with Keras' 0.99 they mean nothing for hundreds of steps."""
 DROPOUT = (0.2, 0.3, 0.4)
 DENSE_DROPOUT = 0.5
 BLOCKS = (3, 4, 6, 3)
@@ -21,10 +21,9 @@ EXPANSION = 4
 
 
 def build_cnn(width: int, shape: Shape) -> Any:
-    """Return three blocks of two 3×3 convolutions (1, 2 and 4 times `width`), then a dense layer of 8 times `width`.
-
-    Input (n, side, side, 3) floats from 0 to 1; output (n, classes) float32 logits. Initial weights: the seed's.
-    """
+    """Return the CNN: three blocks of two 3×3 convolutions (1, 2 and 4 times `width`), then a dense layer of 8 times
+    `width`. Its input is (n, side, side, 3) floats from 0 to 1, its output (n, classes) float32 logits. The seed
+    decides the initial weights."""
     layers = tf.keras.layers
     seeds = iter(range(shape.seed * 1000, shape.seed * 1000 + 1000))
     inputs = hidden = tf.keras.Input((shape.side, shape.side, 3))
@@ -50,7 +49,8 @@ def build_cnn(width: int, shape: Shape) -> Any:
 
 
 def build_resnet50(shape: Shape) -> Any:
-    """Input (n, side, side, 3) floats from 0 to 1; output (n, classes) float32 logits. Initial weights: the seed's."""
+    """Return ResNet-50. Its input is (n, side, side, 3) floats from 0 to 1, its output (n, classes) float32 logits. The
+    seed decides the initial weights."""
     layers, builder = tf.keras.layers, _Builder(shape)
     inputs = tf.keras.Input((shape.side, shape.side, 3))
     hidden = layers.ReLU()(builder.convolved(inputs, WIDTH, 7, 2))
@@ -63,14 +63,14 @@ def build_resnet50(shape: Shape) -> Any:
 
 
 class _Builder:
-    """Layers with a seed of their own each."""
+    """Builds layers, each with a seed of its own."""
 
     def __init__(self, shape: Shape) -> None:
         self._synchronized = shape.synchronized
         self._seeds: Iterator[int] = iter(range(shape.seed * 1000, shape.seed * 1000 + 1000))
 
     def convolved(self, tensor: Any, width: int, size: int, stride: int = 1, gamma: str = "ones") -> Any:
-        """Return a convolution, normalised."""
+        """Return the tensor after a convolution and batch normalisation."""
         layers = tf.keras.layers
         convolution = layers.Conv2D(
             width, size, stride, padding="same", use_bias=False,
@@ -80,8 +80,8 @@ class _Builder:
         return normal(convolution(tensor))
 
     def block(self, tensor: Any, width: int, stride: int) -> Any:
-        """Return a bottleneck: 1×1, 3×3 and 1×1, beside what passes by. It begins as that alone: Goyal et al. 2017,
-        5.1."""
+        """Return the tensor after a bottleneck block: 1×1, 3×3 and 1×1 convolutions, added to a shortcut. At first the
+        block is its shortcut alone (Goyal et al. 2017, 5.1)."""
         relu, out = tf.keras.layers.ReLU, width * EXPANSION
         beside = tensor if tensor.shape[-1] == out else self.convolved(tensor, out, 1, stride)
         hidden = relu()(self.convolved(tensor, width, 1))
@@ -90,6 +90,7 @@ class _Builder:
         return relu()(tf.keras.layers.Add()([hidden, beside]))
 
     def logits(self, tensor: Any, classes: int) -> Any:
-        """Return float32 logits with any compute type: the loss of bfloat16 logits would be too coarse."""
+        """Return float32 logits, whatever the compute type is, because the loss of bfloat16 logits would be too
+        coarse."""
         initializer = tf.keras.initializers.GlorotUniform(seed=next(self._seeds))
         return tf.keras.layers.Dense(classes, kernel_initializer=initializer, dtype="float32")(tensor)

@@ -11,9 +11,9 @@ from training.workloads.cnn.shapes import SIDE
 REFERENCE_BATCH = 128
 """The global batch at which `learningRate` applies unscaled."""
 SCORE = "validationLoss"
-"""Reported number by which checkpoints are the best."""
+"""Name of the reported number that decides which checkpoints are best."""
 EXCHANGED_BYTES = {"float32": 4, "bfloat16": 2}
-"""Bytes of a gradient, by `gradientPrecision`."""
+"""Bytes of each exchanged number of a gradient, by `gradientPrecision`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +75,12 @@ class CnnRecipe(Recipe):
         return self.learning_rate * factors[self.learning_rate_scaling]
 
     def recovery(self) -> Recovery:
-        """Checkpoints are judged by the validation loss."""
+        """Return how a run recovers from failures, with checkpoints judged by the validation loss."""
         kept = self.checkpoints_kept if self.checkpoint_epochs else 0
         return Recovery(checkpoints_kept=kept, score=SCORE, max_failures=self.max_failures)
 
     def why_not(self, processes: int) -> str:
-        """A step has at least one image for each process."""
+        """Return why a step can't be split over this number of processes; "" if it has at least one image for each."""
         if self.global_batch_size >= processes:
             return ""
         return (

@@ -15,7 +15,7 @@ from training.workloads.cnn.recipe import CnnRecipe
 
 @dataclass
 class Session:
-    """A process that is set up: all it needs to train."""
+    """All that a training process needs, after it is set up."""
 
     recipe: CnnRecipe
     process: Process
@@ -25,7 +25,7 @@ class Session:
     loop: Loop
     usage: Usage
     compute_threads: int | None
-    """Threads of TensorFlow's intra-op pool, as counted."""
+    """Number of threads in TensorFlow's intra-op pool, as counted."""
 
     @property
     def images(self) -> int:
@@ -51,6 +51,6 @@ class Record:
     timed_seconds: float = 0.0
     timed_cpu_seconds: float = 0.0
     own_images: int = 0
-    """Training images that this rank itself processed."""
+    """Number of training images that this rank itself processed."""
     covered: bool = True
     """True if in every epoch all ranks together saw every training image once."""

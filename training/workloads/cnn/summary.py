@@ -39,7 +39,8 @@ PROBE_REPEATS = 5
 
 
 def result(session: Session, record: Record) -> TrainingResult | None:
-    """Return the test set, once; then what all ranks have to say. None on every rank but 0."""
+    """Return the result of the run on rank 0, and None on every other rank. Every rank evaluates its part of the test
+    set, once; then the figures of all ranks are collected."""
     began = time.monotonic()
     test_loss, confusion = session.loop.evaluate(session.data.test, session.data.test_images)
     test_seconds = time.monotonic() - began
@@ -147,7 +148,7 @@ def _amount(session: Session, record: Record) -> Amount:
 
 
 def _curve(session: Session, record: Record) -> list[Point]:
-    """Return the validation accuracy by seconds of steps."""
+    """Return the validation accuracy after each epoch, by the seconds of steps up to then."""
     mean, seconds, points = record.timed_seconds / max(1, len(record.step_trace)), 0.0, []
     for epoch in record.history:
         step = epoch.train_seconds / epoch.timed_steps if epoch.timed_steps else mean
@@ -157,7 +158,7 @@ def _curve(session: Session, record: Record) -> list[Point]:
 
 
 def _reasons(session: Session, record: Record) -> dict[str, str]:
-    """Return the reasons why numbers of this run are null, by their names."""
+    """Return the reasons why numbers of this run are null, by the names of the numbers."""
     reasons = _of_arm(session)
     if not record.step_trace:
         why = "all steps were warm-up: lower warmupSteps"
@@ -192,7 +193,7 @@ def _of_arm(session: Session) -> dict[str, str]:
 
 
 def _reports_alone(session: Session) -> bool:
-    """Return whether there is an epoch that is reported without a checkpoint."""
+    """Return whether some epoch is reported without a checkpoint."""
     return session.recipe.checkpoint_epochs != 1
 
 
@@ -234,7 +235,7 @@ def _worker(session: Session, record: Record) -> Worker:
 
 
 def _probe(session: Session) -> dict[str, float]:
-    """Return seconds of an all-reduce by size of its buffer in bytes: the median of a few, outside the clock."""
+    """Return the median seconds of an all-reduce, by the bytes of its buffer; measured outside the clock."""
     seconds_by_size = {}
     for size in PROBE_BYTES:
         buffer, times = tf.zeros([size // 4]), []
@@ -248,7 +249,8 @@ def _probe(session: Session) -> dict[str, float]:
 
 
 def _save(session: Session) -> SavedModel | None:
-    """Write the model into the run's folder, where the recipe says so: as a plain model, of no strategy."""
+    """Write the model into the run's folder, as a plain model without a strategy, and return its file; None if the
+    recipe does not ask for it."""
     if not session.recipe.save_model:
         return None
     weights = session.model.get_weights()  # every rank takes part: reading moving averages averages them

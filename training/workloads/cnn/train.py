@@ -27,7 +27,8 @@ from training.workloads.cnn.shapes import Shape, Share
 from training.workloads.cnn.sources import Labels
 
 INTER_OP_THREADS = 2
-"""One computes while another waits for the other workers' gradients; both on the same CPUs."""
+"""Two threads, because one computes while the other waits for the gradients of other workers; both are on the same
+CPUs."""
 PLATEAU_PATIENCE = 2
 PLATEAU_FACTOR = 0.5
 
@@ -46,7 +47,8 @@ class Schedule:
         self._since_change = 0
 
     def rate(self, epoch: int) -> float:
-        """Return the learning rate of epoch `epoch`, from 1. Cosine: Loshchilov and Hutter 2016, without restarts."""
+        """Return the learning rate of epoch `epoch`, from 1. Cosine is that of Loshchilov and Hutter 2016, without
+        restarts."""
         if self._recipe.learning_rate_schedule == "cosine":
             return self._rate * 0.5 * (1 + math.cos(math.pi * (epoch - 1) / self._recipe.epochs))
         return self._rate
@@ -68,7 +70,8 @@ class Schedule:
 
 
 def train(recipe: CnnRecipe, process: Process) -> TrainingResult | None:
-    """Train, evaluate and measure; rank 0 gives the result, other ranks None. Raises DatasetError before it trains."""
+    """Train, evaluate and measure. Return the result on rank 0, None on other ranks. Raise DatasetError before training
+    starts."""
     session = set_up(recipe, process)
     environment.resume_garbage_collection()
     progress = Progress(process.folder if process.rank == 0 else None)
@@ -84,7 +87,8 @@ def train(recipe: CnnRecipe, process: Process) -> TrainingResult | None:
 
 
 def set_up(recipe: CnnRecipe, process: Process) -> Session:
-    """Return everything before the first step: strategy, data, model and the traced training function."""
+    """Return a session with all that comes before the first step: strategy, data, model and the traced training
+    function."""
     usage, phases = Usage(), process.phases
     tf.config.threading.set_intra_op_parallelism_threads(ARMS[process.arm].compute_threads(recipe))
     tf.config.threading.set_inter_op_parallelism_threads(INTER_OP_THREADS)
@@ -105,7 +109,8 @@ def set_up(recipe: CnnRecipe, process: Process) -> Session:
 
 
 def fit(session: Session, progress: Progress, keeper: Keeper | None) -> Record:
-    """Return all epochs, each followed by validation; only steps after warm-up are timed."""
+    """Train all epochs, each followed by validation, and return what was measured; only steps after warm-up are
+    timed."""
     recipe, schedule = session.recipe, Schedule(session.recipe)
     record = Record(first_step=Stamp.now())
     if keeper:
@@ -126,14 +131,14 @@ def fit(session: Session, progress: Progress, keeper: Keeper | None) -> Record:
 
 
 def _keeper(session: Session, progress: Progress) -> Keeper | None:
-    """Return the keeper of a run that makes checkpoints; None for any other."""
+    """Return the keeper of checkpoints for a run that makes checkpoints; None for any other run."""
     if not session.recipe.checkpoint_epochs:
         return None
     return Keeper(session, progress)
 
 
 def _report(session: Session, record: Record, metrics: dict[str, Any], keeper: Keeper | None) -> None:
-    """Report the epoch if the arm reports, or keep the checkpoint, which is reported with these metrics."""
+    """Write a checkpoint with these metrics if one is due; otherwise report the metrics if the arm reports."""
     if keeper and keeper.is_due(metrics["epoch"]):
         keeper.keep(record, metrics)
     elif session.process.report:
@@ -207,8 +212,8 @@ def _warm_up(session: Session, record: Record, order: Labels, steps: int, epoch:
 def _timed(
     session: Session, record: Record, order: Labels, first: int, epoch: int
 ) -> tuple[NDArray[np.float64], float]:
-    """Return steps from `first` to the epoch's end, on the clock: wall time, this process's CPU time, and each step's
-    end."""
+    """Train the steps from `first` to the epoch's end, and return their sums and the seconds that they took. The record
+    gets the wall time, this process's CPU time, and the length of each step."""
     cpu, clock, began = cpu_seconds(), time.time(), time.monotonic()
     sums, ends = session.loop.steps(order, first, session.steps_per_epoch, epoch)
     seconds = time.monotonic() - began

@@ -18,13 +18,13 @@ def fetch(recipe: CnnRecipe, path: str) -> tuple[str, ...]:
 
 
 def words(recipe: Mapping[str, Any]) -> str:
-    """Return the heading of a recipe, as `cnn-half on digits, float32, global batch 64`."""
+    """Return the heading of a recipe, such as `cnn-half on digits, float32, global batch 64`."""
     batch = f"global batch {recipe['globalBatchSize']}"
     return f"{recipe['model']} on {recipe['dataset']}, {recipe['precision']}, {batch}"
 
 
 def remarks(recipe: CnnRecipe) -> Mapping[str, str]:
-    """Return how batch statistics are shared; nothing for one worker."""
+    """Return a remark on how workers share batch statistics; {} for one worker."""
     if recipe.workers == 1:
         return {}
     if recipe.sync_batch_norm:
@@ -33,7 +33,7 @@ def remarks(recipe: CnnRecipe) -> Mapping[str, str]:
 
 
 MODULES = {"numpy": "numpy", "tensorflow": "tensorflow", "tf_keras": "tf-keras"}
-"""Modules that it imports, and the package that provides each."""
+"""Modules that the workload imports, each with the package that provides it."""
 WORKLOAD = Workload(
     name="cnn",
     framework="TensorFlow",
