@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 
 def load(content: bytes) -> dict[bytes, Any]:
-    """Return the mapping in a file; arrays are of integers. Raises UnpicklingError, and whatever a damaged pickle
+    """Return the mapping in a file, whose arrays are of integers. Raise UnpicklingError, or whatever a damaged pickle
     raises."""
     read = _Unpickler(io.BytesIO(content), encoding="bytes").load()
     if not isinstance(read, dict):
@@ -24,7 +24,7 @@ def load(content: bytes) -> dict[bytes, Any]:
 
 
 class _Type:
-    """Stands for numpy's dtype."""
+    """Stands in for numpy's dtype while a pickle is read."""
 
     def __init__(self, code: bytes | str, *_: Any) -> None:
         self._code, self._order = _text(code), "|"
@@ -40,7 +40,7 @@ class _Type:
 
 
 class _Array:
-    """Stands for numpy's array."""
+    """Stands in for numpy's array while a pickle is read."""
 
     def __init__(self, *_: Any) -> None:
         self._state: tuple[Any, ...] = ()
@@ -54,14 +54,14 @@ class _Array:
 
 
 def _from_buffer(raw: bytes, kind: _Type, shape: tuple[int, ...], order: str) -> _Array:
-    """Build an array from a buffer, as numpy pickles it from protocol 5 on."""
+    """Return an array made from a buffer; numpy pickles arrays so from protocol 5 on."""
     array = _Array()
     array.__setstate__((1, shape, kind, _text(order) == "F", raw))
     return array
 
 
 def _encoded(text: str, encoding: str) -> bytes:
-    """Encode text, as Python 3 pickles bytes for Python 2."""
+    """Return the bytes of a text; Python 3 pickles bytes for Python 2 as text."""
     if _text(encoding) != "latin1":
         raise pickle.UnpicklingError(f"it has bytes in {encoding!r}, and not in latin1")
     return text.encode("latin1")

@@ -17,7 +17,7 @@ from training.workloads.cnn.sources import Bytes, DatasetError, Images, Labels, 
 
 VALIDATION_SHARE = 0.1
 VALIDATION_SEED = 2009
-"""Fixed: the validation images are the same in every run, whatever its seed."""
+"""A fixed seed, so that the validation images are the same in every run, whatever seed the run has."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,15 @@ class Data:
     known: Part
     """Images and labels in memory; never copied."""
     first: int
-    """Training row `row` is row `row - first` of `known`."""
+    """Offset of the rows that this process has: training row `row` is row `row - first` of `known`."""
     train_rows: Labels
-    """Numbers of all processes' training rows together."""
+    """Numbers of the training rows of all processes together."""
     parts: tuple[Labels, ...]
     """Positions of each process's own rows in an epoch's order; empty if every process knows every row."""
     own_validation: Labels
     """Rows of `known` that this process validates with."""
     validation_images: int
-    """Validation images of all processes together; `test_images` likewise."""
+    """Number of validation images of all processes together; `test_images` is the same for testing."""
     test_images: int
     test: Part
     """Images that this process tests with."""
@@ -52,11 +52,12 @@ class Data:
     """Hash of the whole data set, whatever part of it is used."""
 
     def validation(self) -> Part:
-        """Return the held-out images of this process, copied."""
+        """Return a copy of this process's validation images."""
         return Part(self.known.images[self.own_validation], self.known.labels[self.own_validation])
 
     def epoch_order(self, seed: int, epoch: int) -> Labels:
-        """Return rows of the training images as epoch `epoch`, from 1, visits them: the same in every process."""
+        """Return the training rows in the order in which epoch `epoch`, from 1, visits them; the order is the same in
+        every process."""
         if not self.parts:
             return np.random.default_rng([seed, epoch]).permutation(self.train_rows)
         order, first = np.empty_like(self.train_rows), 0
@@ -68,11 +69,8 @@ class Data:
 
 
 def load(recipe: CnnRecipe, path: str, share: Share) -> Data:
-    """Return the recipe's data set, from its `datasetPath`: checked, shortened to `trainImages`, 10 % held out for
-    validation.
-
-    Raises DatasetError.
-    """
+    """Return the recipe's data set, read from `path`: checked, shortened to `trainImages`, with 10 % held out for
+    validation. Raise DatasetError if the data set can't be used."""
     wanted = recipe.train_images
     source = Source(path=path, train_images=wanted, seed=VALIDATION_SEED, side=recipe.image_size)
     loaded = DATASETS[recipe.dataset].load(source)
@@ -100,7 +98,8 @@ def load(recipe: CnnRecipe, path: str, share: Share) -> Data:
 
 
 def _own_part(listed: Listed, recipe: CnnRecipe, share: Share) -> Data:
-    """Read this process's part of a data set of files, and no other file. Training rows are numbered by process."""
+    """Return this process's part of a data set of files, without reading any other file. Training rows are numbered by
+    process."""
     shuffled = _shuffled(len(listed.train_files))[: recipe.train_images or None]
     tested = _shuffled(len(listed.test_files))[: _tested(recipe.train_images, len(listed.class_names))]
     held_out = _held_out(len(shuffled))
@@ -127,13 +126,13 @@ def _own_part(listed: Listed, recipe: CnnRecipe, share: Share) -> Data:
 
 
 def _tested(wanted: int, classes: int) -> int | None:
-    """Return the number of test images for `wanted` training images: a fifth, as in the synthetic data set; None for
-    all."""
+    """Return the number of test images: a fifth of the training images that are wanted, as in the synthetic data set,
+    or None for all."""
     return max(classes, wanted // 5) if wanted else None
 
 
 def _refuse_too_few(recipe: CnnRecipe, files: int, validation: int, training: int) -> None:
-    """Check the settings against the number of files, which is known only now. Raises DatasetError."""
+    """Raise DatasetError if the settings need more images than there are files, whose number is known only now."""
     if recipe.train_images > files:
         raise DatasetError(
             f"data set {recipe.dataset}: trainImages = {recipe.train_images}, and there are {files}; "
@@ -153,7 +152,7 @@ def _refuse_too_few(recipe: CnnRecipe, files: int, validation: int, training: in
 
 
 def _places(images: int, share: Share) -> tuple[Labels, ...]:
-    """Return the positions of each process's images in an epoch's order, by `batch_split` of every step."""
+    """Return the positions of each process's images in an epoch's order; `batch_split` divides each step's images."""
     splits = [batch_split(min(share.batch, images - start), share.world) for start in range(0, images, share.batch)]
     ranks = np.repeat(np.tile(np.arange(share.world), len(splits)), np.concatenate(splits))
     return tuple(np.flatnonzero(ranks == rank).astype(np.int32) for rank in range(share.world))

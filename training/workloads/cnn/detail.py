@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from training.contract.result import TrainingResult
 
 WEIGHTS = "weights.npz"
-"""The file of a checkpoint with the model's variables alone."""
+"""Name of the file in a checkpoint that holds only the model's variables."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """One pass over the training images. Seconds exclude warm-up steps in `train_seconds` and are null if all were."""
+    """One pass over the training images. `train_seconds` excludes warm-up steps."""
 
     epoch: int
     loss: float
@@ -19,7 +19,7 @@ class Epoch:
     validation_accuracy: float
     learning_rate: float
     train_seconds: float
-    """Timed steps of this epoch alone."""
+    """Seconds of the timed steps in this epoch."""
     timed_steps: int
     timed_images: int
     evaluation_seconds: float
@@ -35,19 +35,20 @@ class SavedModel:
 
 @dataclass(frozen=True, kw_only=True)
 class CnnDetail:
-    """Data of the CNN's own pictures."""
+    """The data of the CNN's own plots."""
 
     history: list[Epoch]
     class_names: list[str]
     class_accuracy: list[float | None]
-    """Null for a class without test images."""
+    """Accuracy on the test images of each class; null for a class without test images."""
     confusion_matrix: list[list[int]]
-    """Rows: true class; columns: predicted."""
+    """Counts of test images; rows are true classes, columns are predicted classes."""
     saved_model: SavedModel | None = None
 
 
 def detail_of(result: TrainingResult) -> CnnDetail:
-    """Return the detail of a run of the CNN that was read from its file; raises TypeError for any other."""
+    """Return the CNN's detail of a result that was read from a file. Raise TypeError if the result is of another
+    workload."""
     if not isinstance(result.detail, CnnDetail):
         raise TypeError(f"a result of {result.workload} has {type(result.detail).__name__} instead of the CNN's detail")
     return result.detail

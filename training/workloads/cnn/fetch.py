@@ -10,7 +10,7 @@ from training.workloads.cnn.shapes import Source
 
 
 def main(name: str, path: str) -> None:
-    """Do it; a data set that can't be had ends the process with the message that says what to do."""
+    """Download the data set `name`; if that fails, end the process with a message that says what to do."""
     fetch = DATASETS[name].fetch
     try:
         if fetch:

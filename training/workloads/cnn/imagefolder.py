@@ -18,13 +18,14 @@ from training.workloads.cnn.sources import Bytes, DatasetError, Labels, Listed
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp")
 READERS = 8
-"""Images that are read at a time: one waits for storage while another is decoded."""
+"""Number of images that are read at the same time, so that one waits for storage while another is decoded."""
 _COPIES = 2
-"""Copies of the images in memory: as read, and as TensorFlow keeps them."""
+"""Number of copies of the images in memory: as read, and as TensorFlow keeps them."""
 
 
 def listed(source: Source) -> Listed:
-    """List the images in the folder. Raises DatasetError if it has another layout."""
+    """Return the list of the images in the folder, with their labels. Raise DatasetError if the folder has another
+    layout."""
     if not source.path:
         raise DatasetError("data set imagefolder has no datasetPath; type: pulumi config set datasetPath FOLDER")
     try:
@@ -59,7 +60,8 @@ def _is_hidden(name: str) -> bool:
 
 
 def _classes(names: list[str], path: str) -> set[str]:
-    """Return the classes of a part's images. Raises DatasetError for a file that is no image, or is elsewhere."""
+    """Return the classes of the images in a part (training or testing). Raise DatasetError for a file that is not an
+    image, or not in a class's folder."""
     for name in names:
         if name.count("/") != 2 or not name.lower().endswith(SUFFIXES):
             raise DatasetError(
@@ -70,7 +72,7 @@ def _classes(names: list[str], path: str) -> set[str]:
 
 
 def _check(classes: dict[str, set[str]], path: str) -> None:
-    """Raise DatasetError where a part is empty, or has other classes than the other."""
+    """Raise DatasetError if the training or testing part is empty, or if the two parts have different classes."""
     empty = [part for part, names in classes.items() if not names]
     if empty:
         raise DatasetError(
@@ -91,7 +93,7 @@ def _labels(files: list[str], number: dict[str, int]) -> Labels:
 
 
 def _read(storage: Storage, files: Sequence[str], source: Source, world: int) -> Bytes:
-    """Return the images (n, side, side, 3) of these files. Raises DatasetError at the first that can't be had."""
+    """Return the images (n, side, side, 3) of these files. Raise DatasetError at the first image that can't be read."""
     side = source.side
     _refuse_too_many(len(files), side, world)
     pixels = np.empty((len(files), side, side, 3), np.uint8)
@@ -110,7 +112,7 @@ def _read(storage: Storage, files: Sequence[str], source: Source, world: int) ->
 
 
 def _image(storage: Storage, name: str, source: Source) -> Bytes:
-    """Read one image file. Raises DatasetError."""
+    """Return the image in one file. Raise DatasetError if the image can't be read."""
     what = f"data set imagefolder: {source.path}/{name}"
     try:
         content = storage.read(name)
@@ -125,7 +127,7 @@ def _image(storage: Storage, name: str, source: Source) -> Bytes:
 
 
 def _decoded(content: bytes, side: int) -> Bytes:
-    """Return an image's middle square, its shorter side resized to `side`."""
+    """Return the middle square of an image whose shorter side is resized to `side`."""
     import tensorflow as tf  # heavy, and not needed to list what there is
 
     image = tf.io.decode_image(content, channels=3, expand_animations=False)
@@ -139,7 +141,8 @@ def _decoded(content: bytes, side: int) -> Bytes:
 
 
 def _refuse_too_many(images: int, side: int, world: int) -> None:
-    """Raise DatasetError where they would not fit into memory, of which Linux would end the process without a word."""
+    """Raise DatasetError if the images would not fit into memory, because Linux would then end the process without a
+    message."""
     shared = 1 if memory_limit() else world  # without a limit of its own it shares this machine with the others
     needed, available = _COPIES * images * side * side * 3, memory_available() // shared
     if needed > available:

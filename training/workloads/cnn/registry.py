@@ -20,30 +20,30 @@ SYNTHETIC_IMAGES = 2560
 
 
 Loader = Callable[[Source], "Images | Listed"]
-"""Loads a data set completely, or lists its files. Raises DatasetError."""
+"""Function that loads a whole data set, or lists its files. It raises DatasetError if it can't."""
 
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """A data set by name; `train_images` it has before validation is split off, if `trainImages` does not say.
-
-    0: they are known when it is loaded. Listed: each process reads its own part.
-    """
+    """A data set with its name and loader. `train_images` is the number of training images, validation included, if the
+    setting `trainImages` is 0. It is 0 if the number is known only when the data set is loaded. Of a data set of files,
+    each process reads its own part."""
 
     name: str
     load: Loader
     train_images: int
     any_size: bool
-    """True if it has as many images as `trainImages` asks for."""
+    """True if the data set has as many images as `trainImages` asks for."""
     any_side: bool
-    """True if its images are resized to `imageSize`."""
+    """True if the data set's images are resized to `imageSize`."""
     fetch: Callable[[Source], None] | None = None
-    """Downloads what is not here yet: a run on this machine reaches no network (`training.machine.isolation`)."""
+    """Function that downloads what is missing, because a run on this machine reaches no network
+    (`training.machine.isolation`)."""
 
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """A model by name: `build` gives a Keras model from images of floats to one logit a class."""
+    """A model with its name; `build` returns a Keras model from images of floats to one logit for each class."""
 
     name: str
     build: Callable[[Shape], Any]
@@ -61,7 +61,7 @@ def dataset(
     any_side: bool = False,
     fetch: Callable[[Source], None] | None = None,
 ) -> Callable[[Loader], Loader]:
-    """Register a loader under `name`."""
+    """Return a decorator that registers a loader under `name`."""
 
     def register(load: Loader) -> Loader:
         DATASETS[name] = DatasetEntry(name, load, train_images, any_size, any_side, fetch)
@@ -71,7 +71,7 @@ def dataset(
 
 
 def model(name: str) -> Callable[[Callable[[Shape], Any]], Callable[[Shape], Any]]:
-    """Register a model under `name`."""
+    """Return a decorator that registers a model under `name`."""
 
     def register(build: Callable[[Shape], Any]) -> Callable[[Shape], Any]:
         MODELS[name] = ModelEntry(name, build)
@@ -92,7 +92,7 @@ def digits(_: Source) -> Images:
 
 
 def fetch_cifar10(source: Source) -> None:
-    """Have CIFAR-10 in Keras' cache unless `datasetPath` names a folder."""
+    """Download CIFAR-10 into Keras' cache unless `datasetPath` names a folder."""
     from training.workloads.cnn.sources import download_cifar10
 
     if not source.path:
@@ -101,7 +101,8 @@ def fetch_cifar10(source: Source) -> None:
 
 @dataset("cifar10", train_images=50_000, fetch=fetch_cifar10)
 def cifar10(source: Source) -> Images:
-    """Return CIFAR-10: 50,000 and 10,000 colour images; from `datasetPath`, or downloaded. Source: Krizhevsky 2009."""
+    """Return CIFAR-10: 50,000 training and 10,000 test colour images, from `datasetPath` or downloaded. Source:
+    Krizhevsky 2009."""
     from training.workloads.cnn.sources import load_cifar10
 
     return load_cifar10(source.path)
@@ -109,7 +110,8 @@ def cifar10(source: Source) -> Images:
 
 @dataset("synthetic", train_images=SYNTHETIC_IMAGES, any_size=True)
 def synthetic(source: Source) -> Images:
-    """Return CIFAR-shaped images of 10 learnable classes, from the seed; of any size, for benchmarks."""
+    """Return synthetic images in the shape of CIFAR's, of 10 learnable classes, drawn from the seed; any number of
+    them, for benchmarks."""
     from training.workloads.cnn.sources import make_synthetic
 
     return make_synthetic(source.train_images or SYNTHETIC_IMAGES, source.seed)
@@ -117,7 +119,8 @@ def synthetic(source: Source) -> Images:
 
 @dataset("imagefolder", train_images=0, any_side=True)
 def imagefolder(source: Source) -> Listed:
-    """Return images of files, `train/CLASS/*.jpg`, `val/CLASS/*.jpg`, in a folder or storage: ImageNet's layout."""
+    """Return the list of image files `train/CLASS/*.jpg` and `val/CLASS/*.jpg` in a folder or storage, which is
+    ImageNet's layout."""
     from training.workloads.cnn.imagefolder import listed
 
     return listed(source)

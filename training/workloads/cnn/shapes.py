@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 SIDE = 32
-"""Pixels a side of the images of CIFAR-10, to which those of the other data sets that are built in are made alike."""
+"""Pixels a side of CIFAR-10's images; the images of the other built-in data sets have the same size."""
 
 TRAIN_FOLDER, TEST_FOLDERS = "train", ("val", "validation", "test")
-"""Folders of a data set of image files: for training, and for testing, of which there has to be one."""
+"""Names of the folders in a data set of image files: the one for training, and those for testing, of which one has to
+exist."""
 
 
 @dataclass(frozen=True)
@@ -19,17 +20,17 @@ class Source:
     """Number of training images; 0 for all. Longer data sets are shortened after loading."""
     seed: int = 0
     side: int = SIDE
-    """Pixels a side, of a data set whose images can have any size."""
+    """Pixels a side to which images are resized, for a data set whose images can have any size."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """A training process's share of a step: its rank among the others, and their batch."""
+    """The share that a training process has of a step: its rank among the processes, and their common batch."""
 
     rank: int = 0
     world: int = 1
     batch: int = 1
-    """Images of a step, over all of them."""
+    """Number of images in a step, over all processes."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Shape:
 
     classes: int
     synchronized: bool
-    """Batch statistics over all replicas instead of each replica's own."""
+    """True for batch statistics over all replicas; False for each replica's own."""
     seed: int
     side: int = SIDE
     """Pixels a side of the images."""

@@ -13,7 +13,7 @@ from training.workloads.cnn import cifar_pickle
 from training.workloads.cnn.shapes import SIDE
 
 DIGITS = Path(__file__).with_name("digits.csv.gz")
-"""Its origin and licence: digits-licence.txt."""
+"""The file of the digits; digits-licence.txt names its origin and licence."""
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CIFAR10_BATCH = 10_000
 
@@ -38,7 +38,7 @@ class Images:
 
 @dataclass(frozen=True)
 class Listed:
-    """A data set of files, of which each process reads its own; what is known of it before."""
+    """What is known of a data set of files before its images are read; each process reads its own part."""
 
     train_files: tuple[str, ...]
     train_labels: Labels
@@ -46,13 +46,15 @@ class Listed:
     test_labels: Labels
     class_names: tuple[str, ...]
     sha256: str
-    """Hash of the names and sizes of all files: no process reads all of them."""
+    """Hash of the names and sizes of all files, because no process reads all of them."""
     read: Callable[[Sequence[str], int], Bytes]
-    """The images (n, side, side, 3) of n files, in one of so many processes. Raises DatasetError."""
+    """Function that returns the images (n, side, side, 3) of n files; its second argument is the number of processes.
+    It raises DatasetError."""
 
 
 def load_digits() -> Images:
-    """Return the 1,797 digits of the file beside this module: 64 pixels from 0 to 16 a line, then the label."""
+    """Return the 1,797 digits in the file beside this module, whose lines have 64 pixels from 0 to 16, then the
+    label."""
     with gzip.open(DIGITS, "rt", encoding="ascii") as lines:
         table = np.loadtxt(lines, delimiter=",", dtype=np.uint8)
     small = np.minimum(table[:, :64].reshape(-1, 8, 8).astype(np.uint16) * 16, 255).astype(np.uint8)
@@ -63,7 +65,8 @@ def load_digits() -> Images:
 
 
 def load_cifar10(path: str) -> Images:
-    """Return CIFAR-10 from a cifar-10-batches-py folder or storage, or by Keras' download if `path` is empty."""
+    """Return CIFAR-10 from a cifar-10-batches-py folder, here or in storage, or from Keras' download if `path` is
+    empty."""
     folder = path or str(download_cifar10())
     train = np.empty((5 * CIFAR10_BATCH, SIDE, SIDE, 3), np.uint8), np.empty(5 * CIFAR10_BATCH, np.int32)
     for i in range(5):
@@ -73,7 +76,8 @@ def load_cifar10(path: str) -> Images:
 
 
 def download_cifar10() -> Path:
-    """Return the folder of CIFAR-10's files, downloaded into Keras' cache unless it is there. Raises DatasetError."""
+    """Return the folder of CIFAR-10's files; download it into Keras' cache if it is not there. Raise DatasetError if
+    that fails."""
     from tf_keras.utils import get_file  # heavy, and only needed without a folder
 
     try:
@@ -119,7 +123,8 @@ def _content(folder: str, name: str) -> bytes:
 
 
 def make_synthetic(train_images: int, seed: int) -> Images:
-    """Return images whose class is a colour pattern under noise; a fifth as many, 100 at least, for testing."""
+    """Return images whose class is a colour pattern under noise; for testing there are a fifth as many, but 100 at
+    least."""
     random = np.random.default_rng(seed)
     patterns = random.integers(64, 192, size=(10, 8, 8, 3)).repeat(4, axis=1).repeat(4, axis=2)
 
