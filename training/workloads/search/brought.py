@@ -21,68 +21,68 @@ from training.workloads.search.detail import Trial
 from training.workloads.search.plan import Plan
 
 NAME = "brought.json"
-"""File of a trial that was brought from another pod, in its folder."""
+"""Name of the file, in a trial's folder, of a trial that was brought from another pod."""
 MOST_POINTS = 40_000
-"""Points of all trials of a run in pods: some 1.6 MB of the 4 MiB that a pod's log may hold of a result."""
+"""Most points of all trials of a run in pods: some 1.6 MB of the 4 MiB that a pod's log may hold of a result."""
 LOG_LINES = 15
-"""Lines of a log that say why a trial failed."""
+"""Number of lines of a log that are kept to show why a trial failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What was seen of a process of a trial; it made a step."""
+    """What the observer saw of a process of a trial that made a step."""
 
     threads: int | None
     affinity: list[int] | None
     waits: dict[str, CpuWait] | None
-    """Of the `training` and of the `run`."""
+    """How long the `training`, and the whole `run`, waited for a CPU; null where that is not counted."""
     container_cpu: list[list[float]] | None = None
-    """As `training.contract.result.Worker` has it; null on this machine."""
+    """CPU time of the container, in the form of `training.contract.result.Worker`; null on this machine."""
     throttled_seconds: float | None = None
-    """Time for which its CPU limit held its pod back; null on this machine, where the run counts it."""
+    """Seconds for which the CPU limit held the process's pod back; null on this machine, where the run counts them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Brought:
-    """A trial that has ended."""
+    """A trial that has ended, with what is brought of it to the run's result."""
 
     trial: Trial
     seen: list[Seen]
-    """Of each of its processes, by rank; of none if it made no step."""
+    """What was seen of each process of the trial, by rank; empty if the trial made no step."""
     node: str
     pod: str | None
-    """Name of the pod that it ran in; null on this machine."""
+    """Name of the pod in which the trial ran; null on this machine."""
     cpu_model: str
     one_point_in: int = 1
-    """Of so many points of its curve one was kept."""
+    """One of this many points of the trial's curve was kept."""
     lines: list[str] = field(default_factory=list)
-    """The last ones of its log, of a trial that failed."""
+    """The last lines of the log of a trial that failed."""
 
     def text(self) -> str:
-        """Return it as JSON."""
+        """Return the trial and what was seen of it as JSON."""
         return json.dumps(encode(self), allow_nan=False)
 
     def write(self, plan: Plan) -> None:
-        """Write it into the trial's folder."""
+        """Write the trial and what was seen of it into the trial's folder."""
         folder = plan.trial_folder(self.trial.number)
         self.trial.write(folder)
         write_whole(folder / NAME, self.text())
 
 
 def parse(data: Any) -> Brought:
-    """Return the trial of such JSON data."""
+    """Return the trial that the JSON data describe."""
     return cast("Brought", decode(Brought, data, NAME))
 
 
 def of_run(plan: Plan) -> Iterator[Brought]:
-    """Yield the trials whose records are in the run's folder, by number."""
+    """Yield the trials whose records are in the run's folder, ordered by number."""
     for number in range(plan.trials_made):
         if trial := of_trial(plan, number):
             yield trial
 
 
 def of_trial(plan: Plan, number: int) -> Brought | None:
-    """Return the trial of this number, which ran here or was brought here; None where there is no record of it."""
+    """Return the trial of this number, which ran here or was brought here; None if it has no record."""
     folder = plan.trial_folder(number)
     if (folder / NAME).is_file():
         return parse(json.loads((folder / NAME).read_text(encoding="utf-8")))
@@ -108,7 +108,8 @@ def _last_lines(folder: Path) -> list[str]:
 
 
 def _thinned(trial: Trial, plan: Plan) -> tuple[Trial, int]:
-    """Return the trial with as many points as it may have, and of how many one was kept; the last one always is."""
+    """Return the trial with as many points as it may have, and the number of points of which one was kept; the last
+    point is always kept."""
     most = max(1, MOST_POINTS // plan.settings.search_trials)
     every = max(1, -(-len(trial.points) // most)) if plan.in_pods else 1
     return replace(trial, points=trial.points[::-1][::every][::-1]), every

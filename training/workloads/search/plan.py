@@ -11,50 +11,51 @@ from training.workloads.search.recipe import SearchRecipe
 
 NAME = "plan.json"
 TRIALS = "trials"
-"""Folder of the trials, in the run's own: one each, by number."""
+"""Name of the folder of the trials, in the run's folder; each trial has a folder in it, named by its number."""
 PORT = "{port}"
-"""Placeholder of a port at which the ranks of a trial meet, or its one rank meets itself."""
+"""Placeholder for a port at which the ranks of a trial meet (even if the trial has a single rank)."""
 
 STORES = "ray-worth-it/search-"
-"""Beginning of the keys of every search in Ray's own store."""
+"""Beginning of the keys that any search has in Ray's own key-value store."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A run of a search in one arm."""
+    """The plan of a run of a search in one arm."""
 
     arm: str
     slots: int
-    """Trials at a time."""
+    """Number of trials that run at the same time."""
     threads: int
-    """CPUs of a trial, or of each of its workers."""
+    """Number of CPUs of a trial, or of each worker of the trial."""
     folder: str
     """Folder of the run."""
     script_folder: str
     """Folder in which each trial is started."""
     command: list[str]
-    """Command of a trial, with the placeholders of the space, {storage} and {port}."""
+    """Command of a trial, with placeholders: the names of the search space, {storage} and {port}."""
     variables: dict[str, str]
-    """Environment of a trial, without secret variables and what each trial has of its own."""
+    """Environment of a trial, without secret variables and without what differs between trials."""
     recipe: dict[str, Any]
     """Recipe of the run, with camelCase keys."""
     configurations: list[dict[str, Any]] | None
-    """Configurations of all trials, in order; None where an algorithm chooses each by the results before it."""
+    """Configurations of all trials, in order; None where an algorithm chooses each one by earlier results."""
     in_pods: bool = False
-    """True if trials run in pods, whose environment is what their specification says."""
+    """True if trials run in pods, whose specification says what their environment is."""
     member: int = 0
-    """Number of this pod, where Optuna's processes are pods of their own."""
+    """Number of this pod, where each process of Optuna has a pod of its own."""
     meeting: str = ""
-    """`host:port` at which the first of those pods has the study for the others; "" if there is one pod, or none."""
+    """`host:port` at which the first of those pods serves the study to the others; "" if there is one pod, or no
+    pod."""
     store: str = ""
-    """Beginning of the keys by which trials bring their records through Ray's own store; "" if Ray's workers are on
-    this machine."""
+    """Beginning of the keys under which trials store their records in Ray's own key-value store; "" if Ray's workers
+    are on this machine."""
     package: str = ""
-    """File with the script's package, for Ray's workers in other pods; "" if there are none."""
+    """File with the script's package, for Ray's workers in other pods; "" if there are no such workers."""
 
     @property
     def settings(self) -> SearchRecipe:
-        """Return the recipe, typed."""
+        """Return the recipe as a SearchRecipe."""
         return SearchRecipe.from_dict(self.recipe)
 
     def trial_folder(self, number: int) -> Path:
@@ -63,7 +64,8 @@ class Plan:
 
     @property
     def trials_made(self) -> int:
-        """Return the number of trials of the run, once it has ended: with pbt as many as the epochs allowed."""
+        """Return the number of trials that an ended run has made; with pbt, as many as the allowed epochs made
+        possible."""
         recipe, folder = self.settings, Path(self.folder) / TRIALS
         if not recipe.is_population or not folder.is_dir():
             return recipe.search_trials
@@ -77,5 +79,5 @@ class Plan:
 
 
 def read(path: Path) -> Plan:
-    """Return the plan in a file that `write` wrote."""
+    """Return the plan in a file that `Plan.write` wrote."""
     return cast("Plan", decode(Plan, json.loads(path.read_text(encoding="utf-8")), NAME))

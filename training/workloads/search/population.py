@@ -22,34 +22,35 @@ from training.workloads.search.plan import TRIALS
 from training.workloads.search.recipe import CHECKPOINT
 
 SEGMENTS = "segments"
-"""Folder of a trial's segments, in its own: one each, by number."""
+"""Name of the folder of a trial's segments, in the trial's folder; each segment has a folder in it, named by its
+number."""
 SEGMENT = "segment.json"
-"""File of a segment that has ended, in its folder."""
+"""Name of the file, in a segment's folder, of a segment that has ended."""
 ORIGIN, FILES = "origin.json", "files"
-"""What a checkpoint that Ray keeps has in it: who left it, and the script's own folder."""
+"""Names in a checkpoint that Ray keeps: the file that says who left it, and a copy of the script's own folder."""
 KEPT = "ray"
-"""Folder in which Ray keeps checkpoints, in the run's."""
+"""Name of the folder, in the run's folder, in which Ray keeps checkpoints."""
 NUMBERS = "numbers"
-"""Folder of the trials' numbers by Ray's names of them, in the run's."""
+"""Name of the folder, in the run's folder, with the trials' numbers by Ray's names of the trials."""
 READ_BYTES = 2**20
 
 
 class HandOverError(RuntimeError):
-    """A search in which a trial began with another folder than the one that it was to go on from."""
+    """In this search a trial began with another folder than the one from which it was to continue."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Who left a checkpoint."""
+    """The trial and the segment that left a checkpoint."""
 
     trial: int
     segment: int
     until: int
-    """Epochs that are in it."""
+    """Number of epochs that were trained before the checkpoint was left."""
 
 
 def digest(folder: Path) -> str:
-    """Return the SHA-256 of a folder: of the names in it, and of every byte of its files."""
+    """Return the SHA-256 over a folder: over the names in it, and over every byte of its files."""
     whole = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         kind = "link" if path.is_symlink() else "folder" if path.is_dir() else "file"
@@ -66,27 +67,28 @@ def digest(folder: Path) -> str:
 
 
 def save(folder: Path, checkpoint: Path, origin: Origin) -> None:
-    """Copy the script's folder into a checkpoint, with who left it."""
+    """Copy the script's folder into a checkpoint, and write there which segment left the folder."""
     shutil.copytree(folder, checkpoint / FILES, symlinks=True)
     write_whole(checkpoint / ORIGIN, json.dumps(encode(origin)))
 
 
 def load(checkpoint: Path, folder: Path) -> Origin:
-    """Copy a checkpoint's files over the script's folder; return who left them."""
+    """Replace the script's folder by a checkpoint's files, and return which segment left them."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(checkpoint / FILES, folder, symlinks=True)
     return cast("Origin", decode(Origin, json.loads((checkpoint / ORIGIN).read_text(encoding="utf-8")), ORIGIN))
 
 
 def remove_checkpoints(folder: Path) -> None:
-    """Delete what Ray and trials have kept in a run's folder."""
+    """Delete the checkpoints that Ray and the trials have kept in a run's folder."""
     for checkpoint in [*folder.glob(f"{KEPT}/search/*/checkpoint_*"), *folder.glob(f"{TRIALS}/*/{CHECKPOINT}")]:
         shutil.rmtree(checkpoint, ignore_errors=True)
     shutil.rmtree(folder / NUMBERS, ignore_errors=True)
 
 
 def segment_of(record: Trial, until: int, origin: Origin | None, digests: tuple[str, str]) -> Segment:
-    """Return a segment by the record of its start of the script; `digests`: of the folder before it and after it."""
+    """Return the segment that one start of the script made, given the record of that start. `digests` are those of the
+    checkpoint's folder before and after the start."""
     return Segment(
         config=record.config, began=record.began, ended=record.ended, until=until, epochs=record.epochs,
         metric=record.metric, origin=[origin.trial, origin.segment] if origin else None, digest_before=digests[0],
@@ -95,8 +97,8 @@ def segment_of(record: Trial, until: int, origin: Origin | None, digests: tuple[
 
 
 def why_not(segment: Segment, before: int, empty: str) -> str:
-    """Return why a segment that ended well is none; "" if it is. `before`: epochs in the checkpoint that it began with;
-    `empty`: digest of an empty folder."""
+    """Return why a start of the script that ended well does not count as a segment; "" if it does. `before` is the
+    number of epochs in the checkpoint that it began with; `empty` is the digest of an empty folder."""
     wanted = segment.until - before
     if segment.epochs is not None and segment.epochs != wanted:
         return (
@@ -109,12 +111,14 @@ def why_not(segment: Segment, before: int, empty: str) -> str:
 
 
 def failed(record: Trial, why: str) -> Trial:
-    """Return the record of a start that ended well and was none of a segment."""
+    """Return the record of a start of the script, changed to say that it failed to make a segment, although it ended
+    well."""
     return replace(record, state="failed", why=why)
 
 
 def joined(number: int, parts: Sequence[Trial], segments: Sequence[Segment]) -> Trial:
-    """Return the record of a trial by those of its segments: `parts`, each a start of the script, in order."""
+    """Return the record of a trial, made from the records of its segments: `parts` has one for each start of the
+    script, in order."""
     last, began = parts[-1], parts[0].began
     return replace(
         last,
@@ -139,7 +143,7 @@ def folders(trial_folder: Path) -> list[Path]:
 
 
 def read(folder: Path) -> Segment | None:
-    """Return the segment in a folder; None where it has not ended."""
+    """Return the segment in a folder; None if the segment has not ended."""
     try:
         text = (folder / SEGMENT).read_text(encoding="utf-8")
     except OSError:
@@ -148,12 +152,12 @@ def read(folder: Path) -> Segment | None:
 
 
 def write(folder: Path, segment: Segment) -> None:
-    """Write a segment into its folder, whole."""
+    """Write a segment into its folder, at once and never in part."""
     write_whole(folder / SEGMENT, json.dumps(encode(segment), allow_nan=False))
 
 
 def record_of(number: int, trial_folder: Path) -> Trial:
-    """Return the record of a trial by what its segments have left."""
+    """Return the record of a trial, made from what its segments have left."""
     own = folders(trial_folder)
     parts = [(detail.read(folder), read(folder)) for folder in own]
     return joined(number, [part for part, _ in parts if part], [segment for _, segment in parts if segment])
@@ -164,10 +168,10 @@ def check(segments: Mapping[int, Sequence[Segment]], taken: Sequence[tuple[dict[
 
     Args:
         segments: Of each trial, by number, in order.
-        taken: What Ray logged, for each trial that took the checkpoint of another: the values of that one, and those
-            with which it was to go on.
+        taken: What Ray logged, for each trial that took the checkpoint of another: the values of the other trial,
+            and the values with which the first was to continue.
 
-    Raises HandOverError.
+    Raises HandOverError if a checkpoint did not arrive.
     """
     for number, own in segments.items():
         for index, segment in enumerate(own):

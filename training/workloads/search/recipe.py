@@ -12,16 +12,15 @@ from training.workloads.search.space import ALLOWED, Space, SpaceError, canonica
 ALGORITHMS = ("random", "tpe")
 SCHEDULERS = ("none", "asha", "pbt")
 CHECKPOINT = "checkpoint"
-"""Placeholder of the folder from which a trial of population based training goes on, and which it leaves."""
+"""Placeholder for the folder from which a trial of population based training continues, and in which it leaves its
+checkpoint."""
 LEAST_TRIALS, MOST_TRIALS = 2, 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRecipe(ScriptRecipe):
-    """The settings that change a run of a search: those of the script, which each trial runs once, and its own.
-
-    The metric decides here: it is what an algorithm goes by, and by which a trial is stopped.
-    """
+    """The settings that change a run of a search: those of the script, which each trial runs once, and the search's
+    own. The metric decides here, because an algorithm chooses by it, and trials are stopped by it."""
 
     without: ClassVar[tuple[str, ...]] = (
         "measure_steps", "artifacts", "unit", "worker_gpus", "data_arguments", "data_cpus",
@@ -73,7 +72,7 @@ class SearchRecipe(ScriptRecipe):
 
     @property
     def processes_each(self) -> int:  # type: ignore[override]
-        """Return the processes of one trial."""
+        """Return the number of processes of one trial."""
         return self.trial_workers
 
     @property
@@ -88,11 +87,12 @@ class SearchRecipe(ScriptRecipe):
 
     @property
     def segments(self) -> int:
-        """Return the segments of a trial of population based training; the last may be shorter."""
+        """Return the number of segments of a trial in population based training; the last segment may be shorter."""
         return -(-self.epochs // self.search_grace)
 
     def placeholders(self) -> tuple[str, ...]:
-        """Return the names that a trial replaces: those of the space, none where it can't be read."""
+        """Return the placeholders that each trial replaces: the names in the search space, or none of these if the
+        space can't be read."""
         own = (CHECKPOINT,) if self.is_population else ()
         try:
             return (*Space.parse(self.search_space).ranges, *own)
@@ -101,10 +101,9 @@ class SearchRecipe(ScriptRecipe):
 
 
 def of_trial(recipe: SearchRecipe, arm: str) -> tuple[SearchRecipe, str]:
-    """Return the recipe and the arm of the script by which a trial is started in an arm of a search.
-
-    A trial of several workers is the script with Ray in the arm `ray`, and as its framework distributes it elsewhere.
-    """
+    """Return the recipe of the script, and the script's arm, with which a trial is started in an arm of a search. A
+    trial of several workers runs the script with Ray in the search's arm `ray`, and with the framework's own
+    distribution in other arms."""
     own = ARMS[arm]
     if recipe.trial_workers == 1:
         return recipe, "wide" if own.all_cpus and recipe.workers > 1 else "baseline"

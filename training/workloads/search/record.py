@@ -15,50 +15,52 @@ from training.workloads.search.questions import Report
 
 @dataclass(frozen=True, kw_only=True)
 class EndedTrial:
-    """A trial that has ended."""
+    """What is known of a trial that has ended."""
 
     number: int
     config: dict[str, Any]
     workers: int
-    """Processes that were to train together."""
+    """Number of processes that were to train together."""
     epochs_asked: int
-    """Epochs that it was told to train."""
+    """Number of epochs that the trial was told to train."""
     metric: str
     pattern: str
-    """Regular expression by which the metric was read from what it printed; "" if that was not looked for."""
+    """Regular expression that finds the metric in what the trial printed; "" if the metric was not read there."""
     began: float
-    """Seconds since the epoch."""
+    """When the trial began, in seconds since the epoch."""
     clock_began: float
-    """The same in seconds of the monotonic clock."""
+    """When the trial began, in seconds of the monotonic clock."""
     clock_ended: float
     code: int
-    """Exit code; negative if a signal ended it."""
+    """Exit code; negative if a signal ended the trial."""
     ended_by_search: bool
-    """True if who searches told it to stop, or ended it with a signal, while it ran."""
+    """True if the search told the trial to stop, or ended it with a signal, while it ran."""
     signalled: bool
-    """True if that was with a signal."""
+    """True if the search ended the trial with a signal."""
     printed: int
-    """Bytes."""
+    """Number of bytes that the trial printed."""
     matches: int
-    """Times that the pattern was found in that, also where it was no number."""
+    """How often the pattern was found in what the trial printed, also where the match was not a number."""
     memory_kills: int
-    """Processes that the system killed meanwhile because memory was short."""
+    """Number of processes that the system killed in that time because memory was short."""
     error: str
-    """Reason why it could not be started."""
+    """Reason why the trial could not be started; "" if it was."""
     reports: Sequence[Report]
-    """What it printed, or asked about."""
+    """Values of the metric that the trial printed, or asked about."""
     seen: Sequence[Observation]
-    """Its ranks."""
+    """Observations of the trial's ranks."""
 
     @property
     def observation(self) -> Observation | None:
-        """Return the rank that speaks for the trial: the first that reported the metric; None where none was seen."""
+        """Return the observation of the first rank that reported the metric, or else of the first rank; None if no rank
+        was seen."""
         reporting = [rank for rank in self.seen if any(name == self.metric for _, name, _ in rank.metric_points)]
         return next(iter([*reporting, *self.seen]), None)
 
     @property
     def points(self) -> list[list[float]]:
-        """Return [seconds since it began, value] of each report of the metric, as it was printed or observed."""
+        """Return [seconds since the trial began, value] of each report of the metric, as the trial printed it or the
+        observer saw it."""
         observed = self.observation
         if observed and not self.pattern:
             points = [[at - self.began, value] for at, name, value in observed.metric_points if name == self.metric]
@@ -68,7 +70,7 @@ class EndedTrial:
 
     @property
     def epochs(self) -> int | None:
-        """Return epochs that were seen to their ends, else reports; None where neither was seen."""
+        """Return the number of epochs that were seen to finish, or else of reports; None if neither was seen."""
         passes = self.observation.passes if self.observation and not self.pattern else ()
         finished = sum(each.finished for each in passes)
         return finished or len(self.points) or None
@@ -128,7 +130,8 @@ def _apart(ended: EndedTrial) -> str:
 
 
 def _printed_by_several(ended: EndedTrial) -> str:
-    """Return why nobody knows whose metric it is; "" if at most one worker printed it in each epoch."""
+    """Return why nobody knows which worker's metric was printed; "" if at most one worker printed the metric in each
+    epoch."""
     if ended.workers == 1 or ended.matches <= ended.epochs_asked:
         return ""
     return (
@@ -147,7 +150,7 @@ def _how(ended: EndedTrial) -> str:
 
 
 def _without_metric(ended: EndedTrial) -> str:
-    """Return why there is no metric at the end; "" if there is."""
+    """Return why the trial has no valid metric at its end; "" if it has one."""
     if ended.points:
         last = ended.points[-1][1]
         return "" if math.isfinite(last) else f"{ended.metric} was {last} at its end"
