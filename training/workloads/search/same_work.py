@@ -10,12 +10,12 @@ from training.workloads.search.recipe import SearchRecipe
 from training.workloads.search.summary import CONFIGURATIONS, EPOCHS, METRICS, UNKNOWN, WEIGHTS
 
 TOLERANCE = 0.01
-"""Part of a metric by which it may differ where trials have other numbers of threads, and no tolerance is set: other
-threads add in another order."""
+"""Largest part of a metric by which equal trials may differ if they have different numbers of threads and no tolerance
+is set, because other threads add in another order."""
 Known = tuple[bool | None, str]
 REPRODUCED = 4
-"""Trials in which two arms have equal weights, if training is known to have the same end every time. Chance that has a
-few outcomes, such as the order of a set, makes some of them equal."""
+"""Number of trials with equal weights in two arms from which training counts as reproducible. Chance with few outcomes,
+such as the order of a set, makes some weights equal."""
 _WORDS = {
     CONFIGURATIONS: "the same configurations, trial by trial",
     EPOCHS: "as many epochs in each trial",
@@ -26,7 +26,7 @@ _WORDS = {
 
 
 def of_results(results: Sequence[TrainingResult]) -> Mapping[str, Known]:
-    """Return for each item whether the arms of a repeat have it in common, and its description."""
+    """Return for each item whether the arms of a repeat are the same in it, with a sentence that says so."""
     recipe = SearchRecipe.from_dict(results[0].recipe)
     if recipe.is_population:
         return _population(results)
@@ -45,8 +45,8 @@ def of_results(results: Sequence[TrainingResult]) -> Mapping[str, Known]:
 
 
 def _population(results: Sequence[TrainingResult]) -> Mapping[str, Known]:
-    """Trials of a population change their values, and the other arms make other numbers of them, so none is compared by
-    its number."""
+    """Return what is known of the arms where one is a population, in which nothing is compared trial by trial. Trials
+    of a population change their values, and the other arms make other numbers of trials."""
     failing = {FAILED in _words(each, METRICS): each.arm for each in results}
     if len(failing) > 1:
         return {EPOCHS: (False, f"trials failed in the arm {failing[True]} and none in {failing[False]}")}
@@ -67,10 +67,9 @@ def _different_failures(results: Sequence[TrainingResult]) -> str:
 
 
 def _same_training(results: Sequence[TrainingResult], recipe: SearchRecipe) -> dict[str, Known]:
-    """Weights are compared among arms of equal threads a trial; an arm with others by the metric.
-
-    What was counted is proof of other work, whatever chance does; what could not be counted is none of equal work.
-    """
+    """Compare the training of trials, by weights among arms with equal threads for a trial, and by the metric for an
+    arm with others. Counts that differ prove different work, whatever chance does; missing counts do not prove equal
+    work."""
     counted = {name: _equal(results, name, f"another number of {name}") for name in COUNTED}
     alike: dict[int, list[TrainingResult]] = {}
     for result in results:
@@ -86,8 +85,8 @@ def _same_training(results: Sequence[TrainingResult], recipe: SearchRecipe) -> d
 
 
 def _weights(alike: Sequence[TrainingResult], recipe: SearchRecipe) -> Known:
-    """Compare weights of arms that compute alike: other ones are other work if training is known to have the same end
-    every time. Else they may be chance: no seed, or sums that several threads add in any order."""
+    """Compare the weights of arms that compute alike. Different weights prove different work only if training is known
+    to end the same every time. Otherwise they may be chance: no seed, or sums that several threads add in any order."""
     equal, words = _equal(alike, WEIGHTS, "other weights")
     if equal is not False:
         return equal, words
@@ -102,7 +101,8 @@ def _weights(alike: Sequence[TrainingResult], recipe: SearchRecipe) -> Known:
 
 
 def _has_one_order(alike: Sequence[TrainingResult], recipe: SearchRecipe) -> bool:
-    """Return whether sums are always in one order: with more threads, workers or kinds of CPU they need not be."""
+    """Return whether sums are always added in one order, which several threads, workers or kinds of CPU do not
+    guarantee."""
     processors = {worker.cpu_model for result in alike for worker in result.workers}
     return ARMS[alike[0].arm].compute_threads(recipe) == 1 and recipe.trial_workers <= 2 and len(processors) == 1
 
@@ -113,7 +113,8 @@ def _reproduces(first: TrainingResult, other: TrainingResult) -> bool:
 
 
 def _near(results: Sequence[TrainingResult], recipe: SearchRecipe) -> Known:
-    """Return arms whose trials have other numbers of threads: never proof of other work, as their sums differ."""
+    """Compare the metrics of arms whose trials have different numbers of threads; a difference never proves different
+    work, because their sums differ."""
     for first, other in pairwise(results):
         for number, pair in enumerate(zip(_words(first, METRICS), _words(other, METRICS), strict=True)):
             if {FAILED, UNKNOWN} & {*pair}:
@@ -143,5 +144,5 @@ def _equal(results: Sequence[TrainingResult], item: str, what: str) -> Known:
 
 
 def _words(result: TrainingResult, item: str) -> list[str]:
-    """Return a word a trial; of what nobody looked for as of what nobody saw."""
+    """Return one word for each trial; an item that nobody looked for is UNKNOWN in every trial."""
     return result.did[item].split(" ") if item in result.did else [UNKNOWN] * len(_words(result, METRICS))

@@ -26,28 +26,29 @@ ALLOWED = (
 )
 """Description of the allowed spaces."""
 RESERVED = (*PLACEHOLDERS, "port", "checkpoint")
-"""Names of placeholders that stand for something else."""
+"""Placeholders with a meaning of their own, which can't be names in a search space."""
 EXAMPLE: Mapping[str, Any] = {"log": [0.0001, 0.1]}
-"""A range for a name of which none is known; it is to be changed."""
+"""An example of a range, for a name whose range is unknown; the user is to change it."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 _MOST_NAMES, _MOST_VALUES = 50, 1000
 _LEAST, _MOST = 1e-18, 1e18
-"""Least bound of a logarithmic range, and the greatest of any but `int`."""
+"""Least bound of a logarithmic range, and greatest bound of any range except `int`."""
 _MOST_WHOLE = 2**53
-"""Greatest bound of `int`: a draw is made from a float, which holds every whole number up to it."""
+"""Greatest bound of `int`, because a draw is made from a float, which holds every whole number up to this one."""
 _NEAREST = 1e-9
-"""Least width of a range, as a part of its larger bound: a nearer one has too few numbers to draw."""
+"""Least width of a range, as a share of its larger bound; a narrower range has too few numbers to draw."""
 _DIGITS = 5
 """Digits after the first to which a drawn number is rounded."""
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text can be a name in a space, and so in the arguments."""
+    """Return whether a text can be a name in a search space, and so a placeholder in the script's arguments."""
     return _NAME.fullmatch(text) is not None and text not in RESERVED
 
 
 class SpaceError(ValueError):
-    """A text that is no space: the message says why, and `instead` is the space that was probably meant, or ""."""
+    """A text that is not a valid search space; the message says why, and `instead` is the space that was probably
+    meant, or ""."""
 
     def __init__(self, message: str, instead: str = "") -> None:
         super().__init__(message)
@@ -56,7 +57,7 @@ class SpaceError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Some values, each as likely as the others."""
+    """A list of values, all equally likely."""
 
     values: tuple[Value, ...]
 
@@ -66,7 +67,7 @@ class Choice:
         return len(self.values)
 
     def within(self, value: Value) -> Value:
-        """Return a value that another search has made of one, as it is."""
+        """Return unchanged a value to which another search (Ray's) has changed one of these values."""
         return value
 
     def at(self, share: float) -> Value:
@@ -74,7 +75,7 @@ class Choice:
         return self.values[int(share * len(self.values))]
 
     def distribution(self) -> Any:
-        """Return Optuna's form of it."""
+        """Return these values as Optuna's distribution."""
         from optuna.distributions import CategoricalDistribution
 
         return CategoricalDistribution(self.values)
@@ -82,7 +83,7 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Whole:
-    """Whole numbers, both bounds among them."""
+    """A range of whole numbers, including both bounds."""
 
     low: int
     high: int
@@ -93,7 +94,7 @@ class Whole:
         return self.high - self.low + 1
 
     def within(self, value: Value) -> Value:
-        """Return a value that another search has made of one, within the bounds."""
+        """Return a value that another search (Ray's) has changed, rounded and moved within the bounds."""
         return min(max(round(float(value)), self.low), self.high)
 
     def at(self, share: float) -> Value:
@@ -101,7 +102,7 @@ class Whole:
         return min(self.low + int(share * (self.high - self.low + 1)), self.high)
 
     def distribution(self) -> Any:
-        """Return Optuna's form of it."""
+        """Return the range as Optuna's distribution."""
         from optuna.distributions import IntDistribution
 
         return IntDistribution(self.low, self.high)
@@ -109,7 +110,8 @@ class Whole:
 
 @dataclass(frozen=True, kw_only=True)
 class Numbers:
-    """Numbers between two bounds, which are among them; each is as likely, or with `log` each order of magnitude."""
+    """A range of numbers, including both bounds, all equally likely; with `log`, each order of magnitude is equally
+    likely."""
 
     low: float
     high: float
@@ -117,19 +119,18 @@ class Numbers:
 
     @property
     def count(self) -> float:
-        """Return that there is no end of them."""
+        """Return infinity, because the range has no end of numbers."""
         return math.inf
 
     def within(self, value: Value) -> Value:
-        """Return a value that another search has made of one, within the bounds, and rounded as a drawn one is."""
+        """Return a value that another search (Ray's) has changed, moved within the bounds and rounded as a drawn value
+        is."""
         number, width = min(max(float(value), self.low), self.high), self.high - self.low
         return self._rounded(number, width, *([number] if self.log else []))
 
     def at(self, share: float) -> Value:
-        """Return the value at a share of the range, from 0 to less than 1, rounded.
-
-        The last digits of a logarithm differ between machines; six digits are as good to try, and can be read.
-        """
+        """Return the number at a share of the range, from 0 to less than 1, rounded. The last digits of a logarithm
+        differ between machines; a number of six digits is as good to try, and can be read."""
         width = self.high - self.low
         if not self.log:
             return self._rounded(self.low + share * width, width)
@@ -142,7 +143,7 @@ class Numbers:
         return min(max(round(value, digits), self.low), self.high) + 0.0  # which makes 0 of -0
 
     def distribution(self) -> Any:
-        """Return Optuna's form of it."""
+        """Return the range as Optuna's distribution."""
         from optuna.distributions import FloatDistribution
 
         return FloatDistribution(self.low, self.high, log=self.log)
@@ -153,13 +154,13 @@ Range = Choice | Whole | Numbers
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """What a search goes over: a range for each name, in the order of the alphabet."""
+    """What a search tries: a range for each name, in alphabetical order."""
 
     ranges: Mapping[str, Range]
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the space of a JSON text. Raises SpaceError."""
+        """Return the search space that a JSON text describes. Raise SpaceError if the text is not a valid space."""
         space = _names(text)
         return cls(ranges={name: _range(name, space) for name in sorted(space)})
 
@@ -169,10 +170,8 @@ class Space:
         return math.prod(each.count for each in self.ranges.values())
 
     def draw(self, seed: int, trials: int) -> list[dict[str, Value]]:
-        """Draw the configurations of a search, none twice: of more `trials` the first are the same.
-
-        Raises ValueError where the space has fewer.
-        """
+        """Return the configurations of a search, drawn by the seed, none of them twice; with more `trials`, the first
+        ones stay the same. Raise ValueError if the space has fewer configurations."""
         if trials > self.count:
             raise ValueError(f"{trials} trials, and the space has {self.count:g} configurations")
         random = Random(seed)  # noqa: S311 (it draws configurations, no secret)
@@ -183,7 +182,7 @@ class Space:
         return [*drawn.values()]
 
     def within(self, configuration: Mapping[str, Value]) -> dict[str, Value]:
-        """Return the values that another search has made of a configuration, within the space."""
+        """Return the values of a configuration that another search (Ray's) has changed, moved within the space."""
         return {name: self.ranges[name].within(value) for name, value in configuration.items()}
 
     def distributions(self) -> dict[str, Any]:
@@ -192,7 +191,8 @@ class Space:
 
 
 def canonical_space(text: str) -> str:
-    """Return one text for one space, whatever its blanks and its order; a text that is no space as it is."""
+    """Return the canonical JSON text of a search space, whatever its blanks and order; an invalid text stays as it
+    is."""
     try:
         Space.parse(text)
     except SpaceError:
@@ -213,13 +213,15 @@ def _word(value: Value) -> str:
 
 
 def replaced(arguments: Sequence[str], configuration: Mapping[str, Value]) -> list[str]:
-    """Return arguments with the values of a configuration, put in all at once: a value may look like a name."""
+    """Return the arguments with their placeholders replaced by the values of a configuration, all at once, because a
+    value may look like a placeholder."""
     texts = words(configuration)
     return [re.sub(r"\{(\w+)\}", lambda match: texts.get(match[1], match[0]), argument) for argument in arguments]
 
 
 def _names(text: str) -> dict[str, Any]:
-    """Return what a text gives each name. Raises SpaceError."""
+    """Return the JSON object in a text, which gives each name its range. Raise SpaceError if the text is not such an
+    object."""
     try:
         space = json.loads(text, object_pairs_hook=_each_once, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
@@ -254,7 +256,8 @@ def _refuse_constant(text: str) -> None:
 
 
 def _range(name: str, space: Mapping[str, Any]) -> Range:
-    """Return the range of a name. Raises SpaceError, which offers at least an example beside the others."""
+    """Return the range of a name. Raise SpaceError, which offers at least an example range for this name, if its range
+    is not valid."""
     try:
         return _parsed(name, space)
     except SpaceError as error:
@@ -289,10 +292,9 @@ def _choice(name: str, space: Mapping[str, Any]) -> Choice:
 
 
 def _distinct(values: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-    """Return the values without those that are another one to a script, and the first two of which one is.
-
-    Two texts are one where they differ in blanks around them; a number is a text that says it.
-    """
+    """Return the values without those that a script can't tell from another value, and the first two values that it
+    can't tell apart. Two texts are the same if they differ only in blanks around them; a number is the same as a text
+    that says the number."""
     alike, distinct, twins = dict[str | Decimal, list[Value]](), list[Value](), list[Value]()
     for value in values:
         word = _word(value).strip()
@@ -308,7 +310,7 @@ def _distinct(values: Sequence[Value]) -> tuple[list[Value], list[Value]]:
 
 
 def _read(word: str) -> str | Decimal:
-    """Return the number that a text says; of any other the text."""
+    """Return the number that a text says; the text itself if it says no number."""
     with suppress(InvalidOperation):
         number = Decimal(word)
         return number if number.is_finite() else word
@@ -342,17 +344,18 @@ def _between(name: str, kind: Kind, space: Mapping[str, Any]) -> Range:
 
 
 def _is_word(value: object) -> bool:
-    """Return whether a value is a text that can be an argument: one in braces would be replaced there."""
+    """Return whether a value is a text that can be an argument; a text with braces can't, because it would be replaced
+    there."""
     return isinstance(value, str) and value.isprintable() and not set("{}") & set(value)
 
 
 def _is_number(value: object) -> bool:
-    """Return whether a value is a number that a range can have: true and false are none, nor is infinity."""
+    """Return whether a value is a number that a range can have; true, false and infinity are not."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e300
 
 
 def _with(space: Mapping[str, Any], name: str, range_: Mapping[str, Any]) -> str:
-    """Return the text of the space with another range of a name."""
+    """Return the JSON text of the search space with another range for a name."""
     return json.dumps({**space, name: range_})
 
 

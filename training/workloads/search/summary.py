@@ -43,14 +43,14 @@ from training.workloads.search.recipe import SearchRecipe
 
 THREADS = "OMP_NUM_THREADS"
 OURS = ("optuna", "ray")
-"""Packages of this project's own environment that search."""
+"""Packages in this project's own environment that do the search."""
 UNIT = "trials"
 UNKNOWN = "-"
-"""Word of a trial in a result's `did` for what was not seen."""
+"""Word in a result's `did` for a trial of which the item was not seen."""
 CONFIGURATIONS, EPOCHS, WEIGHTS, METRICS = "configurations", "epochs", "weights", "metric"
-"""Items of a result's `did`: a word a trial, in their order."""
+"""Items of a result's `did`, which have one word for each trial, in the order of trials."""
 POINTS = "search.points"
-"""Reason of a result whose trials do not have all of their points."""
+"""Name of the reason in a result whose trials do not have all of their points."""
 DIGITS = 12
 """Hexadecimal digits of a digest in `did`."""
 
@@ -68,15 +68,15 @@ class EndedSearch:
     """Command of a trial as a user would type it."""
     end: End
     trials: Sequence[Trial]
-    """By number."""
+    """Trials ordered by number."""
     host: Host
     throttled_seconds: float | None
-    """Time for which its CPU limit held this process's pod back; None where there is no limit."""
+    """Seconds for which the CPU limit held this process's pod back; None if there is no limit."""
     brought: Mapping[int, Brought]
-    """What was brought of the trials, by number; nothing of one that left no record."""
+    """What was brought of each trial, by number; a trial that left no record is missing."""
     left_files: tuple[str, ...] = ()
     proof: Proof | None = None
-    """What was proved of the ranks of a trial, where the script trains in one process."""
+    """What was proved about the ranks of a trial, if the script trains in one process."""
 
     @property
     def recipe(self) -> SearchRecipe:
@@ -85,7 +85,8 @@ class EndedSearch:
 
     @cached_property
     def clocked(self) -> list[Trial]:
-        """Return the trials whose times are known: all but those whose process was ended with whoever ran it."""
+        """Return the trials whose times are known, which are all except those whose process was ended together with its
+        parent."""
         return [trial for trial in self.trials if trial.ended > trial.began]
 
     @cached_property
@@ -100,13 +101,13 @@ class EndedSearch:
 
     @cached_property
     def train_seconds(self) -> float:
-        """Return the seconds from the first trial's start to the last one's end."""
+        """Return the seconds from the start of the first trial to the end of the last."""
         return self.in_order[-1].ended - self.began
 
     @cached_property
     def slots(self) -> list[list[Trial]]:
-        """Return the trials that one slot made, for each slot. A pod is a slot; on this machine it is, of those that
-        were free when a trial began, the one that was free first."""
+        """Return for each slot (place for one trial at a time) the trials that ran in the slot. A pod is a slot. On
+        this machine, a trial is assigned to the slot that had been free for longest when the trial began."""
         if self.plan.in_pods:
             pods: dict[str | None, list[Trial]] = {}
             for trial in sorted(self.clocked, key=lambda trial: trial.began):
@@ -116,7 +117,8 @@ class EndedSearch:
 
     @cached_property
     def idle_at_end(self) -> float:
-        """Return seconds for which slots had nothing left to start, after their last."""
+        """Return the seconds for which slots had nothing left to start after their last trial, summed over the
+        slots."""
         last = self.in_order[-1].ended
         if not self.recipe.is_population:
             return sum(last - (trials[-1].ended if trials else self.began) for trials in self.slots)
@@ -128,13 +130,14 @@ class EndedSearch:
 
     @property
     def passes(self) -> int:
-        """Return the trials that were made, whose number a comparison goes by: of a population and of who trains as
-        many epochs as one, those that have so many epochs in all."""
+        """Return the number of trials by which runs are compared. For a population, and for arms that train as many
+        epochs, it is the number of trials that would have so many epochs in all."""
         return self.recipe.search_trials if self.recipe.is_population else len(self.trials)
 
     @cached_property
     def seen(self) -> dict[int, Sequence[Seen]]:
-        """Return what was seen of its processes, by the trial's number; nothing of a trial that made no step."""
+        """Return what was seen of each trial's processes, by the trial's number; a trial that made no step is
+        missing."""
         return {number: each.seen for number, each in self.brought.items() if each.seen}
 
     @cached_property
@@ -146,7 +149,8 @@ class EndedSearch:
 
     @cached_property
     def software(self) -> Software:
-        """Return the software of the trials: versions of the script's own environment, and of who searches."""
+        """Return the software of the trials, with the versions in the script's own environment and of the packages that
+        search."""
         ours = provenance.code_hash(self.plan.arm, self.recipe.workload)
         steering = environment.steering({**os.environ, **variables(self.recipe.environment)})
         return Software(
@@ -159,7 +163,7 @@ class EndedSearch:
 
     @cached_property
     def versions(self) -> dict[str, str]:
-        """Return versions by package; those of this project's environment under names of their own."""
+        """Return versions by package; packages of this project's environment have names that say so."""
         return {**self.resolved.versions, **{f"{name} that searches": version(name) for name in OURS}}
 
 
@@ -214,7 +218,8 @@ def result(ended: EndedSearch) -> TrainingResult:
 
 
 def did(trials: Sequence[Trial]) -> dict[str, str]:
-    """Return the work of a run by which arms are compared: a word a trial for each item, in the order of trials."""
+    """Return the work of a run, by which arms are compared: for each item one word for each trial, in the order of
+    trials."""
     return {
         CONFIGURATIONS: " ".join(_digest(canonical(trial.config)) for trial in trials),
         EPOCHS: " ".join(map(_epochs, trials)),
@@ -234,7 +239,8 @@ def _words(trials: Sequence[Trial], read: Callable[[Trial], object]) -> str:
 
 
 def _epochs(trial: Trial) -> str:
-    """Return `3`, or `failed@3`: a trial that fails later in one arm than in another has done more work there."""
+    """Return the number of epochs as `3`, or `failed@3` for a failed trial. A trial that fails later in one arm than in
+    another has done more work there."""
     if trial.state != "failed":
         return UNKNOWN if trial.epochs is None else str(trial.epochs)
     return f"{FAILED}@{trial.epochs}" if trial.epochs else FAILED
@@ -245,7 +251,8 @@ def _digest(text: str) -> str:
 
 
 def _best_so_far(ended: EndedSearch) -> list[Reported]:
-    """Return the best metric of the finished trials, whenever one of them was better: seconds since the run's start."""
+    """Return the best metric of the trials finished so far, each time a trial finishes, with the seconds since the
+    run's start."""
     is_better = max if ended.recipe.metric_mode == "max" else min
     points: list[Reported] = []
     for trial in ended.in_order:
@@ -275,7 +282,8 @@ def _outcome(ended: EndedSearch) -> SearchOutcome:
 
 
 def _in_slots(started: Sequence[Started], slots: int) -> list[list[Started]]:
-    """Return what each slot started: of those that were free when something began, the one that was free first."""
+    """Return for each slot (place for one trial at a time) what started in it; each start takes the slot that had been
+    free for longest."""
     done: list[list[Started]] = [[] for _ in range(slots)]
     for each in sorted(started, key=lambda each: each.began):
         min(done, key=lambda own: own[-1].ended if own else -math.inf).append(each)
@@ -283,7 +291,7 @@ def _in_slots(started: Sequence[Started], slots: int) -> list[list[Started]]:
 
 
 def _worker(ended: EndedSearch, slot: int, trials: Sequence[Trial]) -> Worker:
-    """Return a slot, with what its trials had."""
+    """Return the worker that stands for a slot, with the CPUs, threads and memory of the slot's trials."""
     seen = [process for trial in trials for process in ended.seen.get(trial.number, ())]
     affinity = sorted({cpu for each in seen for cpu in each.affinity or ()}) or None
     threads = {each.threads for each in seen}
@@ -311,24 +319,25 @@ def _worker(ended: EndedSearch, slot: int, trials: Sequence[Trial]) -> Worker:
 
 
 def _mean_cpus(training: CpuWait | None, processes: int) -> float | None:
-    """Return the CPUs in use of a trial: all of its processes train for the same seconds."""
+    """Return the mean number of CPUs that a trial used; all of its processes train for the same seconds."""
     return processes * training.cpu_seconds / training.seconds if training and training.seconds else None
 
 
 def _throttled(seen: Sequence[Seen]) -> float | None:
-    """Return the sum over trials that one pod made; None where one is not counted."""
+    """Return the sum of the throttled seconds over the trials of one pod; None if the seconds of any are not
+    counted."""
     seconds = [each.throttled_seconds for each in seen if each.throttled_seconds is not None]
     return sum(seconds) if seconds and len(seconds) == len(seen) else None
 
 
 def _container_cpu(seen: Sequence[Seen]) -> list[list[float]] | None:
-    """Return the first and the last reading of one pod's CPU time; None where it was not read."""
+    """Return the first and the last reading of one pod's CPU time; None if the time was not read."""
     readings = [reading for each in seen for reading in each.container_cpu or ()]
     return [min(readings), max(readings)] if readings else None
 
 
 def _wait(seen: Sequence[Seen], which: str) -> CpuWait | None:
-    """Return the sum over the processes of trials that one slot made; None where one is not counted."""
+    """Return the sum of the waits over the processes of one slot's trials; None if the wait of any is not counted."""
     waits = [(each.waits or {}).get(which) for each in seen]
     known = [wait for wait in waits if wait]
     if not known or len(known) < len(waits):
@@ -356,7 +365,7 @@ def _provenance(ended: EndedSearch) -> Provenance:
 
 
 def _reasons(ended: EndedSearch, outcome: SearchOutcome) -> dict[str, str]:
-    """Return the reasons why numbers of this run are null, by their names."""
+    """Return the reasons why numbers of this run are null, by the names of the numbers."""
     unseen = "no step of a trial was seen"
     reasons = {
         "evaluationSeconds": "it is part of each trial",
