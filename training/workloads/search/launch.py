@@ -37,20 +37,20 @@ DRIVER = "training.workloads.search.driver"
 MASTER_PORT = "--master-port"
 NO_RECORD = "whoever ran it was ended before it"
 MOST_SHOWN = 20
-"""Failed trials that a run's log names."""
+"""Most failed trials that a run's log names."""
 CLOCKS_APART_SECONDS = 1.0
-"""Difference of two nodes' clocks that is tolerated."""
+"""Seconds by which the clocks of two nodes may differ."""
 DRAWN_EACH = 4
-"""Configurations that are drawn before for each trial, where nobody knows how many will be tried."""
+"""Number of configurations that are drawn in advance for each trial, where nobody knows how many will be tried."""
 
 
 class SearchError(ValueError):
-    """A search that ended badly; the message says how, and its output is above it."""
+    """A search that ended badly; the message says how, and stands below what the search printed."""
 
 
 def launch(request: Request, arm: str) -> TrainingResult | None:
-    """Make the trials of an arm and give its result; of several pods, the first one's. Raises SearchError, ScriptError,
-    PythonError and ApartError."""
+    """Make the trials of an arm and return its result; of several pods, only the first returns a result. Raise
+    SearchError, ScriptError, PythonError or ApartError if the search fails."""
     assert isinstance(request.recipe, SearchRecipe)  # noqa: S101 (the workload's own)
     place, host = site.here(request), provenance.host()
     resolved = resolve(place.recipe(request.recipe), place.image)
@@ -95,8 +95,9 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
 
 
 def _proved(resolved: ResolvedScript, arm: str, place: site.ThisMachine, secret: Mapping[str, str]) -> Proof | None:
-    """Return what ranks of a trial do, as the first one, where the script trains in one process; their plan is in the
-    run's folder. Raises SearchError where they can't be made."""
+    """Return what was proved about the ranks of a trial, by running the first trial's configuration; None if trials are
+    not split into ranks. The plan of the ranks is written into the run's folder. Raise SearchError if the script can't
+    be split into ranks."""
     assert isinstance(resolved.recipe, SearchRecipe)  # noqa: S101 (the workload's own)
     recipe, _ = of_trial(resolved.recipe, arm)
     of_one = replace(resolved, recipe=recipe)
@@ -113,10 +114,8 @@ def _proved(resolved: ResolvedScript, arm: str, place: site.ThisMachine, secret:
 
 
 def trial_command(resolved: ResolvedScript, arm: str, folder: Path) -> ArmCommand:
-    """Return the command of a trial. Raises SearchError where the script has none.
-
-    `folder`: that of the run, with the plan of a plain script's ranks.
-    """
+    """Return the command of a trial. Raise SearchError if the script can't be started so in this arm. `folder` is the
+    folder of the run, which has the plan of a plain script's ranks."""
     assert isinstance(resolved.recipe, SearchRecipe)  # noqa: S101 (the workload's own)
     recipe, of_script = of_trial(resolved.recipe, arm)
     if resolved.in_pods:
@@ -148,8 +147,8 @@ def plan_of(resolved: ResolvedScript, command: ArmCommand, arm: str, place: site
 
 
 def _to_draw(recipe: SearchRecipe, arm: str) -> int:
-    """Return how many configurations are drawn before. Those who stop trials make as many epochs as a population, and
-    so more trials; where these are not enough, Optuna draws on."""
+    """Return how many configurations are drawn in advance. Arms that stop trials train as many epochs as a population
+    does, and so make more trials; if the drawn configurations are not enough, Optuna draws more."""
     if not recipe.is_population or ARMS[arm].start == "ray":
         return recipe.search_trials
     count = Space.parse(recipe.search_space).count
@@ -157,18 +156,19 @@ def _to_draw(recipe: SearchRecipe, arm: str) -> int:
 
 
 def _with_port(command: tuple[str, ...]) -> list[str]:
-    """Return the command with a placeholder for the port of torchrun: trials that run at a time need one each."""
+    """Return the command with a placeholder for torchrun's port, because trials that run at the same time need a port
+    each."""
     before = ("", *command)
     return [PORT if earlier == MASTER_PORT else word for earlier, word in zip(before, command, strict=False)]
 
 
 def _flags(arm: str) -> list[str]:
-    """Return this process's own flags, for a driver that starts Ray by them."""
+    """Return this process's own flags for a driver that starts Ray with them; [] for any other driver."""
     return sys.argv[1:] if ARMS[arm].start == "ray" else []
 
 
 def _trials(plan: Plan, end: End, ended: Sequence[Brought]) -> list[Trial]:
-    """Return the records of all trials by number; one that left none has failed."""
+    """Return the records of all trials, ordered by number; a trial that left no record has failed."""
     records = {each.trial.number: each.trial for each in ended}
     return [records.get(number) or _lost(plan, number, end) for number in range(plan.trials_made)]
 
@@ -193,7 +193,8 @@ def _refuse_failure(end: End, printed: Printed, plan: Plan) -> None:
 
 
 def _refuse_other_clocks(end: End, ended: Sequence[Brought]) -> None:
-    """Refuse trials that another node's clock puts outside of the run: all times would be wrong by as much."""
+    """Raise SearchError if another node's clock puts a trial outside the run, because all times would be wrong by as
+    much."""
     for each in ended:
         apart = max(end.began - each.trial.began, each.trial.ended - end.ended)
         if apart > CLOCKS_APART_SECONDS:
@@ -204,14 +205,15 @@ def _refuse_other_clocks(end: End, ended: Sequence[Brought]) -> None:
 
 
 def _not_proved(plan: Plan) -> str:
-    """Return what the first trial says of work that no step of the proof had; "" if none does."""
+    """Return the note of the first trial that reports work which no step of the proof had; "" if no trial has such a
+    note."""
     texts = (plain.not_proved(plan.trial_folder(number)) for number in range(plan.trials_made))
     return next(filter(None, texts), "")
 
 
 def _print_failures(trials: Sequence[Trial], ended: Sequence[Brought], plan: Plan) -> None:
-    """Print why trials failed, also those that left no record; with the last lines of each in pods, whose logs go with
-    them, or of the first where all failed."""
+    """Print why trials failed, including those that left no record. The last lines of logs are printed for trials in
+    pods, whose logs are deleted with them, or for the first trial if all failed."""
     lines = {each.trial.number: each.lines for each in ended}
     failed = [trial for trial in trials if trial.state == "failed"]
     shown = failed if plan.in_pods else failed[:1] if len(failed) == len(trials) else []

@@ -15,9 +15,9 @@ from pathlib import Path
 
 GO, STOP = b"go\n", b"stop\n"
 PATIENCE_SECONDS = 10.0
-"""Time for which another rank's report waits for rank 0's."""
+"""Seconds for which the report of another rank waits for that of rank 0."""
 LONGEST_QUESTION = 65536
-"""Bytes that are read at a time."""
+"""Most bytes that are read at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +25,10 @@ class Report:
     """A report of the metric."""
 
     number: int
-    """From 1."""
+    """Number of the report, from 1."""
     value: float
     at: float
-    """Seconds of the monotonic clock."""
+    """When the report arrived, in seconds of the monotonic clock."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ class _Question:
 
 
 class Questions:
-    """The questions of one trial's ranks."""
+    """The questions of one trial's ranks, whether they go on."""
 
     def __init__(self, path: Path, watch: selectors.BaseSelector) -> None:
-        """Listen at `path`; `watch` gets what is to be called for whatever is readable."""
+        """Listen at `path`; `watch` gets a function to call for each connection that becomes readable."""
         self._watch = watch
         self._open: list[_Question] = []
         self._returned = self._answered = 0
         """Numbers of the last report that `next` returned, and of the last that was answered."""
         self._stopped = False
         self.has_told_to_stop = False
-        """True once a rank was told to stop; one that is dead by then is not."""
+        """True once a rank was told to stop; a rank that had died by then does not count."""
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(path))
         self._listener.listen()
@@ -62,7 +62,7 @@ class Questions:
         return any(question.report.number > self._returned for question in self._open)
 
     def next(self) -> Report | None:
-        """Return a report that has to be answered and was not returned before; None while there is none."""
+        """Return a report that needs an answer and was not returned before; None while there is no such report."""
         new = [question for question in self._open if question.report.number > self._returned]
         if not new:
             return None
@@ -76,7 +76,8 @@ class Questions:
         return first.report
 
     def answer(self, number: int, *, goes_on: bool) -> None:
-        """Answer a report, now and to every rank that will ask about it; after a stop, every report."""
+        """Answer a report to all ranks that ask about it, now or later. After a stop, the same answer goes to every
+        report."""
         self._answered = max(number, self._answered)
         self._stopped = self._stopped or not goes_on
         waiting, self._open = self._open, []
@@ -84,7 +85,7 @@ class Questions:
             self._take(question)
 
     def close(self) -> None:
-        """Close all connections: who still asks gets no answer."""
+        """Close all connections; a rank that still asks gets no answer."""
         for connection in self._connected:
             self._watch.unregister(connection)
             connection.close()
@@ -116,7 +117,7 @@ class Questions:
         return read
 
     def _take(self, question: _Question) -> None:
-        """Answer a question, or keep it until there is an answer."""
+        """Answer a question, or keep the question until its report is answered."""
         if question.report.number > self._answered and not self._stopped:
             self._open.append(question)
             return

@@ -33,14 +33,15 @@ from training.workloads.search.plan import STORES, Plan
 from training.workloads.search.recipe import SearchRecipe
 
 PACKAGE, SCRIPT, HOME = "script.zip", "script", "home"
-"""File of the script's package, and folders of its files and of the trials' home, in the folder of a run whose trials
-are in Ray's workers."""
+"""Names of the file of the script's package, of the folder of the script's files, and of the home of trials. They are
+in the folder of a run whose trials are in Ray's workers."""
 SEARCHES = "search-*"
-"""Names of the folders of such runs."""
+"""Pattern of the names of the folders of such runs."""
 
 
 class OfProof(Machine):
-    """This machine, for the proof of a trial's ranks: whoever runs the trials has the secret variables then."""
+    """This machine, for the proof of what a trial's ranks do; the proof takes the secret variables that the trials
+    have."""
 
     def __init__(self) -> None:
         self.secret = trial_environment.secret_variables()
@@ -50,7 +51,7 @@ class ThisMachine:
     """This machine: all trials share a folder, and are bound to the CPUs of the arm."""
 
     image: Installed = None
-    """Packages in the image of its pods; None if it runs here."""
+    """Packages in the image of the search's pods; None on this machine."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -61,20 +62,21 @@ class ThisMachine:
         return self._request.result.parent
 
     def recipe(self, recipe: SearchRecipe) -> SearchRecipe:
-        """Return the recipe with the script's path where trials run."""
+        """Return the recipe with the path that the script has where the trials run."""
         return recipe
 
     def variables_of_trials(self, command: ArmCommand, named: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of all trials, without secret variables; `named`: those that the user names."""
+        """Return the environment of all trials, without secret variables; `named` are the variables that the user
+        names."""
         whole = variables_of(command, named, self.folder)
         return {name: value for name, value in whole.items() if name not in own_ray(self.folder)}
 
     def planned(self, plan: Plan) -> Plan:
-        """Return the plan with what is of this place alone."""
+        """Return the plan with what depends on this place; on this machine nothing does."""
         return plan
 
     def cpus(self, plan: Plan) -> int:
-        """Return the number of CPUs that the search is bound to; 0 for none."""
+        """Return the number of CPUs to which the search is bound; 0 if it is bound to none."""
         return plan.threads * plan.slots * plan.settings.trial_workers
 
     def variables(self) -> Mapping[str, str]:
@@ -82,15 +84,15 @@ class ThisMachine:
         return {**os.environ, "PYTHONUNBUFFERED": "1"}
 
     def ended(self, end: End) -> End:
-        """Return the end, with the start from which the run's time counts."""
+        """Return the end of the run with the start from which the time of the run counts."""
         return end
 
     def trials(self, plan: Plan) -> Sequence[Brought] | None:
-        """Return all trials of which there are records; None if another process gives the result."""
+        """Return all trials that have records; None if another process gives the result."""
         return list(brought.of_run(plan))
 
     def head(self) -> RayHead | None:
-        """Return the pod of Ray's head, which this is then."""
+        """Return the pod of Ray's head if this process runs in it; None otherwise."""
         return None
 
 
@@ -106,27 +108,27 @@ class OnePod(ThisMachine):
         return Pod(self._request)
 
     def recipe(self, recipe: SearchRecipe) -> SearchRecipe:
-        """Return the recipe with a script in this pod's own copy."""
+        """Return the recipe with the path of this pod's own copy of the script."""
         unpacked = self._pod.recipe(recipe)
         assert isinstance(unpacked, SearchRecipe)  # noqa: S101 (the same class)
         return unpacked
 
     def variables_of_trials(self, command: ArmCommand, named: Mapping[str, str]) -> dict[str, str]:
-        """Return what a trial has besides the variables of its pod."""
+        """Return the variables that a trial has in addition to those of its pod."""
         return {**named, **command.variables}
 
     def planned(self, plan: Plan) -> Plan:
-        """Return the plan for pods."""
+        """Return the plan with the mark that trials run in pods."""
         return replace(plan, in_pods=True)
 
     def cpus(self, plan: Plan) -> int:  # noqa: ARG002 (as above)
-        """Return 0: the pod's limit holds it."""
+        """Return 0, because the CPU limit of the pod already holds the search."""
         return 0
 
 
 class OneOfPods(OnePod):
-    """One pod of Optuna's processes: the first has the study and gives the result, and the others bring their
-    trials."""
+    """One of several pods of Optuna's processes: the first has the study and gives the result, and the others send
+    their trials to the first."""
 
     def __init__(self, request: Request, cluster: Rendezvous) -> None:
         self._cluster = cluster
@@ -137,18 +139,18 @@ class OneOfPods(OnePod):
         return self._rank
 
     def planned(self, plan: Plan) -> Plan:
-        """Add where the processes meet."""
+        """Return the plan with the number of this pod and the address at which the processes meet."""
         plan = super().planned(plan)
         return replace(plan, member=self._cluster.rank, meeting=self._cluster.addresses[0])
 
     def trials(self, plan: Plan) -> Sequence[Brought] | None:
-        """Return the trials of all pods in the first one; None in the others, which bring theirs to it."""
+        """Return the trials of all pods in the first pod; None in the others, which send their trials to the first."""
         return self._rank.gathered(list(brought.of_run(plan)))
 
 
 class _Rank(RankPod):
     def gathered(self, own: Sequence[Brought]) -> Sequence[Brought] | None:
-        """Return what all ranks bring, in rank 0."""
+        """Return the trials of all ranks in rank 0; None in the others, which send theirs to rank 0."""
         if self._listener is None:
             rank_exchange.bring(
                 self._meeting, {"rank": self._cluster.rank, "observations": [encode(each) for each in own]}
@@ -172,29 +174,28 @@ class OnHead(OnePod):
 
     @property
     def folder(self) -> Path:
-        """Return a folder of this run, at the same place in every pod of Ray's."""
+        """Return the folder of this run, which has the same path in every pod of Ray."""
         return self._folder
 
     def recipe(self, recipe: SearchRecipe) -> SearchRecipe:
-        """Return the recipe with the script in a copy that every pod of Ray's makes at the same place."""
+        """Return the recipe with the path of a copy of the script that every pod of Ray makes at the same path."""
         begin(self._folder, _packed(Path.cwd()))
         return replace(recipe, script=str(self._folder / SCRIPT / recipe.script))
 
     def variables_of_trials(self, command: ArmCommand, named: Mapping[str, str]) -> dict[str, str]:
-        """Add a home of this run: its pods outlive it."""
+        """Return the variables of trials with a HOME of this run alone, because Ray's pods outlive the run."""
         return {"HOME": str(self._folder / HOME), **super().variables_of_trials(command, named)}
 
     def planned(self, plan: Plan) -> Plan:
-        """Add the way of the script to the workers, and of the records back."""
+        """Return the plan with the package by which the script reaches the workers, and the keys under which records
+        come back."""
         plan = super().planned(plan)
         return replace(plan, store=f"{STORES}{uuid.uuid4().hex}", package=str(self._folder / PACKAGE))
 
     def variables(self) -> Mapping[str, str]:
-        """Return the environment of Tune's driver, whose workers find this project's modules as this process does.
-
-        The folder of the job, which is the user's, is not theirs: Ray would put it before all others, and a module in
-        it may have the name of one of ours.
-        """
+        """Return the environment of Tune's driver, whose workers find this project's modules where this process does.
+        The workers do not get the folder of the job, which is the user's: Ray would search that folder first, and a
+        module in it may have the name of one of this project's."""
         config = json.loads(os.environ.get(JOB_CONFIG, "{}"))
         runtime = config.setdefault("runtime_env", {})
         runtime.pop("working_dir", None)
@@ -203,16 +204,17 @@ class OnHead(OnePod):
         return {**super().variables(), JOB_CONFIG: json.dumps(config)}
 
     def ended(self, end: End) -> End:
-        """Return the end with the start at the job's submission."""
+        """Return the end of a run that starts at the submission of the job."""
         return self._head.ended(end)
 
     def head(self) -> RayHead | None:
-        """Return the CPU time of the head's container; None if it is not counted."""
+        """Return the pod of Ray's head with the CPU time of its container; None if that time is not counted."""
         return self._head.head()
 
 
 def begin(folder: Path, packed: bytes) -> None:
-    """Make a run's folder in a pod of Ray's, with the script in it, unless that has been done; earlier runs' go."""
+    """Make a run's folder in a pod of Ray, with the script in it, unless the folder exists; delete the folders of
+    earlier runs."""
     if folder.exists():
         return
     for earlier in folder.parent.glob(SEARCHES):
@@ -238,7 +240,7 @@ def _packed(folder: Path) -> bytes:
 
 
 def here(request: Request) -> ThisMachine:
-    """Return the kind of site on which this process runs."""
+    """Return an object for the kind of place in which this process runs."""
     if entry.POD not in os.environ:
         return ThisMachine(request)
     if request.address:

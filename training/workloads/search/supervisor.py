@@ -34,57 +34,58 @@ from training.machine import output, process_session
 from training.workloads.script.printed import Secrets
 
 END = b"end\n"
-"""Line that asks for the trial's end."""
+"""The line that asks the supervisor to end the trial."""
 CHUNK_BYTES = 65536
 READ_SECONDS = 30.0
-"""Time for reading what is left in the pipe of a trial that has ended: a process of somebody else may hold it open."""
+"""Seconds for reading what is left in the pipe of a trial that has ended, because another process may still hold the
+pipe open."""
 RAYS_PREFIX = re.compile(r"^(?:\x1b\[\d+m)?\([^()]*pid=\d+[^()]*\)(?:\x1b\[0m)? ")
-"""What Ray puts before each line of a worker."""
+"""Matches what Ray puts before each line of a worker's output."""
 NOT_STARTED = 127
-"""Exit code of a command that can't be started, as shells have it."""
+"""Exit code of a command that can't be started; shells use the same code."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A trial to run."""
+    """A trial to run, as the search describes it to the supervisor."""
 
     command: list[str]
     folder: str
     variables: dict[str, str]
     """The whole environment."""
     log: str
-    """File for what it prints."""
+    """Path of the file for what the trial prints."""
     secrets: list[str]
-    """Texts that are not to stand there."""
+    """Texts that may not stand in the log."""
     pattern: str
-    """Regular expression with one group, the number that is reported; "" if it is not looked for."""
+    """Regular expression whose one group is the number that is reported; "" if no number is read from the output."""
     temporary: list[str]
-    """Folders that are deleted at the end."""
+    """Folders that are deleted when the trial has ended."""
     grace_seconds: float
-    """Time from SIGTERM to SIGKILL, where somebody asks for the end."""
+    """Seconds from SIGTERM to SIGKILL, if the search asks for the trial's end."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """The end of a trial."""
+    """How and when a trial ended."""
 
     code: int
-    """Exit code; negative if a signal ended it."""
+    """Exit code; negative if a signal ended the trial."""
     at: float
-    """Seconds of the monotonic clock: nothing of it was left."""
+    """When no process of the trial was left, in seconds of the monotonic clock."""
     printed: int
-    """Bytes."""
+    """Number of bytes that the trial printed."""
     error: str
-    """Reason why it could not be started."""
+    """Reason why the trial could not be started; "" if it was."""
     matches: int = 0
-    """Times that the pattern was found in what it printed, also where that was no number."""
+    """How often the pattern was found in what the trial printed, also where the match was not a number."""
     ended_on_request: bool = False
-    """True if it ran until somebody asked for its end; false if it had ended by itself by then."""
+    """True if the trial ran until the search asked for its end; false if it had ended by itself by then."""
 
 
 def main() -> int:
-    """Run the task on stdin, in a child: Ray kills the children of a worker that it ends, and who ends the trial must
-    not be among them."""
+    """Run the task on stdin in a child process, and return its exit code. Ray kills the children of a worker that it
+    ends, and the process that ends the trial must not be among them."""
     _take_usual_signals()
     if child := os.fork():
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -106,15 +107,15 @@ def main() -> int:
 
 
 def _take_usual_signals() -> None:
-    """Give this process, and so the trial, the signals of one that was started at a terminal, in every arm: a job in
-    the background ignores some, and Ray's workers block SIGINT."""
+    """Give this process, and so the trial, the signal handling of a process started at a terminal, which makes all arms
+    equal. A job in the background ignores some signals, and Ray's workers block SIGINT."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
 
 def _first_line() -> tuple[bytes, bytes, bytes]:
-    """Return the first line, its end, and what else was written already."""
+    """Return the first line of stdin, its line end, and what else was written to stdin already."""
     text = b""
     while b"\n" not in text:
         part = os.read(0, CHUNK_BYTES)
@@ -134,7 +135,8 @@ def _tell(what: dict[str, Any]) -> None:
 
 
 def _run(task: Task, *, is_to_end: bool) -> End:
-    """Run the trial to its end, whoever brings that about; `is_to_end`: somebody has asked for it already."""
+    """Run the trial until it ends, or is ended, and return how it ended; `is_to_end` is true if the search has already
+    asked for the end."""
     ended = _readable_at_child_end()
     log = Path(task.log).open("ab", buffering=0)  # noqa: SIM115 (open as long as this process)
     try:
@@ -163,7 +165,7 @@ def _run(task: Task, *, is_to_end: bool) -> End:
 
 
 def _readable_at_child_end() -> socket.socket:
-    """Return a socket that is readable when a child has ended."""
+    """Return a socket that becomes readable when a child process has ended."""
     ended, waker = socket.socketpair()
     for end in (ended, waker):
         end.setblocking(False)
@@ -173,10 +175,8 @@ def _readable_at_child_end() -> socket.socket:
 
 
 def _wait(trial: subprocess.Popen[bytes], ended: socket.socket) -> bool:
-    """Wait for the end of the trial, or until somebody asks for it; return whether that was so.
-
-    Raises SystemExit where who searches is gone.
-    """
+    """Wait until the trial ends or the search asks for its end; return whether the search asked. Raise SystemExit if
+    the search is gone."""
     while trial.poll() is None:
         readable, _, _ = select.select([0, ended.fileno()], [], [])
         if 0 not in readable:
@@ -189,7 +189,7 @@ def _wait(trial: subprocess.Popen[bytes], ended: socket.socket) -> bool:
 
 
 def _end(trial: subprocess.Popen[bytes], grace_seconds: float) -> None:
-    """End the trial by SIGTERM to all of its processes; then, where it does not end, by SIGKILL."""
+    """End the trial by SIGTERM to all of its processes, then by SIGKILL if it has not ended after `grace_seconds`."""
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             process.terminate()
@@ -200,7 +200,8 @@ def _end(trial: subprocess.Popen[bytes], grace_seconds: float) -> None:
 
 
 class _Copy:
-    """Copies what a trial prints to its log without secrets, and tells its reports, until it is too much."""
+    """Copies what a trial prints to the trial's log, without secrets, and tells the search the reports in it, until the
+    trial has printed too much."""
 
     def __init__(self, task: Task, log: IO[bytes], trial: subprocess.Popen[bytes]) -> None:
         self.count = self.matches = 0
@@ -209,8 +210,8 @@ class _Copy:
         self._pattern = re.compile(task.pattern) if task.pattern else None
 
     def all_of(self, out: IO[bytes]) -> None:
-        """Copy it to its end. Where it prints too much, end the trial, and read on: who is still there would wait for
-        somebody to."""
+        """Copy the trial's output to its end. If the trial prints too much, end it and keep reading, because its
+        remaining processes would wait for a reader."""
         chunks = output.chunks(out)
         with suppress(output.FloodError):
             for line in output.lines(self._counted(chunks)):
@@ -221,8 +222,8 @@ class _Copy:
             self._trial.kill()
 
     def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the chunks. Raises FloodError when they are too much: the line in which that happens is not copied,
-        because a secret may go on in what is not read any more."""
+        """Yield the chunks. Raise FloodError when they are too much. The line in which that happens is not copied,
+        because a secret may continue in the part that is no longer read."""
         for chunk in chunks:
             self.count += len(chunk)
             if self.count > MOST_PRINTED:

@@ -35,20 +35,20 @@ from training.workloads.search.supervisor import END, End, Task
 from training.workloads.search.trial_environment import SharedRay
 
 GRACE_SECONDS = 10.0
-"""Time for a trial to end after it was told that it is stopped, and then from SIGTERM to SIGKILL."""
+"""Seconds for a trial to end after it was told to stop, and again from SIGTERM to SIGKILL."""
 GIVE_UP_SECONDS = 30.0
-"""The longest wait after that: a process in an uninterruptible call may never end."""
+"""Longest wait in seconds after SIGKILL, because a process in an uninterruptible call may never end."""
 POLL_SECONDS = 0.5
-"""Time between two looks at whether another rank's report has waited long enough for rank 0's."""
+"""Seconds between two looks at whether another rank's report has waited long enough for that of rank 0."""
 SUPERVISOR = (sys.executable, "-m", "training.workloads.search.supervisor")
 LEFT_BY_OBSERVER = ("checkpoint-*", "fit-*")
-"""Names of what the observer keeps for a training that goes on after `fit`."""
+"""Patterns of the files that the observer keeps for a training that goes on after `fit`."""
 LONGEST_LINES = 65536
-"""Bytes that are read at a time."""
+"""Most bytes that are read at once."""
 
 
 class TrialFailedError(RuntimeError):
-    """A trial that failed: Tune counts it, and the search goes on."""
+    """A trial failed; Tune counts the trial as failed, and the search goes on."""
 
 
 def run_trial(
@@ -57,11 +57,11 @@ def run_trial(
     """Run a trial to its end and return its record.
 
     Args:
-        plan: The run.
-        number: Of the trial, from 0.
+        plan: The plan of the run.
+        number: The number of the trial, from 0.
         config: Values by the names of the space.
         decide: Called with the number of a report, from 1, and its value, for each report before that of the last
-            epoch: false stops the trial. Without it no trial is held, and none is stopped.
+            epoch: False stops the trial. Without `decide` the trial is neither held at its reports nor stopped.
     """
     running = start(plan, number, config, decides=decide is not None)
     try:
@@ -77,26 +77,27 @@ def run_trial(
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What a segment of a trial has instead of a whole trial's."""
+    """The folders and the end of a segment, if only a segment of a trial is run."""
 
     folder: Path
-    """For its log, its record and what observed it."""
+    """Folder of the segment's log, record and observations."""
     checkpoint: Path
-    """From which the script goes on, and which it leaves."""
+    """Folder with the checkpoint from which the script continues, and in which it leaves the next one."""
     until: int
-    """Epochs at its end."""
+    """Number of epochs at the end of the segment."""
 
 
 def start(
     plan: Plan, number: int, config: dict[str, Any], *, decides: bool, within: SharedRay | Part | None = None
 ) -> "RunningTrial":
-    """Start a trial. `decides`: whether somebody decides at its reports if it goes on; `within`: the Ray that places
-    its workers, without which one that the script starts is its own, or the segment that is to be made of it."""
+    """Start a trial and return it. `decides` says whether the search decides at each report if the trial goes on.
+    `within` is the Ray that places the trial's workers, or the segment to run; without a Ray, one that the script
+    starts is its own."""
     return RunningTrial(plan, number, config, decides=decides, within=within)
 
 
 class RunningTrial:
-    """A trial that was started. For one thread."""
+    """A trial that was started; only one thread may use it."""
 
     def __init__(
         self, plan: Plan, number: int, config: dict[str, Any], *, decides: bool, within: SharedRay | Part | None = None
@@ -109,7 +110,7 @@ class RunningTrial:
         self._watch = self._closing.enter_context(selectors.DefaultSelector())
         self._reports: list[Report] = []
         self._read = 0
-        """Reports that `next_report` has looked at."""
+        """Number of reports that `next_report` has looked at."""
         self._undecided: Report | None = None
         self._signalled = False
         self._lines = b""
@@ -152,7 +153,8 @@ class RunningTrial:
         )
 
     def _of_population(self) -> dict[str, Any]:
-        """Return what else is replaced beside a population: the epochs, and the folder to go on from, which is made."""
+        """Return the additional placeholders of a population: the number of epochs, and the folder to continue from,
+        which is created."""
         if not self._recipe.is_population:
             return {}
         part = self._part
@@ -161,11 +163,9 @@ class RunningTrial:
         return {"epochs": until, CHECKPOINT: str(checkpoint)}
 
     def next_report(self, timeout_seconds: float | None = None) -> Report | None:
-        """Return the next report that has to be decided on; None if the trial has ended.
-
-        The one before goes on if it was not answered. Reports of a trial that nobody decides on, and those from the
-        last epoch's on, go on by themselves. Raises TimeoutError.
-        """
+        """Return the next report that needs a decision; None if the trial has ended. An earlier report without an
+        answer goes on. So do the reports of a trial on which nobody decides, and those from the last epoch on. Raise
+        TimeoutError if no report comes in time."""
         self.answer(goes_on=True)
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while True:
@@ -182,7 +182,7 @@ class RunningTrial:
             self._wait(deadline)
 
     def answer(self, *, goes_on: bool) -> None:
-        """Answer the report that `next_report` returned last: let the trial go on, or tell it to end."""
+        """Answer the report that `next_report` returned last: let the trial go on, or tell the trial to end."""
         report, self._undecided = self._undecided, None
         if report is None:
             return
@@ -192,10 +192,8 @@ class RunningTrial:
             self._signal()
 
     def end(self) -> Trial:
-        """End the trial if it has not ended, write its record, and return that.
-
-        One that waits for an answer is told to stop; it has GRACE_SECONDS until SIGTERM, and as many until SIGKILL.
-        """
+        """End the trial if it has not ended, write its record, and return the record. A trial that waits for an answer
+        is told to stop; it has GRACE_SECONDS until SIGTERM, and the same time again until SIGKILL."""
         if self._record is None:
             self._end_processes()
             self._kill_what_is_left()
@@ -205,7 +203,7 @@ class RunningTrial:
         return self._record
 
     def abandon(self) -> None:
-        """End the trial at once, without a record: nobody wants its result."""
+        """End the trial at once, without a record, because its result is no longer wanted."""
         self._stdin.close()
         self._await(GIVE_UP_SECONDS)
         self._kill_what_is_left()
@@ -240,13 +238,13 @@ class RunningTrial:
         return self._has_ended
 
     def _await(self, seconds: float) -> None:
-        """Wait for the end of the trial, at most so long."""
+        """Wait for the end of the trial, for at most `seconds`."""
         deadline = time.monotonic() + seconds
         while not self._has_ended and time.monotonic() < deadline:
             self._wait(deadline)
 
     def _wait(self, deadline: float | None) -> None:
-        """Wait until something happens, and take it."""
+        """Wait for the next event of the trial, until the deadline at most, and handle it."""
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         if self._questions and self._questions.has_new:
             left = min(POLL_SECONDS, left) if left is not None else POLL_SECONDS
@@ -272,12 +270,13 @@ class RunningTrial:
             self._reports.append(Report(number=len(self._reports) + 1, value=line["report"], at=line["at"]))
 
     def _kill_what_is_left(self) -> None:
-        """End the session of a supervisor that did not tell how its trial ended: it was killed, or waits for ever."""
+        """End the session of a supervisor that did not tell how its trial ended, because it was killed or waits for
+        ever."""
         if self._end is None:
             process_session.end_session(self._supervisor.pid)
 
     def _ended(self) -> EndedTrial:
-        """Return what is known of the trial at its end."""
+        """Return what is known of the trial when it has ended."""
         # Of a supervisor that was killed: its trial was, then, too
         end = self._end or End(code=-9, at=time.monotonic(), printed=0, error="", ended_on_request=True)
         signalled = self._signalled and end.ended_on_request
@@ -316,10 +315,8 @@ class RunningTrial:
 
 
 def tell(plan: Plan, trial: Trial, ended: int | None = None) -> None:
-    """Write that a trial has ended, beside the run's result.
-
-    `ended`: trials that have ended, this one too; without it, those with a record in the run's folder.
-    """
+    """Write to the run's progress, beside the result, that a trial has ended. `ended` is the number of trials that have
+    ended, including this one; without it, the records in the run's folder are counted."""
     recipe, folder = plan.settings, Path(plan.folder)
     is_fixed = not recipe.is_population or plan.arm == "ray"
     ended = ended or sum(1 for _ in (folder / TRIALS).glob(f"*/{RECORD}"))

@@ -18,13 +18,15 @@ from training.launch.pod.unpacked_modules import image_path
 from training.workloads.search.plan import Plan
 
 OF_SEARCH = re.compile("(RAY|TUNE|OPTUNA)_.+|JOB_COMPLETION_INDEX|PYTHONPATH")
-"""Variables of who searches."""
+"""Matches the names of variables that belong to the search and that trials do not get."""
 DRIVER_CPUS = 1
-"""Logical CPUs of a driver, Ray's own default for it: it waits for its workers, and computes nothing."""
+"""Number of logical CPUs of a driver, which is Ray's own default; a driver waits for its workers, and computes
+nothing."""
 
 
 def secret_variables() -> dict[str, str]:
-    """Return the variables of this process that nobody else may see: each by its name in a pod."""
+    """Return the secret variables of this process, which no other process may see; in a pod SECRET_NAMES lists their
+    names."""
     if SECRET_NAMES in os.environ:
         return {name: os.environ[name] for name in os.environ[SECRET_NAMES].split(",") if name}
     variables: dict[str, str] = json.loads(os.environ.get(SECRET, "{}"))
@@ -32,7 +34,8 @@ def secret_variables() -> dict[str, str]:
 
 
 def of_trial(plan: Plan, observer: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a trial that is observed by these variables, without those of its Ray."""
+    """Return the environment of a trial that these variables have observed, without the variables of the trial's
+    Ray."""
     if not plan.in_pods:
         return {**plan.variables, **secret_variables(), **observer}
     path = os.pathsep.join((observer["PYTHONPATH"], *image_path()))
@@ -55,21 +58,23 @@ def _of_pod() -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedRay:
-    """The Ray that Tune runs in, for trials of several workers: a trial joins it, and it places the workers.
+    """The Ray in which Tune runs, for trials of several workers: a trial joins this Ray, which places the trial's
+    workers.
 
     Such a trial is a driver (https://docs.ray.io/en/latest/train/user-guides/hyperparameter-optimization.html), and has
-    a logical CPU for as long as it runs. Where those of the workers are all that there are, the workers of its trial
-    wait for that one, for ever and without a word. So a Ray that is started here has one more for each driver.
+    a logical CPU for as long as it runs. If Ray had only the CPUs of the workers, the workers of a trial would wait for
+    the CPU of their driver, for ever and without a message. So a Ray that is started here has one more CPU for each
+    driver.
     """
 
     address: str
-    """Of its head, host:port."""
+    """Address of Ray's head, host:port."""
     token_path: str
-    """File of the token that it asks for."""
+    """File of the token that this Ray asks for."""
 
     def variables(self, python: str, public: Mapping[str, str]) -> dict[str, str]:
-        """Return what a driver needs to join it. Its workers get the variables `public`, and the interpreter `python`:
-        Ray was started by another one."""
+        """Return the variables that a driver needs to join this Ray. The driver's workers get the variables `public`,
+        and the interpreter `python`, because Ray was started by another one."""
         runtime = {"env_vars": dict(public), "py_executable": shlex.quote(python)}
         return {
             "RAY_ADDRESS": self.address,

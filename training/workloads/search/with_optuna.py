@@ -28,21 +28,22 @@ from training.workloads.search.recipe import SearchRecipe
 from training.workloads.search.space import Space
 
 JOURNAL = "optuna.journal"
-"""File of the study that several processes share, in the run's folder."""
+"""Name of the file, in the run's folder, with the study that several processes share."""
 STUDY = "search"
 POLL_SECONDS = 0.05
 JOIN_SECONDS = 300.0
-"""Time for the first pod to serve the study: the names of all pods resolve by then."""
+"""Seconds for the first pod to serve the study; the names of all pods resolve by then."""
 TRIES, TRY_SECONDS = 10, 1.0
-"""Times that a pod tells the first one of its end, and seconds between two: without that the first waits for ever."""
+"""How often a pod tries to tell the first pod that it has ended, and seconds between two tries. Without that message
+the first pod waits for ever."""
 EVERY_ADDRESS = "[::]"
-"""Of IPv4, too: gRPC's own wildcard."""
+"""The address of all interfaces, those of IPv4, too: gRPC's own wildcard."""
 GRACE_SECONDS = 15.0
-"""Time for the other processes to end their trials, where one has failed."""
+"""Seconds for the other processes to end their trials after one process has failed."""
 
 
 class MemberError(RuntimeError):
-    """A process of the search that failed."""
+    """A process of the search failed."""
 
 
 def search_alone(plan: Plan) -> None:
@@ -53,7 +54,8 @@ def search_alone(plan: Plan) -> None:
 
 
 def search_by_processes(plan: Plan, path: Path) -> None:
-    """Make all trials in as many processes as there are slots; `path`: the plan's. Raises MemberError."""
+    """Make all trials in as many processes as there are slots (trials at a time). Raise MemberError if a process fails.
+    `path` is the path of the plan's file."""
     storage = _journal(plan)
     _enqueue(_study(plan, storage, 0), plan)
     command = [sys.executable, "-m", "training.workloads.search.driver", str(path), "--member"]
@@ -70,12 +72,13 @@ def search_by_processes(plan: Plan, path: Path) -> None:
 
 
 def search_as_member(plan: Plan, member: int) -> None:
-    """Make trials of the shared study until none is left."""
+    """Make trials of the study that the processes share, until no trial is left."""
     _work(_study(plan, _journal(plan), member), plan)
 
 
 def search_in_pods(plan: Plan) -> None:
-    """Make trials as one of several pods; the first ends when all have. Raises MemberError."""
+    """Make trials as one of several pods; the first pod ends when all pods have ended. Raise MemberError if the first
+    pod can't be reached."""
     if plan.member:
         _join(plan)
         return
@@ -95,7 +98,7 @@ def search_in_pods(plan: Plan) -> None:
 
 
 def _join(plan: Plan) -> None:
-    """Make trials of the study that the first pod has, until none is left; then tell it so."""
+    """Make trials of the study that the first pod serves, until no trial is left; then tell the first pod so."""
     host, _, port = plan.meeting.rpartition(":")
     storage = GrpcStorageProxy(host=host, port=int(port))
     try:
@@ -108,8 +111,8 @@ def _join(plan: Plan) -> None:
 
 
 def tell_first(study: optuna.Study, member: int) -> None:
-    """Tell the first pod, which waits for it, that this one has made its last trial. Where nobody takes it, the first
-    has ended: it does once all have told it."""
+    """Tell the first pod, which waits for this message, that this pod has made its last trial. If nobody receives the
+    message, the first pod has already ended, as it does once all pods have told it."""
     for _ in range(TRIES):
         with suppress(grpc.RpcError):  # lost on its way, or taken and not answered
             study.set_user_attr(f"member {member}", "has ended")
@@ -135,8 +138,8 @@ def _journal(plan: Plan) -> BaseStorage:
 
 
 def _study(plan: Plan, storage: BaseStorage | None, member: int) -> optuna.Study:
-    """Return the study of the run. The samplers of several processes have seeds of their own: with one they would
-    all begin with the same configurations."""
+    """Return the study of the run. Samplers of several processes have different seeds; with the same seed, all would
+    begin with the same configurations."""
     recipe = plan.settings
     sampler = optuna.samplers.TPESampler(seed=recipe.seed + member) if recipe.search_algorithm == "tpe" else None
     return optuna.create_study(
@@ -158,13 +161,13 @@ def _pruner(recipe: SearchRecipe) -> optuna.pruners.BasePruner:
 
 
 def _enqueue(study: optuna.Study, plan: Plan) -> None:
-    """Give the study its configurations, in order, where they are drawn before."""
+    """Add the configurations to the study, in order, if they were drawn in advance."""
     for configuration in plan.configurations or []:
         study.enqueue_trial(configuration)
 
 
 def _work(study: optuna.Study, plan: Plan) -> None:
-    """Make trials until the study has as many as are wanted."""
+    """Make trials until the study has as many trials as are wanted."""
     recipe = plan.settings
     distributions = Space.parse(recipe.search_space).distributions()
     decides = recipe.search_scheduler != "none"
@@ -193,10 +196,9 @@ def _ended(study: optuna.Study, recipe: SearchRecipe) -> int:
 
 
 def _is_open(study: optuna.Study, recipe: SearchRecipe) -> bool:
-    """Return whether the search goes on: beside a population, until as many epochs are trained as that may train.
-
-    A trial that failed has used all of its own: so it is in a population, in which nobody takes its place.
-    """
+    """Return whether the search goes on; against a population, until as many epochs are trained as the population may
+    train. A trial that failed counts as having trained all its epochs, as in a population, where no trial takes its
+    place."""
     if not recipe.is_population:
         return True
     trials = study.get_trials(deepcopy=False)

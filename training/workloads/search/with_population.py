@@ -24,17 +24,19 @@ from training.workloads.search.space import Choice, Range, Space, Whole
 from training.workloads.search.trial import TrialFailedError
 
 DRAWN, NUMBER, VALUES = "trial", "number", "values"
-"""Keys of what Tune gives a trial. The number is that of whose values it has: it goes with them to who takes them."""
+"""Keys of what Tune gives a trial. The number is that of the trial whose values they are, and it goes with the values
+to the trial that takes them."""
 LOG = "pbt_global.txt"
-"""File in which Ray logs who took whose checkpoint:
+"""Name of the file in which Ray logs which trial took the checkpoint of which other trial:
 https://docs.ray.io/en/latest/tune/api/doc/ray.tune.schedulers.PopulationBasedTraining.html"""
 
 
 class SegmentedTrial(tune.Trainable):  # type: ignore[misc]
-    """One trial, whose script is started anew for each segment. Ray makes a new object of it for each, too."""
+    """A trial whose script is started again for each segment. Ray makes a new object of this class for each segment,
+    too."""
 
     def setup(self, config: dict[str, Any], plan: Plan) -> None:
-        """Take the values, which may be those of another trial, changed."""
+        """Take the values of this trial; they may be those of another trial, changed."""
         self._plan, self._values = plan, config[DRAWN][VALUES]
         self._number = _number(plan, self.trial_id, config[DRAWN][NUMBER])
         self._folder = plan.trial_folder(self._number)
@@ -72,16 +74,17 @@ class SegmentedTrial(tune.Trainable):  # type: ignore[misc]
         return {recipe.metric: record.metric, tune.result.DONE: until == recipe.epochs}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Keep what the script has left."""
+        """Save in Ray's checkpoint what the script has left."""
         assert self._origin  # noqa: S101 (Ray saves what has made a step)
         population.save(self._checkpoint, Path(checkpoint_dir), self._origin)
 
     def load_checkpoint(self, checkpoint: str) -> None:
-        """Take what this trial or a better one has left."""
+        """Load the checkpoint that this trial or a better one has left."""
         self._origin = population.load(Path(checkpoint), self._checkpoint)
 
     def cleanup(self) -> None:
-        """End the script, where the search ends before it; its folder is Ray's to keep."""
+        """End the script if the search ends before it, and delete the trial's folder of the checkpoint; Ray keeps its
+        own copies."""
         if self._running:
             self._running.abandon()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
@@ -93,10 +96,8 @@ class SegmentedTrial(tune.Trainable):  # type: ignore[misc]
 
 
 def tuner(plan: Plan, folder: Path) -> tune.Tuner:
-    """Return the search, with its files in a folder of the run.
-
-    `max_concurrent_trials` would hold the population, not what runs at a time: that is held by the CPUs.
-    """
+    """Return the tuner that runs the search, with its files in a folder of the run. `max_concurrent_trials` would limit
+    the population, and not the trials that run at the same time, which the CPUs limit."""
     recipe = plan.settings
     random.seed(recipe.seed)  # which Ray's scheduler draws by
     numpy.random.seed(recipe.seed)
@@ -125,7 +126,7 @@ def tuner(plan: Plan, folder: Path) -> tune.Tuner:
 
 
 def check(plan: Plan, folder: Path) -> None:
-    """Check that each checkpoint that was handed over arrived. Raises HandOverError."""
+    """Check that each checkpoint that was handed over arrived. Raise HandOverError if one did not."""
     log = folder / population.KEPT / "search" / LOG
     lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
     taken = [json.loads(line)[-2:] for line in lines]
@@ -137,7 +138,8 @@ def check(plan: Plan, folder: Path) -> None:
 
 
 def _mutation(values: Range) -> Any:
-    """Return Ray's form of a range, by which it changes a value: a choice to one beside it, numbers by a factor."""
+    """Return a range in Ray's form, which says how Ray changes a value: a choice to a neighbouring value, a number by a
+    factor."""
     if isinstance(values, Choice):
         return [*values.values]
     if isinstance(values, Whole):
@@ -146,13 +148,15 @@ def _mutation(values: Range) -> Any:
 
 
 def _within(space: Space, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what Ray explores within the bounds of the space: it multiplies by 1.2 or 0.8 whatever they are."""
+    """Return the configuration that Ray tries next, with its values moved within the search space, because Ray
+    multiplies by 1.2 or 0.8 whatever the bounds are."""
     drawn = config[DRAWN]
     return {**config, DRAWN: {**drawn, VALUES: space.within(drawn[VALUES])}}
 
 
 def _number(plan: Plan, name: str, number: int) -> int:
-    """Return the number of a trial by Ray's name of it: its own at its first segment, later ones may have another's."""
+    """Return the number of a trial by Ray's name of it. The trial's first segment stores `number`; for later segments
+    `number` may be another trial's."""
     path = Path(plan.folder) / population.NUMBERS / name
     if path.exists():
         return int(path.read_text(encoding="utf-8"))

@@ -32,21 +32,21 @@ from training.workloads.search.trial import TrialFailedError
 from training.workloads.search.trial_environment import DRIVER_CPUS, SharedRay
 
 DRAWN = "trial"
-"""Key of what Tune gives a trial, where the configurations were drawn before: number and configuration."""
+"""Key of what Tune gives a trial, its number and its configuration, if the configurations were drawn in advance."""
 WAIT_SECONDS = 60.0
-"""Time for trials that were stopped to end, longer than they have until SIGKILL."""
+"""Seconds for stopped trials to end, longer than the time that they have until SIGKILL."""
 POLL_SECONDS = 0.05
 
 
 class TuneError(RuntimeError):
-    """A search that Tune and the records of the trials tell differently: its result would be a guess."""
+    """Tune and the records of the trials contradict each other, so the result of the search would be a guess."""
 
 
 class ScriptTrial(tune.Trainable):  # type: ignore[misc]
-    """One trial of the user's script, in a process of its own, or in several that this Ray places."""
+    """A trial of the user's script, in a process of its own, or in several processes that this Ray places."""
 
     def setup(self, config: dict[str, Any], plan: Plan, packed: bytes) -> None:
-        """Start the script with a configuration; `packed`: its package, where it is not in this pod yet."""
+        """Start the script with a configuration; `packed` is the script's package, if this pod does not have it yet."""
         recipe, drawn = plan.settings, config.get(DRAWN)
         self._plan, self._is_told = plan, False
         if plan.package:
@@ -58,7 +58,8 @@ class ScriptTrial(tune.Trainable):  # type: ignore[misc]
         self._running = trial.start(plan, number, configuration, decides=decides, within=joined)
 
     def step(self) -> dict[str, Any]:
-        """Return the next report of the metric; the last, at the trial's end. Raises TrialFailedError."""
+        """Return the next report of the metric, and the last one when the trial has ended. Raise TrialFailedError if
+        the trial failed."""
         report = self._running.next_report()
         if report is not None:
             return {self._metric: report.value}
@@ -68,7 +69,7 @@ class ScriptTrial(tune.Trainable):  # type: ignore[misc]
         return {self._metric: record.metric, tune.result.DONE: True}
 
     def cleanup(self) -> None:
-        """End the script, where Tune has stopped the trial."""
+        """End the script, for example because Tune has stopped the trial."""
         self._end()
 
     def _end(self) -> Trial:
@@ -81,7 +82,8 @@ class ScriptTrial(tune.Trainable):  # type: ignore[misc]
 
 
 def search(plan: Plan, flags: Sequence[str]) -> None:
-    """Make all trials. `flags`: those of the arm's entry point. Raises TuneError."""
+    """Make all trials; `flags` are those of the arm's entry point. Raise TuneError if Tune and the records contradict
+    each other."""
     request = entry.parse(plan.arm, __doc__, [*flags])
     shares = plan.settings.trial_workers > 1
     if shares:  # Ray shows the variables of a job, so its workers inherit these from it
@@ -102,7 +104,8 @@ def search(plan: Plan, flags: Sequence[str]) -> None:
 
 @contextmanager
 def _own_store(plan: Plan) -> Iterator[None]:
-    """Clear the store of what killed searches left in it, and at the end, however that comes, of what this one has."""
+    """Clear Ray's store of what killed searches left in it, and at the end, however the search ends, of what this
+    search stored."""
     if not plan.store:
         yield
         return
@@ -114,10 +117,8 @@ def _own_store(plan: Plan) -> Iterator[None]:
 
 
 def _refuse_other_failures(plan: Plan, by_tune: int) -> None:
-    """Refuse a search in which Tune counts other failures than there are in the records. Raises TuneError.
-
-    Only a trial that failed by itself just before Tune stopped it has failed and is none of those that Tune counts.
-    """
+    """Raise TuneError if Tune counts other failures than the records of the trials have. Only with asha may the records
+    have more: Tune does not count a trial that failed by itself just before Tune stopped it."""
     records = map(detail.read, map(plan.trial_folder, range(plan.settings.search_trials)))
     failed = sum(record is None or record.state == "failed" for record in records)
     if failed < by_tune or (failed > by_tune and plan.settings.search_scheduler != "asha"):
@@ -125,7 +126,7 @@ def _refuse_other_failures(plan: Plan, by_tune: int) -> None:
 
 
 def tuner(plan: Plan, folder: Path) -> tune.Tuner:
-    """Return the search, with its files in a folder of the run."""
+    """Return the tuner that runs the search, with its files in a folder of the run."""
     recipe = plan.settings
     return tune.Tuner(
         tune.with_resources(
@@ -173,8 +174,8 @@ def _scheduler(recipe: SearchRecipe) -> TrialScheduler | None:
 
 
 def _next_number(plan: Plan) -> int:
-    """Return the number of the next trial: whoever makes its folder, or its key, has it. Tune does not number what an
-    algorithm chooses."""
+    """Return the number of the next trial, which belongs to the process that makes the trial's folder, or its key,
+    first. Tune itself does not number trials that an algorithm chooses."""
     for number in itertools.count():
         if plan.store and not _take_number(plan, number):
             continue
@@ -187,12 +188,12 @@ def _next_number(plan: Plan) -> int:
 
 
 def _take_number(plan: Plan, number: int) -> bool:
-    """Take the number of a trial; false where another trial has it."""
+    """Take the number of a trial; return False if another trial has taken it."""
     return not _internal_kv_put(f"{plan.store}/number/{number}", b"taken", overwrite=False)
 
 
 def _bring_trial(plan: Plan, number: int) -> int:
-    """Bring a trial that has ended here; return how many have."""
+    """Store the record of a trial that ended in this pod in Ray's store; return the number of trials stored there."""
     trial = brought.of_trial(plan, number)
     assert trial  # noqa: S101 (its record is written)
     _internal_kv_put(f"{plan.store}/trial/{number}", trial.text())
@@ -200,10 +201,9 @@ def _bring_trial(plan: Plan, number: int) -> int:
 
 
 def _fetch_trials(plan: Plan, least: int) -> None:
-    """Write what all workers have brought into the driver's folder of the run.
-
-    `least`: trials that did not fail for Tune, which bring a record; one that it has stopped ends after that.
-    """
+    """Write the records that all workers have stored into the driver's folder of the run. `least` is the number of
+    trials that did not fail for Tune, all of which store a record; a trial that Tune has stopped ends later, so the
+    records are waited for."""
     deadline = time.monotonic() + WAIT_SECONDS
     while len(_internal_kv_list(f"{plan.store}/trial/")) < least and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
@@ -212,6 +212,6 @@ def _fetch_trials(plan: Plan, least: int) -> None:
 
 
 def _clear_store() -> None:
-    """Delete what this search has in the store, and what earlier ones left whose driver was killed: a Ray that outlives
-    them has one search at a time."""
+    """Delete the keys of this search in Ray's store, and those of earlier searches whose driver was killed; a Ray that
+    outlives searches has one at a time."""
     _internal_kv_del(STORES, del_by_prefix=True)

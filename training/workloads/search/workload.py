@@ -12,9 +12,10 @@ from training.workloads.search.recipe import SearchRecipe, of_trial
 from training.workloads.search.space import Space
 
 OPTUNA = {"optuna": "optuna>=5,<6", "grpc": "grpcio", "google.protobuf": "protobuf"}
-"""Modules of Optuna's searches with the packages that have them; its processes in pods meet by gRPC."""
+"""Modules of Optuna's searches with the packages that have the modules; Optuna's processes in pods meet by gRPC."""
 ROLES: dict[str, Role] = {"native": "alternative"}
-"""Processes that share a study are what one would use instead: Ray contains nothing of them."""
+"""Role of `native`: processes that share a study are what one would use instead of Ray, which does not contain
+Optuna."""
 TITLES = {
     "baseline": "Optuna in one process on {cpus}",
     "wide": "Optuna in one process on {cpus}",
@@ -46,7 +47,7 @@ LACKS = (
     "firstBatchSeconds", "dataWaitSeconds", "dataGain", "warmupSeconds", "evaluationSeconds", "reportSeconds",
     "trialsPerSecond", "stepSecondsMean", "stepSecondsP50", "stepSecondsP95", "stepSecondsMax",
 )  # fmt: skip
-"""Measures of steps: a trial has them, and a search none of its own."""
+"""Measures of steps, which each trial has, but not the search as a whole."""
 CHECKS = {
     "replicasAsAsked": "As many trials ran at a time as were asked for",
     "threadsAsAsked": "Every trial computed with as many threads as it has CPUs, as counted in its process",
@@ -60,7 +61,7 @@ CHECKS = {
 
 
 def words(recipe: Mapping[str, Any]) -> str:
-    """Return what is searched: `train.py --epochs 4 --lr {lr}`."""
+    """Return a description of the search, such as `search over train.py --epochs 4 --lr {lr}`."""
     return f"search over {script.words(recipe)}"
 
 
@@ -70,7 +71,8 @@ def shown(recipe: SearchRecipe, arm: str, image: Installed = None) -> str:
 
 
 def modules(recipe: SearchRecipe) -> Mapping[str, str]:
-    """Return what an image of somebody else's has to have: what the script imports at its start, and who searches."""
+    """Return the modules that a user's own image has to have: what the script imports at its start, and what the search
+    imports."""
     return {**resolve.modules(recipe), **OPTUNA}
 
 
