@@ -6,6 +6,7 @@ The engine's log of events is what its own Automation API reads: one JSON object
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 from collections.abc import Iterator, Mapping
@@ -43,19 +44,22 @@ _GENERAL = ("update failed", "update canceled", "resource operation failed", "pr
 
 
 class EventLog:
-    """Reads the new events of a log file. A file that became shorter belongs to another phase, and is read from its
-    start."""
+    """Reads the new events of a log file. A file that became shorter, or begins otherwise, belongs to another phase, and
+    is read from its start."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
+        self._first = b""
 
     def read(self) -> Iterator[Event]:
         """Yield the events since the last call, without those for debugging."""
         try:
-            if self._path.stat().st_size < self._offset:
-                self._offset = 0
             with self._path.open("rb") as log:
+                first = log.readline()
+                if os.fstat(log.fileno()).st_size < self._offset or not first.startswith(self._first):
+                    self._offset = 0
+                self._first = first
                 log.seek(self._offset)
                 whole = log.read().rpartition(b"\n")[0]
         except FileNotFoundError:

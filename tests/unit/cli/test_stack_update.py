@@ -221,6 +221,8 @@ def test_a_log_is_read_once_and_again_when_a_phase_begins(tmp_path: Path) -> Non
 
     assert ([], [PREVIEWED], []) == (absent, first, again)
     assert [CANCELLING] == list(log.read())
+    path.write_text(f"{json.dumps(PREVIEWED)}\n{json.dumps(CANCELLING)}\n")  # as long as was read and longer at once
+    assert [PREVIEWED, CANCELLING] == list(log.read())
 
 
 KNOWN = {"baseline": 10.0, "ray": 30.0}

@@ -83,7 +83,7 @@ def test_each_command_is_known_to_need_what_measures_or_not() -> None:
     """A new one stands in the list, or works with the least."""
     commands = {name for names in door.SECTIONS.values() for name in names}
 
-    assert {"try", "why", "set"} == commands - set(start.MEASURING)
+    assert {"try", "why", "set", "compare-commits"} == commands - set(start.MEASURING)
     assert set(start.MEASURING) <= commands
 
 

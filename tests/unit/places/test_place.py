@@ -19,6 +19,7 @@ COMPARED = re.compile(rf"""(?:[=!]=|\bin) ?\(?{NAME}|{NAME} ?[=!]=|target ?[=!]=
 ALLOWED = {
     "compare/quiet.py": 1,  # the comparison is of runs that were made anywhere: it knows their place by name alone
     "compare/qualifiers.py": 2,
+    "compare/projection.py": 1,
 }
 
 
