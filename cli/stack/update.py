@@ -44,8 +44,8 @@ _GENERAL = ("update failed", "update canceled", "resource operation failed", "pr
 
 
 class EventLog:
-    """Reads the new events of a log file. A file that became shorter, or begins otherwise, belongs to another phase, and
-    is read from its start."""
+    """Reads the new events of a log file. A file that became shorter, or begins otherwise, belongs to another phase,
+    and is read from its start."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
