@@ -30,27 +30,31 @@ CACHE = PROJECT / ".state" / "charts"
 SECONDS = 30.0
 ATTEMPTS = 3
 DIGESTS = {"1.6.2": "660e709573ea49455fea0b34b40a38afc217b8354bcf0f17aab2a3249d3c1b5f"}
-"""SHA-256 of the archives that KubeRay published, by version; the default version's has to be here. It is the one
-that others pin for the archive on KubeRay's release page. Of any other version the digest is the index's, over TLS."""
+"""The SHA-256 of the archives that KubeRay published, by the chart's version. The default version must be in this
+table, with the SHA-256 that others pin for the archive on KubeRay's release page. For any other version, the digest
+comes from the repository's index, over TLS."""
 LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 
 
 class ChartError(pulumi.RunError):
-    """A chart that cannot be fetched, or is the wrong one. The message names the setting; Pulumi prints it alone."""
+    """Raised if the chart cannot be fetched or is the wrong chart. The message names the setting; Pulumi prints the
+    message without a traceback."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """The source of KubeRay's chart."""
+    """Where KubeRay's chart comes from, and the version that the settings ask for."""
 
     path: str | None
-    """Its archive in the folder `offline`; None if it is fetched from KubeRay's repository."""
+    """The path of the chart's archive in the folder `offline`; None if the archive is fetched from KubeRay's
+    repository."""
     version: str
     digest: str = ""
-    """The SHA-256 that the folder says of the archive; empty if it says none."""
+    """The SHA-256 of the archive that the folder `offline` states; empty if the folder states no SHA-256."""
 
     def pinned(self) -> tuple[str, str]:
-        """Return the digest known before anything is fetched, and its origin; both empty if there is none."""
+        """Return the digest that is known before anything is fetched, and its origin; two empty texts if no digest is
+        known."""
         if self.digest:
             return self.digest, SUMS
         return (DIGESTS[self.version], "this program") if self.version in DIGESTS else ("", "")
@@ -58,13 +62,13 @@ class Source:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart on this machine."""
+    """A chart's archive on this machine, and its version."""
 
     path: Path
     version: str
 
     def crds(self) -> list[dict[str, Any]]:
-        """Return its CRDs by name. Raises ChartError if it has none."""
+        """Return the chart's CRDs, sorted by name. Raise ChartError if the chart has no CRDs."""
         crds = [
             document
             for text in _archive_crds(self.path)
@@ -77,12 +81,13 @@ class Chart:
 
 
 def crds_digest(crds: list[dict[str, Any]]) -> str:
-    """Return a hash that changes with any of the CRDs."""
+    """Return a hash of the CRDs, which changes if any of the CRDs changes."""
     return hashlib.sha256(json.dumps(crds, sort_keys=True).encode()).hexdigest()
 
 
 def find(source: Source, cache: Path = CACHE) -> Chart:
-    """Return a source's chart, verified; a repository's is cached and not fetched again. Raises ChartError."""
+    """Return the chart of a source after its digest and its version were verified. A chart from the repository is
+    cached and not fetched again. Raise ChartError if the chart is missing or wrong."""
     if source.path:
         path = PROJECT / Path(source.path).expanduser()
         try:
@@ -105,7 +110,8 @@ def find(source: Source, cache: Path = CACHE) -> Chart:
 
 
 def _is_verified(kept: Path, source: Source) -> bool:
-    """Return whether the cached copy can be used; a damaged one, or another repository's, is fetched again."""
+    """Return whether the cached copy has the right digest; if not (damaged, or from another repository), the caller
+    fetches the chart again."""
     try:
         record = json.loads(_record(kept).read_text(encoding="utf-8"))
         digest = hashlib.sha256(kept.read_bytes()).hexdigest()
@@ -116,7 +122,8 @@ def _is_verified(kept: Path, source: Source) -> bool:
 
 
 def _fetched(source: Source) -> tuple[bytes, dict[str, str]]:
-    """Return the archive, compared with its digest, and the record that verifies it at the next use."""
+    """Return the fetched archive, whose digest was verified, and the record that verifies the cached copy at the next
+    use."""
     entry = _entry(source)
     content = _download(urllib.parse.urljoin(CHART_REPOSITORY, str(entry["urls"][0])))
     digest, says = source.pinned()
@@ -127,7 +134,7 @@ def _fetched(source: Source) -> tuple[bytes, dict[str, str]]:
 
 
 def _compare(content: bytes, source: Source, expected: str, says: str) -> None:
-    """Raise ChartError unless the archive has the digest."""
+    """Raise ChartError unless the archive has the expected digest. `says` names the origin of that digest."""
     digest = hashlib.sha256(content).hexdigest()
     if digest == expected:
         return
@@ -143,7 +150,8 @@ def _compare(content: bytes, source: Source, expected: str, says: str) -> None:
 
 
 def _checked(chart: Chart) -> Chart:
-    """Return the chart if its version is the one that the settings name. Raises ChartError."""
+    """Return the chart if it has the version that the settings name. Raise ChartError if it has another version, or is
+    not a Helm chart."""
     try:
         version = _metadata(chart.path)["version"]
     except (OSError, EOFError, KeyError, TypeError, ValueError, zlib.error, tarfile.TarError, yaml.YAMLError) as error:
@@ -173,7 +181,7 @@ def _archive_crds(path: Path) -> list[str]:
 
 
 def _entry(source: Source) -> dict[str, Any]:
-    """Return the entry of the chart in the repository's index. Raises ValueError if the version is missing."""
+    """Return the chart's entry in the index of the repository. Raise ValueError if the index lacks the version."""
     index = yaml.safe_load(_download(urllib.parse.urljoin(CHART_REPOSITORY, "index.yaml")))
     entries = [entry for entry in index["entries"][CHART] if str(entry["version"]).lstrip("v") == source.version]
     if not entries:
@@ -189,7 +197,8 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def _trusted(address: str) -> str:
-    """Return the address if nobody can tamper with the transfer. Raises ValueError."""
+    """Return the address if it is https:// or on this machine, so that nobody can tamper with the transfer. Raise
+    ValueError for any other address."""
     parts = urllib.parse.urlsplit(address)
     if parts.scheme == "https" or (parts.scheme == "http" and LOOPBACK.fullmatch(parts.hostname or "")):
         return address
@@ -210,7 +219,8 @@ def _download(address: str) -> bytes:
 
 
 def _record(kept: Path) -> Path:
-    """Return the record next to a cached chart: its repository, and the digest that it was compared with."""
+    """Return the path of the record next to a cached chart; the record holds the repository and the digest of the
+    chart."""
     return kept.with_suffix(".json")
 
 

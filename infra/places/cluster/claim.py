@@ -40,43 +40,45 @@ SINGLE_NODE = {
     "rancher.io/local-path": "nfs.csi.k8s.io",
     "kubernetes.io/no-provisioner": "nfs.csi.k8s.io",
 }
-"""Provisioners whose volumes only pods of one node can write, each with one whose volumes all pods can write."""
+"""Provisioners whose volumes only the pods of one node can write, each with a provisioner whose volumes all pods can
+write."""
 DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
 class ClaimRefusedError(UserError):
-    """A claim that cannot be created or changed as requested."""
+    """Raised if the claim cannot be created or changed as requested."""
 
 
 class TrainingClaim(Resource, module="cluster", name="Claim"):
-    """The claim of one stack."""
+    """The storage claim (PersistentVolumeClaim) of one stack, as a Pulumi resource."""
 
     def __init__(self, name: str, properties: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
         super().__init__(ClaimProvider(), name, properties, opts)
 
 
 class ClaimProvider(Provider):
-    """Applies the claim; never deletes it."""
+    """Creates and expands the storage claim; never deletes the claim."""
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Compare size and class. Another namespace gets a claim of its own, and a deleted claim is recreated."""
+        """Return whether the claim's size or class changed. Another namespace gets a new claim, and a deleted claim is
+        recreated."""
         moved = ["namespace"] if changed(olds, news, "namespace") or _is_gone(olds) else []
         resized = changed(olds, news, "size", "storageClass", "byManyNodes")
         return DiffResult(changes=bool(moved or resized), replaces=moved)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Create the claim, or adopt the one that the stack left."""
+        """Create the claim, or adopt the claim that an earlier deployment of the stack left."""
         _apply(props)
         return CreateResult(f"{props['namespace']}/{CLAIM}", props)
 
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """Expand the claim."""
+        """Expand the claim to the new size."""
         _apply(news)
         return UpdateResult(news)
 
 
 def properties(claim: Claim, stack: str, namespace: str, kubeconfig: str) -> dict[str, Any]:
-    """Return the properties of the resource."""
+    """Return the properties of the TrainingClaim resource."""
     return {
         "stack": stack,
         "namespace": namespace,
@@ -115,12 +117,14 @@ def path(namespace: str) -> str:
 
 
 def existing(api: Any, namespace: str) -> dict[str, Any] | None:
-    """Return the existing claim; None if there is none. Raises KubeError."""
+    """Return the existing claim, or None if the namespace has no such claim. Raise KubeError if the cluster does not
+    answer."""
     return kube.find(api, path(namespace))
 
 
 def refusals(api: Any, wanted: Claim, stack: str, namespace: str) -> list[Problem]:
-    """Return why the claim is refused, each reason with the lines that fix it; asked before anything is created."""
+    """Return the reasons to refuse the claim, each with the command lines that fix it. The caller asks before anything
+    is created."""
     claim = existing(api, namespace)
     classes = kube.items(api, "/apis/storage.k8s.io/v1/storageclasses")
     name = (claim or {}).get("spec", {}).get("storageClassName") or wanted.storage_class or _default(classes)
@@ -177,7 +181,8 @@ def _foreign(claim: Mapping[str, Any], stack: str, namespace: str) -> list[Probl
 
 
 def _on_its_way(claim: Mapping[str, Any], stack: str) -> list[Problem]:
-    """Refuse a claim that is being deleted: it cannot be restored, and goes with the last pod that mounts it."""
+    """Return a problem if the claim is being deleted. Such a claim cannot be restored, and is gone as soon as no pod
+    mounts it."""
     if "deletionTimestamp" not in claim["metadata"]:
         return []
     why = f"the claim {CLAIM} is being deleted: it is gone as soon as no pod mounts it; to start with a new one"
@@ -209,7 +214,8 @@ def _size(claim: Mapping[str, Any], wanted: Claim, chosen: Mapping[str, Any] | N
 
 
 def _line_that_keeps(text: str, size_bytes: int, namespace: str) -> str:
-    """Return the line for a claim's own size, in units that `storageSize` has; for another claim if it allows none."""
+    """Return the command line that keeps the claim's own size, in a unit that `storageSize` allows; if no unit fits,
+    the line for another namespace, and so for another claim."""
     for each in (text, f"{size_bytes / 2**30:.15g}Gi"):
         with suppress(ValueError):
             return set_line("storageSize", quantity("1Mi").parse(each).text)

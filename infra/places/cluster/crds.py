@@ -23,11 +23,12 @@ from infra.settings.rules import CHART
 LABEL = "app.kubernetes.io/managed-by"
 OWNER = "ray-worth-it"
 LIMITS: dict[str, Any] = {"_request_timeout": (CONNECT_SECONDS, 60.0), "_preload_content": False}
-"""Seconds for a connection, and for an answer: a CRD is megabytes, of which no objects are made here."""
+"""The seconds to wait for a connection, and for an answer, which is long because a CRD has megabytes. The client does
+not convert the answer into objects."""
 
 
 class ForeignCrdsError(UserError):
-    """CRDs that are not managed by this project; the message says what to set."""
+    """Raised if the cluster has CRDs that this project does not manage; the message says what to set."""
 
 
 class Crds(Resource, module="cluster", name="Crds"):
@@ -40,19 +41,19 @@ class Crds(Resource, module="cluster", name="Crds"):
 
 
 class CrdsProvider(Provider):
-    """Applies the chart's CRDs; never deletes them."""
+    """Creates and updates the chart's CRDs; never deletes them."""
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Report a change of the CRDs' content; the chart's source does not matter."""
+        """Return whether the content of the CRDs changed. A change of the chart's source alone is ignored."""
         return DiffResult(changes=bool(changed(olds, news, "digest")))
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Apply the CRDs."""
+        """Create the CRDs in the cluster."""
         _apply(props)
         return CreateResult("kuberay-crds", props)
 
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """Apply the CRDs of another version."""
+        """Replace the CRDs by those of another version."""
         _apply(news)
         return UpdateResult(news)
 
@@ -81,7 +82,8 @@ def _api(props: dict[str, Any]) -> Any:
 
 
 def refuse_foreign(api: Any, names: Iterable[str]) -> None:
-    """Raise ForeignCrdsError if one of `names` exists with another owner's labels, and KubeError."""
+    """Raise ForeignCrdsError if a CRD of one of these names exists and another owner manages it. Raise KubeError if the
+    cluster does not answer."""
     foreign = [name for name in names if _owner(api, name) not in (OWNER, None)]
     if foreign:
         raise ForeignCrdsError(
@@ -92,7 +94,8 @@ def refuse_foreign(api: Any, names: Iterable[str]) -> None:
 
 
 def _owner(api: Any, name: str) -> str | None:
-    """Return who made a CRD, "" for nobody known; None if there is none. Raises KubeError."""
+    """Return who manages a CRD: empty if its labels do not say, None if the CRD does not exist. Raise KubeError if the
+    cluster does not answer."""
     try:
         metadata = kube.metadata(api, f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
     except KubeError as error:

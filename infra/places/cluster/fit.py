@@ -26,7 +26,7 @@ GIB, MIB = 2**30, 2**20
 
 @dataclass(frozen=True)
 class Size:
-    """CPUs, memory and GPUs: of a pod (request = limit), or of a node (allocatable)."""
+    """The CPUs, memory and GPUs of a pod (request = limit) or of a node (allocatable)."""
 
     cpus: float
     memory_bytes: int
@@ -34,11 +34,11 @@ class Size:
 
     @classmethod
     def of(cls, pod: pod_parts.Size) -> "Size":
-        """Return the size of a pod, whose memory is a text."""
+        """Return the size of a pod, whose memory is given as a text such as 512Mi."""
         return cls(pod.cpus, quantity("0").parse(pod.memory).bytes)
 
     def at_most(self, other: "Size") -> "Size":
-        """Return the smaller CPUs and the smaller memory of the two, with the GPUs of this one."""
+        """Return the smaller number of CPUs and the smaller memory of two sizes, with the GPUs of this size."""
         return Size(min(self.cpus, other.cpus), min(self.memory_bytes, other.memory_bytes), self.gpus)
 
     def __str__(self) -> str:
@@ -52,22 +52,24 @@ OPERATOR = Size.of(operator.SIZE)
 SUBMITTER = Size.of(jobs.SUBMITTER)
 PROMETHEUS = Size.of(monitoring.SIZE)
 BESIDE_HEAD = {KEPT: Size(0, 0), PER_RUN: Size(0, 0), AUTOSCALED: Size.of(ray_autoscaler.SIZE)}
-"""What is in the head's pod beside Ray, by `rayWorkers`."""
+"""The size of the containers beside Ray in the head's pod, for each value of `rayWorkers`."""
 PARTS = (0.75, 0.5, 0.25)
-"""Fractions of a CPU for a worker, if the nodes are too small for whole ones."""
+"""Fractions of a CPU that a worker may have if the nodes are too small for whole CPUs."""
 RESERVED = Size(1, GIB)
-"""Reserved on a node with system pods: two-node Minikube with Calico took 0.85 CPUs of its first node."""
+"""The size that is reserved on a node with system pods. The first node of a two-node Minikube with Calico used 0.85
+CPUs for its system pods."""
 RESERVED_WITHOUT_CONTROL_PLANE = Size(0.5, GIB)
-"""Reserved on a node that is known to run only its agents: Calico's takes 0.25 CPUs."""
+"""The size that is reserved on a node which runs only per-node agents. Calico's agent takes 0.25 CPUs."""
 
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod of a moment."""
+    """A pod to be placed on a node, together with the other pods that exist at the same time."""
 
     size: Size
     arm: str = ""
-    """The arm that it is a worker of, if it has others: they are spread over the nodes."""
+    """The arm whose worker this pod is, if the arm has several workers, because those are spread over the nodes;
+    otherwise empty."""
 
 
 @dataclass(frozen=True)
@@ -78,23 +80,24 @@ class Measurement:
     worker: Size
     head: Size
     arms: tuple[str, ...]
-    """The names of the arms whose pods have to fit."""
+    """The names of the arms whose pods have to fit the nodes."""
     others: tuple[Size, ...] = ()
-    """Pods that always run beside the idle Ray cluster and the operator."""
+    """The sizes of pods that always run, apart from the idle Ray cluster and the operator."""
     per_run: bool = False
     """Whether Ray's workers exist only while Ray runs."""
     gpus_apart: bool = False
-    """Whether pods without a GPU stay off nodes that have some."""
+    """Whether pods without a GPU stay off the nodes that have GPUs."""
     spread: str = PREFERRED
-    """How workers are spread over nodes: a value of `spreadWorkers`."""
+    """How workers are spread over the nodes: a value of the setting `spreadWorkers`."""
 
     @property
     def wide(self) -> Size:
-        """Return the size of the wide arm's one pod: the CPUs and the memory of all workers."""
+        """Return the size of the only pod of the arm `wide`: the CPUs and the memory of all workers together."""
         return Size(self.workers * self.worker.cpus, self.workers * self.worker.memory_bytes)
 
     def pods(self) -> dict[str, list[Pod]]:
-        """Return the pods that exist at the same time, by arm: the idle Ray cluster and the operator always run."""
+        """Return the pods that exist at the same time, by arm. They include the operator and the idle Ray cluster,
+        which always run."""
         workers = [Pod(self.worker, RAY.name)] * self.workers
         always = [*map(Pod, [OPERATOR, *self.others, self.head]), *([] if self.per_run else workers)]
         of_ray = workers if self.per_run else []
@@ -103,19 +106,20 @@ class Measurement:
         }
 
     def moments(self) -> dict[str, list[Size]]:
-        """Return the sizes of these pods."""
+        """Return the sizes of the pods that exist at the same time, by arm."""
         return {arm: [pod.size for pod in pods] for arm, pods in self.pods().items()}
 
     def gpus_at_once(self) -> dict[str, int]:
-        """Return the number of GPUs that are held at the same time, by arm."""
+        """Return the number of GPUs that all pods hold at the same time, by arm."""
         return {arm: sum(pod.gpus for pod in pods) for arm, pods in self.moments().items()}
 
     def without(self, *arms: str) -> "Measurement":
-        """Return the measurement without these arms."""
+        """Return the measurement without the given arms."""
         return replace(self, arms=tuple(arm for arm in self.arms if arm not in arms))
 
     def most(self, kept: Sequence[Size]) -> Size:
-        """Return the most that all pods take at one time, plus what is reserved on each node."""
+        """Return the most CPUs and memory that all pods take at the same time, plus what is reserved on each node
+        (`kept`)."""
         moments = self.moments().values()
         return Size(
             max(sum(pod.cpus for pod in pods) for pods in moments) + sum(size.cpus for size in kept),
@@ -123,7 +127,7 @@ class Measurement:
         )
 
     def of_run(self, arm: Arm) -> list[Pod]:
-        """Return the pods of an arm's run, without those of Ray's cluster."""
+        """Return the pods that a run of the arm adds, without the pods of Ray's cluster."""
         if arm.start == "ray":
             return [Pod(SUBMITTER)]
         if arm.start == "peers":
@@ -134,7 +138,7 @@ class Measurement:
 def measurement_of(
     recipe: Recipe, worker_memory: Quantity, cluster: ClusterSettings, arms: tuple[str, ...]
 ) -> Measurement:
-    """Return the measurement that the settings ask of a cluster; they may be a draft's, or complete."""
+    """Return the pods of the measurement that these settings describe. The settings may be complete or a draft."""
     beside = BESIDE_HEAD[cluster.ray_workers]
     return Measurement(
         workers=recipe.workers,
@@ -148,15 +152,15 @@ def measurement_of(
 
 
 def cluster_fit(measurement: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> tuple[str, ...]:
-    """Return the arms whose pods do not fit nodes of this allocatable size, minus what is reserved; empty if all
-    fit."""
+    """Return the arms whose pods do not fit the nodes; empty if all fit. `nodes` are allocatable sizes; `kept` is what
+    is reserved on each of them."""
     moments = measurement.pods()
     return tuple(arm for arm, pods in moments.items() if _placed(measurement, pods, nodes, kept) is None)
 
 
 def spreads(measurement: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> dict[str, tuple[int, ...]]:
-    """Return, by arm with several workers, how many of them each of its nodes is expected to hold, the most first; of
-    arms whose pods fit."""
+    """Return, for each arm that has several workers and fits, how many of its workers each node is expected to hold,
+    largest number first."""
     numbers = {}
     for arm, pods in measurement.pods().items():
         places = _placed(measurement, pods, nodes, kept) or []
@@ -167,8 +171,8 @@ def spreads(measurement: Measurement, nodes: Sequence[Size], kept: Sequence[Size
 
 
 def unlike_spreads(measurement: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> str:
-    """Describe how the arms' workers will probably be spread over nodes where that is not alike; empty if it is, and
-    where the scheduler is left to decide."""
+    """Return a description of how the arms' workers will probably be spread over the nodes, if the arms differ in this;
+    empty if they do not differ, or if the scheduler is left to decide."""
     if measurement.spread not in (PREFERRED, REQUIRED):
         return ""
     numbers = spreads(measurement, nodes, kept)
@@ -182,7 +186,8 @@ def unlike_spreads(measurement: Measurement, nodes: Sequence[Size], kept: Sequen
 
 
 def arms_to_leave_out(measurement: Measurement, fits: Callable[[Measurement], bool]) -> tuple[str, ...]:
-    """Return the fewest arms without which the measurement fits; empty if there is no such choice."""
+    """Return the fewest arms that have to be left out so that the measurement fits; empty if no choice of arms makes it
+    fit."""
     optional = [arm for arm in measurement.arms if ARMS[arm].switch and not measurement.worker.gpus]
     for number in range(1, len(optional) + 1):
         for arms in combinations(optional, number):
@@ -192,14 +197,15 @@ def arms_to_leave_out(measurement: Measurement, fits: Callable[[Measurement], bo
 
 
 def without_arms_line(arms: Sequence[str]) -> list[str]:
-    """Return the command line that leaves these arms out; empty for no arms."""
+    """Return the command line that leaves the given arms out; empty for no arms."""
     return [" && ".join(set_line(ARMS[arm].switch, OFF) for arm in arms)] if arms else []
 
 
 def _placed(
     measurement: Measurement, pods: Sequence[Pod], nodes: Sequence[Size], kept: Sequence[Size]
 ) -> list[int] | None:
-    """Return the index of the node that the scheduler finds for each pod; None if it finds none for one of them."""
+    """Return for each pod the index of the node on which the scheduler would place the pod; None if any pod fits no
+    node."""
     left = [[a.cpus - b.cpus, a.memory_bytes - b.memory_bytes, a.gpus] for a, b in zip(nodes, kept, strict=True)]
     counts: dict[str, list[int]] = {}
     places = []
@@ -219,8 +225,8 @@ def _placed(
 def _place(
     measurement: Measurement, pod: Pod, nodes: Sequence[Size], left: Sequence[Sequence[float]], workers: Sequence[int]
 ) -> int | None:
-    """Return the index of the node for one pod; `left` is the room of each node, `workers` how many of the pod's arm it
-    holds."""
+    """Return the index of the node on which the scheduler would place one pod, or None. `left` is the free room of each
+    node; `workers` says how many workers of the pod's arm each node already holds."""
     size, spread = pod.size, measurement.spread if pod.arm else ""
     fitting = [
         index
@@ -237,8 +243,8 @@ def _place(
 
 
 def gpu_shortage(measurement: Measurement, nodes: Sequence[Size]) -> str:
-    """Return how many GPUs are held at the same time by each arm that needs more than the nodes have; "" if none
-    does."""
+    """Return a text with the number of GPUs that each arm holds at the same time, for the arms that need more GPUs than
+    the nodes have; empty if the GPUs suffice."""
     offered = sum(node.gpus for node in nodes)
     short = {arm: number for arm, number in measurement.gpus_at_once().items() if number > offered}
     if not short:
@@ -250,7 +256,8 @@ def gpu_shortage(measurement: Measurement, nodes: Sequence[Size]) -> str:
 
 
 def gpu_lines(measurement: Measurement, nodes: Sequence[Size]) -> list[str]:
-    """Return the command line for the most workers whose GPUs the nodes have; empty if not even one's are there."""
+    """Return the command line that sets the largest number of workers for which the nodes have enough GPUs; empty if
+    the GPUs do not suffice for one worker."""
     fewer = (
         n for n in range(measurement.workers - 1, 0, -1) if not gpu_shortage(replace(measurement, workers=n), nodes)
     )
@@ -258,14 +265,16 @@ def gpu_lines(measurement: Measurement, nodes: Sequence[Size]) -> list[str]:
 
 
 def node_that_fits(measurement: Measurement, kept: Sequence[Size], at_least: Size) -> Size:
-    """Return the smallest node, in whole CPUs and GiB from `at_least` up, of which `len(kept)` hold everything."""
+    """Return the smallest node size, in whole CPUs and GiB and not below `at_least`, of which `len(kept)` nodes hold
+    the whole measurement."""
     return smallest_node(lambda nodes: not cluster_fit(measurement, nodes, kept), measurement, kept, at_least)
 
 
 def smallest_node(
     is_enough: Callable[[Sequence[Size]], bool], measurement: Measurement, kept: Sequence[Size], at_least: Size
 ) -> Size:
-    """Return the smallest node, in whole CPUs and GiB from `at_least` up, of which `len(kept)` are enough."""
+    """Return the smallest node size, in whole CPUs and GiB and not below `at_least`, of which `len(kept)` nodes satisfy
+    `is_enough`."""
     most = measurement.most(kept)
     roomy = Size(most.cpus + at_least.cpus + 1, most.memory_bytes + at_least.memory_bytes, at_least.gpus)
     sizes = [replace(roomy, cpus=number) for number in _up(at_least.cpus, roomy.cpus)]
@@ -277,12 +286,14 @@ def smallest_node(
 
 
 def largest_worker(measurement: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> Size | None:
-    """Return the largest worker with which everything fits, first by CPUs, then in whole GiB; None if there is none.
+    """Return the largest worker with which all pods fit (first the most CPUs, then the most whole GiB); None if no
+    worker fits.
 
-    In whole CPUs; in quarters of one where the nodes hold no worker of a whole one.
+    The CPUs are whole numbers, or quarters of a CPU if no node has room for a worker with a whole CPU.
 
-    Pods as large as nodes are what Ray recommends for a RayCluster: fewer processes talk to each other. Here a node
-    holds a worker of the idle Ray cluster and one of `native`, so a worker is at most half of one.
+    Ray recommends pods as large as the nodes for a RayCluster, because then fewer processes talk to each other. Here
+    each node holds a worker of the idle Ray cluster and a worker of the arm `native`, so a worker is at most half of a
+    node.
     Source: https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/config.html
     """
 
@@ -296,7 +307,8 @@ def largest_worker(measurement: Measurement, nodes: Sequence[Size], kept: Sequen
 
 
 def room(settings: Settings, nodes: Sequence[Size], kept: Sequence[Size]) -> Finding:
-    """Describe how large workers could be: a setting decides it, so that a preview and a pull request show it."""
+    """Return a finding that says how large the workers could be. A setting decides the size, so previews and pull
+    requests show the finding."""
     measurement = measurement_of(settings.recipe, settings.run.worker_memory, settings.of_cluster, settings.arms)
     largest = largest_worker(measurement, nodes, kept)
     of = f"{len(nodes)} of at most {max(nodes, key=lambda node: node.cpus)}" if nodes else "none"
@@ -306,7 +318,8 @@ def room(settings: Settings, nodes: Sequence[Size], kept: Sequence[Size]) -> Fin
 
 
 def spread(unlike: str) -> Iterator[Finding]:
-    """Yield what was found of workers that are spread differently; never a failure: the measurement says it, too."""
+    """Yield a finding if the arms' workers are spread differently. The finding never counts as a failure, because the
+    measurement reports the spread, too."""
     if unlike:
         yield Finding("spread", unlike, "as many workers of each arm on a node", True)
 
@@ -319,7 +332,7 @@ def worker_line(worker: Size) -> str:
 
 
 def _most(fits: Callable[[int], bool]) -> int:
-    """Return the largest whole number that fits; 0 if none does."""
+    """Return the largest whole number for which `fits` is true, counted up from 1; 0 if it is false for 1."""
     return next(number for number in count() if not fits(number + 1))
 
 

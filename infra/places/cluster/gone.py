@@ -18,13 +18,13 @@ _KINDS = {
         "RayCluster {name} of namespace {namespace}",
     ),
 }
-"""By type the path of what is looked for, and its name for people: all else of the stack is in the one, or made for the
-other."""
+"""For each type of resource: the API path of an object, and its name in messages. Everything else of the stack is in
+the namespace, or was made for the RayCluster."""
 
 
 def refuse(settings: Settings) -> None:
-    """Refuse an update of a stack whose namespace or RayCluster is gone; a preview warns. A cluster that does not
-    answer, or may not be asked, is no reason. Raises RunError."""
+    """Raise RunError if the namespace or the RayCluster in the stack's state is gone from the cluster; a preview warns
+    instead. A cluster that does not answer, or that the user may not ask, is ignored."""
     if kube.own_text(settings.stack) is None:
         return
     expected = _expected(settings)
@@ -52,7 +52,8 @@ def refuse(settings: Settings) -> None:
 
 
 def _expected(settings: Settings) -> list[str]:
-    """Return the paths of what a stack with these settings has, once it is complete."""
+    """Return the API paths of the namespace, if the stack creates it, and of the RayCluster, which a complete stack
+    with these settings has."""
     namespace = settings.of_cluster.namespace
     (of_namespace, _), (of_ray, _) = _KINDS.values()
     own = [of_namespace.format(name=namespace)] if settings.of_cluster.create_namespace else []
@@ -60,7 +61,7 @@ def _expected(settings: Settings) -> list[str]:
 
 
 def _in_state() -> list[tuple[str, str]]:
-    """Return the path of the stack's namespace and that of its RayCluster, as its state has them, with their names."""
+    """Return the API paths and the names of the namespace and the RayCluster in the stack's state."""
     objects = [(each["type"], each["outputs"].get("metadata")) for each in own_state.resources().values()]
     texts = [
         [text.format(**metadata) for text in _KINDS[kind]] for kind, metadata in objects if kind in _KINDS and metadata

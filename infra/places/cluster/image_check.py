@@ -36,19 +36,20 @@ NAME = "image-check"
 CHECK = PROJECT / "training" / "image" / "check.py"
 SIZE = Size(0.1, "256Mi")
 SECONDS = 900.0
-"""The time for the Job: an image of some gigabytes may have to be pulled first."""
+"""The seconds that the Job may take. An image of some gigabytes may have to be pulled first."""
 PROGRAMS = ("bash", "ray")
-"""Programs that the image needs: KubeRay runs `ray` with `bash`."""
+"""Programs that the image needs, because KubeRay runs `ray` in `bash`."""
 NO_PYTHON = "\nPods run `python` as user 1000: it has to be on PATH, and in no folder that another user alone may enter"
 FOLDERS = ("/tmp", "/results")  # noqa: S108 (of the pod)
 
 
 class BadImageError(UserError):
-    """An image that cannot run the pods."""
+    """Raised if an image cannot run the pods."""
 
 
 class ImageCheck(Resource, module="cluster", name="ImageCheck"):
-    """The versions that an image has, canonical JSON."""
+    """The check of a prebuilt image as a Pulumi resource. `found` are the versions that the image has, as canonical
+    JSON."""
 
     found: pulumi.Output[str]
 
@@ -60,12 +61,13 @@ class ImageCheckProvider(Provider):
     """Checks an image when the resource is created; there is nothing to delete."""
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Replace the resource for another image, other pods, or other requirements."""
+        """Return that the resource is replaced if the image, the pods or the requirements changed."""
         replaced = bool(changed(olds, news, "pod", "namespace"))
         return replaced_by(["pod"] if replaced else [])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Run the check in the image. Raises BadImageError with what to change."""
+        """Run the check in the image. Raise BadImageError, which says what to change, if the image cannot run the
+        pods."""
         try:
             api = kube.connect(props["kubeconfig"])
             log = short_job.run(api, props["namespace"], NAME, json.loads(props["pod"]), SECONDS)
@@ -77,7 +79,7 @@ class ImageCheckProvider(Provider):
 
 
 def pod_of(placement: Placement, needs: Mapping[str, Any]) -> Manifest:
-    """Return the pod that checks an image: placed and restricted like all other pods."""
+    """Return the pod that checks an image. It has the same placement and the same restrictions as all other pods."""
     question = json.dumps({"programs": PROGRAMS, "folders": FOLDERS, **needs})
     variables = UNPACKED_VARIABLES if placement.modules else {}
     command = ["python", "-c", CHECK.read_text(encoding="utf-8")]

@@ -36,22 +36,24 @@ from training.machine.command_line import rwi
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 UID_LABEL = "batch.kubernetes.io/controller-uid"
 LOG_SECONDS = 60.0
-"""The time without a byte of a log: the kubelet of a busy node is slow."""
+"""The most seconds to wait for the next byte of a log: a long time, because the kubelet of a busy node is slow."""
 PROVISIONED = "RayClusterProvisioned"
-"""KubeRay's condition that all pods were ready for the first time; it changes afterwards where that is suspended."""
+"""KubeRay's condition that all pods were ready for the first time. In a cluster that is suspended later, the condition
+changes again."""
 SUSPENDED = "RayClusterSuspended"
-"""KubeRay's condition that a RayCluster is held back; it changes when that ends. One in no queue has it, too, since the
-operator first saw it."""
+"""KubeRay's condition that a RayCluster is suspended; the condition changes when the suspension ends. A RayCluster in
+no queue has the condition, too, since the operator first saw the RayCluster."""
 REASON = "rayClusterStartSeconds"
 _LATER = "The next `up` reads it, and does not repeat the run."
 
 
 class NoResultError(UserError):
-    """A Job whose result cannot be read."""
+    """Raised if the result of a Job cannot be read."""
 
 
 class JobResult(Resource, module="cluster", name="JobResult"):
-    """The summary of the result that a Job printed, canonical JSON."""
+    """A finished Job's result as a Pulumi resource. `result` is the summary of what the Job printed, as canonical
+    JSON."""
 
     result: pulumi.Output[str]
 
@@ -60,21 +62,22 @@ class JobResult(Resource, module="cluster", name="JobResult"):
 
 
 class JobResultProvider(Provider):
-    """Reads a Job's log when it is created; leaves the files where they are when it is deleted."""
+    """Reads a Job's log when the resource is created. Deleting the resource leaves the run's files where they are."""
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Replace the result if the Job changed.
+        """Return that the result is replaced if the Job's uid changed.
 
-        Whether an unknown Job is another one is left to the update. The engine asks with an unknown uid before it
-        deletes a Job that it replaces: what this calls a replacement then is one without a comparison of its inputs,
-        and a preview shows all of them.
+        While the new uid is unknown, return neither a change nor a replacement, and leave the decision to the update.
+        The engine asks with an unknown uid before it deletes a Job that it replaces: if this method called that a
+        replacement, the engine would not compare the inputs, and a preview would show all of them as changed.
         """
         if isinstance(news.get("uid"), Unknown):
             return DiffResult(changes=None, replaces=[])
         return replaced_by(changed(olds, news, "uid"))
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Read the log, write the folder, keep the summary; raises NoResultError."""
+        """Read the Job's log, write the run's folder, and return its path with the result's summary. Raise
+        NoResultError if the log holds no valid result."""
         log = _read_log(props)
         folder = _new_folder(props["stack"], props["name"])
         (folder / "log.txt").write_text(log_result.without_result(log), encoding="utf-8")
@@ -98,7 +101,8 @@ class JobResultProvider(Provider):
 
 
 def _refuse_other_recipe(run_result: result.TrainingResult, props: dict[str, Any]) -> None:
-    """Refuse the result of another recipe: a prebuilt image may hold other code, which reads the flags differently."""
+    """Raise ResultError if the log holds the result of another recipe or arm. A prebuilt image may hold other code,
+    which reads the flags differently."""
     recipe = from_texts(props["recipe"])
     wrong = [key for key, value in recipe.items() if run_result.recipe.get(key) != value]
     if run_result.arm != props["arm"] or wrong:
@@ -109,7 +113,8 @@ def _refuse_other_recipe(run_result: result.TrainingResult, props: dict[str, Any
 
 
 def _job(props: dict[str, Any]) -> Mapping[str, Any]:
-    """Return the run's Job; empty if it is gone, or, without a queue, if the cluster does not answer."""
+    """Return the run's Job; empty if the Job is gone. If the cluster does not answer, return empty without a queue, and
+    raise NoResultError with a queue."""
     with _asking_kueue(props) if "queue" in props else suppress(KubeError):
         jobs = kube.items(kube.connect(props["kubeconfig"]), f"/apis/batch/v1/namespaces/{props['namespace']}/jobs")
         return next((job for job in jobs if job["metadata"].get("uid") == props["uid"]), {})
@@ -117,10 +122,11 @@ def _job(props: dict[str, Any]) -> Mapping[str, Any]:
 
 
 def _refuse_company(props: dict[str, Any], job: Mapping[str, Any]) -> None:
-    """Refuse a run during which foreign jobs ran on the RayCluster: they shared its CPUs, whichever arm it is of.
+    """Raise ResultError if foreign jobs ran on the RayCluster during the run, because they shared its CPUs. This
+    applies to each arm.
 
-    The arm `ray` detects this by itself. If the cluster or Ray does not answer, nothing is known, and nothing is
-    refused.
+    The arm `ray` detects foreign jobs by itself, too. If the cluster or Ray does not answer, nothing is known, and the
+    run counts.
     """
     with suppress(KubeError):
         times = job.get("status", {})
@@ -136,7 +142,7 @@ def _refuse_company(props: dict[str, Any], job: Mapping[str, Any]) -> None:
 
 
 def _refuse_no_queue(props: dict[str, Any], job: Mapping[str, Any]) -> None:
-    """Refuse a run that a queue was set for, and that Kueue left alone, or the RayCluster."""
+    """Raise ResultError if a queue was set for the run, but Kueue never suspended the run's Job or the RayCluster."""
     if "queue" not in props or not job:
         return
     with _asking_kueue(props):
@@ -150,7 +156,8 @@ def _refuse_no_queue(props: dict[str, Any], job: Mapping[str, Any]) -> None:
 
 
 def _refuse_eviction(props: dict[str, Any], job: Mapping[str, Any]) -> None:
-    """Refuse a run whose pods Kueue took away, or those of the RayCluster meanwhile: it is not one run."""
+    """Raise ResultError if Kueue evicted the run's pods, or the RayCluster's pods during the run, because what remains
+    is not one complete run."""
     if "queue" not in props or not job:
         return
     with _asking_kueue(props):
@@ -161,7 +168,8 @@ def _refuse_eviction(props: dict[str, Any], job: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _asking_kueue(props: dict[str, Any]) -> Iterator[None]:
-    """Let somebody through who may not ask; if the cluster does not answer, raise NoResultError, as for the log."""
+    """Ignore an error that says that this user may not ask the cluster (403). For any other error of the cluster, raise
+    NoResultError, as for an unreadable log."""
     try:
         yield
     except KubeError as error:
@@ -172,7 +180,8 @@ def _asking_kueue(props: dict[str, Any]) -> Iterator[None]:
 
 
 def _read_log(props: dict[str, Any]) -> str:
-    """Return the whole log of the Job's pod; of an Indexed Job, that of index 0. Raises NoResultError."""
+    """Return the whole log of the Job's pod, or of the pod with index 0 for an Indexed Job. Raise NoResultError if the
+    log is gone or cannot be read."""
     from kubernetes.client import CoreV1Api
     from kubernetes.client.exceptions import ApiException
     from urllib3.exceptions import HTTPError
@@ -213,7 +222,8 @@ def _again(props: dict[str, Any]) -> str:
 
 
 def with_cluster_start(run_result: result.TrainingResult, kubeconfig: str, namespace: str) -> result.TrainingResult:
-    """Add the cluster's start-up time to the result of a Ray run, or the reason why it is unknown. Fails no run."""
+    """Return the result of a Ray run with the RayCluster's start-up time, or with the reason why that time is unknown.
+    Other results are returned unchanged. An error here does not make the run fail."""
     if run_result.ray_head is None:
         return run_result
     try:
@@ -225,7 +235,8 @@ def with_cluster_start(run_result: result.TrainingResult, kubeconfig: str, names
 
 
 def with_scale_up(run_result: result.TrainingResult, phases: Mapping[str, float]) -> result.TrainingResult:
-    """Let a run begin when its Ray workers were asked for: their start, by phase, becomes part of the run's."""
+    """Return the result with the start of Ray's workers counted as part of the run: the run then begins when its
+    workers were asked for. `phases` are the seconds of that start, by phase."""
     if not phases:
         return run_result
     seconds, total = run_result.seconds, sum(phases.values())
@@ -242,8 +253,9 @@ def with_scale_up(run_result: result.TrainingResult, phases: Mapping[str, float]
 
 
 def with_queue(run_result: result.TrainingResult, job: Mapping[str, Any]) -> result.TrainingResult:
-    """Add how long the run waited in its queue: from its Job's creation until Kueue let it start. No other number has
-    it. Without a queue, or a Job that started, nothing is added."""
+    """Return the result with the seconds that the run waited in its queue, from the creation of its Job until Kueue let
+    the Job start. No other number contains this time. The result is unchanged without a queue, or if the Job did not
+    start."""
     started = job.get("status", {}).get("startTime")
     if not started:
         return run_result
@@ -252,10 +264,10 @@ def with_queue(run_result: result.TrainingResult, job: Mapping[str, Any]) -> res
 
 
 def start_seconds(cluster: Mapping[str, Any]) -> float:
-    """Return the seconds from the creation of a RayCluster, or from its admission by a queue, to its first readiness,
-    whole ones as Kubernetes keeps them.
+    """Return the seconds from a RayCluster's creation, or from its admission by a queue, until all its pods were ready
+    for the first time. They are whole seconds, as Kubernetes keeps them.
 
-    Raises ValueError if its status does not say.
+    Raise ValueError if the RayCluster's status does not say when it was ready.
     """
     conditions = cluster.get("status", {}).get("conditions", [])
     ready = [each for each in conditions if each.get("type") == PROVISIONED and each.get("status") == "True"]

@@ -28,7 +28,8 @@ Amounts = Mapping[str, float]
 
 
 def problems(api: Any, settings: Settings) -> Iterator[Problem]:
-    """Find what a quota never holds, and what a limit range refuses. Raises KubeError."""
+    """Yield a problem for each quota that can never hold the measurement's pods, and for each size that a limit range
+    refuses. Raise KubeError if the cluster does not answer."""
     namespace, cluster = settings.of_cluster.namespace, settings.of_cluster
     measurement = measurement_of(settings.recipe, settings.run.worker_memory, cluster, settings.arms)
     installs, describe = cluster.operator == "install", f"{_kubectl(settings)} describe --namespace {namespace}"
@@ -40,7 +41,8 @@ def problems(api: Any, settings: Settings) -> Iterator[Problem]:
 
 
 def _kubectl(settings: Settings) -> str:
-    """Return kubectl for the stack's cluster: by the stack's own file as soon as there is one."""
+    """Return the start of a kubectl command for the stack's cluster, with the stack's own kubeconfig file as soon as
+    the file exists."""
     own = kube.own_text(settings.stack)
     return "kubectl" if own is None else f"kubectl --kubeconfig={kube.own_path(settings.stack)}"
 
@@ -57,11 +59,12 @@ def _readable(api: Any, namespace: str, kind: str) -> list[dict[str, Any]]:
 def _too_little(
     quota: Mapping[str, Any], measurement: Measurement, gpu_resource: str, describe: str, *, installs: bool
 ) -> Iterator[Problem]:
-    """Find that a quota never holds the pods of one moment."""
+    """Yield a problem if a quota can never hold the pods that exist at the same time."""
     hard = _parsed(quota["spec"].get("hard") or {})
 
     def above(smaller: Measurement) -> dict[str, dict[str, float]]:
-        """Return by arm what its moment needs above the quota."""
+        """Return, for each arm that exceeds the quota, the resources that exceed it and the amounts that the arm
+        needs."""
         moments = {arm: pods if installs else _without(OPERATOR, pods) for arm, pods in smaller.moments().items()}
         needed = {arm: _amounts(pods, gpu_resource) for arm, pods in moments.items()}
         return {
@@ -90,14 +93,14 @@ def _too_little(
 
 
 def _without(size: Size, pods: Sequence[Size]) -> list[Size]:
-    """Return the pods without one of this size, which is in another namespace."""
+    """Return the pods without one pod of this size: the operator's pod, which is in another namespace."""
     left = list(pods)
     left.remove(size)
     return left
 
 
 def _amounts(pods: Sequence[Size], gpu_resource: str) -> Amounts:
-    """Return what pods need, by the names that quotas have for it: requests are the limits."""
+    """Return the amounts that pods need, by the names that quotas use for them. Requests equal limits."""
     cpus, memory = sum(pod.cpus for pod in pods), float(sum(pod.memory_bytes for pod in pods))
     return {
         **dict.fromkeys(("pods", "count/pods"), float(len(pods))),
@@ -108,7 +111,7 @@ def _amounts(pods: Sequence[Size], gpu_resource: str) -> Amounts:
 
 
 def _sizes(measurement: Measurement) -> dict[str, Size]:
-    """Return the sizes of pods, by what they are."""
+    """Return the sizes of the measurement's pods, by a description of the pod."""
     starts = {ARMS[arm].start for arm in measurement.arms}
     return {
         "Ray's head": measurement.head,
@@ -119,7 +122,8 @@ def _sizes(measurement: Measurement) -> dict[str, Size]:
 
 
 def _out_of_range(limit_range: Mapping[str, Any], sizes: Mapping[str, Size], describe: str) -> Iterator[Problem]:
-    """Find sizes that a limit range refuses: of a container, or of a pod, which has one."""
+    """Yield a problem for each size that a limit range refuses. A limit of a container and a limit of a pod are treated
+    alike, because each pod has one container."""
     name = limit_range["metadata"]["name"]
     for limits in limit_range["spec"].get("limits") or ():
         if limits.get("type") not in ("Container", "Pod"):
@@ -144,5 +148,5 @@ def _parsed(amounts: Mapping[str, str]) -> dict[str, float]:
 
 
 def _shown(amount: float) -> str:
-    """Return `4`, `0.5`, or for what is large `6 GiB`."""
+    """Return an amount as text, such as `4` or `0.5`. A large amount is taken as bytes, and returned as `6 GiB`."""
     return f"{amount / 2**30:g} GiB" if amount >= 2**20 else f"{amount:g}"

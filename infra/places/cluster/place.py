@@ -44,7 +44,7 @@ _RESERVED_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-leas
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSite(Site):
-    """The site of runs that are Jobs of a cluster."""
+    """The site of runs that are Jobs of a cluster, with the pods of these runs."""
 
     pods: Pods
 
@@ -72,11 +72,13 @@ class ClusterPlace(ABC):
         )
 
     def installed(self, requirements: str | None, image: str | None) -> Installed:
-        """Return the packages of the training image; of a prebuilt image, the packages that it must have."""
+        """Return the packages of the training image. For a prebuilt image, return the least versions that it must
+        have."""
         return _of_others() if image else image_spec.installed(requirements)
 
     def judge(self, draft: Draft, arms: Sequence[str], optional: Collection[str]) -> Judgement:
-        """Leave out the wide arm if no node is known to hold it."""
+        """Return the judgement of a draft: leave out the arm `wide` if no node is known to hold its pod, and add the
+        problems and remarks of this place."""
         why = self.why_no_node(draft) if WIDE.name in optional else ""
         measured = [arm for arm in arms if not (why and arm == WIDE.name)]
         unfit, remarks = self.unfit(draft, measured), self.remarks(draft, measured)
@@ -84,10 +86,10 @@ class ClusterPlace(ABC):
 
     @abstractmethod
     def why_no_node(self, draft: Draft) -> str:
-        """Return why no node is known to hold the wide arm's pod; empty if one does."""
+        """Return why no node is known to hold the pod of the arm `wide`; empty if a node is known to hold it."""
 
     def unfit(self, draft: Draft, arms: Sequence[str]) -> list[Problem]:  # noqa: ARG002
-        """Return nothing: `up` asks the cluster what it holds."""
+        """Return no problems, because `up` asks the cluster what it can hold."""
         return []
 
     def remarks(self, draft: Draft, arms: Sequence[str]) -> list[str]:  # noqa: ARG002
@@ -95,8 +97,8 @@ class ClusterPlace(ABC):
         return []
 
     def site(self, settings: Settings) -> ClusterSite:
-        """Return the site: its nodes are unknown before they exist. Beside its workers a Ray run holds the head, and
-        the pod that submits; while other arms run the RayCluster is idle."""
+        """Return the site, without its nodes, which are unknown before they exist. A Ray run holds its workers, the
+        head and the pod that submits the job; while other arms run, the RayCluster is idle."""
         recipe, cluster, worker = settings.recipe, settings.of_cluster, settings.run.worker_memory.bytes
         beside = fit.BESIDE_HEAD[cluster.ray_workers]
         cpus, memory = cluster.head_cpus + beside.cpus, cluster.head_memory.bytes + beside.memory_bytes
@@ -115,10 +117,10 @@ class ClusterPlace(ABC):
 
     @abstractmethod
     def survey(self, settings: Settings) -> ClusterSite:
-        """Inspect the cluster, clean up and restore what an update needs; return the site with what was found."""
+        """Inspect the cluster, and clean up and restore what an update needs. Return the site with what was found."""
 
     def declare(self, settings: Settings, site: ClusterSite, runs: Sequence[RunPlan]) -> "ClusterMeasurement":
-        """Declare the components in the cluster, and the runs."""
+        """Declare the components in the cluster and the runs, and return the component that holds them."""
         from infra.places.cluster.components.measurement import ClusterMeasurement
 
         if not pulumi.runtime.is_dry_run():
@@ -127,31 +129,31 @@ class ClusterPlace(ABC):
 
     @abstractmethod
     def reach(self, settings: Settings, parent: pulumi.Resource) -> "Access":
-        """Return the connection to the cluster; creates the cluster if the stack owns it."""
+        """Return the connection to the cluster. Create the cluster first if the stack owns the cluster."""
 
     @abstractmethod
     def doctor(self, settings: Settings) -> Iterator[Finding]:
-        """Yield the findings about what the stack needs, each checked when it is asked for."""
+        """Yield findings about what the stack needs. Each is checked only when the caller asks for the next finding."""
 
     @abstractmethod
     def name(self, settings: Settings) -> str:
         """Return the cluster's name, for messages."""
 
     def why_down(self, settings: Settings) -> str:  # noqa: ARG002
-        """Return what is known about a cluster that does not answer; empty for nothing."""
+        """Return what is known about the reason why a cluster does not answer; empty if nothing is known."""
         return ""
 
     @abstractmethod
     def resume(self, settings: Settings) -> None:
-        """Start a stopped cluster of ours. Raises ProgramError."""
+        """Start the stack's own cluster if it is stopped. Raise ProgramError if it does not start."""
 
     def dashboard_address(self, settings: Settings, node: str) -> tuple[str, int] | None:  # noqa: ARG002
-        """Return host and port of Ray's dashboard; `node` is a node's address. None if it is reached only by port
-        forwarding."""
+        """Return the host and port of Ray's dashboard, given the address of a node; None if the dashboard is reached
+        only by port forwarding."""
         return None
 
     def log_command(self, settings: Settings) -> Sequence[str]:  # noqa: ARG002
-        """Return the command that prints the nodes' own logs; empty if they cannot be read."""
+        """Return the command that prints the logs of the nodes themselves; empty if these logs cannot be read."""
         return ()
 
 
@@ -160,16 +162,16 @@ def _of_others() -> OfOtherImage:
 
 
 def _gone_seconds(cluster: ClusterSettings) -> float | None:
-    """Return the seconds within which Ray's workers are gone after a Ray run; None if they stay."""
+    """Return the seconds within which Ray's workers are gone after a Ray run; None if the workers stay."""
     idle = cluster.idle_seconds if cluster.ray_workers == AUTOSCALED else 0
     return None if cluster.ray_workers == KEPT else idle + ray_scale.DOWN_SECONDS
 
 
 def take_away_workers(api: Any, settings: Settings) -> None:
-    """Take away Ray's workers that a failed or interrupted run left: they hold what the next run needs.
+    """Remove Ray's workers that a failed or interrupted run left, because they hold resources that the next run needs.
 
-    Not with `rayWorkers kept`; and not where the update replaces the RayCluster, because it has no autoscaler yet, or
-    one with another idle time. Raises ScaleError and KubeError.
+    Do nothing with `rayWorkers kept`, and nothing if the update replaces the RayCluster because it has no autoscaler
+    yet or an autoscaler with another idle time. Raise ScaleError or KubeError if the workers cannot be removed.
     """
     cluster, namespace = settings.of_cluster, settings.of_cluster.namespace
     if cluster.ray_workers != AUTOSCALED:
@@ -182,18 +184,21 @@ def take_away_workers(api: Any, settings: Settings) -> None:
 
 
 def ask_storage(settings: Settings) -> None:
-    """Refuse storage that cannot be used from this machine. Does nothing without storage. Raises RunError."""
+    """Raise RunError if the stack's storage cannot be used from this machine. Do nothing if the stack has no
+    storage."""
     if settings.storage:
         storage_preflight.ask_from_here(settings)
 
 
 def storage_problems(api: Any, settings: Settings) -> list[Problem]:
-    """Return what the cluster lacks for storage, each with the lines that fix it. Raises KubeError."""
+    """Return what the cluster lacks for the stack's storage, each problem with the command lines that fix it. Raise
+    KubeError if the cluster does not answer."""
     return storage_preflight.problems(api, settings) if settings.storage else []
 
 
 def require_packages(target: str) -> None:
-    """Refuse a missing package of the cluster's programs. Raises RunError with the line that installs it."""
+    """Raise RunError, with the command line that installs the packages, if a Python package that clusters need is
+    missing."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise pulumi.RunError(
@@ -203,8 +208,9 @@ def require_packages(target: str) -> None:
 
 
 def warn_at_preview(settings: Settings, otherwise: Mapping[str, Any] | None = None) -> None:
-    """Warn that the stack's cluster, or the one it would be created in, does not answer, as a preview needs none; or
-    that its namespace lets in no such pods."""
+    """Warn, instead of failing, if the cluster of the stack does not answer, because a preview needs no cluster. Warn
+    also if the namespace would not admit the stack's pods. `otherwise` leads to the cluster in which a stack without a
+    cluster would be created."""
     own = kube.own_path(settings.stack)
     way = own if kube.own_text(settings.stack) is not None else otherwise
     if way is None:
@@ -220,10 +226,11 @@ def warn_at_preview(settings: Settings, otherwise: Mapping[str, Any] | None = No
 
 
 def why_namespace_stays(api: Any, settings: Settings) -> str:
-    """Return why an update must not stop declaring the namespace; empty if it may. Raises KubeError.
+    """Return why an update must not stop declaring the namespace; empty if it may. Raise KubeError if the cluster does
+    not answer.
 
-    Pulumi deletes a resource that the program no longer declares, and Kubernetes deletes everything in a namespace with
-    it.
+    Pulumi deletes a resource that the program no longer declares, and if a namespace is deleted, Kubernetes deletes
+    everything in the namespace.
     """
     cluster = settings.of_cluster
     if cluster.create_namespace:
@@ -253,8 +260,8 @@ def _namespace_is_ours(draft: Draft) -> Iterator[Problem]:
 
 
 def _requirements_are_pinned(draft: Draft) -> Iterator[Problem]:
-    """Check that requirements are pinned: the image's tag is a hash of their text, so an open version would not be
-    reproducible."""
+    """Yield a problem if the requirements are not pinned. The image's tag is a hash of their text, so an image with
+    unpinned requirements would not be reproducible."""
     file = draft.path(draft.values.get("requirements"))
     if file is None:
         return

@@ -38,15 +38,16 @@ NAME = "ray-dashboards"
 GENERATOR = PROJECT / "training" / "image" / "dashboards.py"
 SIZE = Size(0.5, "512Mi")
 SECONDS = 900.0
-"""The time for the Job: an image of some gigabytes may have to be pulled first."""
+"""The seconds that the Job may take. An image of some gigabytes may have to be pulled first."""
 
 
 class NoDashboardsError(UserError):
-    """An image whose Ray generates no dashboards, or a cluster that does not take them."""
+    """Raised if the image's Ray generates no Grafana dashboards, or if the cluster refuses their ConfigMaps."""
 
 
 class RayDashboards(Resource, module="cluster", name="RayDashboards"):
-    """The digests of an image's dashboards, canonical JSON: SHA-256 by the ConfigMap's name."""
+    """The Grafana dashboards of an image's Ray as a Pulumi resource. `digests` are their SHA-256 by the name of their
+    ConfigMap, as canonical JSON."""
 
     digests: pulumi.Output[str]
 
@@ -55,15 +56,16 @@ class RayDashboards(Resource, module="cluster", name="RayDashboards"):
 
 
 class RayDashboardsProvider(Provider):
-    """Generates dashboards when the resource is created; deletes them with it."""
+    """Generates the dashboards when the resource is created, and deletes them when the resource is deleted."""
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Replace the resource for another image or namespace."""
+        """Return that the resource is replaced if the image or the namespace changed."""
         replaced = bool(changed(olds, news, "pod", "namespace"))
         return replaced_by(["pod"] if replaced else [], deleted_first=True)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Generate the dashboards in the image, and create their ConfigMaps. Raises NoDashboardsError."""
+        """Generate the dashboards in the image, and create their ConfigMaps. Raise NoDashboardsError if either
+        fails."""
         try:
             api = kube.connect(props["kubeconfig"])
             pod = json.loads(props["pod"])
@@ -74,13 +76,14 @@ class RayDashboardsProvider(Provider):
         return CreateResult(NAME, props | {"digests": json.dumps(digests, sort_keys=True)})
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        """Delete the ConfigMaps. Raises KubeError."""
+        """Delete the ConfigMaps with the dashboards. Raise KubeError if the cluster does not answer or refuses."""
         api = kube.connect(props["kubeconfig"])
         _delete(api, props["namespace"], json.loads(props["digests"]))
 
 
 def pod_of(placement: Placement) -> Manifest:
-    """Return the pod that generates an image's dashboards: placed and restricted like all other pods."""
+    """Return the pod that generates an image's dashboards. It has the same placement and the same restrictions as all
+    other pods."""
     bare = monitoring.bare(placement)
     command = ["python", "-c", GENERATOR.read_text(encoding="utf-8")]
     main = container(NAME, placement.image, SIZE, command=command, environment=UNPACKED_VARIABLES)
@@ -88,7 +91,8 @@ def pod_of(placement: Placement) -> Manifest:
 
 
 def _unpacked(log: str) -> dict[str, str]:
-    """Return the dashboards from the last line of a pod's log. Raises ValueError or zlib.error."""
+    """Return the dashboards from the last line of a pod's log, by name. Raise ValueError or zlib.error if the line
+    holds no dashboards."""
     lines = log.strip().splitlines()
     if not lines:
         raise ValueError("its log is empty")
@@ -97,8 +101,9 @@ def _unpacked(log: str) -> dict[str, str]:
 
 
 def _create(api: Any, namespace: str, texts: dict[str, str], labels: Mapping[str, str]) -> dict[str, str]:
-    """Create a ConfigMap for each dashboard; one that is there has the same contents, as its name says. If one is
-    refused, none stays: no state would have the names."""
+    """Create a ConfigMap for each dashboard, and return their digests. An existing ConfigMap of the same name has the
+    same contents, because the name has a hash of them. If the cluster refuses one ConfigMap, all are deleted, because
+    no state would contain their names."""
     digests: dict[str, str] = {}
     for name, text in texts.items():
         item = monitoring.dashboard_object(f"ray-{name}", text)

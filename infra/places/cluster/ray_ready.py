@@ -24,25 +24,27 @@ POLL_SECONDS = 1.0
 
 
 class NotReadyError(UserError):
-    """A RayCluster whose pods did not start; the message says what they wait for."""
+    """Raised if the RayCluster's pods did not start; the message says what they wait for."""
 
 
 class RayReady(Resource, module="cluster", name="RayReady"):
-    """The RayCluster of `uid` with `workers` workers that are ready."""
+    """The fact that the RayCluster with this `uid` is ready, with `workers` workers, as a Pulumi resource."""
 
     def __init__(self, properties: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
         super().__init__(RayReadyProvider(), NAME, properties, opts)
 
 
 class RayReadyProvider(Provider):
-    """Waits when it is created; there is nothing to delete."""
+    """Waits for the RayCluster when the resource is created; there is nothing to delete."""
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Wait again for another RayCluster, and for another number of workers."""
+        """Return that the resource is replaced, and so waits again, if the RayCluster or the number of workers
+        changed."""
         return replaced_by(changed(olds, news, "uid", "workers"))
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Wait until its head and all workers are ready. Raises NotReadyError."""
+        """Wait until the RayCluster's head and all workers are ready. Raise NotReadyError if they do not become
+        ready."""
         api, namespace, workers = kube.connect(props["kubeconfig"]), props["namespace"], int(props["workers"])
         patience = Patience(lambda reason: print(f"{NAME}: {reason}", flush=True), is_new=False)
         deadline, problem, in_vain = time.monotonic() + float(props["seconds"]), "", ""

@@ -20,33 +20,34 @@ from infra.places.cluster.run_credentials import ended_well
 from infra.provider import Provider, changed, replaced_by
 
 SCALED = "ray-worth-it/scaled-up"
-"""The annotation by which a Job's template names the workers that were asked for: other workers, another run."""
+"""The annotation of a Job's template that names the workers asked for. New workers change the annotation, and so repeat
+the run."""
 
 
 class RayWorkers(Resource, module="cluster", name="RayWorkers"):
-    """As many workers of the RayCluster as `workers` says; 0 after a run."""
+    """The workers of the RayCluster for one run, `workers` of them; after the run a second resource sets 0."""
 
     scaleUp: pulumi.Output[str]  # noqa: N815 (the property's name)
-    """Seconds of each phase of their start, JSON."""
+    """The seconds that each phase of the workers' start took, as JSON."""
 
     def __init__(self, name: str, properties: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
         super().__init__(RayWorkersProvider(), name, properties | {"scaleUp": None}, opts)
 
 
 class RayWorkersProvider(Provider):
-    """Changes the number of workers when it is created, and at no other time."""
+    """Changes the number of workers when the resource is created, and at no other time."""
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Replace the workers whenever their run is repeated: also if they are still marked as those of a run that did
-        not end well."""
+        """Return that the workers are replaced whenever their run is repeated, also if they are still marked for a run
+        that did not end well."""
         replaces = changed(olds, news, "run", "workers", "namespace", "after")
         if not replaces and olds["workers"] and _was_interrupted(olds):
             return DiffResult(changes=True, replaces=["run"])
         return replaced_by(replaces)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Ask for the workers, or take them away, and wait for it; with Ray's autoscaler, only wait until it has taken
-        them away. Raises ScaleError and KubeError."""
+        """Ask for the workers, or remove them, and wait until that is done. With Ray's autoscaler, only wait until it
+        has removed them. Raise ScaleError if that takes too long, and KubeError if the cluster does not answer."""
         api, namespace = kube.connect(props["kubeconfig"]), props["namespace"]
         phases = {}
         if idle := props.get("idleSeconds"):
@@ -58,13 +59,13 @@ class RayWorkersProvider(Provider):
         return CreateResult(uuid.uuid4().hex, props | {"scaleUp": json.dumps(phases)})
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """Report the workers as gone without the run's Job, so that after a refresh both are recreated."""
+        """Report the workers as gone if the run's Job does not exist, so that after a refresh both are recreated."""
         is_gone = props["workers"] and ended_well(props) is None
         return ReadResult(None if is_gone else id_, props)
 
 
 def _was_interrupted(props: Mapping[str, Any]) -> bool:
-    """Return whether the run that the workers were for did not end; False if the cluster does not answer."""
+    """Return whether the run that needed the workers was interrupted; False if the cluster does not answer."""
     try:
         marked = ray_scale.marked_for(kube.connect(props["kubeconfig"]), props["namespace"])
     except KubeError:

@@ -27,23 +27,23 @@ from infra.storage_role import Assumed, assumed
 from training.launch.storage.run_storage import UNTIL
 
 KUBELET_SECONDS = 90.0
-"""The time in which a kubelet updates a Secret in existing pods: it checks once a minute."""
+"""The seconds within which a kubelet updates a Secret in existing pods; the kubelet checks once a minute."""
 _OF_RAY = ",".join(f"{key}={value}" for key, value in CLUSTER_LABELS.items())
 
 
 class RunCredentials(Resource, module="cluster", name="RunCredentials"):
-    """A role's credentials for one run."""
+    """The temporary credentials of a role for one run."""
 
     def __init__(self, name: str, properties: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
         super().__init__(RunCredentialsProvider(), name, properties, opts)
 
 
 class RunCredentialsProvider(Provider):
-    """Assumes the role when the run is created; does not keep the credentials."""
+    """Assumes the role when the resource is created; does not keep the credentials."""
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Replace the credentials whenever the run is repeated, including after a failure; not if only its Job is
-        gone."""
+        """Return that the credentials are replaced whenever the run is repeated, also after a failure, but not if only
+        the run's Job is gone."""
         replaces = changed(olds, news, "run", "namespace")
         if not replaces and ended_well(olds) is False:
             return DiffResult(changes=True, replaces=["run"])
@@ -52,8 +52,8 @@ class RunCredentialsProvider(Provider):
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Assume the role, and write its credentials into the Secret. Raises as `make` does.
 
-        Pods of Ray exist already, and get the Secret with a delay: either their old credentials are still valid, or
-        this waits.
+        The pods of Ray exist already, and see a changed Secret only after a delay. If their old credentials have
+        expired, this method waits for that delay.
         """
         api, namespace = kube.connect(props["kubeconfig"]), props["namespace"]
         holds = _holds(kube.find(api, _path(namespace)))
@@ -63,21 +63,25 @@ class RunCredentialsProvider(Provider):
         return CreateResult(credentials.expires.isoformat(), props)
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """Report the credentials as gone without the run's Job, so that after a refresh both are recreated."""
+        """Report the credentials as gone if the run's Job does not exist, so that after a refresh both are
+        recreated."""
         return ReadResult(id_ if ended_well(props) is not None else None, props)
 
 
 class ForeignSecretError(UserError):
-    """A Secret of the same name that belongs to another stack, or to no stack."""
+    """Raised if a Secret of the same name belongs to another stack, or to no stack."""
 
 
 def make(props: Mapping[str, Any]) -> Assumed:
-    """Assume a role, and write the Secret of a namespace. Raises ProgramError, ForeignSecretError and KubeError."""
+    """Assume the role, write its credentials into the namespace's Secret, and return them. Raise ProgramError if the
+    role cannot be assumed, ForeignSecretError if the Secret is not the stack's, and KubeError if the cluster does not
+    answer."""
     return make_there(kube.connect(props["kubeconfig"]), props)
 
 
 def make_there(api: Any, props: Mapping[str, Any]) -> Assumed:
-    """Assume a role, and write the Secret through a connected API client. Raises as `make` does."""
+    """Assume the role, write its credentials into the namespace's Secret through a connected API client, and return
+    them. Raises as `make` does."""
     namespace, stack = props["namespace"], props["stack"]
     if whose := of_others(api, stack, namespace):
         raise ForeignSecretError(whose)
@@ -105,14 +109,16 @@ def _holds(secret: Mapping[str, Any] | None) -> bool:
 
 
 def remove(props: Mapping[str, Any]) -> None:
-    """Delete the stack's Secret; a foreign one stays. Raises KubeError."""
+    """Delete the stack's Secret. The Secret of another owner stays. Raise KubeError if the cluster does not answer or
+    refuses."""
     api = kube.connect(props["kubeconfig"])
     if not of_others(api, props["stack"], props["namespace"]):
         kube.delete(api, _path(props["namespace"]))
 
 
 def of_others(api: Any, stack: str, namespace: str) -> str:
-    """Name the Secret's owner if it is not the stack; "" if it is, or there is no Secret. Raises KubeError."""
+    """Return a sentence that names the owner of the Secret if the Secret is not this stack's; otherwise, or if the
+    Secret does not exist, return an empty text. Raise KubeError if the cluster does not answer."""
     secret = kube.find(api, _path(namespace))
     owner = ((secret or {}).get("metadata", {}).get("annotations") or {}).get(STACK_ANNOTATION)
     if secret is None or owner == stack:
@@ -122,14 +128,15 @@ def of_others(api: Any, stack: str, namespace: str) -> str:
 
 
 def ended_well(props: Mapping[str, Any]) -> bool | None:
-    """Return whether a Job of the run succeeded; None if it has no Job. True if the cluster does not answer."""
+    """Return whether a Job of the run succeeded; None if the run has no Job. True if the cluster does not answer."""
     ended = _by_run(props["kubeconfig"], props["namespace"])
     return True if ended is None else ended.get(props["name"])
 
 
 @cache
 def _by_run(kubeconfig: str, namespace: str) -> Mapping[str, bool] | None:
-    """Return by run whether one of its Jobs succeeded; None if the cluster does not answer. Asked once in an update."""
+    """Return for each run whether one of its Jobs succeeded; None if the cluster does not answer. The cluster is asked
+    once in an update."""
     try:
         jobs = kube.items(kube.connect(kubeconfig), f"/apis/batch/v1/namespaces/{namespace}/jobs")
     except KubeError:

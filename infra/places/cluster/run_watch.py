@@ -23,7 +23,7 @@ POLL_SECONDS = 2.0
 
 
 class RunWatch:
-    """The unfinished Jobs of a stack in a namespace, and with a queue what waits there."""
+    """Watches the unfinished Jobs of a stack in its namespace and, with a queue, what waits in the queue."""
 
     def __init__(self, settings: Settings, say: Callable[[str], object], fail: Callable[[str], object]) -> None:
         self._stack, self._namespace = settings.stack, settings.of_cluster.namespace
@@ -36,8 +36,8 @@ class RunWatch:
         self._kueue_version, self._is_queue_readable = "", True
 
     def look_if_known(self) -> None:
-        """Look once, if the stack's cluster is known by now: by the last connection, as long as it works and the
-        stack's kubeconfig is the same. A new one may run a program for credentials."""
+        """Look once, if the kubeconfig of the stack's cluster exists by now. The last connection is used as long as it
+        works and the kubeconfig is the same, because a new connection may run a program for credentials."""
         own = kube.own_text(self._stack)
         if own is None:
             return
@@ -49,7 +49,7 @@ class RunWatch:
             self._connection = "", None
 
     def look(self, api: Any) -> None:
-        """Look at every Job, and at the queue, once. Raises KubeError."""
+        """Look once at every Job and at the queue. Raise KubeError if the cluster does not answer."""
         for job in leftover_jobs.unfinished_jobs(api, self._namespace):
             if leftover_jobs.stack_of(job) == self._stack and not job["spec"].get("suspend"):
                 self._look_at(api, job)
@@ -57,7 +57,8 @@ class RunWatch:
             self._say_what_waits(self._waiting(api))
 
     def _waiting(self, api: Any) -> Mapping[str, str]:
-        """Return what Kueue says; nothing for somebody who may not read it, which is said once. Raises KubeError."""
+        """Return why objects wait in the queue, as Kueue says; empty if the user may not read that, which is reported
+        once. Raise KubeError for any other failure."""
         try:
             self._kueue_version = self._kueue_version or kueue.version(api)
             return kueue.waiting(api, self._kueue_version, self._namespace)
@@ -70,7 +71,7 @@ class RunWatch:
             return {}
 
     def _say_what_waits(self, waiting: Mapping[str, str]) -> None:
-        """Say what each waits for; of one that has waited for as long as a run may take that it has, too."""
+        """Report why each object waits. If an object has waited for as long as a run may take, report that, too."""
         now = time.monotonic()
         self._queued_since = {name: self._queued_since.get(name, now) for name in waiting}
         overdue = [name for name, since in self._queued_since.items() if now - since >= 60 * self._minutes]
@@ -89,7 +90,8 @@ class RunWatch:
 
 
 def start(settings: Settings) -> None:
-    """Watch from now on until the program ends; before the cluster can be reached there is nothing to see."""
+    """Start a thread that watches the runs until the program ends. It sees nothing before the cluster can be
+    reached."""
     watch = RunWatch(settings, pulumi.log.warn, pulumi.log.error)
 
     def follow() -> None:

@@ -15,11 +15,12 @@ from infra.settings.storage import Storage
 from infra.storage import refuse_unusable
 
 ALSO_WHERE_IT_IS = "--dry-run=client --output=yaml | kubectl apply --filename -"
-"""The end of a `kubectl create` line that also works for an existing Secret with other keys."""
+"""The end of a `kubectl create` command line, with which it also works if the Secret exists with other keys."""
 
 
 def problems(api: Any, settings: Settings) -> list[Problem]:
-    """Return what the cluster lacks for storage, each with the lines that fix it. Raises KubeError."""
+    """Return what the cluster lacks for storage, each problem with the command lines that fix it. Raise KubeError if
+    the cluster does not answer."""
     storage, namespace = settings.storage, settings.of_cluster.namespace
     if storage is None:
         return []
@@ -55,9 +56,9 @@ def _lacking(api: Any, storage: Storage, stack: str, namespace: str) -> Iterator
 
 
 def ask_from_here(settings: Settings) -> None:
-    """Refuse storage that cannot be used from this machine with the pods' credentials. Raises RunError.
+    """Raise RunError if the storage cannot be used from this machine with the pods' credentials.
 
-    A preview does not contact the storage, and continues with a warning if the server's name cannot be resolved.
+    A preview does not contact the storage, and only warns if the server's name cannot be resolved.
     """
     storage = settings.storage
     if storage is None:

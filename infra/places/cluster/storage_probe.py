@@ -23,16 +23,17 @@ from infra.provider import Provider, changed, replaced_by
 
 NAME = "storage-probe"
 SECONDS = 300.0
-"""The time for the Job: an image may have to be pulled, and a volume created."""
+"""The seconds that the Job may take. An image may have to be pulled, and a volume created."""
 _ERROR = "error: "
 
 
 class UnusableStorageError(UserError):
-    """Storage that pods cannot use."""
+    """Raised if pods cannot use the storage."""
 
 
 class StorageProbe(Resource, module="cluster", name="StorageProbe"):
-    """The remarks about storage that pods can use; empty for none."""
+    """The check of a stack's storage by a pod, as a Pulumi resource. `known` are remarks about the storage; empty for
+    no remarks."""
 
     known: pulumi.Output[str]
 
@@ -41,16 +42,17 @@ class StorageProbe(Resource, module="cluster", name="StorageProbe"):
 
 
 class StorageProbeProvider(Provider):
-    """Tries storage when the resource is created; deletes its credentials with it."""
+    """Tries the storage when the resource is created; deletes the credentials for this try when the resource is
+    deleted."""
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Replace the check for other storage, other credentials, or another image."""
+        """Return that the check is replaced if the storage, its credentials or the image changed."""
         replaced = bool(changed(olds, news, "pod", "role", "namespace"))
         return replaced_by(["pod"] if replaced else [], deleted_first=True)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Try the storage. Raises UnusableStorageError; ProgramError if the role cannot be assumed. Leaves nothing
-        behind."""
+        """Try the storage from a pod. Raise UnusableStorageError if pods cannot use it, and ProgramError if the role
+        cannot be assumed. A failed try leaves nothing in the cluster."""
         try:
             if props["role"]:
                 run_credentials.make(props)
@@ -64,12 +66,13 @@ class StorageProbeProvider(Provider):
         return CreateResult(props["address"], props | {"known": log.strip()})
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        """Delete the Secret with a role's credentials, which have expired or soon will. Raises KubeError."""
+        """Delete the Secret with a role's credentials, which have expired or will expire soon. Raise KubeError if the
+        cluster does not answer."""
         if props["role"]:
             run_credentials.remove(props)
 
 
 def _failure(error: Exception) -> str:
-    """Return the pod's own error, or what kept it from running."""
+    """Return the error that the pod printed, or the reason why the pod did not run."""
     log = error.log if isinstance(error, ShortJobError) else ""
     return log[log.rfind(_ERROR) + len(_ERROR) :] if _ERROR in log else f"pods can't try their storage: {error}"

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """The properties in which clusters differ, as far as their resources depend on them."""
+    """The properties in which clusters differ, if resources of the stack depend on them."""
 
     owned: bool
-    """Whether the stack creates the cluster: everything in it is deleted with it, and what an interrupted update left
-    is adopted."""
+    """Whether the stack creates the cluster. If so, everything in it is deleted with it, and objects that an
+    interrupted update left are adopted."""
     pod_range: str | None
-    """The range of pod addresses, which may not use the dashboard's node port. None if it has no node port."""
+    """The range of the pods' addresses, from which the dashboard's node port may not be used. None if the dashboard has
+    no node port."""
