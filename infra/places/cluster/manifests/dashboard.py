@@ -7,11 +7,13 @@ from infra.places.cluster.manifests.ray_cluster import DASHBOARD_PORT, HEAD_LABE
 
 NAME = "ray-dashboard"
 NODE_PORT = 30265
-"""The port of the nodes at which the dashboard answers in a cluster of the stack's own, where no other Service is."""
+"""The port of the nodes at which the dashboard answers in a cluster that the stack owns, where no other Service can
+have this port."""
 
 
 def service(*, at_nodes: bool) -> Manifest:
-    """Return a NodePort Service, or a ClusterIP one; neither exposes the head's other ports."""
+    """Return the spec of the dashboard's Service: a NodePort Service with `at_nodes`, a ClusterIP Service without. It
+    exposes no other port of the head."""
     port: Manifest = {"name": "dashboard", "port": DASHBOARD_PORT, "targetPort": DASHBOARD_PORT, "protocol": "TCP"}
     if at_nodes:
         port["nodePort"] = NODE_PORT
@@ -23,7 +25,7 @@ def service(*, at_nodes: bool) -> Manifest:
 
 
 def node_port_url(address: str, node_port: int = NODE_PORT) -> str:
-    """Return the dashboard's URL at a port of the nodes; `address` is one node's."""
+    """Return the dashboard's URL at a port that all nodes open; `address` is the address of one node."""
     return f"http://{address}:{node_port}"
 
 
@@ -32,13 +34,13 @@ FORWARDED_URL = f"http://127.0.0.1:{DASHBOARD_PORT}"
 
 
 def in_project(command: str) -> str:
-    """Return a command line that works in the project's folder, and elsewhere with PROJECT set to it. The folder itself
-    is in no output: it would be another on each machine."""
+    """Return a command line that works in the project's folder, and in any other folder if PROJECT is set to the
+    project's folder. No output contains the folder itself, because it differs between machines."""
     return f'(cd "${{PROJECT:-.}}" && {command})'
 
 
 def token_command(kubeconfig: str, namespace: str) -> str:
-    """Return the command line that prints the token; the token itself is in no output."""
+    """Return the command line that prints the token of Ray's dashboard. No output contains the token itself."""
     path = f"jsonpath={{.data.{TOKEN_KEY}}}"
     command = [
         "kubectl",

@@ -13,7 +13,8 @@ from infra.settings.pod_template import REQUIRED
 from infra.settings.rules import PodTemplate
 
 CAPABILITIES = {"NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
-"""Parts of the driver that NVIDIA's runtime puts into a container: CUDA, and the library that says what a GPU does."""
+"""The parts of the driver that NVIDIA's runtime puts into a container: CUDA, and the library that reports what a GPU is
+doing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +24,11 @@ class Gpus:
     number: int
     resource: str
     template: PodTemplate = field(default_factory=PodTemplate)
-    """What the user sets of all pods, with the nodes that have GPUs."""
+    """What the user sets for all pods, together with what sends pods to nodes with GPUs (selector, tolerations, runtime
+    class)."""
 
     def given_to(self, pod: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the pod's spec with the GPUs in its one container."""
+        """Return the pod's spec with the GPUs added to its only container."""
         (main,) = pod["containers"]
         amount = {self.resource: str(self.number)}
         resources = {name: {**amounts, **amount} for name, amounts in main["resources"].items()}
@@ -35,7 +37,7 @@ class Gpus:
 
 
 def of_workers(number: int, cluster: ClusterSettings) -> Gpus:
-    """Return so many GPUs of each worker in a cluster with these settings."""
+    """Return the GPUs of each worker, `number` of them, in a cluster with these settings."""
     template = cluster.pod_template
     usual = ({"key": cluster.gpu_resource, "operator": "Exists"},)
     tolerations = usual if cluster.gpu_tolerations is None else cluster.gpu_tolerations
@@ -51,9 +53,10 @@ def of_workers(number: int, cluster: ClusterSettings) -> Gpus:
 
 
 def kept_off(template: PodTemplate, labels: Mapping[str, str]) -> PodTemplate:
-    """Return the template of pods without a GPU: on no node that has all these labels.
+    """Return the template for pods without a GPU, changed so that they run on no node that has all these labels.
 
-    Terms of an affinity are alternatives: each that the user has is repeated for each label that a node may lack.
+    The terms of an affinity are alternatives, so each of the user's terms is repeated for each label that a node may
+    lack.
     """
     if not labels:
         return template

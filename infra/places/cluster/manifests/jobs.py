@@ -32,15 +32,15 @@ from training.launch.pod import indexed_job, versions
 
 OWN_KEY = "ray-worth-it/own-key"
 MEASUREMENT = "ray-worth-it/measurement"
-"""Annotations of a Job's template with the plan's two hashes: a change of one replaces the Job."""
+"""Annotations of a Job's template with the two hashes of the run's plan. A change of either hash replaces the Job."""
 AWAIT_EXTRA_SECONDS = 300
-"""Pulumi waits this much longer than the Job's own deadline, so that it reports the Job's end."""
+"""How many seconds longer than the Job's own deadline Pulumi waits, so that Pulumi reports how the Job ended."""
 SUBMITTER = Size(0.1, "512Mi")
 GRACE_SECONDS = 10
 NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
 TOKEN = {"secretKeyRef": {"name": TOKEN_SECRET, "key": TOKEN_KEY, "optional": True}}
-"""The token, which exists as long as the RayCluster. Optional: the submitter reports a missing one; a pod that requires
-it would wait silently."""
+"""The reference to Ray's token, which exists as long as the RayCluster. The reference is optional, because the
+submitter reports a missing token, while a pod that requires the token would wait without a message."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class JobSettings:
     stack: str
     worker: Size
     wide: Size
-    """The size of the wide arm's one pod: all workers' CPUs and memory."""
+    """The size of the only pod of the arm `wide`: the CPUs and memory of all workers."""
     placement: Placement
     timeout_minutes: int
     dataset_flags: tuple[str, ...]
@@ -58,14 +58,13 @@ class JobSettings:
     files: Files | None = None
     """The files that pods need in addition to the image."""
     storage: InPods | None = None
-    """The storage that pods are given; None if nothing outlives them."""
+    """The pods' access to the storage; None if no storage outlives the pods."""
     queue: Queue | None = None
-    """The queue in which the Jobs wait for quota; None for none."""
+    """The queue in which the Jobs wait for quota; None for no queue."""
 
     @property
     def deadline_seconds(self) -> int:
-        """Return the number of seconds after which Kubernetes ends a Job; it does not count while the Job is
-        suspended."""
+        """Return the seconds after which Kubernetes ends a Job. Time in which the Job is suspended does not count."""
         return self.timeout_minutes * 60
 
     @property
@@ -75,7 +74,8 @@ class JobSettings:
 
 
 def environment(expected_versions: Mapping[str, str], secret: Secret | None = None) -> dict[str, Any]:
-    """Return the environment of every training process: texts, and references that Kubernetes resolves."""
+    """Return the environment variables of every training process. Each value is a text, or a reference that Kubernetes
+    resolves."""
     return {
         versions.EXPECTED: json.dumps(dict(expected_versions), sort_keys=True),
         progress.ECHO: "1",
@@ -85,7 +85,8 @@ def environment(expected_versions: Mapping[str, str], secret: Secret | None = No
 
 
 def annotations(stack: str) -> dict[str, str]:
-    """Return the Job's annotations: its stack, and that the next `up` replaces it if it failed."""
+    """Return the Job's annotations: the name of its stack, and an order to Pulumi to replace a failed Job at the next
+    `up`."""
     return {STACK_ANNOTATION: stack, "pulumi.com/replaceUnready": "true"}
 
 
@@ -105,12 +106,14 @@ def job(plan: RunPlan, settings: JobSettings) -> Manifest:
 
 
 def _storage(plan: RunPlan, settings: JobSettings) -> dict[str, str]:
-    """Return the folder in storage as an annotation: it is no part of a command, so that a baseline can be kept."""
+    """Return an annotation with the run's folder in storage; empty without storage. The folder is not part of a
+    command, so that a baseline's Job can be kept when the folder changes."""
     return {STORAGE_ANNOTATION: folder_of(settings.storage.address, settings.stack, plan)} if settings.storage else {}
 
 
 def service(plan: RunPlan) -> Manifest | None:
-    """Return the headless Service by which peer pods find each other before they are ready; None for other arms."""
+    """Return the headless Service by which the pods of an arm with peers (N processes without Ray) find each other
+    before they are ready; None for other arms."""
     if ARMS[plan.arm].start != "peers":
         return None
     return {
@@ -122,14 +125,16 @@ def service(plan: RunPlan) -> Manifest | None:
 
 
 def component(arm: str) -> str:
-    """Return the component label of an arm's pods. Pods of an arm that Ray starts only submit: they train nothing."""
+    """Return the value of the component label for an arm's pods. In arms that Ray starts, these pods only submit a job
+    to Ray and train nothing."""
     return "ray-submitter" if ARMS[arm].start == "ray" else arm
 
 
 def _recipe_flags(plan: RunPlan, files: Files | None) -> list[str]:
-    """Return the recipe's flags without those that do not change the arm, so that its Job can be kept.
+    """Return the recipe's flags, without the flags that the arm ignores, so that their changes do not replace its Job.
 
-    For example, the number of workers is left out for the baseline. `$` is doubled: Kubernetes would expand $(NAME).
+    For example, the number of workers is left out for the baseline. `$` is doubled, because Kubernetes would expand
+    $(NAME).
     """
     ignored = tuple(f"{kebab(key)}=" for key in ARMS[plan.arm].ignores)
     recipe = replace(plan.recipe, **files.recipe) if files else plan.recipe

@@ -22,25 +22,26 @@ from infra.settings.monitoring import PROMETHEUS
 NAME = PROMETHEUS
 PORT = 9090
 SIZE = Size(0.25, "512Mi")
-"""Measured with Ray's head and one worker, every 5 s: 0.5 % of a CPU, 65 MB."""
+"""The size of Prometheus' pod. Measured with Ray's head and one worker, read every 5 s: 0.5 % of a CPU, 65 MB."""
 EVERY_SECONDS = 15
-"""The time between two readings of a port."""
+"""The seconds between two readings of a metrics port."""
 RAY_PORT = 8080
-"""The port of each Ray pod's agent, as KubeRay sets it."""
+"""The port of the metrics agent in each Ray pod, as KubeRay sets it."""
 HEAD_PORTS = (44217, 44227)
 """The ports of the autoscaler and of the dashboard, which only the head has (Ray's constants)."""
 RAY_SERVICE, HEAD_SERVICE = "ray-metrics", "ray-head-metrics"
 ARM_PREFIX = "arm-"
-"""Begins the name of an arm's Service, and of its job in Prometheus."""
+"""The prefix in the name of an arm's Service, and of its job in Prometheus."""
 CLUSTER_NAME_LABEL = "ray_io_cluster"
 """The label by which Ray's dashboards choose a cluster."""
 CONFIG_KEY = "prometheus.yml"
 CONFIG_FOLDER, DATA_FOLDER = "/etc/prometheus", "/prometheus"
 KEPT = "15d"
 KEPT_SIZE, DATA_SIZE = "1GB", "2Gi"
-"""The oldest data is deleted above the first size; the second is the volume's, with the log of what is new."""
+"""Prometheus deletes its oldest data above KEPT_SIZE. DATA_SIZE is the volume's size, which also has to hold the log of
+the newest data."""
 LABELS = {PROJECT_LABEL: PROJECT, COMPONENT_LABEL: NAME}
-"""By which its pod is selected; a Deployment's selector can't change."""
+"""The labels by which the Deployment selects Prometheus' pod; a Deployment's selector cannot be changed."""
 POD_MONITOR = "PodMonitor"
 POD_MONITOR_API = "monitoring.coreos.com/v1"
 POD_MONITOR_CRD = "podmonitors.monitoring.coreos.com"
@@ -49,7 +50,7 @@ _DIGITS = 12
 
 DASHBOARD_PREFIX, DASHBOARD_LABEL = "grafana-", "grafana_dashboard"
 DIGEST_ANNOTATION = "ray-worth-it/digest"
-"""SHA-256 of a dashboard's text."""
+"""The annotation with the SHA-256 of a dashboard's text."""
 FORWARDED_URL = f"http://127.0.0.1:{PORT}"
 """Prometheus' address while its port is forwarded."""
 
@@ -59,26 +60,27 @@ class Monitoring:
     """How a stack's Ray cluster is observed."""
 
     way: str
-    """`prometheus` or `existing`."""
+    """Whose Prometheus reads the metrics: `prometheus` (the stack's own) or `existing` (one that the cluster already
+    has)."""
     image: str
     """Prometheus' image."""
     placement: Placement
-    """That of all pods that do not train."""
+    """The placement of all pods that do not train."""
     namespace: str
-    """The namespace whose pods may read Prometheus, or the one of the Prometheus that exists."""
+    """The namespace whose pods may read the stack's own Prometheus, or the namespace of the Prometheus that exists."""
     arms: tuple[str, ...]
     labels: tuple[tuple[str, str], ...]
-    """Labels by which the Prometheus that exists chooses its PodMonitors."""
+    """The labels by which the Prometheus that exists chooses its PodMonitors."""
 
     @property
     def hashed(self) -> Manifest:
-        """Return what can change a run: who reads Ray's ports, and how often."""
+        """Return what can change a run's result: who reads the metrics of Ray, and how often."""
         return {"by": self.way, "everySeconds": EVERY_SECONDS}
 
 
 def services(monitoring: Monitoring) -> dict[str, Manifest]:
-    """Return the headless Services by name, whose DNS names have the addresses of pods: Ray's, its head's, each
-    arm's."""
+    """Return the headless Services by name: of Ray's pods, of Ray's head and of each arm. The DNS name of such a
+    Service resolves to the addresses of its pods."""
     if monitoring.way != NAME:
         return {}
     arms = {f"{ARM_PREFIX}{arm}": {PROJECT_LABEL: PROJECT, COMPONENT_LABEL: component(arm)} for arm in monitoring.arms}
@@ -90,7 +92,8 @@ def services(monitoring: Monitoring) -> dict[str, Manifest]:
 
 
 def _ports(service: str) -> list[Manifest]:
-    """Return a headless Service's ports; those of an arm's are never called, and a Service needs one."""
+    """Return the ports of a headless Service. The port of an arm's Service is never called, but a Service needs a
+    port."""
     numbers = HEAD_PORTS if service == HEAD_SERVICE else (RAY_PORT,)
     return [{"name": f"tcp-{number}", "port": number, "protocol": "TCP"} for number in numbers]
 
@@ -105,8 +108,8 @@ def service() -> Manifest:
 
 
 def config(arms: Sequence[str]) -> str:
-    """Return Prometheus' configuration. Of an arm's pods none is read: `prometheus_sd_discovered_targets` counts
-    them."""
+    """Return Prometheus' configuration. Prometheus reads no metrics from the pods of an arm; it only counts them
+    (`prometheus_sd_discovered_targets`)."""
     named = [{"target_label": CLUSTER_NAME_LABEL, "replacement": RAY_CLUSTER}]
     jobs = [
         {"job_name": "ray", "dns_sd_configs": [_dns(RAY_SERVICE, RAY_PORT)], "relabel_configs": named},
@@ -135,14 +138,16 @@ def _dns(name: str, port: int) -> Manifest:
 
 
 def config_map(monitoring: Monitoring) -> tuple[str, Manifest]:
-    """Return the name and the contents of the object with the configuration, named by a hash of it."""
+    """Return the name and the contents of the ConfigMap with Prometheus' configuration. The name contains a hash of the
+    configuration."""
     text = config(monitoring.arms)
     digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
     return f"{NAME}-{digest}", {"immutable": True, "data": {CONFIG_KEY: text}}
 
 
 def deployment(monitoring: Monitoring) -> Manifest:
-    """Return the spec of the Deployment of one pod, whose data ends with it."""
+    """Return the spec of the Deployment of Prometheus. It has one pod, and the pod's data is deleted together with the
+    pod."""
     name, _ = config_map(monitoring)
     main = pod_parts.container(NAME, monitoring.image, SIZE)
     main |= {
@@ -167,7 +172,8 @@ def deployment(monitoring: Monitoring) -> Manifest:
 
 
 def bare(placement: Placement) -> Placement:
-    """Return the placement of a pod that is none of Ray's: without the project's modules, and without shared memory."""
+    """Return the placement for a pod that does not belong to Ray: without the project's modules and without shared
+    memory."""
     return replace(placement, modules=None, shared_memory=None)
 
 
@@ -188,8 +194,8 @@ def dashboard_object(name: str, text: str) -> Manifest:
 
 
 def pod_monitor(monitoring: Monitoring) -> Manifest:
-    """Return the PodMonitor. The head's two other ports are no ports of its pod's spec, which stays as it is without
-    monitoring: so they are put into the address."""
+    """Return the PodMonitor. The two ports that only the head has are not in the spec of its pod, which must be the
+    same with and without monitoring; the PodMonitor therefore puts them into the pod's address."""
     every = {"interval": f"{EVERY_SECONDS}s", "scrapeTimeout": "10s"}
     named = {"targetLabel": CLUSTER_NAME_LABEL, "replacement": RAY_CLUSTER}
     of_head = {"sourceLabels": ["__meta_kubernetes_pod_label_ray_io_node_type"], "action": "keep", "regex": "head"}
@@ -211,7 +217,8 @@ def pod_monitor(monitoring: Monitoring) -> Manifest:
 
 
 def addresses(cluster: ClusterSettings, kubeconfig: str) -> list[str]:
-    """Return a line for Prometheus, with the command that makes it answer on this machine, and one for Grafana."""
+    """Return lines for the user: Prometheus' address with the command that makes it answer on this machine, and
+    Grafana's address. Each line is there only if the stack has that program."""
     way = [f"--kubeconfig={kubeconfig}", f"--namespace={cluster.namespace}"]
     command = shlex.join(["kubectl", *way, "port-forward", f"service/{NAME}", str(PORT)])
     prometheus = [f"Prometheus: {FORWARDED_URL}, while this runs:  {command}"] if cluster.monitoring == NAME else []

@@ -21,11 +21,11 @@ from infra.settings.rules import Destination
 from infra.settings.storage import Storage
 
 API_SERVER_PORTS = (443, 6443, 8443, 16443, 2040)
-"""Ports of the Service and of EKS, GKE and AKS; of kubeadm, k3s and OpenShift; of Minikube; of MicroK8s; of IBM
-Cloud."""
+"""Ports of an API server: 443 of its Service and of EKS, GKE and AKS; 6443 of kubeadm, k3s and OpenShift; 8443 of
+Minikube; 16443 of MicroK8s; 2040 of IBM Cloud."""
 OURS = {PROJECT_LABEL: PROJECT}
-"""The label of every pod that this project declares. KubeRay's own labels are on the pods of foreign Ray clusters,
-too."""
+"""The label of every pod that this project declares. Policies need it beside KubeRay's own labels, because the pods of
+foreign Ray clusters have those, too."""
 DNS_PORT, OPENSHIFT_DNS_PORT = 53, 5353
 CLUSTER_DNS = {
     "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
@@ -39,7 +39,7 @@ OPENSHIFT_DNS = {
 }
 LINK_LOCAL = "169.254.0.0/16"
 NODE_CACHES = ("169.254.20.10/32", "169.254.10.10/32")
-"""The own addresses of a node's DNS cache: of NodeLocal DNSCache, and of AKS LocalDNS."""
+"""The addresses of a node's DNS cache: NodeLocal DNSCache's and AKS LocalDNS'."""
 Network = IPv4Network | IPv6Network
 METADATA: tuple[Network, ...] = (
     IPv4Network(LINK_LOCAL),
@@ -52,7 +52,8 @@ METADATA: tuple[Network, ...] = (
     IPv6Network("fd00:c1::/64"),  # the same
     IPv4Network("192.80.8.124/32"),  # Equinix Metal
 )
-"""Addresses where clouds hand out a node's credentials: link-local ones, which most use, and some clouds' own."""
+"""Addresses where clouds hand out a node's credentials: the link-local ranges, which most clouds use, and further
+addresses of single clouds."""
 NODE_DNS = (
     LINK_LOCAL,
     "10.0.0.0/8",
@@ -61,10 +62,10 @@ NODE_DNS = (
     "100.64.0.0/10",
     "34.118.224.0/20",
 )
-"""Addresses where a node's DNS cache answers (NodeLocal DNSCache, AKS LocalDNS): its own, or that of the cluster's DNS
-Service, which no pod selector matches. Where that is not known: link-local, private and shared ranges (RFC 3927, 1918,
-6598), and the range that GKE gives its Services. IPv4 only: not every network policy agent accepts both kinds
-together."""
+"""Addresses where a node's DNS cache may answer if the DNS Service's address is not known. NodeLocal DNSCache and AKS
+LocalDNS answer at an address of their own, or at the address of the DNS Service, which no pod selector matches. So
+these are the link-local, private and shared ranges (RFC 3927, 1918, 6598), and the range that GKE gives its Services.
+IPv4 only, because not every network policy agent accepts IPv4 and IPv6 in one rule."""
 OF_SERVERS = ("dns", "operator", "autoscaler")
 """The policies that depend on the addresses of the cluster's servers."""
 
@@ -75,28 +76,29 @@ ANYWHERE = ("0.0.0.0/0", "::/0")
 
 
 def namespace(name: str) -> Manifest:
-    """Return the namespace, which admits only pods of Pod Security `restricted`."""
+    """Return the spec of the namespace, which admits only pods that pass Pod Security `restricted`."""
     levels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
     return {"metadata": {"name": name, "labels": levels}}
 
 
 @dataclass(frozen=True)
 class Servers:
-    """The addresses of the cluster's own servers, as far as they are known; empty for what is not."""
+    """The addresses of the cluster's API server and DNS server; a field is empty if its addresses are not known."""
 
     api: tuple[tuple[str, int], ...] = ()
-    """The API server's addresses with their ports, its Service's with them: not every agent sees what that becomes."""
+    """The API server's addresses with their ports. They include the address of its Service, because not every network
+    policy agent sees the address to which the Service's address is translated."""
     dns: tuple[str, ...] = ()
     """The addresses of the cluster's DNS Service."""
 
     @classmethod
     def from_json(cls, text: str | None) -> Self:
-        """Return the servers as `to_json` wrote them; nothing known for no text."""
+        """Return the servers that `to_json` wrote as text; None gives servers without known addresses."""
         known = json.loads(text or "{}")
         return cls(tuple((address, port) for address, port in known.get("api", ())), tuple(known.get("dns", ())))
 
     def to_json(self) -> str:
-        """Return them as text, for a resource's properties."""
+        """Return the servers as text, for a resource's properties."""
         return json.dumps(asdict(self))
 
 
@@ -108,14 +110,14 @@ class NetworkSettings:
     operator: bool
     """Whether KubeRay's operator runs in the namespace."""
     pod_range: str | None
-    """The range of pod addresses if the dashboard has a NodePort; None if it has none."""
+    """The range of the pods' addresses if the dashboard has a NodePort; None if the dashboard has no NodePort."""
     native_ports: tuple[int, ...]
-    """The ports on which pods of the native arm talk to each other; empty for all ports, which a user's script may
-    need."""
+    """The ports on which the pods of the arm `native` talk to each other. Empty means all ports, which a user's script
+    may need."""
     egress: tuple[Destination, ...] = ()
     """Destinations outside of the cluster that the project's pods may call."""
     monitoring: Monitoring | None = None
-    """What reads the metrics of Ray's pods; None if nothing does."""
+    """How the metrics of Ray's pods are read; None if nothing reads them."""
     autoscaled: bool = False
     """Whether Ray's autoscaler runs in the head's pod."""
     storage: Sequence[Manifest] = ()
@@ -154,7 +156,8 @@ def policies(settings: NetworkSettings) -> dict[str, Manifest]:
 
 
 def object_name(policy: str) -> str:
-    """Return the name of a policy's object, prefixed: other policies may be called `default-deny`."""
+    """Return the name of a policy's object. It has a prefix, because other policies of the namespace may be called
+    `default-deny`."""
     return f"{PROJECT}-{policy}"
 
 
@@ -171,7 +174,7 @@ def _ports(*ports: int, protocols: tuple[str, ...] = ("TCP",)) -> list[Manifest]
 
 
 def _to_dns(servers: Servers) -> list[Manifest]:
-    """Return the rules for the cluster's DNS in every distribution, and for no server of the Internet."""
+    """Return the rules that allow the cluster's DNS in every distribution, but no DNS server of the Internet."""
     both = ("UDP", "TCP")
     caches = (*map(_only, servers.dns), *NODE_CACHES) if servers.dns else NODE_DNS
     return [
@@ -184,8 +187,8 @@ def _to_dns(servers: Servers) -> list[Manifest]:
 
 
 def _among(chosen: dict[str, str], *ports: int) -> Manifest:
-    """Allow pods with these labels to talk to each other; on all ports if none is given (Ray's workers choose
-    theirs)."""
+    """Return the policy that lets pods with these labels talk to each other: on the given ports, or on all ports if no
+    port is given, because Ray's workers choose their ports themselves."""
     peers = [{"podSelector": {"matchLabels": dict(chosen)}}]
     limit = {"ports": _ports(*ports)} if ports else {}
     return {
@@ -214,7 +217,8 @@ def _from_submitter() -> Manifest:
 
 
 def _metrics(monitoring: Monitoring) -> dict[str, Manifest]:
-    """Open the ports of Ray's metrics to Prometheus alone, and Prometheus to the namespace that reads it."""
+    """Return the policies that open the ports of Ray's metrics to Prometheus alone, and Prometheus' port to the
+    namespace that reads Prometheus."""
     of_others = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": monitoring.namespace}}}
     ours = {"podSelector": {"matchLabels": dict(metrics.LABELS)}}
     reader = ours if monitoring.way == metrics.NAME else of_others
@@ -250,7 +254,7 @@ def _to_storage(rules: Sequence[Manifest]) -> Manifest:
 
 
 def _block(cidr: str) -> Manifest:
-    """Return an IP block without the addresses of metadata servers inside a larger range."""
+    """Return an IP block. If its range contains addresses of metadata servers, these are excepted."""
     network = ip_network(cidr)
     within = [
         kept for kept in METADATA if kept.version == network.version and kept != network and _is_in(kept, network)
@@ -263,8 +267,8 @@ def _is_in(inner: Network, outer: Network) -> bool:
 
 
 def _from_nodes(pod_range: str) -> Manifest:
-    """Allow the dashboard's port from nodes, whose addresses NodePort traffic has, and not from pods, which have their
-    own."""
+    """Return the policy that opens the dashboard's port to nodes, but not to pods. NodePort traffic comes from the
+    address of a node, and `pod_range` has the addresses of pods."""
     nodes = {"ipBlock": {"cidr": "0.0.0.0/0", "except": [pod_range]}}
     return {
         "podSelector": _head(),
@@ -274,9 +278,9 @@ def _from_nodes(pod_range: str) -> Manifest:
 
 
 def _operator(servers: Servers) -> Manifest:
-    """Allow KubeRay's operator DNS and the API server; nothing calls it.
+    """Return the policy that allows KubeRay's operator to call DNS and the API server, and nobody to call the operator.
 
-    The pod is Helm's, without our label, so this policy alone selects it in an existing namespace.
+    Helm declares the operator's pod, without our label, so in an existing namespace no other policy selects the pod.
     """
     return {
         "podSelector": {"matchLabels": dict(OPERATOR_LABELS)},
@@ -287,15 +291,15 @@ def _operator(servers: Servers) -> Manifest:
 
 
 def _to_api_server(servers: Servers) -> list[Manifest]:
-    """Return the rules for the API server: at its ports anywhere if its addresses are not known. Each update looks
-    them up: they may change during the cluster's life."""
+    """Return the rules that open the API server: its addresses if they are known, otherwise its usual ports at any
+    address. Each update looks the addresses up, because they may change during the cluster's life."""
     if not servers.api:
         return [{"ports": _ports(*API_SERVER_PORTS)}]
     return [{"to": [{"ipBlock": {"cidr": _only(address)}}], "ports": _ports(port)} for address, port in servers.api]
 
 
 def _only(address: str) -> str:
-    """Return the range of one address."""
+    """Return the address as a range that contains only this address."""
     return f"{address}/{128 if ':' in address else 32}"
 
 
@@ -305,16 +309,18 @@ class StorageServer:
 
     port: int
     namespace: str | None = None
-    """The namespace of a server in the cluster itself."""
+    """The namespace of the storage server, if the server runs in the cluster itself."""
     addresses: tuple[str, ...] = ()
     """Ranges of the server's addresses."""
 
 
 def storage_server(storage: Storage) -> StorageServer | None:
-    """Return the storage server's address; None for storage without a network. Raises OSError for an unknown host name.
+    """Return the storage server's address; None for storage without a network. Raise OSError if the host name is
+    unknown.
 
-    The addresses of a name in the Internet change by the minute, and NetworkPolicy knows no names: so all addresses are
-    opened, on this one port, except the metadata servers. Addresses of a name in a private network are stable.
+    A NetworkPolicy accepts no host names, and the addresses of a host in the Internet change by the minute. For such a
+    host, all addresses are opened on its port, except those of metadata servers. The addresses of a host in a private
+    network are stable.
     """
     if not storage.is_remote:
         return None
@@ -338,7 +344,7 @@ def is_in_cluster(storage: Storage) -> bool:
 
 
 def to_storage(server: StorageServer) -> list[Manifest]:
-    """Return the rules of a network policy that open the storage server, and nothing else."""
+    """Return the rules of a network policy that allow calls to the storage server, and to nothing else."""
     to: list[Manifest] = [{"ipBlock": _block(cidr)} for cidr in server.addresses]
     if server.namespace:
         to.append({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": server.namespace}}})

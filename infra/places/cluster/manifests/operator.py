@@ -8,32 +8,34 @@ from infra.places.cluster.manifests.pod_parts import Manifest, Placement, Size
 from infra.settings.rules import CHART
 
 RELEASE = "ray-worth-it-operator"
-"""Differs from KubeRay's usual name: the namespace may already have a release of that name."""
+"""The name of the Helm release. It differs from KubeRay's usual name, which a release in the namespace may already
+have."""
 DEPLOYMENT = "kuberay-operator"
 OPERATOR_LABELS = {"app.kubernetes.io/name": CHART, "app.kubernetes.io/instance": RELEASE}
-"""Labels that tell the pod of this release from another's; Helm sets them."""
+"""Labels, set by Helm, that tell the operator's pod of this release from the pod of another release."""
 SIZE = Size(0.1, "512Mi")
 ALWAYS_SET: Manifest = {"imagePullSecrets": [], "nodeSelector": {}, "tolerations": []}
-"""Values that the release has also where the user sets none."""
+"""Values that the release has even if the user sets nothing for them."""
 
 
 @dataclass(frozen=True)
 class OperatorSettings:
-    """The settings of an operator to install."""
+    """The settings with which KubeRay's operator is installed."""
 
     source: Source
     chart: Chart
     """The chart fetched from the source."""
     placement: Placement
     namespace: Any
-    """A namespace's name; an output if the program creates it: Helm cannot uninstall a release whose namespace is gone,
-    and Pulumi deletes first what reads it."""
+    """The namespace's name. It is an output of the namespace if the program creates the namespace: so Pulumi deletes
+    the release before the namespace. Helm cannot uninstall a release whose namespace is gone."""
 
 
 def values(placement: Placement, namespace: str) -> Manifest:
-    """Return Helm values for an operator that watches one namespace, and passes its Pod Security.
+    """Return the Helm values for an operator that watches one namespace and passes that namespace's Pod Security.
 
-    The chart has no value for a scheduler's name: the operator, which trains nothing, has the cluster's default.
+    The chart has no value for a scheduler's name, so the cluster's default scheduler places the operator, which trains
+    nothing.
     """
     template = placement.template
     return {

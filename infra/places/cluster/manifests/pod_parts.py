@@ -18,41 +18,44 @@ Manifest = dict[str, Any]
 PROJECT_LABEL = "app.kubernetes.io/part-of"
 COMPONENT_LABEL = "app.kubernetes.io/component"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
-"""The label with the stack, as far as a label's value can have it. Nothing selects by it."""
+"""The label with the stack's name, as far as a label's value can hold the name. No selector uses it."""
 RUN_LABEL = "ray-worth-it/run"
 STACK_ANNOTATION = "ray-worth-it/stack"
-"""The annotation of a run's Job with its stack. What tells stacks apart reads this: a stack's name may be too long
-for a label, or end with other characters."""
+"""The annotation of a run's Job with its stack's name. Code that tells stacks apart reads this annotation, because a
+stack's name may be too long for a label, or end with a character that a label does not allow."""
 PROJECT = "ray-worth-it"
 SERVICE_ACCOUNT = "ray-worth-it-pods"
-"""The account of all pods but the operator's: it has no rights, and none of them holds a token of it."""
+"""The service account of all pods except the operator's. The account has no rights, and no pod holds a token of it."""
 DISK = "ephemeral-storage"
 LOG_MIB = 64
-"""More than a kubelet keeps of a container's log unless it is told otherwise: five files of 10 MiB."""
+"""The disk space in MiB for the log of a container. A kubelet keeps five files of 10 MiB, unless it is configured
+otherwise."""
 USER = 1000
-"""The image's user: a number, because the kubelet cannot tell whether a name is root."""
+"""The user ID with which the image runs. It is a number, because the kubelet cannot tell whether a user's name means
+root."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 (of the pod)
 RESULTS = "/results"
 """The folder in which `training.launch.pod.run` keeps a run's files."""
 STORAGE_ANNOTATION = "ray-worth-it/storage"
-"""The annotation of a run's pod with its measurement's folder in storage."""
+"""The annotation of a run's pod with the folder of its measurement in storage."""
 JOB_NAME = {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-name']"}}
 PACKED_MODULES = "modules.zip"
-"""The key of the ConfigMap with the project's modules, for an image that lacks them."""
+"""The key in the ConfigMap under which the project's packed modules lie, for an image that lacks them."""
 PACKED = "/modules"
 """The folder in which an init container finds the packed modules."""
 UNPACK = f"import zipfile; zipfile.ZipFile('{PACKED}/{PACKED_MODULES}').extractall('{IN_OTHER_IMAGE}')"
 UNPACKED_START = ("python", "-P", f"{IN_OTHER_IMAGE}/training/launch/pod/unpacked_modules.py")
-"""The command that starts an unpacked module, named after it."""
+"""The command that starts a module of the project after it was unpacked; the module's name follows as the last
+argument."""
 UNPACKED_VARIABLES = {
     "HOME": "/tmp",  # noqa: S108 (of the pod)
     "USER": "training",
     "PYTHONUNBUFFERED": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
-"""The variables that our own image sets. In other images user 1000 may have no name, and no writable folder."""
+"""Variables that the project's own image sets. In other images, user 1000 may have no name and no writable folder."""
 _LABEL_LENGTH = 63
-"""The most characters of a label's value, which begins and ends with a letter or a digit."""
+"""The most characters that a label's value may have. The value begins and ends with a letter or a digit."""
 _OF_MAIN = ("image", "imagePullPolicy", "resources", "securityContext", "terminationMessagePolicy")
 
 
@@ -64,33 +67,34 @@ class Size:
     memory: str
 
     def resources(self) -> Manifest:
-        """Return equal requests and limits."""
+        """Return the container's resources, with requests equal to limits."""
         amounts = {"cpu": f"{round(self.cpus * 1000)}m", "memory": self.memory}
         return {"requests": amounts, "limits": dict(amounts)}
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The image of the pods, the nodes they may use, and their resources other than CPUs and memory."""
+    """What all pods have in common: the image, the nodes that they may use, and resources other than CPUs and
+    memory."""
 
     image: str
     template: PodTemplate = field(default_factory=PodTemplate)
-    """What the user sets of all pods alike; with GPUs, of those that do not train."""
+    """What the user sets for all pods; with GPUs, for the pods that do not train."""
     shared_memory: str | None = None
     """The size of /dev/shm; None for the container runtime's default."""
     scratch: str | None = None
-    """The size of each writable folder; None for as much as the node has."""
+    """The size of each writable folder; None for no limit but the node's disk."""
     disk_mib: int | None = LOG_MIB
-    """The disk that a pod asks its node for, without a limit: MiB. None in a queue: Kueue admits nothing that asks for
-    a resource which its ClusterQueue does not list, and few list this one."""
+    """The disk space in MiB that a pod requests from its node, without a limit. None in a queue, because Kueue admits
+    no pod that requests a resource which the ClusterQueue does not list, and few ClusterQueues list disk space."""
     stack: str = ""
-    """The stack whose pods these are."""
+    """The name of the stack to which the pods belong."""
     modules: str | None = None
     """The name of the ConfigMap with the project's modules, if the image lacks them."""
     gpus: Gpus | None = None
-    """The GPUs of pods that train; None if they train on CPUs."""
+    """The GPUs of the pods that train; None if training uses CPUs only."""
     spread: str = PREFERRED
-    """How workers are spread over nodes: a value of `spreadWorkers`."""
+    """How workers are spread over the nodes: a value of the setting `spreadWorkers`."""
 
     def starts(self, module: str) -> list[str]:
         """Return the command that starts a module of the project with the image's Python."""
@@ -98,9 +102,8 @@ class Placement:
 
 
 def labels(component: str, stack: str = "", **more: str) -> dict[str, str]:
-    """Return the labels of an object: Kubernetes' recommended ones, and by `more` the project's own. Network policies
-    select pods by the project and the component.
-
+    """Return the labels of an object: the labels that Kubernetes recommends, and the project's own labels from `more`.
+    Network policies select pods by the labels for the project and the component.
     Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/.
     """
     return {
@@ -116,8 +119,8 @@ def labels(component: str, stack: str = "", **more: str) -> dict[str, str]:
 def metadata(
     placement: Placement, component: str, annotations: Mapping[str, str] | None = None, **more: str
 ) -> Manifest:
-    """Return the metadata of a pod's template: the user's labels and annotations, and the project's; `more` are labels
-    that it has besides."""
+    """Return the metadata of a pod's template: the user's labels and annotations together with the project's. `more`
+    are further labels of the pod."""
     of_user = placement.template
     noted = {**of_user.annotations, **(annotations or {})}
     own = {**labels(component, placement.stack), **more}
@@ -127,7 +130,7 @@ def metadata(
 def container(
     name: str, image: str, size: Size, *, command: Sequence[str] = (), environment: Mapping[str, Any] | None = None
 ) -> Manifest:
-    """Return a container; an environment value is a text, or a dict as in `valueFrom`."""
+    """Return a container's spec. The value of an environment variable is a text, or a dict as in `valueFrom`."""
     variables = [
         {"name": key, "valueFrom": value} if isinstance(value, dict) else {"name": key, "value": value}
         for key, value in (environment or {}).items()
@@ -156,12 +159,13 @@ def mounted(pod: Manifest, name: str, path: str, source: Manifest, *, read_only:
 
 
 def with_variables(pod: Manifest, **variables: str) -> Manifest:
-    """Return the pod's spec with more variables in its container."""
+    """Return the pod's spec with more environment variables in its container."""
     return _with(pod, "env", *({"name": key, "value": value} for key, value in variables.items()))
 
 
 def referred(pod: Manifest, variables: Manifest) -> Manifest:
-    """Return the pod's spec with more variables in its container, each a dict as in `valueFrom`."""
+    """Return the pod's spec with more environment variables in its container. Each value is a dict as in
+    `valueFrom`."""
     return _with(pod, "env", *({"name": key, "valueFrom": value} for key, value in variables.items()))
 
 
@@ -178,9 +182,10 @@ def pod(
     trains: bool = False,
     **more: Any,
 ) -> Manifest:
-    """Return the spec of a pod with one container; `spread` are labels of pods that the placement spreads over nodes.
+    """Return the spec of a pod with one container.
 
-    `trains`: it has the GPUs, if there are any.
+    `spread` are the labels of the pods that are spread over the nodes. A pod that `trains` gets the GPUs, if there are
+    any.
     """
     spec = {
         "serviceAccountName": SERVICE_ACCOUNT,
@@ -215,8 +220,8 @@ def pod(
 
 
 def _with_modules(pod: Manifest, config_map: str) -> Manifest:
-    """Return the pod's spec with the project's modules in its container, unpacked by an init container: so unpacking is
-    in no arm's clock."""
+    """Return the pod's spec with the project's modules in its container. An init container unpacks the modules, so that
+    no arm's measured time includes the unpacking."""
     (main,) = pod["containers"]
     unpacks = {
         "name": "modules",
@@ -233,7 +238,7 @@ def _with_modules(pod: Manifest, config_map: str) -> Manifest:
 
 
 def _with_disk(main: Manifest, placement: Placement) -> Manifest:
-    """Return the container with its request for disk."""
+    """Return the container with a request for disk space, if the placement has such a request."""
     if placement.disk_mib is None:
         return main
     resources = main["resources"]
@@ -245,8 +250,9 @@ def _limited(size: str | None) -> Manifest:
 
 
 def _spread(chosen: Mapping[str, str], placement: Placement) -> Manifest:
-    """Return the constraint for pods with these labels. If it is required, nodes that they do not tolerate do not
-    count: each would be an empty node, beside which no other may have two."""
+    """Return the constraint that spreads pods with these labels over the nodes. A required spread ignores nodes whose
+    taints the pods do not tolerate, because such nodes stay empty, and beside an empty node no other node could have
+    two of the pods."""
     constraint: Manifest = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",

@@ -31,10 +31,10 @@ from training.contract.workload import named
 
 @dataclass(frozen=True)
 class Pods:
-    """The components of a stack's pods."""
+    """Everything that Kubernetes gets for a stack's pods."""
 
     content: Content
-    """The contents of the training image, if it is built here."""
+    """The contents of the training image, if the image is built here."""
     namespace: str
     kuberay_version: str
     placement: Placement
@@ -45,17 +45,17 @@ class Pods:
     modules: Modules | None
     """The project's modules, if the image lacks them."""
     asked_of_image: Mapping[str, Any]
-    """The requirements of a prebuilt image."""
+    """The requirements that a prebuilt image has to meet."""
     secret: Secret | None
-    """The names of the secret variables; None if there are none."""
+    """The names of the secret variables; None if the script has no secret variables."""
     storage: InPods | None
-    """The storage that pods are given; None if nothing outlives them."""
+    """The pods' access to the storage; None if no storage outlives the pods."""
     monitoring: Monitoring | None
-    """What reads the metrics of Ray's pods; None if nothing does."""
+    """How the metrics of Ray's pods are read; None if nothing reads them."""
 
     def of_run(self, plan: RunPlan) -> Manifest:
-        """Return everything that Kubernetes gets of a run but the Job's deadline, which ends a run and does not change
-        it."""
+        """Return everything that Kubernetes gets for a run, except the Job's deadline, which can end a run but does not
+        change what it measures."""
         job = jobs.job(plan, self.jobs)
         job.pop("activeDeadlineSeconds", None)
         of_arm: Manifest = {"namespace": self.namespace, "job": job, "service": jobs.service(plan)}
@@ -70,7 +70,8 @@ class Pods:
 
 
 def pods_of(settings: Settings) -> Pods:
-    """Return the pods that the settings of a cluster's stack describe; reads the files that the image is built from."""
+    """Return the pods that the settings of a cluster's stack describe. Reads the files from which the image is
+    built."""
     cluster, recipe, workload = settings.of_cluster, settings.recipe, named(settings.recipe.workload)
     versions = image_spec.expected_versions(workload=workload.name)
     files = workload.files(recipe)
@@ -135,7 +136,8 @@ def pods_of(settings: Settings) -> Pods:
 
 
 def _disk_mib(cluster: ClusterSettings) -> int | None:
-    """Return the disk that a pod asks for: for its log, and for both of its writable folders if they are limited."""
+    """Return the MiB of disk that a pod requests: space for its log, and for both writable folders if their size is
+    limited. Return None in a queue."""
     if cluster.queue:
         return None
     return LOG_MIB + (2 * cluster.scratch.bytes // 2**20 if cluster.scratch else 0)
@@ -161,12 +163,12 @@ def _dataset_flags(settings: Settings, content: Content) -> tuple[str, ...]:
 
 
 def _needs_of_image(versions: Mapping[str, str], workload: str) -> Mapping[str, Any]:
-    """Return the requirements of an image built from this project for one workload: it holds no other workload's
-    modules, and what pods start has the names of this version."""
+    """Return the requirements for an image that was built from this project for one workload. It lacks the modules of
+    other workloads, and the modules that pods start have the names of this version of the project."""
     modules = (*image_spec.ENTRIES, f"training.workloads.{workload}.workload")
     return {"least": {}, "exact": versions, "modules": dict.fromkeys(modules, "")}
 
 
 def _image(cluster: ClusterSettings, content: Content) -> str:
-    """Return the name of the training image: the user's, or that of the one which is built here."""
+    """Return the name of the training image: the user's image, or the image that is built here."""
     return cluster.image or f"{cluster.image_registry or image_spec.NAME}:{content.tag()}"

@@ -18,32 +18,33 @@ from training.contract.recipe import Recipe
 
 ENTRY = "training.launch.pod.unpacked_modules"
 DASHBOARD = {"aiohttp_cors": "ray[default]"}
-"""A module that Ray's dashboard needs to accept jobs, and the package that installs it."""
+"""A module without which Ray's dashboard accepts no jobs, and the package that installs the module."""
 _DIGITS = 12
 
 
 @dataclass(frozen=True)
 class Modules:
-    """The project's modules, packed."""
+    """The project's modules, packed into one zip file."""
 
     content: bytes
     digest: str
-    """SHA-256 over names and contents."""
+    """SHA-256 over the names and the contents of the modules."""
 
     ray_version: ClassVar[str] = f"{dotted(LEAST_RAY)}.0"
-    """The Ray version that KubeRay is told before the image is checked: the image has this one, or a newer one."""
+    """The version of Ray that KubeRay is told before the image is checked. The image has this version or a newer
+    version."""
 
     @property
     def name(self) -> str:
-        """Return the object's name."""
+        """Return the name of the ConfigMap with the modules."""
         return f"project-modules-{self.digest[:_DIGITS]}"
 
     def config_map(self) -> Manifest:
-        """Return the object's contents."""
+        """Return the contents of the ConfigMap with the modules."""
         return {"immutable": True, "binaryData": {PACKED_MODULES: b64encode(self.content).decode()}}
 
     def asked_of_image(self, recipe: Recipe) -> Mapping[str, Any]:
-        """Return the requirements that an image has to meet in addition to the modules."""
+        """Return the requirements that an image has to meet so that the project's modules work in it."""
         modules = {name: package for name, package in {**needed(recipe), **DASHBOARD}.items() if name != "ray"}
         return {
             "least": {"python": dotted(LEAST_PYTHON), "ray": dotted(LEAST_RAY)},
@@ -53,7 +54,7 @@ class Modules:
 
 
 def of_workload(workload: str) -> Modules:
-    """Return the modules that any pod of a workload imports, or loads by their path."""
+    """Return the modules that any pod of a workload imports, or loads by the path of their file."""
     files = by_name(sorted({*image_spec.modules(workload), *provenance.modules_of([ENTRY])}))
     digest = hashlib.sha256(b"".join(f"{name}\0".encode() + content + b"\0" for name, content in files.items()))
     return Modules(zipped(files), digest.hexdigest())

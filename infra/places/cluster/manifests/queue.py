@@ -10,36 +10,39 @@ from typing import Any
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 QUEUE_PATH = f'metadata.labels["{QUEUE_LABEL}"]'
-"""Where Pulumi finds it. Kueue refuses another one of what is not suspended, so the RayCluster and every Job are
-replaced. To ignore the change would give a Job that replaces another one the old queue, too; and another queue may mean
-other nodes, on which one measurement would go on."""
+"""The path of the queue's label, by which Pulumi compares it: a changed queue replaces the RayCluster and every Job.
+Kueue refuses another queue for an object that is not suspended. If the change were ignored, a Job that replaces another
+Job would get the old queue, too. And another queue may mean other nodes, on which the same measurement would
+continue."""
 REPLACE_ON = ("spec", QUEUE_PATH)
-"""Changes of a RayCluster in a queue that replace it. Kueue owns its `workerGroupSpecs`, and takes one of another size
-for another workload: it would be suspended after it was ready."""
+"""Parts of a RayCluster in a queue whose changes replace the RayCluster. Kueue owns its `workerGroupSpecs`, and takes a
+RayCluster of another size for another workload, so Kueue would suspend the RayCluster after it was ready."""
 
 
 @dataclass(frozen=True)
 class Queue:
-    """A LocalQueue, and how long one may wait in it."""
+    """A LocalQueue of Kueue, and the most minutes that an object may wait in this queue."""
 
     name: str
     minutes: int
 
     @property
     def labels(self) -> dict[str, str]:
-        """Return the label of what waits in it."""
+        """Return the label that puts an object into the queue."""
         return {QUEUE_LABEL: self.name}
 
     @property
     def seconds(self) -> int:
-        """Return the seconds that one may wait."""
+        """Return the most seconds that an object may wait in the queue."""
         return 60 * self.minutes
 
 
 def canonical(part: Any) -> Any:
-    """Return a part of a manifest with each quantity as Kubernetes' own programs write it: 1000m as 1.
+    """Return a part of a manifest with each quantity as Kubernetes' own programs write it, for example 1 instead of
+    1000m.
 
-    Kueue writes a RayCluster whole when it admits it, and each update would find another one than it had declared.
+    Kueue rewrites the whole RayCluster when Kueue admits it. Without canonical quantities, each update would find other
+    quantities than it had declared.
     """
     if isinstance(part, list):
         return [canonical(each) for each in part]
@@ -59,7 +62,8 @@ _DECIMAL = {"E": 10**18, "P": 10**15, "T": 10**12, "G": 10**9, "M": 10**6, "k": 
 
 
 def _quantity(text: str) -> str:
-    """Source: https://pkg.go.dev/k8s.io/apimachinery/pkg/api/resource#Quantity, its canonical form."""
+    """Return a quantity in its canonical form. Source:
+    https://pkg.go.dev/k8s.io/apimachinery/pkg/api/resource#Quantity."""
     from kubernetes.utils import parse_quantity
 
     amount: Decimal = parse_quantity(text)

@@ -8,19 +8,20 @@ below holds one, and this container alone mounts it.
 from infra.places.cluster.manifests.pod_parts import Manifest, Size
 
 CONTAINER = "autoscaler"
-"""Its name, which KubeRay gives."""
+"""The name of the autoscaler's container, which KubeRay chooses."""
 SIZE = Size(0.5, "512Mi")
-"""KubeRay's own default."""
+"""The size of the autoscaler's container, as KubeRay sets it by default."""
 CREDENTIALS = "autoscaler-token"
-"""The volume of the head's pod with its token."""
+"""The volume of the head's pod with the token that the autoscaler uses."""
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 (a folder)
-"""Where Ray reads it."""
+"""The folder in which Ray reads the token."""
 TOKEN_SECONDS = 3600
-"""How long a token lasts; the kubelet renews it before."""
+"""The seconds for which a token is valid; the kubelet renews the token before they end."""
 
 
 def options(head: Manifest, idle_seconds: int) -> Manifest:
-    """Return `autoscalerOptions` for a container beside the head's, with its image and its security."""
+    """Return `autoscalerOptions` for the autoscaler's container. It has the image and the security context of the
+    head's container, which is in the same pod."""
     mounts = [mount for mount in head["volumeMounts"] if mount["name"] == "tmp"]
     return {
         "version": "v2",
@@ -34,7 +35,7 @@ def options(head: Manifest, idle_seconds: int) -> Manifest:
 
 
 def volume() -> Manifest:
-    """Return the volume of the head's pod that holds a token and what it is used with."""
+    """Return the volume of the head's pod that holds the token, the API server's CA certificate and the namespace."""
     namespace = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
     sources = [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_SECONDS}},

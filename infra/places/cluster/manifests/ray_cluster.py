@@ -18,18 +18,19 @@ NAME = "ray-training-cluster"
 HEAD_SERVICE = f"{NAME}-head-svc"
 """The head's Service, which KubeRay creates."""
 TOKEN_SECRET = NAME
-"""The token's Secret, which KubeRay creates and names after the cluster."""
+"""The name of the Secret with Ray's token. KubeRay creates the Secret and names it after the RayCluster."""
 TOKEN_KEY = "auth_token"  # noqa: S105 (the key's name)
 CLUSTER_LABELS = {"ray.io/cluster": NAME}
 HEAD_LABELS = {**CLUSTER_LABELS, "ray.io/node-type": "head"}
 WORKER_LABELS = {**CLUSTER_LABELS, "ray.io/node-type": "worker"}
 DASHBOARD_PORT = 8265
 OBJECT_STORE_BYTES = 100 * 2**20
-"""Training data does not pass through the object store; Ray takes 30 % of the memory otherwise."""
+"""The size of Ray's object store. It is small, because training data does not pass through it; by default Ray takes 30
+% of the memory."""
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 (of the pod; network policies say who reaches it)
 GRACE_SECONDS = 5
-"""The time for a pod to end by itself: Ray needs two seconds, and after training all of Kubernetes' 30, for an actor
-that stays."""
+"""The seconds that a pod has to end by itself. Ray needs two seconds; but after training, when an actor stays, Ray
+would take all 30 seconds that Kubernetes gives by default."""
 AWAIT_SECONDS = 900
 API_VERSION = "ray.io/v1"
 KIND = "RayCluster"
@@ -39,11 +40,13 @@ REPLACE_ON = (
     "spec.workerGroupSpecs[0].rayStartParams",
     "spec.rayVersion",
 )
-"""Changes that KubeRay does not apply to running pods. It does apply a changed number of workers."""
+"""Parts of a RayCluster whose changes KubeRay does not apply to running pods, so they replace the RayCluster. KubeRay
+does apply a changed number of workers."""
 AUTOSCALER_PATHS = ("spec.enableInTreeAutoscaling", "spec.autoscalerOptions")
-"""Likewise, of a RayCluster with Ray's autoscaler."""
+"""Further parts of a RayCluster with Ray's autoscaler whose changes KubeRay does not apply to running pods."""
 RAY_VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0"}
-"""Variables for Ray as documented: its workers keep the niceness of 15 that Ray gives them, as on this machine."""
+"""Variables with which Ray behaves as documented: its workers keep the niceness of 15 that Ray gives them, the same as
+on the target `local`."""
 
 
 @dataclass(frozen=True)
@@ -56,26 +59,28 @@ class RayClusterSettings:
     ray_version: str
     placement: Placement
     environment: Mapping[str, Any]
-    """The environment of training processes."""
+    """The environment variables of the training processes."""
     storage: InPods | None = None
-    """The storage that pods are given; None if nothing outlives a run."""
+    """The pods' access to the storage; None if no storage outlives a run."""
     per_run: bool = False
-    """Whether workers exist only during a Ray run: they are declared with the head, and `ray_scale` asks for them,
-    or Ray's autoscaler."""
+    """Whether workers exist only during a Ray run. They are declared together with the head, and `ray_scale` or Ray's
+    autoscaler asks for them at each run."""
     idle_seconds: int | None = None
     """The seconds without work after which Ray's autoscaler removes a worker; None if there is no autoscaler."""
     queue: Queue | None = None
-    """The queue in which it waits for quota; None for none."""
+    """The queue in which the RayCluster waits for quota; None for no queue."""
 
     @property
     def await_seconds(self) -> int:
-        """Return the time within which all its pods are ready: nodes may be added, and images fetched."""
+        """Return the seconds within which all pods of the RayCluster have to be ready. In this time nodes may be added,
+        and images fetched."""
         return AWAIT_SECONDS + (self.queue.seconds if self.queue else 0)
 
 
 def spec(settings: RayClusterSettings) -> Manifest:
-    """Return the spec of the RayCluster. Ray is told the number of GPUs: KubeRay knows NVIDIA's own resource alone, and
-    a head beside GPUs would count those that NVIDIA's runtime shows to every container of an image with CUDA."""
+    """Return the spec of the RayCluster. It tells Ray the number of GPUs, because KubeRay knows only NVIDIA's own
+    resource. A head on a node with GPUs would also count the GPUs that NVIDIA's runtime shows to every container of an
+    image with CUDA."""
     gpus = settings.placement.gpus
     of_gpus, of_head = ({"num-gpus": str(gpus.number)}, {"num-gpus": "0"}) if gpus else ({}, {})
     always = 0 if settings.per_run else settings.workers
@@ -105,20 +110,21 @@ def spec(settings: RayClusterSettings) -> Manifest:
 
 
 def annotations(settings: RayClusterSettings) -> dict[str, str]:
-    """Return the annotations for Pulumi: its wait ends when the RayCluster exists. `ray_ready` waits for its pods, and
-    says what these wait for."""
+    """Return the annotations for Pulumi: Pulumi waits only until the RayCluster exists. The resource `RayReady` then
+    waits for the pods, and reports what they wait for."""
     # The autoscaler's patch makes it an owner of the list of worker groups, beside which an update would conflict.
     forced = {} if settings.idle_seconds is None else {"pulumi.com/patchForce": "true"}
     return {"pulumi.com/waitFor": "jsonpath={.metadata.uid}", **forced}
 
 
 def replace_on(settings: RayClusterSettings) -> list[str]:
-    """Return the changes that KubeRay does not apply to running pods."""
+    """Return the parts of a RayCluster whose changes KubeRay does not apply to running pods."""
     return [*REPLACE_ON, *(() if settings.idle_seconds is None else AUTOSCALER_PATHS)]
 
 
 def _autoscaled(head: Manifest, idle_seconds: int) -> Manifest:
-    """Let the head's pod hold Ray's autoscaler, and the volume that this container alone mounts."""
+    """Return the settings that turn Ray's autoscaler on, and prepare the head's pod for it: remove its service account,
+    and add the volume that only the autoscaler's container mounts."""
     (main,) = head["containers"]
     del head["serviceAccountName"]  # KubeRay makes one for it, with the autoscaler's rights
     head["volumes"] = [*head["volumes"], ray_autoscaler.volume()]

@@ -15,19 +15,19 @@ from infra.places.cluster.manifests.ray_cluster import NAME as RAY_CLUSTER
 NAME = "ray-worth-it"
 TITLE = "Is Ray worth it: arms and runs"
 WIDTH, HEIGHT = 12, 8
-"""Of a panel, on Grafana's grid of 24 columns."""
+"""The width and the height of a panel on Grafana's grid, which has 24 columns."""
 _OURS = f'{CLUSTER_NAME_LABEL}="{RAY_CLUSTER}"'
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A graph of series over time."""
+    """A panel of the dashboard: a graph of time series."""
 
     title: str
     unit: str
-    """Grafana's name of it."""
+    """The unit of the values, by Grafana's name."""
     queries: Sequence[tuple[str, str]]
-    """Expressions, each with the text for a series."""
+    """Expressions for Prometheus, each with the legend of its time series."""
 
 
 _ARMS = Panel(
@@ -82,7 +82,8 @@ _RAY = (
 
 
 def dashboard(*, arms: bool) -> str:
-    """Return the dashboard as JSON; `arms`: Prometheus is the stack's own, and counts the arms' pods."""
+    """Return the dashboard as JSON. With `arms`, Prometheus is the stack's own and counts the arms' pods, and the
+    dashboard has a panel for them."""
     panels = [_ARMS, *_RAY] if arms else list(_RAY)
     document = {
         "title": TITLE,

@@ -23,7 +23,7 @@ _DIGITS = 12
 
 @dataclass(frozen=True)
 class Secret:
-    """Variables for pods, without their values."""
+    """The secret variables for pods: their names, but not their values."""
 
     names: tuple[str, ...]
     digest: str
@@ -36,12 +36,12 @@ class Secret:
 
 
 def config_map(files: Files) -> tuple[str, Manifest]:
-    """Return the name and the contents of the object with the files."""
+    """Return the name and the contents of the ConfigMap with the script's files."""
     return _name(files), {"immutable": True, "binaryData": {KEY: b64encode(files.content).decode()}}
 
 
 def mounted(pod: Manifest, files: Files) -> Manifest:
-    """Return the pod's spec with the files mounted."""
+    """Return the pod's spec with the script's files mounted in its container."""
     source: dict[str, Any] = {"configMap": {"name": _name(files)}}
     return pod_parts.with_variables(
         pod_parts.mounted(pod, "files", FOLDER, source), **{environment.FILES: f"{FOLDER}/{KEY}"}
@@ -49,7 +49,7 @@ def mounted(pod: Manifest, files: Files) -> Manifest:
 
 
 def secret_variables(secret: Secret) -> Mapping[str, Any]:
-    """Return the variables, each by reference: no manifest contains a value."""
+    """Return the secret variables as references to the Secret, so that no manifest contains a value."""
     references = {name: {"secretKeyRef": {"name": secret.name, "key": name}} for name in secret.names}
     return {environment.SECRET_NAMES: ",".join(secret.names), **references}
 

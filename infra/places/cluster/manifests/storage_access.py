@@ -21,26 +21,26 @@ from infra.settings.storage import Claim, Storage
 from training.launch.storage.run_storage import CREDENTIALS_FILE
 
 CLAIM = "training-storage"
-"""The claim's name."""
+"""The name of the storage claim (PersistentVolumeClaim)."""
 SECRET, ROLE_SECRET = "ray-worth-it-storage", "ray-worth-it-storage-role"
-"""Names of the Secrets with the file: one for the program's credentials, one for a role's. They are never the same:
-each is deleted with what created it."""
+"""The names of the two Secrets that can hold the credentials file: for the program's credentials, and for the
+credentials of a role. The names differ, because each Secret is deleted together with the resource that created it."""
 FOLDER, _, FILE = CREDENTIALS_FILE.rpartition("/")
-"""The folder and the file in which pods find the credentials."""
+"""The folder of a pod and the file in this folder that hold the credentials."""
 FOLDER_VARIABLE, JOB_VARIABLE = "STORAGE", "JOB_NAME"
-"""Variables of a run's Job: its measurement's folder in storage, and its own name."""
+"""The variables of a run's pod with the folder of its measurement in storage, and with its Job's name."""
 PROBE = Size(0.1, "512Mi")
 
 
 @dataclass(frozen=True, kw_only=True)
 class InPods:
-    """The storage settings that pods are given."""
+    """What pods get so that they can use the stack's storage."""
 
     address: str
     variables: Mapping[str, str]
     claim: bool
     secret: str | None
-    """The name of an existing Secret with variables."""
+    """The name of an existing Secret with the credentials as variables."""
     file: str | None
     """The name of the stack's own Secret with a credentials file."""
     service_account: str | None
@@ -61,11 +61,12 @@ class InPods:
 
     @property
     def flag(self) -> str:
-        """Return the flag with the run's own folder. Kubernetes expands the two variables."""
+        """Return the flag that tells a run its own folder in storage. Kubernetes expands the two variables in this
+        flag."""
         return f"--storage=$({FOLDER_VARIABLE})/$({JOB_VARIABLE})"
 
     def kept(self, pod: Manifest) -> Manifest:
-        """Return a run's pod with the variables that its flag refers to."""
+        """Return the spec of a run's pod with the variables to which `flag` refers."""
         names: Manifest = {
             FOLDER_VARIABLE: {"fieldRef": {"fieldPath": f"metadata.annotations['{STORAGE_ANNOTATION}']"}},
             JOB_VARIABLE: JOB_NAME,
@@ -76,8 +77,8 @@ class InPods:
 
 
 def in_pods(storage: Storage) -> InPods:
-    """Return the pods' storage settings; disables the metadata server, which no policy opens, so that no client waits
-    for it."""
+    """Return the pods' access to the storage. Its variables turn off the cloud's metadata server for S3 clients,
+    because no network policy allows calls to that server, and a client would wait for an answer."""
     variables = {**storage.variables(), **({"AWS_EC2_METADATA_DISABLED": "true"} if storage.is_remote else {})}
     return InPods(
         address=storage.address,
@@ -94,7 +95,8 @@ def _by_file() -> dict[str, str]:
 
 
 def _references(secret: str) -> Manifest:
-    """Return references to the Secret's keys. The session token is optional: long-lived keys have none."""
+    """Return references to the keys of the Secret. The session token is optional, because long-lived keys have no
+    session token."""
     return {
         name: {"secretKeyRef": {"name": secret, "key": name, **({"optional": True} if name == SESSION else {})}}
         for name in (KEY_ID, KEY, SESSION)
@@ -102,12 +104,13 @@ def _references(secret: str) -> Manifest:
 
 
 def credentials_file(credentials: Mapping[str, str]) -> str:
-    """Return the file as AWS' tools read it: https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html."""
+    """Return the credentials in the file format that AWS' tools read:
+    https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html."""
     return "\n".join(["[default]", *(f"{name.lower()} = {value}" for name, value in credentials.items()), ""])
 
 
 def claim(wanted: Claim) -> Manifest:
-    """Return the spec of the claim."""
+    """Return the spec of the storage claim."""
     return {
         "accessModes": ["ReadWriteMany" if wanted.by_many_nodes else "ReadWriteOnce"],
         "resources": {"requests": {"storage": wanted.size}},
@@ -116,7 +119,7 @@ def claim(wanted: Claim) -> Manifest:
 
 
 def claim_object(wanted: Claim, stack: str, namespace: str) -> Manifest:
-    """Return the claim, annotated with its stack."""
+    """Return the storage claim, annotated with its stack's name."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -131,8 +134,8 @@ def claim_object(wanted: Claim, stack: str, namespace: str) -> Manifest:
 
 
 def probe(address: str, way: str, placement: Placement, storage: InPods, data: str) -> Manifest:
-    """Return the template of a pod that uses storage as runs will, from the same place, and looks for their `data`
-    there."""
+    """Return the template of a pod that uses the storage as runs will use it, with the placement of runs, and looks for
+    their `data` in the storage."""
     command = [*placement.starts("training.launch.storage.probe"), address, f"--way={way}"]
     command += [f"--data={data}"] if data else []
     main = pod_parts.container("storage-probe", placement.image, PROBE, command=command)
