@@ -18,9 +18,10 @@ FAILED = "failed"
 
 
 def mark_failed(api: Any, namespace: str, release: str, statuses: Sequence[str] = PENDING) -> list[str]:
-    """Mark a release's revisions of these statuses as failed, and return their Secrets' names. Raises KubeError.
+    """Mark the release's revisions that have one of these statuses as failed, and return the names of their Secrets.
+    Raise KubeError if the cluster does not answer or refuses.
 
-    Only for an update under Pulumi's own lock: nothing else works on a pending revision then.
+    Call this only in an update that holds Pulumi's lock, because then nothing else works on a pending revision.
     """
     secrets = f"/api/v1/namespaces/{namespace}/secrets"
     selector = f"owner=helm,name={release},status in ({','.join(statuses)})"
@@ -32,7 +33,8 @@ def mark_failed(api: Any, namespace: str, release: str, statuses: Sequence[str] 
 
 
 def _failed(data: str) -> str:
-    """Return a record with the status failed; Helm packs and encodes it, and Kubernetes encodes that again."""
+    """Return Helm's record of a revision with the status changed to failed. Helm compresses and base64-encodes the
+    record, and Kubernetes encodes the result once more."""
     record = json.loads(gzip.decompress(base64.b64decode(base64.b64decode(data))))
     record["info"]["status"] = FAILED
     packed = gzip.compress(json.dumps(record).encode())

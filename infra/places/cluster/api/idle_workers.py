@@ -20,24 +20,27 @@ from training.launch.ray.other_jobs import end_line, is_of, is_unfinished, job_n
 POLL_SECONDS = 0.5
 ASK_RAY_SECONDS = 5.0
 SETTLED_SECONDS = 10.0
-"""After a job was stopped: the autoscaler may still ask for workers by what it read before, every five seconds."""
+"""The seconds after a job was stopped in which the autoscaler may still ask for workers, because the autoscaler reads
+only every five seconds which workers are needed."""
 NO_ANSWER = (OSError, ValueError, KeyError, TypeError)
-"""What asking Ray raises where its dashboard does not answer, or not as it should."""
+"""The errors that a request to Ray raises if its dashboard does not answer, or gives an invalid answer."""
 Job = Mapping[str, Any]
 
 
 def idle_seconds(api: Any, namespace: str) -> int | None:
-    """Return the idle time of the RayCluster's autoscaler; None if there is none. Raises KubeError."""
+    """Return the seconds without work after which the RayCluster's autoscaler removes a worker; None if the RayCluster
+    has no autoscaler. Raise KubeError if the cluster does not answer."""
     spec = (ray_scale.read_cluster(api, namespace) or {}).get("spec", {})
     options = spec.get("autoscalerOptions") or {}
     return options.get("idleTimeoutSeconds") if spec.get("enableInTreeAutoscaling") else None
 
 
 def wait_until_gone(api: Any, namespace: str, stack: str, idle_seconds: int) -> list[str]:
-    """Stop the stack's own jobs that still run on the RayCluster, and wait until no worker is asked for and no pod of
-    one is left, whatever its state; returns the names of these jobs.
+    """Stop the stack's own jobs that still run on the RayCluster, and return their names. Wait until no worker is asked
+    for and no worker's pod is left in any state.
 
-    Raises ScaleError, with what is left and how to recreate the RayCluster, and KubeError.
+    Raise ScaleError, which says what is left and how to recreate the RayCluster, if that takes too long or the
+    autoscaler has ended. Raise KubeError if the cluster does not answer.
     """
     jobs, began = _OwnJobs(api, namespace, stack), time.monotonic()
     most = idle_seconds + ray_scale.DOWN_SECONDS
@@ -58,7 +61,7 @@ def wait_until_gone(api: Any, namespace: str, stack: str, idle_seconds: int) -> 
 
 @dataclass(frozen=True)
 class _Left:
-    """What there is of the workers, and of the head."""
+    """The workers that are asked for, the workers' pods that are left, and the pods of the head."""
 
     asked_for: int
     pods: Sequence[Pod]
@@ -66,7 +69,8 @@ class _Left:
 
     @classmethod
     def read(cls, api: Any, namespace: str) -> "_Left":
-        """Return what is there now: first what is asked for, since pods come after that, and go before."""
+        """Return the current state. The number of workers that are asked for is read before the pods, because pods
+        appear only after this number was raised."""
         cluster = ray_scale.read_cluster(api, namespace)
         heads = ",".join(f"{key}={value}" for key, value in HEAD_LABELS.items())
         return cls(
@@ -77,12 +81,12 @@ class _Left:
 
     @property
     def is_nothing(self) -> bool:
-        """Return whether no worker is there, and none will come."""
+        """Return whether there is no worker's pod, and no worker is asked for."""
         return not self.asked_for and not self.pods
 
     @property
     def autoscaler_ended(self) -> str:
-        """Return how the autoscaler's container ended for ever; "" if it did not."""
+        """Return how the autoscaler's container ended, if nobody starts it again; empty if it did not end."""
         heads = [head for head in self.heads if head["spec"].get("restartPolicy") == "Never"]
         states = [each["state"] for head in heads for each in kube.statuses(head)
                   if each["name"] == ray_autoscaler.CONTAINER]  # fmt: skip
@@ -92,7 +96,8 @@ class _Left:
 
 
 class _OwnJobs:
-    """The stack's own jobs on the RayCluster: no run goes on, so an interrupted one left them."""
+    """The stack's own jobs that run on the RayCluster. An interrupted run left them, because no run is in progress
+    now."""
 
     def __init__(self, api: Any, namespace: str, stack: str) -> None:
         self.stack, self.stopped = stack, list[str]()
@@ -100,7 +105,7 @@ class _OwnJobs:
         self._asked_at, self._ran_at = -ASK_RAY_SECONDS, -SETTLED_SECONDS
 
     def stop(self) -> None:
-        """Have Ray stop them. A head that does not answer is asked again."""
+        """Tell Ray to stop the stack's own jobs. If the head does not answer, the next call tries again."""
         if time.monotonic() - self._asked_at < ASK_RAY_SECONDS:
             return
         self._asked_at = time.monotonic()
@@ -112,19 +117,21 @@ class _OwnJobs:
                     self._ray.stop(name)
 
     def unfinished(self) -> list[Job]:
-        """Return all jobs that have not ended, others' too; none if Ray does not answer."""
+        """Return all jobs that have not ended, including the jobs of others; empty if Ray does not answer."""
         with suppress(*NO_ANSWER):
             return [job for job in self._ray.jobs() if is_unfinished(job)]
         return []
 
     @property
     def are_settled(self) -> bool:
-        """Return whether none of them can have asked for workers that are still to come."""
+        """Return whether so much time has passed since the last of these jobs ran that no worker can still appear for
+        them."""
         return time.monotonic() - self._ran_at >= SETTLED_SECONDS
 
 
 def _what_is_left(left: _Left, jobs: _OwnJobs, namespace: str, what: str) -> str:
-    """Say what is there, and what to type: deleting pods would not do, which KubeRay starts again."""
+    """Return a text that says which pods and jobs are left, and what to type. Deleting the pods would not help, because
+    KubeRay recreates them."""
     pods, running = ", ".join(map(_shown, left.pods)) or "none", jobs.unfinished()
     of_jobs = f"; unfinished Ray jobs: {', '.join(map(job_name, running))}" if running else ""
     kubectl = f"kubectl --kubeconfig={kube.own_path(jobs.stack)} --namespace={namespace}"
@@ -143,7 +150,7 @@ def _what_is_left(left: _Left, jobs: _OwnJobs, namespace: str, what: str) -> str
 
 
 def _shown(pod: Pod) -> str:
-    """Return a pod with its state, and what it waits for."""
+    """Return a text with the name of a pod, its state and what the pod waits for."""
     metadata, reasons = pod["metadata"], "; ".join(waits.reasons(pod))
     state = "Terminating" if "deletionTimestamp" in metadata else str(pod["status"].get("phase", "Unknown"))
     return f"{metadata['name']} ({state}{': ' if reasons else ''}{reasons})"

@@ -16,19 +16,22 @@ from training.contract.codec import write_whole
 from training.contract.provenance import PROJECT
 
 CONNECT_SECONDS = 4.0
-"""Connect timeout: two TCP retransmissions, so an unreachable server is reported quickly."""
+"""The seconds to wait for a connection: enough for two TCP retransmissions, and so few that an unreachable server is
+reported quickly."""
 SECONDS = 10.0
-"""Timeout for each answer."""
+"""The seconds to wait for each answer."""
 RETRY_SECONDS = 2
-"""The most seconds before a server that is too busy is asked again: API Priority and Fairness says one."""
+"""The most seconds to wait before a busy server is asked again, if the server names a time. API Priority and Fairness
+names one second."""
 MOST_LOG = 64 * 2**20
-"""Bytes of a log that are read: a kubelet keeps 10 MiB of it, unless it is told otherwise."""
+"""The most bytes of a log that are read. A kubelet keeps 10 MiB of a log, unless it is configured otherwise."""
 MANAGER = "ray-worth-it"
-"""The field manager of the fields that this project sets by itself."""
+"""The field manager under which this project sets fields itself."""
 
 
 class KubeError(UserError):
-    """A refusal or a failure of the cluster or of the connection; `status` is HTTP's, 0 without an answer."""
+    """Raised if the cluster refuses a request, or if the request or the connection fails. `status` is the HTTP status,
+    or 0 without an answer."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -36,25 +39,28 @@ class KubeError(UserError):
 
 
 PLUGIN_SECONDS = "PULUMI_K8S_CLIENT_TIMEOUT"
-"""The environment variable that limits each request of Pulumi's Kubernetes plugin, in seconds; 32 for the first by
-default.
+"""The environment variable that limits each request of Pulumi's Kubernetes plugin, in seconds. By default the first
+request is limited to 32.
 
-Not an input of the provider: an update must not give up on a creation that a webhook takes its time for.
+The limit is no input of the provider, because an update must not give up while a webhook delays the creation of an
+object.
 """
 
 
 def patience(verb: str) -> str:
-    """Say that Pulumi's plugin keeps retrying, for a command that has already reported an unreachable server."""
+    """Return a sentence that says that Pulumi's plugin keeps retrying, and how to wait less. It is for a command that
+    has already reported an unreachable server."""
     return f"Pulumi's Kubernetes plugin retries for up to a minute; to wait less:\n  {PLUGIN_SECONDS}=4 pulumi {verb}"
 
 
 def own_path(stack: str) -> str:
-    """Return the path of a stack's own kubeconfig, relative to the project: git-ignored, mode 0600, on every target."""
+    """Return the path of the stack's own kubeconfig file, relative to the project's folder. On every target, git
+    ignores the file, and its mode is 0600."""
     return str(Path(".state", "kubeconfig", stack))
 
 
 def own_text(stack: str) -> str | None:
-    """Return the content of the stack's own file; None if there is none."""
+    """Return the content of the stack's own kubeconfig file; None if the file does not exist."""
     try:
         return (PROJECT / own_path(stack)).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -62,7 +68,8 @@ def own_text(stack: str) -> str | None:
 
 
 def own_folder() -> Path:
-    """Return the folder of the stacks' own files, created for this user alone if it is missing."""
+    """Return the folder of all stacks' own kubeconfig files. If the folder is missing, it is created for this user
+    alone."""
     folder = PROJECT / own_path("any").rpartition("/")[0]
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
@@ -70,17 +77,19 @@ def own_folder() -> Path:
 
 
 def write_own(stack: str, text: str) -> None:
-    """Write the stack's own file atomically: it holds credentials, so nobody else may read it at any moment."""
+    """Write the stack's own kubeconfig file atomically. The file holds credentials, so at no moment may anybody else
+    read it."""
     write_whole(own_folder() / stack, text, mode=0o600)
 
 
 def remove_own(stack: str) -> None:
-    """Remove the stack's own file if it exists."""
+    """Remove the stack's own kubeconfig file, if it exists."""
     (PROJECT / own_path(stack)).unlink(missing_ok=True)
 
 
 def client(kubeconfig: str | Mapping[str, Any], *, retries: Any = None) -> Any:
-    """Return an API client for the current context of a file, by its path in the project, or of a file's content."""
+    """Return an API client for the current context of a kubeconfig, given as the path of a file in the project or as
+    its content."""
     from kubernetes import config
     from kubernetes.client import Configuration
 
@@ -95,8 +104,9 @@ def client(kubeconfig: str | Mapping[str, Any], *, retries: Any = None) -> Any:
 
 
 def _strip_tokens(configuration: Any) -> None:
-    """Take away the line break at the end of a `tokenFile`, as kubectl does: no header may have one, and the error
-    would show the token. The client sets the token again for each request, and this hook of its own."""
+    """Make the client remove the line break at the end of a `tokenFile`, as kubectl does. No HTTP header may contain a
+    line break, and the error about it would show the token. The client sets the token, and this hook, again for each
+    request."""
     refresh = configuration.refresh_api_key_hook
 
     def refresh_and_strip(configuration: Any) -> None:
@@ -109,7 +119,8 @@ def _strip_tokens(configuration: Any) -> None:
 
 
 def connect(kubeconfig: str | Mapping[str, Any]) -> Any:
-    """Return a client that fails fast without a cluster. Raises KubeError for a kubeconfig that cannot be used."""
+    """Return a client that fails quickly if the cluster does not answer. Raise KubeError if the kubeconfig cannot be
+    used."""
     from kubernetes.config import ConfigException
     from kubernetes.dynamic import DynamicClient
     from urllib3 import Retry
@@ -128,25 +139,26 @@ def connect(kubeconfig: str | Mapping[str, Any]) -> Any:
 
 
 def patch(api: Any, path: str, change: Mapping[str, Any]) -> None:
-    """Merge a change into one object (RFC 7396). Raises KubeError."""
+    """Merge a change into one object (RFC 7396). Raise KubeError if the cluster does not answer or refuses."""
     _ask(api, "PATCH", path, body=change, content_type="application/merge-patch+json", field_manager=MANAGER)
 
 
 def apply(api: Any, path: str, wanted: Mapping[str, Any]) -> None:
-    """Create or change one object by a server-side apply. Raises KubeError."""
+    """Create or change one object by a server-side apply. Raise KubeError if the cluster does not answer or refuses."""
     content_type = "application/apply-patch+yaml"
     _ask(api, "PATCH", path, body=wanted, content_type=content_type, field_manager=MANAGER, force_conflicts=True)
 
 
 def create(api: Any, path: str, item: Mapping[str, Any]) -> None:
-    """Create an object in the collection at `path`. Raises KubeError."""
+    """Create an object in the collection at `path`. Raise KubeError if the cluster does not answer or refuses."""
     _ask(api, "POST", path, body=item)
 
 
 def delete(api: Any, path: str, *, at_once: bool = False) -> None:
-    """Delete an object, then those that it owns; a missing one is no error. Raises KubeError.
+    """Delete an object, and then the objects that it owns. A missing object is no error. Raise KubeError if the cluster
+    does not answer or refuses.
 
-    `at_once`: for a pod, which gets no time to end.
+    `at_once` is for a pod: the pod then gets no time to end by itself.
     """
     try:
         _ask(api, "DELETE", path, propagation_policy="Background", grace_period_seconds=0 if at_once else None)
@@ -156,7 +168,8 @@ def delete(api: Any, path: str, *, at_once: bool = False) -> None:
 
 
 def _json(api: Any, method: str, path: str, **request: Any) -> dict[str, Any]:
-    """Return the parsed answer. Raises KubeError, also for the page of a proxy or of another server."""
+    """Return the parsed answer. Raise KubeError if the answer is not a JSON object, as the page of a proxy or of
+    another server."""
     content = _ask(api, method, path, **request)
     try:
         answer = json.loads(content)
@@ -192,7 +205,8 @@ def _ask(api: Any, method: str, path: str, **request: Any) -> bytes:
 
 
 def no_answer(api: Any, error: Exception) -> KubeError:
-    """Return the error for a request that ended with `error` and without an answer, with what to try."""
+    """Return the error for a request that ended with `error` and without an answer. The message says what the user can
+    try."""
     host = api.configuration.host
     return KubeError(
         f"{host} does not answer ({_shortly(error)}). Start it, or check the connection (VPN, firewall); to test it:\n"
@@ -201,12 +215,12 @@ def no_answer(api: Any, error: Exception) -> KubeError:
 
 
 def get(api: Any, path: str, **query: str | int) -> dict[str, Any]:
-    """Return the API server's answer for `path`, parsed. Raises KubeError."""
+    """Return the API server's parsed answer for `path`. Raise KubeError if the server does not answer or refuses."""
     return _json(api, "GET", path, query_params=list(query.items()))
 
 
 def find(api: Any, path: str) -> dict[str, Any] | None:
-    """Return the object at `path`; None if there is none. Raises KubeError."""
+    """Return the object at `path`; None if there is no such object. Raise KubeError for any other failure."""
     try:
         return get(api, path)
     except KubeError as error:
@@ -223,7 +237,7 @@ def statuses(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def items(api: Any, path: str, **query: str | int) -> list[dict[str, Any]]:
-    """Return the objects of a list. Raises KubeError."""
+    """Return the objects of the list at `path`. Raise KubeError if the answer is not a list."""
     listed = get(api, path, **query)
     if "items" not in listed:
         raise _no_api_server(api, path, "is no list", 200)
@@ -231,13 +245,15 @@ def items(api: Any, path: str, **query: str | int) -> list[dict[str, Any]]:
 
 
 def metadata(api: Any, path: str) -> dict[str, Any]:
-    """Return the metadata of one object without the rest: a CRD is megabytes. Raises KubeError."""
+    """Return only the metadata of one object, because whole objects such as CRDs may have megabytes. Raise KubeError if
+    the server does not answer or refuses."""
     accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
     return dict(_json(api, "GET", path, header_params={"Accept": accept})["metadata"])
 
 
 def log(api: Any, namespace: str, pod: str, **query: str | int) -> str:
-    """Return the log of a pod's container, at most its first MOST_LOG bytes. Raises KubeError."""
+    """Return the log of a pod's container, but at most its first MOST_LOG bytes. Raise KubeError if the server does not
+    answer or refuses."""
     path, limited = f"/api/v1/namespaces/{namespace}/pods/{pod}/log", {"limitBytes": MOST_LOG, **query}
     return _ask(api, "GET", path, query_params=list(limited.items())).decode(errors="replace")
 
@@ -250,6 +266,6 @@ def _reason(content: str | None) -> str:
 
 
 def _shortly(error: Exception) -> str:
-    """Return the innermost reason: urllib3 wraps it in its own words and addresses."""
+    """Return the innermost reason of an error, without the texts and addresses in which urllib3 wraps the reason."""
     reason = getattr(error, "reason", None) or error
     return str(reason.args[-1] if reason.args else reason).rpartition(": ")[2]

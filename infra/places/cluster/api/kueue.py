@@ -10,10 +10,10 @@ from infra.places.cluster.manifests.pod_parts import PROJECT_LABEL, RUN_LABEL
 
 GROUP = "kueue.x-k8s.io"
 UID_LABEL = f"{GROUP}/job-uid"
-"""The label of a Workload with the uid of the object that it is for."""
+"""The label of a Workload, Kueue's object for quota, with the uid of the object that waits for this quota."""
 EVICTED, ACTIVE, RESERVED, FINISHED = "Evicted", "Active", "QuotaReserved", "Finished"
 DEACTIVATED = "Deactivated"
-"""With what the reason of an eviction begins after which Kueue admits a workload no more."""
+"""The beginning of an eviction's reason after which Kueue never admits the workload again."""
 READY = "Ready"
 """The state of an admission check that lets a workload start."""
 
@@ -23,33 +23,36 @@ TO_TAKE_KINDS = (
     "An administrator adds that to integrations.frameworks in Kueue's configuration, and restarts Kueue; or labels the"
     " namespace, if managedJobsNamespaceSelector there leaves it out"
 )
-"""What makes Kueue hold back a kind: its configuration lists the integrations, and a Kueue from its Helm chart suspends
-nothing in namespaces that it does not select."""
+"""What makes Kueue suspend objects of a kind. Its configuration lists the kinds that it manages; and a Kueue from its
+Helm chart suspends nothing in namespaces that it does not select."""
 PODSET_LABEL = f"{GROUP}/podset"
-"""The label that Kueue adds to the template of pods that it admits."""
+"""The label that Kueue adds to the template of the pods that it admits."""
 SUSPENDED = "Suspended"
-"""The condition of a Job that is held back, or was. KubeRay gives one of its own to every RayCluster."""
+"""The condition of a Job that is suspended, or was suspended before. KubeRay gives every RayCluster a similar condition
+of its own."""
 
 LAST = "9999-12-31T23:59:59Z"
-"""A time after all others."""
+"""A time later than all other times."""
 
 Object = Mapping[str, Any]
 
 
 def version(api: Any) -> str:
-    """Return the version of Kueue's API that the cluster prefers; "" without Kueue. Raises KubeError."""
+    """Return the version of Kueue's API that the cluster prefers; empty if the cluster has no Kueue. Raise KubeError if
+    the cluster does not answer."""
     group = kube.find(api, f"/apis/{GROUP}")
     return str(group["preferredVersion"]["groupVersion"]) if group else ""
 
 
 def local_queues(api: Any, served: str, namespace: str) -> dict[str, Object]:
-    """Return the LocalQueues of a namespace by name. Raises KubeError."""
+    """Return the LocalQueues of a namespace, by name. Raise KubeError if the cluster does not answer or refuses."""
     queues = kube.items(api, f"/apis/{served}/namespaces/{namespace}/localqueues")
     return {str(queue["metadata"]["name"]): queue for queue in queues}
 
 
 def why_inactive(queue: Object) -> str:
-    """Return why a LocalQueue or ClusterQueue admits nothing; "" if it does, or does not say."""
+    """Return why a LocalQueue or a ClusterQueue admits nothing; empty if it is active, or does not say whether it is
+    active."""
     conditions = queue.get("status", {}).get("conditions", ())
     return next(
         (str(each.get("message") or each.get("reason"))
@@ -59,16 +62,16 @@ def why_inactive(queue: Object) -> str:
 
 
 def left_alone(api: Any, namespace: str, job: Object) -> list[str]:
-    """Return Kueue's names for the kinds that it never held back, of a Job and the RayCluster: they ran without quota.
-    Raises KubeError."""
+    """Return which of the Job and the RayCluster Kueue never suspended, by Kueue's names for their kinds. These ran
+    without quota. Raise KubeError if the cluster does not answer or refuses."""
     ray = kube.find(api, _ray_path(namespace))
     pairs = [(OF_JOBS, job), *([(OF_RAY, ray)] if ray else [])]
     return [name for name, item in pairs if not _was_held(item)]
 
 
 def _was_held(item: Object) -> bool:
-    """Return whether Kueue ever suspended a Job or a RayCluster. What it admits at once gets the label alone; it says
-    of a RayCluster that it is suspended no more, too."""
+    """Return whether Kueue ever suspended a Job or a RayCluster. An object that Kueue admits at once only gets the
+    label; a RayCluster also gets the field `suspend`, which is false then."""
     spec = item["spec"]
     head = spec.get("headGroupSpec")
     labels = (head or spec)["template"].get("metadata", {}).get("labels", {})
@@ -81,7 +84,8 @@ def _ray_path(namespace: str) -> str:
 
 
 def eviction(api: Any, namespace: str, job: Object) -> str:
-    """Return why Kueue evicted a Job, or the RayCluster while that ran; "" if it did not. Raises KubeError."""
+    """Return why Kueue evicted a Job, or evicted the RayCluster while this Job ran; empty if Kueue evicted neither.
+    Raise KubeError if the cluster does not answer or refuses."""
     served = version(api)
     if not served:
         return ""
@@ -97,8 +101,9 @@ def eviction(api: Any, namespace: str, job: Object) -> str:
 
 
 def evicted(workload: Object, began: str = "", ended: str = LAST) -> str:
-    """Return why a workload was evicted between two times, as Kubernetes writes them; "" if it was not. The condition
-    stays when the workload is admitted again: it is false then, and of that time."""
+    """Return why Kueue evicted a workload between two times, given as Kubernetes writes them; empty if Kueue did not.
+    When the workload is admitted again, the condition of the eviction stays, with the status False and the time of that
+    admission."""
     status = workload.get("status", {})
     reasons = [str(each["reason"]) for each in status.get("schedulingStats", {}).get("evictions", ())]
     evictions = [each for each in status.get("conditions", ()) if each["type"] == EVICTED]
@@ -111,8 +116,9 @@ def evicted(workload: Object, began: str = "", ended: str = LAST) -> str:
 
 
 def _was_admitted_before(workload: Object) -> bool:
-    """Return whether what was evicted had started: an admission check may take quota back before that. Kueue keeps for
-    how long it was admitted, until it deactivates it; a Kueue before 0.12, which keeps no evictions, may not."""
+    """Return whether an evicted workload had been admitted before. An admission check may take back the quota before
+    the workload starts. Kueue keeps how long a workload was admitted, until it deactivates the workload. Kueue before
+    0.12 keeps no evictions and may not keep this time; then the answer is True."""
     status = workload.get("status", {})
     evictions = status.get("schedulingStats", {}).get("evictions", ())
     has_time = any(name.startswith("accumulatedPastEx") for name in status)  # in v1beta1 misspelled
@@ -120,15 +126,15 @@ def _was_admitted_before(workload: Object) -> bool:
 
 
 def waiting(api: Any, served: str, namespace: str) -> dict[str, str]:
-    """Return what each object of this project that Kueue has not admitted waits for, by the name of its run, or of the
-    RayCluster: its own condition. Raises KubeError."""
+    """Return why each object of this project that Kueue has not admitted waits, by the name of its run or of the
+    RayCluster. Raise KubeError if the cluster does not answer or refuses."""
     reasons = {_name(workload): _why_waiting(workload) for workload in _workloads(api, served, namespace)}
     return {name: reason for name, reason in reasons.items() if reason}
 
 
 def evictions(api: Any, namespace: str) -> dict[str, str]:
-    """Return a sentence for each object of this project that Kueue evicted. The keys differ for each time that it did.
-    Raises KubeError."""
+    """Return a sentence for each eviction of an object of this project by Kueue. The key contains the time, so that
+    each eviction of the same object has another key. Raise KubeError if the cluster does not answer or refuses."""
     return {
         f"{workload['metadata']['uid']} {condition['lastTransitionTime']}": (
             f"{_name(workload)}: evicted by Kueue ({evicted(workload)}): {condition['message']}"
@@ -140,13 +146,14 @@ def evictions(api: Any, namespace: str) -> dict[str, str]:
 
 
 def _workloads(api: Any, served: str, namespace: str) -> list[Object]:
-    """Return the Workloads of this project's objects. Raises KubeError."""
+    """Return the Workloads that belong to objects of this project. Raise KubeError if the cluster does not answer or
+    refuses."""
     workloads = kube.items(api, f"/apis/{served}/namespaces/{namespace}/workloads") if served else []
     return [workload for workload in workloads if PROJECT_LABEL in _labels(workload)]
 
 
 def _why_waiting(workload: Object) -> str:
-    """Return the condition for which a workload waits, as reason and message; "" if it waits for none."""
+    """Return what a workload waits for, as reason and message; empty if it waits for nothing."""
     conditions, checks = _conditions(workload), workload.get("status", {}).get("admissionChecks", ())
     reserved: Mapping[str, str] = conditions.get(RESERVED, {"status": ""})
     pending = [each for each in checks if reserved["status"] == "True" and each["state"] != READY]
@@ -172,6 +179,6 @@ def _labels(workload: Object) -> Mapping[str, str]:
 
 
 def _name(workload: Object) -> str:
-    """Return the name of a run, or of the RayCluster."""
+    """Return the name of the run to which a workload belongs, or the name of the RayCluster."""
     owners = workload["metadata"].get("ownerReferences") or [workload["metadata"]]
     return str(_labels(workload).get(RUN_LABEL, owners[0]["name"]))

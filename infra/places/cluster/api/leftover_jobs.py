@@ -18,25 +18,26 @@ POLL_SECONDS = 0.5
 
 
 def unfinished(api: Any, namespace: str) -> dict[str, str]:
-    """Return the runs' unfinished Jobs by name, each with its stack. Raises KubeError."""
+    """Return the runs' unfinished Jobs by name, each with the name of its stack. Raise KubeError if the cluster does
+    not answer or refuses."""
     return {str(job["metadata"]["name"]): stack_of(job) for job in unfinished_jobs(api, namespace)}
 
 
 def unfinished_jobs(api: Any, namespace: str) -> list[Mapping[str, Any]]:
-    """Return the same as objects. Raises KubeError."""
+    """Return the runs' unfinished Jobs as objects. Raise KubeError if the cluster does not answer or refuses."""
     return [job for job in kube.items(api, _path(namespace)) if _is_run(job) and not _has_ended(job)]
 
 
 def stack_of(job: Mapping[str, Any]) -> str:
-    """Return the stack of a run's Job; "" if it does not say."""
+    """Return the name of the stack to which a run's Job belongs; empty if the Job does not say."""
     return str((job["metadata"].get("annotations") or {}).get(STACK_ANNOTATION, ""))
 
 
 def end_line(job: Mapping[str, Any], namespace: str) -> str:
     """Return the command line that ends a run's Job.
 
-    The deadline of one that waits in a queue does not run: it has to leave the queue first, and to start. Kueue refuses
-    both in one request.
+    The deadline of a Job that waits in a queue does not count: the Job has to leave the queue first, and then to start.
+    Kueue refuses both changes in one request.
     """
     of_job = f"{job['metadata']['name']} --namespace {namespace}"
     end = f"""kubectl patch job {of_job} --type=merge --patch='{{"spec": {{"activeDeadlineSeconds": 1}}}}'"""
@@ -47,9 +48,11 @@ def end_line(job: Mapping[str, Any], namespace: str) -> str:
 
 
 def end_unfinished(api: Any, namespace: str) -> list[str]:
-    """End them by a deadline in the past, wait until their pods are gone, and return their names. Raises KubeError.
+    """End all unfinished Jobs of runs, wait until they have ended and their pods are gone, and return their names.
+    Raise KubeError if a Job does not end.
 
-    Not deleted: one that Pulumi knows would then fail its update with `not found`. One that has failed it replaces.
+    A deadline in the past ends the Jobs. They are not deleted, because Pulumi's next update would fail with `not found`
+    for a Job that it knows; Pulumi replaces a failed Job.
     """
     names = list(unfinished(api, namespace))
     for name in names:
@@ -63,7 +66,7 @@ def end_unfinished(api: Any, namespace: str) -> list[str]:
 
 
 def end(api: Any, namespace: str, name: str) -> None:
-    """End a Job by a deadline in the past. Raises KubeError."""
+    """End a Job by setting a deadline in the past. Raise KubeError if the cluster does not answer or refuses."""
     kube.patch(api, f"{_path(namespace)}/{name}", {"spec": {"activeDeadlineSeconds": 1}})
 
 

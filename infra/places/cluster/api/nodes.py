@@ -11,7 +11,7 @@ from infra.settings.rules import PodTemplate
 
 
 def allocatable(node: Mapping[str, Any], gpu_resource: str = "") -> Size:
-    """Return the node's allocatable CPUs and memory, and its GPUs if their resource is named."""
+    """Return the node's allocatable CPUs and memory, and its GPUs if `gpu_resource` names their resource."""
     from kubernetes.utils import parse_quantity
 
     amounts = node["status"]["allocatable"]
@@ -19,7 +19,7 @@ def allocatable(node: Mapping[str, Any], gpu_resource: str = "") -> Size:
 
 
 def gpus(node: Mapping[str, Any], resource: str) -> int:
-    """Return the number of GPUs that a node offers under this resource."""
+    """Return the number of GPUs that a node offers under this resource name."""
     return int(node["status"]["allocatable"].get(resource, 0))
 
 
@@ -30,8 +30,8 @@ def is_ready(node: Mapping[str, Any]) -> bool:
 
 
 def usable(node: Mapping[str, Any], template: PodTemplate) -> bool:
-    """Return whether the scheduler may place our pods on a node: ready, not cordoned, selected, its taints
-    tolerated."""
+    """Return whether the scheduler may place the project's pods on a node: it is ready, not cordoned and selected, and
+    the pods tolerate its taints."""
     spec, labels = node["spec"], node["metadata"].get("labels") or {}
     selector, tolerations = template.spec.get("nodeSelector", {}), template.spec.get("tolerations", ())
     taints = [taint for taint in spec.get("taints") or [] if taint["effect"] in ("NoSchedule", "NoExecute")]
@@ -41,7 +41,8 @@ def usable(node: Mapping[str, Any], template: PodTemplate) -> bool:
 
 
 def _has_affinity(name: str, labels: Mapping[str, str], template: PodTemplate) -> bool:
-    """Return whether a node matches a term of the required node affinity, or there is none.
+    """Return whether a node matches a term of the required node affinity. True if the template requires no node
+    affinity.
 
     All requirements of a term have to match; an empty term matches no node. Source:
     https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity.
@@ -59,8 +60,8 @@ def _has_affinity(name: str, labels: Mapping[str, str], template: PodTemplate) -
 
 
 def meets(labels: Mapping[str, str], requirement: Mapping[str, Any]) -> bool:
-    """Return whether labels meet a requirement of a node affinity: a label that is no whole number is neither more nor
-    less than one."""
+    """Return whether a node's labels meet a requirement of a node affinity. With Gt or Lt, a label that is not a whole
+    number never meets the requirement."""
     operator, label = str(requirement["operator"]), labels.get(requirement["key"])
     values: list[str] = requirement.get("values", [])
     if operator in ("Exists", "DoesNotExist"):
@@ -73,7 +74,7 @@ def meets(labels: Mapping[str, str], requirement: Mapping[str, Any]) -> bool:
 
 
 def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
-    """Return whether a toleration matches a taint:
+    """Return whether a toleration matches a taint. Source:
     https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/."""
     if toleration.get("effect") not in (None, "", taint["effect"]):
         return False

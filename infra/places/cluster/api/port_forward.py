@@ -7,8 +7,8 @@ from typing import Any
 
 @contextmanager
 def connection(api: Any, namespace: str, pod: str, port: int) -> Iterator[Any]:
-    """Yield a socket whose other end is the pod's port; one connection, closed at the end. Raises what the client
-    raises."""
+    """Yield a socket that is connected to the pod's port. The connection serves one caller and is closed at the end.
+    Errors of the Kubernetes client are raised as they are."""
     from kubernetes.client import ApiClient, CoreV1Api
     from kubernetes.stream import portforward
 

@@ -18,26 +18,29 @@ from training.machine.retries import retry
 
 SECONDS = 10
 ATTEMPTS, PAUSE_SECONDS = 3, 5
-"""Attempts to ask a head that is ready: it shares its CPU with the processes that it starts."""
+"""The number of attempts to ask a head that is ready, and the pause between them. A head may answer late, because it
+shares its CPU with the processes that it starts."""
 UPLOAD_SECONDS = 120
-"""Timeout for the answer to an upload: a package of 100 MiB passes through three processes of the head."""
+"""The seconds to wait for the answer to an upload. A package of 100 MiB passes through three processes of the head."""
 
 _HEADS = ",".join(f"{key}={value}" for key, value in HEAD_LABELS.items())
 
 
 class RayError(OSError):
-    """A failure to ask Ray's dashboard; the message says why."""
+    """Raised if Ray's dashboard cannot be asked; the message says why."""
 
 
 def head(api: Any, namespace: str) -> str:
-    """Return the name of the running head pod. Raises RayError if there is none, and KubeError."""
+    """Return the name of the head's running pod. Raise RayError if no such pod runs, and KubeError if the cluster does
+    not answer."""
     if pod := _head(api, namespace):
         return str(pod["metadata"]["name"])
     raise RayError("no pod of Ray's head runs")
 
 
 def namespaces(api: Any) -> list[str]:
-    """Return the namespaces with a head pod of this project. Raises KubeError."""
+    """Return the namespaces that have a pod of Ray's head, with this project's labels. Raise KubeError if the cluster
+    does not answer or refuses."""
     pods = kube.items(api, "/api/v1/pods", labelSelector=_HEADS)
     return sorted({str(pod["metadata"]["namespace"]) for pod in pods})
 
@@ -48,15 +51,15 @@ def _head(api: Any, namespace: str) -> Mapping[str, Any] | None:
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
-    """Return whether Kubernetes reports the pod ready; KubeRay's probe asks Ray's dashboard for that."""
+    """Return whether Kubernetes reports the pod as ready. KubeRay's readiness probe asks Ray's dashboard."""
     conditions = pod["status"].get("conditions") or []
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 class ForwardedJobs(JobsApi):
-    """Ray's Job Submission API of the RayCluster in a namespace; each request has a connection of its own.
+    """Ray's Job Submission API of the RayCluster in a namespace.
 
-    So a restarted head is found again.
+    Each request opens a connection of its own, so that the head is found again after a restart.
     """
 
     def __init__(self, api: Any, namespace: str) -> None:
@@ -64,7 +67,8 @@ class ForwardedJobs(JobsApi):
         self._api, self._namespace = api, namespace
 
     def _send(self, method: str, path: str, content: bytes | None = None) -> bytes:
-        """Return the dashboard's answer. Raises RayError, and urllib's HTTPError for a refusal."""
+        """Return the dashboard's answer. Raise RayError if the dashboard cannot be asked, and urllib's HTTPError if it
+        refuses."""
         from kubernetes.client.exceptions import ApiException
 
         try:
@@ -85,10 +89,11 @@ class ForwardedJobs(JobsApi):
 
 
 def jobs_of_others(api: Any, namespace: str, stack: str) -> list[Mapping[str, Any]]:
-    """Return the running jobs on the RayCluster that the stack did not submit; empty if no head is ready, as after a
-    fault.
+    """Return the running jobs on the RayCluster that the stack did not submit; empty if no head is ready, for example
+    after a fault.
 
-    Raises RayError if the head is ready and does not answer, with the line that ends whatever runs there.
+    Raise RayError if the head is ready but does not answer; the message has the command line that ends whatever runs on
+    the head.
     """
     pod = _head(api, namespace)
     if pod is None or not is_ready(pod):
@@ -109,9 +114,10 @@ def jobs_of_others(api: Any, namespace: str, stack: str) -> list[Mapping[str, An
 
 
 def others_between(api: Any, namespace: str, began: float, ended: float) -> list[str]:
-    """Return the names of jobs of no measurement that ran between these Unix times in seconds.
+    """Return the names of the jobs that belong to no measurement and ran between two times, which are Unix times in
+    seconds.
 
-    Empty if no head answers; a restarted head has forgotten earlier jobs.
+    Empty if no head answers. A restarted head does not know earlier jobs.
     """
     try:
         jobs = ForwardedJobs(api, namespace).jobs()

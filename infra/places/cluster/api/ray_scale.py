@@ -16,27 +16,30 @@ from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS, WORKER_LA
 from infra.programs import UserError
 
 MARK = "ray-worth-it/workers-for"
-"""The RayCluster's annotation with the run that its workers are for; it stays when that run did not end."""
+"""The RayCluster's annotation with the name of the run for which the workers are. It stays if that run did not end."""
 UP_SECONDS = 900.0
-"""As long as Pulumi waits for a RayCluster: nodes may be added, and images fetched."""
+"""The most seconds to wait for the workers, the same as Pulumi waits for a RayCluster: nodes may be added, and images
+fetched."""
 DOWN_SECONDS = 120.0
 POLL_SECONDS = 0.25
 ASK_RAY_SECONDS = 1.0
 PHASES = ("created", "scheduled", "image", "ready")
-"""What all workers have reached, in order: a pod, a node, a first container, a raylet that is alive."""
+"""The phases of the workers' start, in order. A phase is reached when all workers have a pod, a node, a first container
+that is no longer waiting, a raylet that is alive."""
 _OF_WORKERS = ",".join(f"{key}={value}" for key, value in WORKER_LABELS.items())
 
 Pod = Mapping[str, Any]
 
 
 class ScaleError(UserError):
-    """Ray's workers did not start, or did not end."""
+    """Raised if Ray's workers did not start, or did not end."""
 
 
 def up(api: Any, namespace: str, run: str, workers: int, seconds: float = UP_SECONDS) -> dict[str, float]:
-    """Ask for the workers, and wait until the raylet of each is alive; returns the seconds of each phase.
+    """Ask for the workers, wait until the raylet of each is alive, and return the seconds that each phase took.
 
-    Raises ScaleError, and no worker is asked for then; KubeError.
+    Raise ScaleError if the workers do not start; then no worker is asked for any more. Raise KubeError if the cluster
+    does not answer.
     """
     began = time.monotonic()
     _ask_for(api, namespace, workers, run)
@@ -66,9 +69,11 @@ def up(api: Any, namespace: str, run: str, workers: int, seconds: float = UP_SEC
 
 
 def down(api: Any, namespace: str, *, ended: bool) -> None:
-    """Ask for no workers, and wait until their pods are gone. Raises ScaleError and KubeError.
+    """Ask for no workers, and wait until the workers' pods are gone. Raise ScaleError if they stay, and KubeError if
+    the cluster does not answer.
 
-    `ended`: the run they were for did; otherwise the mark stays, and the next update asks for them again.
+    `ended` says whether the run that needed the workers has ended. If not, the mark stays, and the next update asks for
+    the workers again.
     """
     _ask_for(api, namespace, 0, None if ended else _mark(read_cluster(api, namespace)))
     _wait(api, namespace)
@@ -84,9 +89,10 @@ def _wait(api: Any, namespace: str) -> None:
 
 
 def take_away_left(api: Any, namespace: str) -> str:
-    """Take away the workers that a failed or interrupted run left; returns that run, "" for none.
+    """Remove the workers that a failed or interrupted run left. Return the name of that run, or empty if no workers
+    were left.
 
-    Raises ScaleError and KubeError.
+    Raise ScaleError if the workers stay, and KubeError if the cluster does not answer.
     """
     cluster = read_cluster(api, namespace)
     mark = _mark(cluster)
@@ -97,14 +103,16 @@ def take_away_left(api: Any, namespace: str) -> str:
 
 
 def marked_for(api: Any, namespace: str) -> str:
-    """Return the run that had workers last, and did not end; "" for none. Raises KubeError."""
+    """Return the name of the last run that had workers, if that run did not end; otherwise empty. Raise KubeError if
+    the cluster does not answer."""
     return _mark(read_cluster(api, namespace)) or ""
 
 
 class _Alive:
-    """The addresses of the raylets that Ray itself calls alive. Empty where its dashboard does not answer.
+    """Knows which raylets are alive, because it asks Ray itself. It knows of no raylet while Ray's dashboard does not
+    answer.
 
-    Kubernetes hears of a raylet by a probe that first asks after ten seconds; then every five.
+    Kubernetes learns about a raylet later, by a probe that asks first after ten seconds, and then every five.
     """
 
     def __init__(self, api: Any, namespace: str) -> None:
@@ -136,18 +144,18 @@ def _has_reached(phase: str, pod: Pod, alive: _Alive) -> bool:
 
 
 def _why_not(run: str, alive: str, seconds: float, reasons: str) -> str:
-    """Say how many workers are there, and what the others wait for."""
+    """Return a sentence that says how many workers are alive, and what the other workers wait for."""
     because = f": {reasons}" if reasons else ""
     return f"{run}: after {seconds:.0f} s {alive} Ray workers were there{because}. None is asked for now"
 
 
 def waiting(pods: Sequence[Pod]) -> list[str]:
-    """Return what pods wait for, a node or an image, each once."""
+    """Return the reasons why pods wait, for a node or for an image. Each reason occurs once."""
     return list(dict.fromkeys(reason for pod in pods for reason in waits.reasons(pod)))
 
 
 def _ask_for(api: Any, namespace: str, workers: int, run: str | None) -> None:
-    """Set the number of workers and the mark; give back the ownership of both."""
+    """Set the number of workers and the mark, then give up the ownership of both fields."""
     cluster = existing(api, namespace) if workers else read_cluster(api, namespace)
     if cluster is None:
         return
@@ -160,7 +168,7 @@ def _ask_for(api: Any, namespace: str, workers: int, run: str | None) -> None:
 
 
 def asked_for(cluster: Mapping[str, Any]) -> int:
-    """Return the number of workers that KubeRay is to have."""
+    """Return the number of workers that KubeRay is asked to run."""
     return int(_group(cluster).get("replicas") or 0)
 
 
@@ -174,12 +182,13 @@ def _mark(cluster: Mapping[str, Any] | None) -> str | None:
 
 
 def read_cluster(api: Any, namespace: str) -> dict[str, Any] | None:
-    """Return the RayCluster; None if there is none. Raises KubeError."""
+    """Return the RayCluster; None if it does not exist. Raise KubeError if the cluster does not answer or refuses."""
     return kube.find(api, _path(namespace))
 
 
 def existing(api: Any, namespace: str) -> dict[str, Any]:
-    """Return the RayCluster. Raises ScaleError if there is none, and KubeError."""
+    """Return the RayCluster. Raise ScaleError if it does not exist, and KubeError if the cluster does not answer or
+    refuses."""
     cluster = read_cluster(api, namespace)
     if cluster is None:
         raise ScaleError(
@@ -190,22 +199,24 @@ def existing(api: Any, namespace: str) -> dict[str, Any]:
 
 
 def is_ready(cluster: Mapping[str, Any], workers: int) -> bool:
-    """Return whether a RayCluster's head is ready, and so many workers, as KubeRay reports it. Without a number of
-    workers that are always there, those of a run may still be."""
+    """Return whether KubeRay reports that the head and `workers` workers are ready. If `workers` is 0, only the head
+    counts, because workers of a run may still be there."""
     status = cluster.get("status", {})
     true = {each["type"] for each in status.get("conditions") or () if each["status"] == "True"}
     return "HeadPodReady" in true and (not workers or status.get("readyWorkerReplicas") == workers)
 
 
 def all_pods(api: Any, namespace: str) -> list[dict[str, Any]]:
-    """Return the pods of the RayCluster that do not end. Raises KubeError."""
+    """Return the pods of the RayCluster that are not being deleted. Raise KubeError if the cluster does not answer or
+    refuses."""
     chosen = ",".join(f"{key}={value}" for key, value in CLUSTER_LABELS.items())
     pods = kube.items(api, f"/api/v1/namespaces/{namespace}/pods", labelSelector=chosen)
     return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
 def worker_pods(api: Any, namespace: str) -> list[dict[str, Any]]:
-    """Return the pods of its workers, those that wait for a node and those that end, too. Raises KubeError."""
+    """Return the pods of the RayCluster's workers, including pods that wait for a node and pods that are being deleted.
+    Raise KubeError if the cluster does not answer or refuses."""
     return kube.items(api, f"/api/v1/namespaces/{namespace}/pods", labelSelector=_OF_WORKERS)
 
 

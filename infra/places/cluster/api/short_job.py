@@ -16,27 +16,29 @@ from training.machine import output
 
 POLL_SECONDS = 1.0
 PLACE_SECONDS = 60.0
-"""The time after which an unscheduled pod is refused; the resources of an earlier pod are free within seconds."""
+"""The seconds after which a pod without a node counts as refused. The resources of an earlier pod are free again within
+seconds."""
 NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 BACKED_OFF = "ImagePullBackOff"
-"""The state between two attempts of a pull; its message does not say why the first one failed."""
+"""The state between two attempts to pull an image. The message of this state does not say why the first attempt
+failed."""
 LAST_LINES = 20
 
 
 class ShortJobError(UserError):
-    """A Job that did not succeed; the message says in one sentence why."""
+    """Raised if the Job did not succeed; the message says in one sentence why."""
 
     def __init__(self, message: str, log: str = "", *, pulled: bool = True) -> None:
         super().__init__(message)
         self.log = log
-        """The last lines of its pod."""
+        """The last lines of the log of the Job's pod."""
         self.pulled = pulled
         """Whether the image was pulled."""
 
 
 def run(api: Any, namespace: str, name: str, pod: Mapping[str, Any], seconds: float) -> str:
-    """Run a pod's spec to its end and return its log. Raises ShortJobError, and KubeError if the cluster does not
-    answer."""
+    """Run a pod to its end and return its log. Raise ShortJobError if the pod fails or does not end in time, and
+    KubeError if the cluster does not answer."""
     job = f"{name}-{uuid.uuid4().hex[:8]}"
     kube.create(api, _jobs(namespace), _manifest(job, pod, seconds))
     try:
@@ -50,7 +52,8 @@ def _jobs(namespace: str) -> str:
 
 
 def _manifest(name: str, pod: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Return the Job with a deadline and a time to live, for the case that nothing is left to delete it."""
+    """Return the Job's manifest. A deadline and a time to live end and delete the Job even if this program is
+    killed."""
     metadata = pod["metadata"]
     return {
         "apiVersion": "batch/v1",
@@ -83,7 +86,7 @@ def _followed(api: Any, namespace: str, job: str, deadline: float) -> str:
 
 
 def _ended(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return how the pod's container ended; None if it still runs."""
+    """Return the state in which the pod's container ended; None if the container has not ended."""
     for status in pod["status"].get("containerStatuses") or []:
         if "terminated" in status["state"]:
             return dict(status["state"]["terminated"])
@@ -91,7 +94,7 @@ def _ended(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _log_of(api: Any, namespace: str, pod: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
-    """Return the log of a container that succeeded. Raises ShortJobError for any other."""
+    """Return the log of a container that succeeded. Raise ShortJobError if the container failed."""
     if ended.get("reason") in ("StartError", "ContainerCannotRun"):
         raise ShortJobError(f"its container can't be started: {ended.get('message', '').strip()}")
     log = kube.log(api, namespace, pod["metadata"]["name"])
@@ -104,7 +107,8 @@ def _log_of(api: Any, namespace: str, pod: Mapping[str, Any], ended: Mapping[str
 
 
 def _refuse_waiting(pod: Mapping[str, Any], why_no_image: str) -> str:
-    """Raise ShortJobError if the pod's container cannot start; return why its image could not be pulled so far."""
+    """Raise ShortJobError if the pod's container can never start; otherwise return why its image could not be pulled so
+    far."""
     for waiting in _waiting(pod):
         reason, message = waiting.get("reason", ""), str(waiting.get("message", "")).strip()
         if reason in NOT_STARTED:
@@ -128,6 +132,7 @@ def _refuse_without_place(pod: Mapping[str, Any]) -> None:
 
 
 def _refuse_refusal(api: Any, namespace: str, job: str) -> None:
-    """Raise ShortJobError if the API server refuses the pod. Not everybody may see that; then the deadline ends it."""
+    """Raise ShortJobError if the API server refuses the pod. A user who may not list events does not learn that; then
+    the Job's deadline ends the wait."""
     for event in waits.refusals(api, namespace, kind="Job", name=job):
         raise ShortJobError(f"its pod is refused: {event['message'].strip()}")

@@ -11,18 +11,20 @@ from infra.places.cluster.api.kube import KubeError
 
 NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 REFUSED = ("FailedCreate", "FailedToCreateHeadPod", "FailedToCreateWorkerPod")
-"""Reasons of events about an object whose pods the API server refuses: a Job's, and KubeRay's of a RayCluster."""
+"""The reasons of events which say that the API server refuses an object's pods: events of Jobs, and KubeRay's of
+RayClusters."""
 SAY_SECONDS = 8.0
-"""The time for which a reason lasts before it is said: the resources of an earlier pod are free within seconds."""
+"""The seconds that a reason has to last before it is reported. The resources of an earlier pod are free again within
+seconds."""
 GIVE_UP_SECONDS = 120.0
-"""The time after which a refused pod, or an image that is not pulled, is waited for no longer: nothing in the cluster
-changes either by itself."""
+"""The seconds after which waiting for a refused pod or an image that cannot be pulled ends, because neither changes by
+itself."""
 
 Object = Mapping[str, Any]
 
 
 def unplaced(pod: Object) -> list[str]:
-    """Return the scheduler's message about a pod that has no node."""
+    """Return the scheduler's message about a pod that has no node; empty for a pod that has a node."""
     return [
         str(condition.get("message", "")).strip()
         for condition in pod["status"].get("conditions") or ()
@@ -37,13 +39,13 @@ def not_pulled(pod: Object) -> list[str]:
 
 
 def reasons(pod: Object) -> list[str]:
-    """Return what a pod waits for, a node or its image: the first clause of each reason."""
+    """Return the reasons why a pod waits, for a node or for its image; only the first clause of each reason."""
     return [text.partition(". ")[0] for text in (*unplaced(pod), *not_pulled(pod))]
 
 
 def refusals(api: Any, namespace: str, **owner: str) -> list[dict[str, Any]]:
-    """Return the events by which the API server refused pods of an object: for a quota, a limit range, Pod Security, or
-    an admission webhook. None for somebody who may not list events. Raises KubeError."""
+    """Return the events by which the API server refused pods of an object: because of a quota, a limit range, Pod
+    Security or an admission webhook. Empty if the user may not list events. Raise KubeError for any other failure."""
     chosen = ",".join(f"involvedObject.{name}={value}" for name, value in owner.items())
     try:
         events = kube.items(api, f"/api/v1/namespaces/{namespace}/events", fieldSelector=chosen)
@@ -55,13 +57,14 @@ def refusals(api: Any, namespace: str, **owner: str) -> list[dict[str, Any]]:
 
 
 def _texts(refused: Iterable[Object]) -> list[str]:
-    """Return the messages of refusals, each once: without the pod's name, which is another one each time."""
+    """Return the messages of refusals without duplicates. They are cut before the pod's name, which differs in each
+    refusal."""
     texts = [str(event["message"]).strip() for event in refused]
     return list(dict.fromkeys(text.partition(" is forbidden: ")[2] or text for text in texts))
 
 
 class Reasons:
-    """Says each reason once, when it has lasted for a while."""
+    """Reports each reason once, after the reason has lasted for a while."""
 
     def __init__(self, say: Callable[[str], object]) -> None:
         self._say = say
@@ -69,7 +72,7 @@ class Reasons:
         self._already_said: set[str] = set()
 
     def hear(self, reasons: Iterable[str]) -> None:
-        """Take the reasons that there are now."""
+        """Update the reasons that apply now, and report those that have lasted long enough."""
         now = time.monotonic()
         self._since = {reason: self._since.get(reason, now) for reason in reasons}
         for reason, since in self._since.items():
@@ -79,17 +82,18 @@ class Reasons:
 
 
 class Patience:
-    """Says what pods of an object wait for, each reason once, and when waiting has no use any more."""
+    """Reports why the pods of an object wait, each reason once, and decides when it is useless to wait longer."""
 
     def __init__(self, say: Callable[[str], object], *, is_new: bool = True) -> None:
-        """`is_new`: the object was created to be waited for; refusals of an older one may no longer be true."""
+        """Set what to report to. `is_new` says that the object was just created; refusals of an older object may no
+        longer apply."""
         self._reasons = Reasons(say)
         self._earlier: set[tuple[str, int]] | None = set() if is_new else None
         self._in_vain_since: float | None = None
 
     def look(self, api: Any, namespace: str, owner: Object, pods: Sequence[Object], wanted: int) -> str:
-        """Look at an object's pods, of which so many are wanted; return why it is no use to wait, "" if it may be.
-        Raises KubeError."""
+        """Look at the object's pods, of which there should be `wanted`. Return why it is useless to wait longer; empty
+        as long as waiting may help. Raise KubeError if the cluster does not answer or refuses."""
         refused = self._refused(api, namespace, owner) if len(pods) < wanted else []
         images = [reason for pod in pods for reason in not_pulled(pod)]
         now, all_reasons = time.monotonic(), [f"its pods are refused: {reason}" for reason in refused]

@@ -22,42 +22,46 @@ IDENTIFIER = "the cluster of this stack"
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """A cluster to create resources in."""
+    """The program's access to the cluster in which it creates resources."""
 
     provider: k8s.Provider
     stack: str
     namespace: str
     kubeconfig: str
-    """The path of the stack's own file, relative to the project's folder."""
+    """The path of the stack's own kubeconfig file, relative to the project's folder."""
     traits: Traits
     cluster: pulumi.Resource | None = None
     """The resource that creates the cluster, if the stack does; deleting it deletes everything in the cluster."""
     nodes: Nodes | None = None
-    """Nodes that load images from this machine's engine; without them an image comes from its registry."""
+    """The nodes that load images from this machine's Docker; None if the nodes pull the image from its registry."""
     address: pulumi.Output[str] | None = None
-    """A node's address, as this machine reaches it."""
+    """The address by which this machine reaches a node; None if it reaches no node."""
     servers: pulumi.Output[str] | None = None
-    """The addresses of the cluster's own servers, as `network.Servers` writes them; None if nothing says them."""
+    """The addresses of the cluster's own servers, as `network.Servers` writes them; None if nothing reports them."""
     guard: Callable[[Sequence[pulumi.Resource], pulumi.Resource], object] | None = None
-    """Creates, after the given resources and as a child of the last, a resource that is deleted before all others."""
+    """A function that creates a resource which Pulumi deletes before all others. The resource is created after the
+    given resources, as a child of the function's second argument."""
 
     def options(self, parent: pulumi.Resource, **more: Any) -> pulumi.ResourceOptions:
-        """Return the options of a resource in the cluster.
+        """Return the options of a resource in the cluster. With them, Pulumi deletes the old object before it creates
+        the new one.
 
-        All have names of their own: where a replacement came first, as Pulumi does when the namespace changes, a node
-        port or a release would collide with the one that is still there. After a failed update the old object would
-        wait for its deletion, and a user who goes back would collide with it or, in a cluster of ours, lose what was
-        recreated under its name. Also, a Job that an interruption left would share its cores with a second one.
+        The reason is that each object has a fixed name. If Pulumi created the replacement first, as it does when the
+        namespace changes, a node port or a Helm release would collide with the old one. After a failed update, the old
+        object would wait for its deletion. A user who then returns to the old settings would collide with it or, in a
+        cluster that the stack owns, lose what was recreated under its name. Also, a Job that an interruption left would
+        share its cores with a second Job.
         """
         return pulumi.ResourceOptions(
             parent=parent, provider=self.provider, deleted_with=self.cluster, delete_before_replace=True, **more
         )
 
     def metadata(self, component: str, annotations: Mapping[str, str] | None = None, **more: Any) -> Any:
-        """Return the metadata of an object in the namespace that belongs to a component, a dict (Any: pulumi_kubernetes
-        types each kind's by itself).
+        """Return the metadata of an object in the stack's namespace, as a dict; `component` is the object's component
+        label. (The type is Any, because pulumi_kubernetes has a type for each kind.)
 
-        In a cluster of our own, objects that an interrupted `up` left are adopted; elsewhere no object is taken over.
+        In a cluster that the stack owns, objects that an interrupted `up` left are adopted; in other clusters no object
+        is taken over.
         """
         own = {"pulumi.com/patchForce": "true"} if self.traits.owned else {}
         chosen = {**own, **(annotations or {})}
@@ -66,10 +70,11 @@ class Access:
 
 
 def provider(stack: str, traits: Traits, way: pulumi.Resource, parent: pulumi.Resource) -> k8s.Provider:
-    """Return a provider for the stack's own kubeconfig, which `way` writes; it reaches nothing when that file is lost.
+    """Return a provider for the stack's own kubeconfig file, which the resource `way` writes. Without this file the
+    provider reaches nothing.
 
-    `destroy` and `refresh` run no program: the engine configures the provider with the inputs recorded here. Inputs
-    that are not set would come from environment variables.
+    `destroy` and `refresh` do not run the program: the engine configures the provider with the inputs that are recorded
+    here. An input that is not set would come from an environment variable.
     """
     return k8s.Provider(
         NAME,
@@ -86,6 +91,6 @@ def provider(stack: str, traits: Traits, way: pulumi.Resource, parent: pulumi.Re
 
 
 def uid(metadata: Mapping[str, Any]) -> str | None:
-    """Return an object's uid; unknown in a preview that creates the object."""
+    """Return an object's uid. The uid is unknown in a preview of an update that creates the object."""
     object_uid: str | None = metadata.get("uid")
     return object_uid

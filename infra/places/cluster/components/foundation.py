@@ -26,17 +26,19 @@ from infra.settings.rules import CHART, CHART_REPOSITORY
 from training.contract.workload import Files
 
 NETWORK = "network"
-"""The component label of the namespace and of what every pod in it needs."""
+"""The component label of the namespace, and of the objects that every pod in it needs."""
 
 
 class TrainingNamespace(pulumi.ComponentResource):
-    """The namespace, unless it exists already, its network policies, and the account of its pods."""
+    """The namespace with its network policies and the service account of its pods. An existing namespace is not
+    created."""
 
     name: pulumi.Input[str]
-    """The namespace. Where this creates it, an output: what reads it is deleted before it is."""
+    """The name of the namespace. If this component creates the namespace, the name is an output, so that Pulumi deletes
+    the resources that use it before the namespace."""
     ready: list[pulumi.Resource]
-    """The resources that must exist before any pod: one without its account is refused, and one older than a policy can
-    hold connections that it forbids."""
+    """The resources that must exist before any pod. A pod without its service account is refused, and a pod older than
+    a network policy can keep connections which that policy forbids."""
 
     def __init__(
         self,
@@ -75,7 +77,8 @@ class TrainingNamespace(pulumi.ComponentResource):
 
 
 def _known(policy: str, spec: Any, settings: NetworkSettings, access: Access) -> Any:
-    """Return a policy's spec, with the addresses of the cluster's servers once these are known."""
+    """Return a policy's spec. If the policy depends on the addresses of the cluster's servers, they are filled in when
+    they are known."""
     if access.servers is None or policy not in network.OF_SERVERS:
         return spec
 
@@ -86,10 +89,11 @@ def _known(policy: str, spec: Any, settings: NetworkSettings, access: Access) ->
 
 
 class Operator(pulumi.ComponentResource):
-    """KubeRay's CRDs, then its Helm release. Not created if a platform team runs the operator."""
+    """KubeRay's CRDs, then the Helm release of its operator. This component is not created if a platform team runs the
+    operator."""
 
     release: k8s.helm.v3.Release
-    """The release; RayClusters are reconciled once it is ready."""
+    """The Helm release. KubeRay acts on RayClusters only after the release is ready."""
 
     def __init__(
         self,
@@ -135,11 +139,11 @@ class Brought:
     files: Files
     secret: Secret | None
     values: Mapping[str, str] = field(repr=False)
-    """The secret's values, by variable."""
+    """The values of the secret variables, by the variable's name."""
 
 
 class ScriptFiles(pulumi.ComponentResource):
-    """A script's files, and its secret variables."""
+    """The objects in the cluster with a script's files and secret variables."""
 
     ready: list[pulumi.Resource]
     """The resources that must exist before the pods that need them."""
@@ -174,7 +178,7 @@ class ScriptFiles(pulumi.ComponentResource):
 
 
 class ProjectModules(pulumi.ComponentResource):
-    """The project's modules, for pods whose image lacks them."""
+    """The object in the cluster with the project's modules, for pods whose image lacks them."""
 
     ready: list[pulumi.Resource]
     """The resources that must exist before the pods that need them."""
@@ -202,10 +206,10 @@ class ProjectModules(pulumi.ComponentResource):
 
 
 class RayTrainingCluster(pulumi.ComponentResource):
-    """A RayCluster: its number of workers changes in place, any other change replaces it."""
+    """A RayCluster. A changed number of workers is applied in place; any other change replaces the RayCluster."""
 
     ready: RayReady
-    """The resource that exists once the head is ready, and all workers that are always there."""
+    """The resource that exists once the head and all permanent workers are ready."""
 
     def __init__(
         self,
@@ -252,7 +256,8 @@ class RayTrainingCluster(pulumi.ComponentResource):
 
 
 class Dashboard(pulumi.ComponentResource):
-    """A Service in front of the head's dashboard; reached by port forwarding if the place has no node port for it."""
+    """A Service in front of the head's dashboard. Users reach it at a node port, or by port forwarding if the place has
+    no node port for it."""
 
     url: pulumi.Output[str]
     token_command: str

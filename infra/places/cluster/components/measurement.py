@@ -38,11 +38,12 @@ from training.launch.pod import indexed_job
 
 
 class ClusterMeasurement(pulumi.ComponentResource):
-    """The components in a cluster, and the runs. It only declares: the place has inspected the cluster before."""
+    """The components of a measurement in a cluster, and its runs. This class only declares resources; the place has
+    inspected the cluster before."""
 
     runs: ClusterRuns
     outputs: dict[str, pulumi.Input[Any]]
-    """The stack's outputs in addition to the comparison, by name."""
+    """The stack's outputs other than the comparison, by name."""
 
     def __init__(
         self, settings: Settings, pods: Pods, plans: Sequence[RunPlan], reach: Callable[[pulumi.Resource], Access]
@@ -101,7 +102,8 @@ class ClusterMeasurement(pulumi.ComponentResource):
         return ScriptFiles("script", brought, self._access, after, self._child()).ready
 
     def _image_check(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
-        """Return the check of a prebuilt image, which must succeed before anything is created from it."""
+        """Return the resource that checks a prebuilt image, which must succeed before anything uses the image; empty
+        for an image that is built here."""
         placement = self._pods.placement
         if placement.image != self._settings.of_cluster.image:
             return []
@@ -134,19 +136,21 @@ class ClusterMeasurement(pulumi.ComponentResource):
         return WantedStorage(self._settings.stack, storage, pods.storage, pods.placement, minutes, data)
 
     def _before_run(self) -> Callable[[RunPlan, pulumi.ResourceOptions], pulumi.Resource] | None:
-        """Return the function that creates a run's credentials; None if runs have none of their own."""
+        """Return the function that creates a run's credentials; None if no role is assumed for each run."""
         wanted = self._wanted_storage()
         if wanted is None or not wanted.storage.role:
             return None
         return lambda plan, options: run_credentials(plan, self._identity(plan), wanted, self._access, options)
 
     def _identity(self, plan: RunPlan) -> str:
-        """Return the value that replaces a run's Job when it changes; a kept baseline's excludes the measurement."""
+        """Return a text that identifies a run: when it changes, the run's credentials are replaced. For a baseline that
+        may be kept, it leaves out the hash of the measurement."""
         kept = self._settings.run.keep_baseline and ARMS[plan.arm].role(plan.recipe.workload) == "reference"
         return plan.own_key if kept else f"{plan.own_key} {plan.measurement}"
 
     def _storage_rules(self) -> Sequence[Manifest]:
-        """Return the network policy's rules for storage; empty if a preview cannot resolve the server."""
+        """Return the network policy's rules for the storage server; empty if there is no such server, or if a preview
+        cannot resolve the server's name."""
         if self._settings.storage is None:
             return ()
         try:
@@ -156,7 +160,7 @@ class ClusterMeasurement(pulumi.ComponentResource):
         return to_storage(server) if server else ()
 
     def _network(self) -> TrainingNamespace:
-        """Create the namespace and its network policies, which must exist before any pod."""
+        """Return the component with the namespace and its network policies, which must exist before any pod."""
         settings, access = self._settings.of_cluster, self._access
         wanted = NetworkSettings(
             create_namespace=settings.create_namespace,
@@ -171,21 +175,22 @@ class ClusterMeasurement(pulumi.ComponentResource):
         return TrainingNamespace("network", wanted, access, self._child())
 
     def _native_ports(self) -> tuple[int, ...]:
-        """Return the ports on which pods of the native arm talk to each other; empty for all, which ranks of a script
-        may need. Trials need none: processes of a search have their study at one, and bring records at the next."""
+        """Return the ports on which pods of the arm `native` talk to each other; empty for all ports, which the ranks
+        of a script may need. In a search, its processes share their study at one port and send records to the next
+        port; the trials themselves need no ports."""
         if named(self._settings.recipe.workload).searches:
             return indexed_job.PORT, indexed_job.PORT + 1
         return (indexed_job.PORT,) if self._pods.jobs.files is None else ()
 
     def _monitoring(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
-        """Return the resources that read the metrics of Ray's pods; empty if nothing does."""
+        """Return the resources that read the metrics of Ray's pods; empty if nothing reads them."""
         wanted = self._pods.monitoring
         if wanted is None:
             return []
         return RayMonitoring("monitoring", wanted, self._access, after, self._child()).ready
 
     def _operator(self, namespace: pulumi.Input[str], after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
-        """Return the given resources, and the operator's release if it is installed."""
+        """Return the given resources and, if the stack installs KubeRay's operator, the operator's release."""
         settings, access = self._settings.of_cluster, self._access
         if settings.operator != "install":
             return after

@@ -15,10 +15,11 @@ from training.contract.recipe import canonical
 
 
 class RayMonitoring(pulumi.ComponentResource):
-    """Prometheus with the Services by which it finds pods, or a PodMonitor; and dashboards for Grafana."""
+    """The resources that read metrics: a Prometheus with the Services by which it finds pods, or a PodMonitor.
+    Dashboards for Grafana belong to both."""
 
     ready: list[pulumi.Resource]
-    """The resources that must exist before a run: all runs are read alike."""
+    """The resources that must exist before a run, so that the metrics of all runs are read in the same way."""
 
     def __init__(
         self,

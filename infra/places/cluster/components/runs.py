@@ -21,18 +21,19 @@ from training.contract.recipe import texts
 
 @dataclass(frozen=True)
 class WantedRuns:
-    """The runs of a stack's measurement."""
+    """The runs of a stack's measurement, with what their Jobs have in common."""
 
     stack: str
     plans: Sequence[RunPlan]
     jobs: JobSettings
     keep_baseline: bool
     before_run: Callable[[RunPlan, pulumi.ResourceOptions], pulumi.Resource] | None
-    """Creates what a run needs of its own, together with the run."""
+    """The function that creates what a single run needs, such as credentials, together with the run; None if runs need
+    nothing."""
     per_run: bool = False
     """Whether Ray's workers exist only while Ray runs."""
     idle_seconds: int | None = None
-    """The seconds without work after which Ray's autoscaler, which asks for them, removes one; None without it."""
+    """The seconds without work after which Ray's autoscaler removes a worker; None if there is no autoscaler."""
 
 
 OF_MEASUREMENT = (jobs.MEASUREMENT, STORAGE_ANNOTATION)
@@ -40,10 +41,10 @@ OF_MEASUREMENT = (jobs.MEASUREMENT, STORAGE_ANNOTATION)
 
 
 class ClusterRuns(pulumi.ComponentResource):
-    """Declares the planned runs in their order. They never overlap: they share the nodes' cores."""
+    """The planned runs as resources, in their order. Runs never overlap, because they share the nodes' cores."""
 
     runs: dict[str, JobResult]
-    """The runs by name."""
+    """The results of the runs, by the run's name."""
 
     def __init__(
         self,
@@ -66,7 +67,8 @@ class ClusterRuns(pulumi.ComponentResource):
         self.register_outputs({"runs": list(self.runs)})
 
     def _workers(self, plan: RunPlan, previous: Sequence[pulumi.Resource]) -> RayWorkers | None:
-        """Ask for the workers of a Ray run; None where they exist always, Ray asks for them, or the run needs none."""
+        """Return the resource that asks for the workers of a Ray run. None if the run needs no workers, if they always
+        exist, or if Ray's autoscaler asks for them."""
         if not self._needs_workers(plan) or self._wanted.idle_seconds is not None:
             return None
         properties = self._of_workers(plan) | {"workers": plan.recipe.workers}
@@ -74,11 +76,12 @@ class ClusterRuns(pulumi.ComponentResource):
         return RayWorkers(f"{plan.name}-workers", properties, options)
 
     def _needs_workers(self, plan: RunPlan) -> bool:
-        """Return whether it is a Ray run, and its workers exist no longer than Ray runs."""
+        """Return whether the run is a Ray run whose workers exist only while it runs."""
         return self._wanted.per_run and ARMS[plan.arm].start == "ray"
 
     def _workers_end(self, plan: RunPlan, job: k8s.batch.v1.Job, workers: RayWorkers | None) -> RayWorkers:
-        """Take the workers away after the run's Job, whatever its result is; wait for Ray's autoscaler to do so."""
+        """Return the resource that removes the workers after the run's Job, whatever the Job's result is. With Ray's
+        autoscaler, the resource waits until the autoscaler has removed them."""
         properties = self._of_workers(plan) | {"workers": 0}
         if workers:
             properties |= {"after": workers.id}
@@ -163,5 +166,5 @@ class ClusterRuns(pulumi.ComponentResource):
 
 
 def _annotation(name: str) -> str:
-    """Return the path of a Job template's annotation, as Pulumi writes it."""
+    """Return the path of an annotation in a Job's template, as Pulumi writes paths."""
     return f'spec.template.metadata.annotations["{name}"]'

@@ -23,7 +23,7 @@ from training.contract.recipe import canonical
 
 @dataclass(frozen=True)
 class WantedStorage:
-    """Storage for the runs of a stack."""
+    """The storage that the runs of a stack use, and how their pods reach it."""
 
     stack: str
     storage: Storage
@@ -31,11 +31,11 @@ class WantedStorage:
     placement: Placement
     timeout_minutes: int
     data: str
-    """The address of the runs' data in storage; "" if it is not there."""
+    """The address of the runs' data in storage; empty if the data is not in storage."""
 
 
 class TrainingStorage(pulumi.ComponentResource):
-    """Storage that a pod has checked: with its identity, its network policy, its mount."""
+    """The stack's storage, checked by a pod that has the identity, the network policy and the mount of a run's pod."""
 
     ready: list[pulumi.Resource]
     """The resources that must exist before a run can use the storage."""
@@ -93,7 +93,7 @@ class TrainingStorage(pulumi.ComponentResource):
 
 
 def of_role(name: str, wanted: WantedStorage, access: Access) -> dict[str, Any]:
-    """Return the properties of a resource that may assume the storage's role."""
+    """Return the properties of a resource that may have to assume the storage's role."""
     return {
         "name": name,
         "stack": wanted.stack,
@@ -107,5 +107,5 @@ def of_role(name: str, wanted: WantedStorage, access: Access) -> dict[str, Any]:
 def run_credentials(
     plan: RunPlan, identity: str, wanted: WantedStorage, access: Access, options: pulumi.ResourceOptions
 ) -> RunCredentials:
-    """Return a run's credentials, which are replaced when its identity changes."""
+    """Return the resource with a run's credentials, which is replaced when the run's identity changes."""
     return RunCredentials(f"{plan.name}-credentials", {**of_role(plan.name, wanted, access), "run": identity}, options)
