@@ -9,7 +9,8 @@ from infra.settings.problem import Problem, set_line
 
 
 def problems(draft: Draft) -> Iterator[Problem]:
-    """Refuse an idle time without an autoscaler, and an autoscaler with an identity of the user's."""
+    """Yield a problem for an idle time without Ray's autoscaler, and for Ray's autoscaler with a service account of the
+    user's."""
     if draft.target not in CLUSTER:
         return
     autoscaled = draft.cluster.ray_workers == AUTOSCALED

@@ -11,16 +11,18 @@ from training.contract.rules import boolean, choice, number, text, whole
 PROMETHEUS_IMAGE = (
     "docker.io/prom/prometheus:v3.5.0@sha256:63805ebb8d2b3920190daf1cb14a60871b16fd38bed42b857a3182bc621f4996"
 )
-"""A version with long-term support; by its digest, so that the name always means one image."""
+"""Prometheus' image, a version with long-term support. The name has a digest, so that it always means the same
+image."""
 PREFERRED, REQUIRED, OFF = "preferred", "required", "off"
-"""Values of `spreadWorkers`."""
+"""The values of `spreadWorkers`, the setting for how workers are spread over nodes."""
 KEPT, PER_RUN, AUTOSCALED = "kept", "per-run", "autoscaled"
-"""Values of `rayWorkers`."""
+"""The values of `rayWorkers`, the setting for when Ray's workers exist."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSettings:
-    """What only a cluster has: its pods, their storage, Minikube's nodes, KubeRay, images, and where it is."""
+    """The settings that only a cluster has: of its pods and their storage, of Minikube's nodes, of KubeRay and the
+    images, and where the cluster is."""
 
     head_cpus: float = setting(
         "1", number(0, 256, above=True), "CPUs of the Ray head, which runs no training", targets=CLUSTER
@@ -173,7 +175,7 @@ class ClusterSettings:
         targets=CLUSTER,
     )
     offline: Supplies = field(default_factory=Supplies)
-    """Where the parts of a cluster come from: downloads, or that folder."""
+    """Where the parts of a cluster come from: downloads, or files in the folder `offline`."""
     image: str | None = setting(
         "",
         rules.image(),
@@ -273,4 +275,4 @@ class ClusterSettings:
         targets=CLUSTER,
     )
     pod_template: PodTemplate = field(default_factory=PodTemplate)
-    """What that file holds."""
+    """The content of the file that `podTemplate` names."""

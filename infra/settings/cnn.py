@@ -19,17 +19,18 @@ from training.workloads.cnn.shapes import TEST_FOLDERS, TRAIN_FOLDER
 
 AUTO = "auto"
 AUTO_DATASETS: dict[Target, str] = {**dict.fromkeys((*LOCAL, *RAY), "digits"), **dict.fromkeys(CLUSTER, "cifar10")}
-"""The data set that `auto` selects without a datasetPath."""
+"""The data set that `auto` means on each target if `datasetPath` is not set."""
 CIFAR10_FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 IMAGEFOLDER = "imagefolder"
 WITHOUT_FILES = ("digits", "synthetic")
-"""Data sets whose images come with the program."""
+"""Data sets that need no files of the user's, because their images come with the program."""
 CNNS = ("cnn", "cnn-half", "cnn-double")
 LARGEST_OF_CNN = 128
-"""The largest side in pixels: there the dense layer of `cnn` has 34 million weights."""
+"""The largest side of an image in pixels for the CNNs. At this side, the dense layer of `cnn` has 34 million
+weights."""
 A_BUCKET = "s3://my-bucket/training"
 _LEAST_IMAGES = 10
-"""The fewest images: with fewer, none is left for validation, which takes every tenth."""
+"""The fewest images. Every tenth image is for validation, so fewer than ten leave no image for validation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,20 +64,21 @@ class CnnDraft(Draft):
 
 
 def dataset_of(draft: CnnDraft) -> str:
-    """Return the data set, `auto` resolved."""
+    """Return the name of the data set, after `auto` was replaced."""
     if draft.own.dataset != AUTO:
         return draft.own.dataset
     return "cifar10" if draft.own.dataset_path else AUTO_DATASETS[draft.target]
 
 
 def _images(draft: CnnDraft) -> int:
-    """Return the number of images before validation is split off; 0 if only the data set's loader knows it."""
+    """Return the number of images before validation images are split off; 0 if only the data set's loader knows this
+    number."""
     return draft.recipe.train_images or DATASETS[dataset_of(draft)].train_images
 
 
 def _after_validation(images: int) -> int:
-    """Return the images left for training, as `training.workloads.cnn.dataset.load` splits them; a test compares
-    both."""
+    """Return the number of images that are left for training, as `training.workloads.cnn.dataset.load` splits them. A
+    test compares the two."""
     return images - images // 10
 
 
@@ -164,7 +166,8 @@ def _dataset_path_is_of_use(draft: CnnDraft) -> Iterator[Problem]:
 
 
 def _data_is_in_its_storage(draft: CnnDraft) -> Iterator[Problem]:
-    """Check that data in storage has the address, the server and the credentials of `storage`."""
+    """Yield a problem unless data in storage has a valid address of the same kind as `storage`, whose credentials the
+    runs use."""
     address, storage = draft.in_storage(draft.own.dataset_path), draft.storage.address or ""
     if not address or draft.target in RAY:
         return
@@ -187,13 +190,13 @@ def _data_is_in_its_storage(draft: CnnDraft) -> Iterator[Problem]:
 
 
 def _without_data(draft: CnnDraft) -> str:
-    """Return the line that leaves out `datasetPath`, and the data set that needs it."""
+    """Return the command line that removes `datasetPath`, and `dataset`, too, if that data set needs a path."""
     line = "pulumi config rm datasetPath"
     return f"{line} && pulumi config rm dataset" if draft.own.dataset == IMAGEFOLDER else line
 
 
 def _images_are_somewhere(draft: CnnDraft) -> Iterator[Problem]:
-    """Check that runs can find the images; target ray has a check of its own."""
+    """Yield a problem if runs cannot find the user's images. Target ray has a check of its own."""
     if draft.own.dataset != IMAGEFOLDER or draft.target in RAY:
         return
     folder = draft.path(draft.own.dataset_path)
@@ -301,8 +304,8 @@ def _checkpoints_are_made(draft: CnnDraft) -> Iterator[Problem]:
 
 
 def derived(draft: CnnDraft) -> Mapping[str, Any]:
-    """Return the derived values: a gradient computed in bfloat16 has no more digits to send, so workers exchange that
-    type."""
+    """Return the derived values: the name of the data set, and the precision of exchanged gradients. A gradient
+    computed in bfloat16 has no more digits to send, so workers exchange bfloat16."""
     recipe = draft.recipe
     precision = recipe.gradient_precision if draft.is_set("gradientPrecision") else recipe.precision
     return {"gradientPrecision": precision, "dataset": dataset_of(draft)}

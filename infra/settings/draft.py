@@ -29,36 +29,36 @@ from training.contract.recipe import Recipe
 _LONGEST_SHOWN = 200
 _ADDRESS_WITH_PASSWORD = re.compile(r"://[^/\s]*@")
 Check = Callable[[Any], Iterator[Problem]]
-"""Yields what is wrong with a draft; it ends at a field whose text was wrong."""
+"""A check yields the problems that it finds in a draft. It stops when it reads a field whose text was wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoSettings:
-    """The settings of a workload that has none but its recipe."""
+    """The settings of a workload that has no settings except its recipe."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """Settings that are not checked yet. To read a field whose text was wrong raises UnparsedKeyError.
+    """Settings that are not checked yet. Reading a field whose text was wrong raises UnparsedKeyError.
 
-    A workload's own subclass has the types of its `recipe` and `own`.
+    Each workload has a subclass with the types of its `recipe` and `own`.
     """
 
     facts: Facts
     usable_target: Target
-    """The target, or `local` where its text is wrong: its defaults apply."""
+    """The target whose defaults apply; `local` if the text of `target` is wrong."""
     workload: str
-    """The workload, or the first one where its text is wrong: its keys apply."""
+    """The workload whose keys apply; the first workload if the text of `workload` is wrong."""
     problems: tuple[Problem, ...]
-    """What is wrong with single keys."""
+    """The problems of single keys."""
     texts: Mapping[str, str]
     keys: Mapping[str, Key]
-    """The keys of the workload."""
+    """The keys that a stack with this workload can have."""
     values: Mapping[str, Any]
-    """The parsed values by key, for keys that are named by data; a key that could not be parsed is absent."""
+    """The parsed values by key, for code that has the key's name as data. A key that could not be parsed is absent."""
     choice: ChoiceSettings
     recipe: Recipe
-    """The recipe as set; `recipe_of` adds the derived values."""
+    """The recipe as set, without derived values, which `recipe_of` adds."""
     own: Any
     """The workload's settings in addition to its recipe."""
     run: RunSettings
@@ -70,7 +70,7 @@ class Draft:
 
     @property
     def target(self) -> Target:
-        """Return the target. Raises UnparsedKeyError if its text is wrong."""
+        """Return the stack's target. Raise UnparsedKeyError if its text is wrong."""
         return self.choice.target
 
     def applies(self, key: str) -> bool:
@@ -78,13 +78,14 @@ class Draft:
         return self.target in self.keys[key].targets
 
     def is_set(self, key: str) -> bool:
-        """Return whether a key has a value other than its default; true for a secret, which only an engine decrypts."""
+        """Return whether a key has a value other than its default. True for a secret key, because only the engine can
+        decrypt its value."""
         if key in self.facts.secret_keys:
             return True
         return self.texts.get(key, "").strip() not in ("", self.keys[key].default_for(self.usable_target))
 
     def shown(self, key: str) -> str:
-        """Return `key = value` as set, or the default."""
+        """Return `key = value` for a message: the value as set, or the default. Secret values are hidden."""
         default = self.keys[key].default_for(self.usable_target)
         text = self.texts.get(key, "").strip() or default
         if key in self.facts.secret_keys or (self.keys[key].secret and text != default):
@@ -94,9 +95,10 @@ class Draft:
         return f"{key} = {short(text)}" + (" (the default)" if text == default else "")
 
     def changed(self, *, secret: bool = False) -> dict[str, str]:
-        """Return the texts that are not their key's default, by key; without secrets, also those that an address holds.
+        """Return the texts that differ from their key's default, by key. Secrets are left out, and addresses that
+        contain a password.
 
-        `secret`: with them.
+        With `secret`, they are included.
         """
         texts = {key: text for key in self.keys if (text := self.texts.get(key, "").strip())}
         return {
@@ -107,15 +109,15 @@ class Draft:
         }
 
     def path(self, text: str | None) -> Path | None:
-        """Return the path on this machine that a setting names, relative to the project's folder; None if it names
-        none."""
+        """Return the path on this machine that a setting's text means, relative to the project's folder; None if the
+        text means no path on this machine."""
         if not text or self.in_storage(text):
             return None
         return self.facts.folder / os.path.expanduser(text)  # noqa: PTH111 (Path's raises for an unknown ~user)
 
     def in_storage(self, text: str | None) -> str | None:
-        """Return the address in storage that a setting names: a bucket's, or a path in the pods' claim; None for
-        neither."""
+        """Return the address in storage that a setting's text means: of a bucket, or a path in the pods' claim. None if
+        the text means neither."""
         address = (text or "").rstrip("/")
         if "://" in address:
             return address
@@ -123,7 +125,7 @@ class Draft:
         return address if is_in_claim else None
 
     def lines_for_storage(self) -> tuple[str, ...]:
-        """Return the lines that give a stack storage; empty on a target that has none."""
+        """Return the command lines that give the stack a storage; empty on a target without storage."""
         if self.target in LOCAL:
             return (set_line("storage", "kept"),)
         lines = [set_line(name, self.keys[name].example) for name in ("storage", "storageRole")]
@@ -131,7 +133,7 @@ class Draft:
 
 
 def run_checks(draft: Draft, checks: Iterable[Check]) -> list[Problem]:
-    """Return the problems that the checks find; a check stops at a key that could not be parsed."""
+    """Return the problems that the checks find. A check that reads a key which could not be parsed stops there."""
     problems: list[Problem] = []
     for check in checks:
         with suppress(UnparsedKeyError):
@@ -154,7 +156,7 @@ def is_readable(path: Path | None) -> bool:
 
 
 def is_readable_folder(path: Path) -> bool:
-    """Return whether the path is a folder whose files can be listed; false for a broken link, or one in a circle."""
+    """Return whether the path is a folder whose files can be listed; False for a broken link or a link to itself."""
     try:
         return path.is_dir() and os.access(path, os.R_OK | os.X_OK)
     except (OSError, ValueError):  # no permission on the way there, a name too long, a NUL

@@ -13,12 +13,13 @@ from training.contract import provenance
 from training.machine import cpu, topology
 
 YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's loader if it is installed: eight times as fast as PyYAML's own."""
+"""The class that loads YAML: libyaml's loader if it is installed, because it is eight times as fast as PyYAML's own
+loader."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts that settings depend on in addition to their values: the stack and this machine."""
+    """What settings depend on in addition to their values: facts about the stack and this machine."""
 
     project: str
     stack: str
@@ -28,7 +29,7 @@ class Facts:
     physical_cores: int
     memory_bytes: int
     secret_keys: frozenset[str] = frozenset()
-    """Keys set with --secret, whose values no message may show."""
+    """The keys that were set with --secret. No message may show their values."""
     dashboard_installed: bool = True
     """Whether the packages of Ray's dashboard can be imported here."""
     tracking_installed: bool = True
@@ -36,21 +37,24 @@ class Facts:
     optuna_installed: bool = True
     """Whether Optuna can be imported here."""
     cpu_quota: float | None = None
-    """The CPUs that a quota of this machine or container allows; None without a quota."""
+    """The number of CPUs that a quota of this machine or container allows; None without a quota."""
     cores_by_kind: tuple[int, ...] = ()
-    """Physical cores of the allowed CPUs, by kind, the fastest first; empty if the system does not report them."""
+    """The number of physical cores among the allowed CPUs, for each kind of core, the fastest kind first; empty if the
+    system does not report kinds."""
     lacks_bfloat16: bool = False
-    """Whether the CPU is known to have no instructions for it."""
+    """Whether the CPU is known to have no instructions for bfloat16."""
     declared: Mapping[str, str] = field(default_factory=dict)
-    """The keys that Pulumi.yaml declares, with their defaults, which the engine passes as if they had been set."""
+    """The keys that Pulumi.yaml declares, with their defaults, because the engine passes these defaults as if the user
+    had set them."""
     elsewhere: frozenset[str] = frozenset()
-    """Keys with other prefixes than the project's name, as `aws:region`, which are not read."""
+    """Keys with a prefix other than the project's name, such as `aws:region`; the program does not read their
+    values."""
     set_twice: tuple[str, ...] = ()
-    """Keys that the stack's file has twice, bare and with the project's name."""
+    """Keys that the stack's file contains twice: without a prefix, and with the project's name."""
 
 
 def of_stack() -> Facts:
-    """Return the facts of the stack that the engine runs this program for."""
+    """Return the facts of the stack for which the engine runs this program."""
     import pulumi  # `rwi try` reads settings where it is not installed
     from pulumi.runtime.config import get_config_env, get_config_secret_keys_env
 
@@ -60,8 +64,8 @@ def of_stack() -> Facts:
 
 
 def machine_facts(project: str, stack: str, secret_keys: frozenset[str], configured: Iterable[str] = ()) -> Facts:
-    """Return the facts of a stack on this machine; `configured`: all keys that the engine passes, or a stack's file
-    holds."""
+    """Return the facts of a stack on this machine. `configured` are all keys that the engine passes, or that a stack's
+    file contains."""
     host = provenance.host()
     return Facts(
         project=project,
@@ -86,7 +90,8 @@ def machine_facts(project: str, stack: str, secret_keys: frozenset[str], configu
 def declared(folder: Path) -> dict[str, str]:
     """Return the keys that the Pulumi.yaml in a folder declares, with their defaults.
 
-    Other entries are skipped: a `value`, which Pulumi writes for other projects' keys, or a bare one.
+    Other entries are skipped: entries with a `value`, which Pulumi writes for keys of other projects, and entries that
+    are not a mapping.
     """
     config = _yaml(folder / "Pulumi.yaml")["config"]
     entries = {key: entry for key, entry in config.items() if isinstance(entry, dict)}
@@ -94,7 +99,8 @@ def declared(folder: Path) -> dict[str, str]:
 
 
 def set_twice(file: Path, project: str) -> tuple[str, ...]:
-    """Return the keys that a stack's file has both bare and with the project's name: Pulumi takes either, by chance."""
+    """Return the keys that a stack's file contains twice: without a prefix, and with the project's name. Pulumi takes
+    the value of either, by chance."""
     try:
         keys = set((_yaml(file) or {}).get("config") or {})
     except (OSError, ValueError, AttributeError, TypeError, yaml.YAMLError):  # no file, or none that Pulumi reads
@@ -107,5 +113,5 @@ def _yaml(file: Path) -> Any:
 
 
 def stack_file(stack: str) -> str:
-    """Return the path of a stack's settings, relative to the project's folder."""
+    """Return the path of a stack's settings file, relative to the project's folder."""
     return f"stacks/Pulumi.{stack}.yaml"

@@ -17,7 +17,7 @@ _BY_TORCH = "a script with PyTorch, for torchrun or with Ray Train's TorchTraine
 
 
 def keys_have_gpus(draft: Draft) -> Iterator[Problem]:
-    """Refuse what is said about the GPUs of pods that have none."""
+    """Yield a problem for each key about the GPUs of pods that is set although no pod has a GPU."""
     for key in OF_CLUSTERS:
         if draft.is_set(key) and draft.applies(key) and not draft.recipe.worker_gpus:
             why = "no pod has a GPU, so it would have no effect"
@@ -25,7 +25,8 @@ def keys_have_gpus(draft: Draft) -> Iterator[Problem]:
 
 
 def script_uses_them(draft: Draft) -> Iterator[Problem]:
-    """Check that a script which is given GPUs trains with PyTorch, and has Ray give them to its workers."""
+    """Yield a problem if workers have GPUs, but the script does not train with PyTorch, or does not let Ray give GPUs
+    to its workers."""
     script, what = _script(draft), f"{draft.shown('workerGpus')} with {draft.shown('script')}"
     if script is None:
         return
@@ -42,7 +43,8 @@ def script_uses_them(draft: Draft) -> Iterator[Problem]:
 
 
 def _script(draft: Draft) -> Script | None:
-    """Return the script that is given GPUs; None if none is, or another check reports why it can't be read."""
+    """Return the script whose workers have GPUs; None if no script has GPUs, or if the script cannot be read, which
+    another check reports."""
     recipe = draft.recipe
     if not recipe.worker_gpus or not isinstance(recipe, ScriptRecipe) or not recipe.script:
         return None
@@ -53,7 +55,8 @@ def _script(draft: Draft) -> Script | None:
 
 
 def pytorch_is_not_the_cpu_s(installed: Mapping[str, str], draft: Draft) -> Iterator[Problem]:
-    """Refuse PyTorch's wheel without CUDA, with which every arm would train on CPUs beside idle GPUs."""
+    """Yield a problem if the installed PyTorch has no CUDA, because every arm would then train on CPUs while the GPUs
+    are idle."""
     version = installed.get("torch", "")
     if draft.recipe.worker_gpus and version.endswith("+cpu"):
         yield Problem(
@@ -63,7 +66,7 @@ def pytorch_is_not_the_cpu_s(installed: Mapping[str, str], draft: Draft) -> Iter
 
 
 def python_is_not_the_cpu_s(draft: Draft) -> Iterator[Problem]:
-    """Yield the same for the Python of a script on this machine."""
+    """Yield a problem if the PyTorch in the script's own Python on this machine has no CUDA."""
     if not draft.recipe.worker_gpus or not isinstance(draft.recipe, ScriptRecipe):
         return
     with suppress(python_environment.PythonError):  # another check reports it
@@ -72,7 +75,8 @@ def python_is_not_the_cpu_s(draft: Draft) -> Iterator[Problem]:
 
 
 def arms_use_them(draft: Draft) -> Iterator[Problem]:
-    """Refuse an arm that leaves GPUs idle, and to leave out the one that people would use instead of Ray."""
+    """Yield a problem, with GPUs, for an arm that leaves GPUs idle, and for leaving out the arm `native`, which people
+    would use instead of Ray."""
     if draft.recipe.worker_gpus and not draft.run.native_arm:
         yield Problem(
             f"{draft.shown('nativeArm')} with {draft.shown('workerGpus')}",

@@ -19,7 +19,7 @@ CLUSTER: tuple[Target, ...] = ("minikube", "kubernetes")
 MINIKUBE: tuple[Target, ...] = ("minikube",)
 KUBERNETES: tuple[Target, ...] = ("kubernetes",)
 OWN_PROCESSES: tuple[Target, ...] = ("local", "minikube", "kubernetes")
-"""Targets on which this project determines the environment of a run."""
+"""The targets on which this project determines the environment of a run's processes."""
 RAY: tuple[Target, ...] = ("ray",)
 LOCAL: tuple[Target, ...] = ("local",)
 OF_S3, OF_BUCKETS, OF_CLAIMS = "s3://…", "s3://… or gs://…", "pvc"
@@ -31,32 +31,34 @@ class Key:
     """One config key."""
 
     name: str = ""
-    """Its name; that of its field in camelCase."""
+    """The key's name; empty in the field of a section if it is the field's name in camelCase."""
     rule: Rule
     help: str
     default: str = ""
-    """The text used if the key is not set; if empty, `unset`, or a derived value that `derived` describes."""
+    """The text that applies if the key is not set. If it is empty, the value is `unset`, or derived as `derived`
+    describes."""
     defaults: Mapping[Target, str] = field(default_factory=dict)
-    """Defaults of targets that differ from `default`."""
+    """The defaults on the targets where they differ from `default`."""
     example: str = ""
-    """A valid value; empty if the default is one."""
+    """A valid value; empty if the default is valid."""
     derived: str = ""
     unset: Any = None
-    """The value if there is neither a setting nor a default."""
+    """The value if the key is not set and has no default."""
     targets: tuple[Target, ...] = TARGETS
-    """The targets on which the key has an effect. On others it is accepted, so that a stack may change its target; what
-    is to be refused there has a check of its own."""
+    """The targets on which the key has an effect. On other targets the key is accepted, so that a stack may change its
+    target; if it must be refused there, another check does so."""
     with_storage: str = ""
-    """The kind of storage without which the key has no effect; empty if it does not depend on storage."""
+    """The kind of storage without which the key has no effect; empty if the key does not depend on storage."""
     secret: bool = False
-    """Whether its value is encrypted: it is typed at a prompt, never on a line."""
+    """Whether the value is encrypted. If so, users type it at a prompt, and never on a command line."""
 
     def default_for(self, target: Target) -> str:
-        """Return the default as text; empty if it is derived or there is none."""
+        """Return the default as text; empty if the value is derived, or if there is no default."""
         return self.defaults.get(target, self.default)
 
     def declared_default(self) -> str:
-        """Return the default for Pulumi.yaml, which knows no targets."""
+        """Return the default for Pulumi.yaml; empty if the default depends on the target, which Pulumi.yaml cannot
+        express."""
         return "" if self.defaults else self.default
 
     def value_that_works(self, target: Target) -> str:
@@ -65,29 +67,31 @@ class Key:
 
 
 def setting(default: str, rule: Rule, help_text: str, **more: Any) -> Any:
-    """Return a section's field for a key; `more` are further attributes of `Key`."""
+    """Return a dataclass field that defines a key of a section. `more` are further attributes of `Key`."""
     key = Key(default=default, rule=rule, help=help_text, **more)
     return field(repr=not key.secret, metadata={"key": key})
 
 
 def keys_in(section: type[Any]) -> dict[str, Key]:
-    """Return the keys of a section, by name, in their order."""
+    """Return the keys that a section defines, by name, in the order of its fields."""
     keys = [replace(key, name=key.name or camel(name)) for name, key in _key_fields(section).items()]  # type: ignore[arg-type]
     return {key.name: key for key in keys}
 
 
 @cache
 def _key_fields(section: Any) -> dict[str, Key]:
-    """Return the keys of a section by their fields' names, as they are defined."""
+    """Return the keys that a section defines, by the names of their fields; the keys are unchanged, so `name` may be
+    empty."""
     return {each.name: each.metadata["key"] for each in fields(section) if "key" in each.metadata}
 
 
 class UnparsedKeyError(KeyError):
-    """A key without a value, because its text is wrong: that is reported already, so dependent checks stop."""
+    """Raised if a key has no value because its text is wrong. The text is reported already, so checks that read the key
+    stop."""
 
 
 class _Unparsed:
-    """The field of a section whose text was wrong."""
+    """Stands in a section for a field whose text was wrong, and raises UnparsedKeyError when it is read."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -97,13 +101,14 @@ class _Unparsed:
 
 
 def section_of(kind: type[S], values: Mapping[str, Any]) -> S:
-    """Return a section from values by key; to read a field without a value raises UnparsedKeyError."""
+    """Return a section made from values by key. Reading a field of it that has no value raises UnparsedKeyError."""
     names = {name: key.name or camel(name) for name, key in _key_fields(kind).items()}  # type: ignore[arg-type]
     return with_unparsed(kind, {name: values[key] for name, key in names.items() if key in values}, names)
 
 
 def with_unparsed(kind: type[S], values: Mapping[str, Any], names: Mapping[str, str]) -> S:
-    """Return an object of a frozen dataclass with `values` by field; of `names`, the others raise UnparsedKeyError."""
+    """Return an object of a frozen dataclass with `values`, by field. Each field in `names` without a value raises
+    UnparsedKeyError when it is read."""
     unparsed = {name: _Unparsed(key) for name, key in names.items() if name not in values}
     if not unparsed:
         return kind(**values)

@@ -13,11 +13,12 @@ WAYS_OF_KEYS = {
     "podMonitorLabels": (EXISTING,),
     "grafanaUrl": (PROMETHEUS, EXISTING),
 }
-"""With which values of `monitoring` a key has an effect."""
+"""The values of `monitoring` with which each of these keys has an effect."""
 
 
 def problems(draft: Draft) -> Iterator[Problem]:
-    """Refuse a key about monitoring that there is not, and a PodMonitor in a cluster that the stack creates."""
+    """Yield a problem for each key that has no effect with this `monitoring`, and for a PodMonitor in a cluster that
+    the stack creates."""
     way = draft.cluster.monitoring
     for key, ways in WAYS_OF_KEYS.items():
         if draft.is_set(key) and draft.applies(key) and way not in ways:

@@ -21,7 +21,8 @@ _SUM = re.compile(r"([0-9a-f]{64}) [ *](\S.*)", re.ASCII)
 
 
 def _sum(text: str) -> tuple[str, str]:
-    """Return a file's name, whatever folder sha256sum was called in, and its digest. Raises ValueError."""
+    """Return the name of a file, without its folder, and its digest, from a line that sha256sum printed. Raise
+    ValueError if the line is something else."""
     if not (match := _SUM.fullmatch(text)):
         raise ValueError(text)
     return Path(match[2]).name, match[1]
@@ -34,22 +35,25 @@ LISTS: dict[str, tuple[Rule, bool]] = {
     "addons.txt": (matching("[a-z0-9-]+", "names of Minikube addons, one a line"), False),
     SUMS: (Rule(_sum, "what sha256sum prints: 64 hexadecimal digits, two blanks, a file's name"), False),
 }
-"""Text files of one value a line: the rule for each, and whether there is exactly one."""
+"""The text files in the folder `offline` with one value in each line: the rule for the values, and whether the file has
+exactly one line."""
 _CHECKED = (".txt", ".yaml", ".yml")
-"""Endings of files that have to be known: a misspelt name would be downloaded instead."""
+"""The endings of files whose names must be known, because what a file with a misspelt name stands for would be
+downloaded."""
 _NEAR = 0.85
-"""How like a known name a file of another ending is that was meant by it: SHA256SUM is, SHA256SUMS.asc is not."""
+"""How similar to a known name the name of a file with another ending must be to count as misspelt. SHA256SUM is similar
+enough, SHA256SUMS.asc is not."""
 _ARCHIVES = (".tgz", ".tar.gz", ".tar", ".zip")
 
 
 def folder_of(draft: Draft) -> Path | None:
-    """Return the folder; None if the key is not set, or it is none that can be read."""
+    """Return the folder `offline`; None if the key is not set, or if the folder cannot be read."""
     folder = draft.path(draft.cluster.offline_folder)
     return folder if folder and is_readable_folder(folder) else None
 
 
 def supplies_of(draft: Draft) -> Supplies:
-    """Return where the parts of a cluster come from; for a file that cannot be used, as if it was not there."""
+    """Return where the parts of a cluster come from. A file that cannot be used is treated as missing."""
     folder = folder_of(draft)
     if folder is None:
         return Supplies()
@@ -74,7 +78,7 @@ def chart_file(draft: Draft) -> str:
 
 
 def problems(draft: Draft) -> Iterator[Problem]:
-    """Refuse a folder that is none, and what is wrong in one: a problem a file."""
+    """Yield a problem if the folder `offline` cannot be read, and one for each file in it that cannot be used."""
     if not draft.cluster.offline_folder:
         return
     folder = folder_of(draft)
@@ -98,7 +102,7 @@ def _problem(draft: Draft, file: str, allowed: str, why: str, *fixes: str) -> Pr
 
 
 def _content(file: Path) -> bytes | None:
-    """Return a file's bytes; None if there is none that can be read."""
+    """Return the bytes of a file; None if there is no such file, or if it cannot be read."""
     try:
         return file.read_bytes() if file.is_file() else None
     except OSError:
@@ -106,14 +110,15 @@ def _content(file: Path) -> bytes | None:
 
 
 def _unreadable(draft: Draft, file: Path) -> Iterator[Problem]:
-    """Refuse a folder, a link to nothing or a file without permission: what it stands for would be downloaded."""
+    """Yield a problem if a folder, a broken link or a file without permission has the name of a file that is needed,
+    because that file would be downloaded instead."""
     if os.path.lexists(file) and _content(file) is None:
         yield _problem(draft, file.name, "a readable file", "it is none, or it can't be read")
 
 
 def _lines(file: Path) -> dict[int, str] | None:
-    """Return a file's lines by number, without comments and empty ones; None if there is no file. Raises OSError and
-    ValueError."""
+    """Return the lines of a file by number, without comments and empty lines; None if the file does not exist. Raise
+    OSError or ValueError if the file cannot be read as text."""
     if not os.path.lexists(file):
         return None
     if not file.is_file():
@@ -123,7 +128,7 @@ def _lines(file: Path) -> dict[int, str] | None:
 
 
 def _values(folder: Path, name: str) -> tuple[Any, ...] | None:
-    """Return a file's values; None if it is not there, or cannot be used."""
+    """Return the values in a file; None if the file is missing or cannot be used."""
     rule, _ = LISTS[name]
     try:
         lines = _lines(folder / name)
@@ -163,8 +168,8 @@ def _unknown_files(draft: Draft, folder: Path) -> Iterator[Problem]:
 
 
 def _another_version(draft: Draft, folder: Path) -> Iterator[Problem]:
-    """Refuse a folder with charts of other versions or names alone: an update would download the one that is
-    missing."""
+    """Yield a problem if the folder contains charts only of other versions or with other names, because an update would
+    download the chart."""
     names = sorted(file.name for file in folder.iterdir())
     charts = [name for name in names if name.lower().startswith(CHART) and name.lower().endswith(_ARCHIVES)]
     wanted = chart_file(draft)

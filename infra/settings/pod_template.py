@@ -24,7 +24,7 @@ FIELDS = {
     "spec": ("nodeSelector", "tolerations", "affinity", "imagePullSecrets", "priorityClassName", "schedulerName"),
 }
 ALLOWED = ", ".join(f"{part}.{name}" for part, names in FIELDS.items() for name in names)
-"""The fields that a file may have, in words."""
+"""The fields that the file may have, as text for messages."""
 _SET_BY_US = ("ray.io/", "ray-worth-it/", "pulumi.com/", "helm.sh/", "batch.kubernetes.io/")
 _NAMES_SET_BY_US = (
     *(f"app.kubernetes.io/{name}" for name in ("component", "created-by", "instance", "managed-by", "name", "part-of")),
@@ -35,9 +35,10 @@ _OF_THE_NODE = (
     *("k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "kubernetes.io/config.", "io.kubernetes.cri-o."),
     *("cpu-quota.crio.io", "cpu-load-balancing.crio.io", "irq-load-balancing.crio.io"),
 )
-"""Beginnings of names by which a node gives a pod another network, or other CPUs than its limit says."""
+"""The beginnings of annotation names by which a node gives a pod another network, or other CPUs than the pod's limits
+say."""
 _SIDECARS = ("sidecar.istio.io/", "linkerd.io/")
-"""Beginnings of names by which a mesh adds a container, which does not end with a Job."""
+"""The beginnings of annotation names by which a service mesh adds a container that does not end together with a Job."""
 _LONGEST_ANNOTATIONS = 256 * 2**10
 _SCHEDULER = re.compile(r"[\w.-]{1,253}", re.ASCII)
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
@@ -53,23 +54,23 @@ _TYPES = {
     "missing": "a value: Kubernetes requires this field",
     "extra_forbidden": "a field that Kubernetes has here: `kubectl explain pod.spec` names them",
 }
-"""What is allowed where one of Kubernetes' models has a fault of this kind."""
+"""What is allowed at a place of the file where one of Kubernetes' models reports an error of this type."""
 _ONE_FILE = "a readable file with one YAML document, a map with metadata and spec, without anchors and repeated keys"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A part of the file that cannot be used."""
+    """A part of the file that cannot be used, with what is allowed there and why."""
 
     where: str
-    """The path of a field; empty for the file."""
+    """The path of a field in the file; empty for the whole file."""
     allowed: str
     why: str = ""
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses anchors, aliases and repeated keys: a reviewer would have to resolve them, and one value would be
-    lost."""
+    """Loads YAML, but refuses anchors, aliases and repeated keys: a reviewer would have to resolve the first two, and
+    of a repeated key one value would be lost."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]
@@ -88,7 +89,8 @@ class _Loader(yaml.SafeLoader):
 
 
 def problems(draft: Draft) -> Iterator[Problem]:
-    """Refuse a file that cannot be used: one problem for all fields that are refused for the same reason."""
+    """Yield a problem for each reason for which the file, or fields in it, cannot be used. Fields with the same reason
+    share a problem."""
     template, faults = read(draft)
     for allowed, why in dict.fromkeys((fault.allowed, fault.why) for fault in faults):
         fields = [
@@ -106,7 +108,8 @@ def problems(draft: Draft) -> Iterator[Problem]:
 
 
 def read(draft: Draft) -> tuple[PodTemplate, list[Fault]]:
-    """Return the stack's template, an empty one if there is none that can be used; and why it can't be."""
+    """Return the pod template in the file, and what cannot be used in the file. The template is empty if there is no
+    file or any fault."""
     path = draft.path(draft.cluster.template_file)
     if path is None:
         return PodTemplate(), []
@@ -123,7 +126,8 @@ def read(draft: Draft) -> tuple[PodTemplate, list[Fault]]:
 
 
 def _loaded(path: Path) -> dict[str, Any]:
-    """Return the file's map without fields that are null, which Kubernetes takes for absent. Raises ValueError."""
+    """Return the mapping in the file, without fields that are null, which Kubernetes treats as absent. Raise ValueError
+    if the file holds no such mapping."""
     if not path.is_file():
         raise ValueError(f"there is no file {short(str(path))}")
     content = _without_nulls(yaml.load(path.read_text(encoding="utf-8"), _Loader))  # noqa: S506 (made from the safe one)
@@ -152,7 +156,8 @@ def _reason(error: Exception, path: Path) -> str:
 
 
 def _faults(content: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield what is refused: fields that are not a user's, wrong types, and of the others what breaks a rule."""
+    """Yield the faults of the file: fields that a user may not set, fields with wrong types, and other fields that
+    break a rule."""
     allowed: dict[str, Any] = {}
     for part, fields in content.items():
         if part not in FIELDS:
@@ -172,7 +177,8 @@ def _faults(content: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _refused(where: str, value: Any) -> Iterator[Fault]:
-    """Yield the fields below one that is not allowed: the parts of a map, and of each map of a list."""
+    """Yield a fault for each field below a field that is not allowed: the parts of a mapping, and of each mapping in a
+    list."""
     items = {f"{where}[{n}]": item for n, item in enumerate(value)} if isinstance(value, list) else {where: value}
     for path, item in items.items():
         for below in [f"{path}.{key}" for key in item] if isinstance(item, dict) and item else [path]:
@@ -180,7 +186,7 @@ def _refused(where: str, value: Any) -> Iterator[Fault]:
 
 
 def _of_wrong_type(content: dict[str, Any]) -> Iterator[Fault]:
-    """Yield what Kubernetes' own models refuse: types, fields that they do not have, and required ones that miss."""
+    """Yield what Kubernetes' own models refuse: wrong types, unknown fields and missing fields that are required."""
     from kubernetes.client.models import V1PodTemplateSpec
     from pydantic import ValidationError
 
@@ -197,7 +203,7 @@ def _of_wrong_type(content: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _path(location: tuple[str | int, ...]) -> str:
-    """Return the path of a field: items of lists and names of the user's own stand in brackets."""
+    """Return the path of a field as text. List indexes, and names that the user chose, stand in brackets."""
     path = ""
     for part, parent in zip(location, ("", *location), strict=False):
         in_brackets = isinstance(part, int) or parent in ("labels", "annotations", "nodeSelector")
@@ -242,7 +248,8 @@ def _names_of_ours(where: str, pairs: dict[str, str]) -> Iterator[Fault]:
 
 
 def _tolerations(where: str, tolerations: list[dict[str, Any]]) -> Iterator[Fault]:
-    """Check what types do not say. Source: the API server's validation of core/v1 Toleration."""
+    """Yield the faults in tolerations that types do not show. Source: the API server's validation of core/v1
+    Toleration."""
     for number, toleration in enumerate(tolerations):
         key, value, effect = (toleration.get(name, "") for name in ("key", "value", "effect"))
         operator = toleration.get("operator") or "Equal"
@@ -274,7 +281,7 @@ def _name(where: str, name: str) -> Iterator[Fault]:
 
 
 def _scheduler(where: str, name: str) -> Iterator[Fault]:
-    """Check the name of a scheduler, of which the API server accepts any text."""
+    """Yield a fault if the name of a scheduler is not valid. The API server itself accepts any text."""
     if not _SCHEDULER.fullmatch(name):
         yield Fault(where, "a name: at most 253 letters, digits, -, _ and .")
 
@@ -314,7 +321,8 @@ def _term(where: str, term: dict[str, list[dict[str, Any]]]) -> Iterator[Fault]:
 
 
 def _is_expression(key: str, operator: str, values: Sequence[str] = ()) -> bool:
-    """Return whether labels can be asked so. Source: the API server's validation of core/v1 NodeSelectorRequirement."""
+    """Return whether a requirement on labels is valid. Source: the API server's validation of core/v1
+    NodeSelectorRequirement."""
     if operator in ("Gt", "Lt"):
         fits = len(values) == 1 and _WHOLE.fullmatch(values[0]) is not None
     else:

@@ -9,10 +9,10 @@ from training.contract.arms import counted
 
 @dataclass(frozen=True)
 class Problem:
-    """What is in the way of a measurement, and how to fix it. Any one of `fixes` is enough.
+    """What prevents a measurement, and how to fix it. Any one of `fixes` is enough.
 
-    One of the settings has `allowed`, and is refused at preview. Without, it concerns a machine or a cluster: a warning
-    at preview, which may run elsewhere, and refused at `up`.
+    A problem of the settings has `allowed`, and is refused at preview. A problem without `allowed` concerns a machine
+    or a cluster: it is a warning at preview, which may run on another machine, and refused at `up`.
     """
 
     what: str
@@ -20,7 +20,7 @@ class Problem:
     fixes: tuple[str, ...] = ()
     why: str = ""
     liftable: bool = False
-    """Whether `allowOversubscription` makes it a warning."""
+    """Whether the setting `allowOversubscription` turns the problem into a warning."""
 
     def __str__(self) -> str:
         # Half of a surrogate pair, which YAML can write, could not be printed.
@@ -35,13 +35,13 @@ class Problem:
         return "\n".join(lines)
 
     def advice(self) -> str:
-        """Return it as a sentence that ends before its fixes."""
+        """Return the problem as a sentence, followed by its fixes, one in each line."""
         helps = "any of these helps" if len(self.fixes) > 1 else "this helps"
         return "\n  ".join([f"{self.what}; {helps}:", *self.fixes])
 
 
 class InvalidSettingsError(ValueError):
-    """Settings that cannot be used; the message lists all problems."""
+    """Raised if settings cannot be used; the message lists all problems."""
 
     def __init__(self, stack: str, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -51,11 +51,12 @@ class InvalidSettingsError(ValueError):
 
 
 def set_line(key: str, value: object) -> str:
-    """Return the command line that sets a key; `--` ends the flags before a value that begins with -."""
+    """Return the command line that sets a key. Before a value that begins with -, `--` ends the flags."""
     text = str(value)
     return f"pulumi config set {key} {'-- ' if text.startswith('-') else ''}{shlex.quote(text)}"
 
 
 def secret_line(key: str) -> str:
-    """Return the line that prompts for a value, which keeps it out of the shell's history and the stack's file."""
+    """Return the command line that prompts for a secret value, which so stays out of the shell's history and,
+    unencrypted, out of the stack's file."""
     return f"pulumi config set --secret {key}"

@@ -9,7 +9,8 @@ from infra.settings.problem import Problem, set_line
 
 
 def problems(draft: Draft) -> Iterator[Problem]:
-    """Refuse a time in no queue, and a RayCluster in a queue that changes its size with each run."""
+    """Yield a problem for a waiting time without a queue, and for a queue with a RayCluster whose size changes at each
+    run."""
     if draft.target not in KUBERNETES:
         return
     queue = draft.cluster.queue

@@ -25,31 +25,32 @@ _LABEL_KEY = re.compile(rf"(?:{_DOMAIN})?[A-Za-z0-9](?:[\w.-]{{0,61}}[A-Za-z0-9]
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 _SUBDOMAIN = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*", re.ASCII)
 STORES = ("s3", "gs")
-"""Schemes of addresses that are storage."""
+"""The schemes of addresses in storage."""
 CHART, CHART_FILE = "kuberay-operator", "kuberay-operator-{}.tgz"
-"""KubeRay's chart in its repository, and its archive of a version, as `helm pull` writes it."""
+"""The name of KubeRay's chart in its repository, and the file name of its archive, as `helm pull` writes it; {} is the
+version."""
 CHART_REPOSITORY = "https://ray-project.github.io/kuberay-helm/"
 SUMS = "SHA256SUMS"
-"""The file beside an archive that has its digest."""
+"""The file with the digest of an archive, in the same folder as the archive."""
 CLAIM = "pvc"
-"""The value of `storage` for a PersistentVolumeClaim of the stack's own."""
+"""The value of `storage` that means a PersistentVolumeClaim of the stack's own."""
 MOUNTED = "/storage"
-"""The folder in which pods mount it."""
+"""The folder in which pods mount the claim."""
 KEY_ID, KEY, SESSION = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
-"""Variables with S3 credentials, as its clients name them."""
+"""The variables with S3 credentials, as S3 clients name them."""
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^?#\s]*)?$", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """An amount of memory: as Kubernetes writes it, and in bytes."""
+    """An amount of memory: as text in the notation of Kubernetes, and in bytes."""
 
     text: str
     bytes: int
 
 
 def repeats() -> Rule:
-    """Return a number of repeats, or as many as it takes."""
+    """Return the rule for a number of repeats, or `auto`, which means as many repeats as a decision takes."""
     number = whole(1, MOST_REPEATS)
 
     def parse(text: str) -> Repeats:
@@ -102,7 +103,7 @@ def label(longest: int = 63) -> Rule:
 
 
 def subdomain(longest: int) -> Rule:
-    """Return the rule for the name of most objects of Kubernetes (RFC 1123), here not longer than a label's value."""
+    """Return the rule for the name of most Kubernetes objects (RFC 1123), but at most `longest` characters long."""
     return matching(
         rf"(?=.{{1,{longest}}}$){_LABEL}(?:\.{_LABEL})*",
         f"at most {longest} small letters, digits, - and ., with a letter or digit at both ends",
@@ -110,17 +111,17 @@ def subdomain(longest: int) -> Rule:
 
 
 def is_label_key(text: str) -> bool:
-    """Return whether Kubernetes accepts a label's name, or an annotation's, with or without a prefix."""
+    """Return whether Kubernetes accepts the text as the name of a label or an annotation, with or without a prefix."""
     return _LABEL_KEY.fullmatch(text) is not None
 
 
 def is_label_value(text: str) -> bool:
-    """Return whether Kubernetes accepts a label's value."""
+    """Return whether Kubernetes accepts the text as the value of a label."""
     return _LABEL_VALUE.fullmatch(text) is not None
 
 
 def label_key() -> Rule:
-    """Return the rule for a name as labels and extended resources have it."""
+    """Return the rule for the name of a label or of an extended resource."""
 
     def parse(text: str) -> str:
         if not is_label_key(text.strip()):
@@ -131,7 +132,7 @@ def label_key() -> Rule:
 
 
 def labels() -> Rule:
-    """Return the rule for labels of nodes, by which pods are placed."""
+    """Return the rule for labels of nodes, which select the nodes for pods."""
 
     def parse(text: str) -> dict[str, str]:
         pairs = [part.strip().partition("=") for part in text.split(",")]
@@ -143,11 +144,11 @@ def labels() -> Rule:
 
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-"""What a taint does to pods that do not tolerate it."""
+"""The effects that a taint can have on pods that do not tolerate the taint."""
 
 
 def toleration() -> Rule:
-    """Return the rule for a toleration, written as `kubectl taint` writes the taint."""
+    """Return the rule for a toleration, written in the notation in which `kubectl taint` takes a taint."""
 
     def parse(text: str) -> dict[str, str]:
         taint, _, effect = text.strip().partition(":")
@@ -167,12 +168,12 @@ def is_subdomain(text: object) -> bool:
 
 @dataclass(frozen=True)
 class PodTemplate:
-    """What a user sets of all pods alike: where they may run, and how others see them."""
+    """What a user sets for all pods: where they may run, and their labels and annotations."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     spec: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of a pod's spec, none of them empty."""
+    """Fields of a pod's spec; no value is empty."""
 
 
 BASE_IMAGE = "python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7"
@@ -180,31 +181,34 @@ BASE_IMAGE = "python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc
 
 @dataclass(frozen=True, kw_only=True)
 class Supplies:
-    """Where the parts of a cluster come from: names of what is downloaded, or files of the folder `offline`."""
+    """Where the parts of a cluster come from: the names of downloads, or files in the folder `offline`."""
 
     base_image: str = BASE_IMAGE
     """The image that the training image is built from."""
     chart: str | None = None
-    """The path of KubeRay's chart; None if it is fetched from KubeRay's repository."""
+    """The path of the archive with KubeRay's chart; None if the archive is fetched from KubeRay's repository."""
     chart_digest: str = ""
-    """The SHA-256 that the folder says of it; empty if it says none."""
+    """The SHA-256 of that archive that the folder `offline` states; empty if the folder states no SHA-256."""
     images: tuple[str, ...] = ()
-    """Images of this machine's Docker to load into every Minikube node first."""
+    """Images of this machine's Docker that are loaded into every Minikube node first."""
     network: str = "calico"
-    """Minikube's pod network: a name that Minikube knows, or a manifest's path. It must enforce NetworkPolicy."""
+    """Minikube's pod network: a name that Minikube knows, or the path of a manifest. The network must enforce
+    NetworkPolicy."""
     network_digest: str = ""
-    """The SHA-256 of the manifest."""
+    """The SHA-256 of that manifest; empty if `network` is a name."""
     addons: tuple[str, ...] = ("metrics-server",)
     """Addons of Minikube to enable."""
 
 
 def template_line(spec: Mapping[str, Any], file: str) -> str:
-    """Return the command line that writes a pod's template with these fields, and sets it: JSON is YAML, too."""
+    """Return the command line that writes a file with these fields of a pod's template, and sets `podTemplate` to it.
+    The file is JSON, which is valid YAML, too."""
     return f"printf '%s\\n' {shlex.quote(json.dumps({'spec': spec}))} > {file} && pulumi config set podTemplate {file}"
 
 
 def image() -> Rule:
-    """Return the rule for an image with a tag other than latest, or a digest: one name must always mean one image."""
+    """Return the rule for an image, with a digest or with a tag other than latest, so that the same name always means
+    the same image."""
 
     def parse(text: str) -> str:
         match = _IMAGE.fullmatch(text.strip())
@@ -224,7 +228,8 @@ class Destination:
 
 
 def destination() -> Rule:
-    """Return the rule for a range of addresses, or one address, and a TCP port; NetworkPolicy knows no host names."""
+    """Return the rule for a destination: an address or a range of addresses, and a TCP port. It allows no host names,
+    because NetworkPolicy accepts none."""
 
     def parse(text: str) -> Destination:
         addresses, _, port = text.strip().rpartition(":")
@@ -237,12 +242,14 @@ def destination() -> Rule:
 
 
 def repository() -> Rule:
-    """Return the rule for an image repository: a registry and a path; the tag is a hash of the image's content."""
+    """Return the rule for an image repository: a registry and a path. It allows no tag, because the tag is a hash of
+    the image's content."""
     return matching(_IMAGE_PATH, "a registry and a path, without https:// and without a tag")
 
 
 def server() -> Rule:
-    """Return the rule for an HTTP address. Credentials in it are refused later, where the message can omit them."""
+    """Return the rule for an HTTP address. An address with credentials is refused later, where the message can leave
+    them out."""
 
     def parse(text: str) -> str:
         address = text.strip().rstrip("/")
@@ -260,7 +267,7 @@ def is_in_bucket(address: str) -> bool:
 
 
 def storage() -> Rule:
-    """Return the rule for storage: a claim, an address of S3 or Google Cloud Storage, or a folder."""
+    """Return the rule for the value of `storage`: a claim, an address of S3 or Google Cloud Storage, or a folder."""
 
     def parse(text: str) -> str:
         scheme, is_address, path = text.strip().partition("://")
@@ -274,7 +281,7 @@ def storage() -> Rule:
 
 
 def credentials() -> Rule:
-    """Return the rule for S3 credentials, written as the variables that its clients read."""
+    """Return the rule for S3 credentials, written as the variables that S3 clients read."""
 
     def parse(text: str) -> dict[str, str]:
         keys = dict(word.split("=", 1) for word in shlex.split(text))  # a word without = is a ValueError, too
@@ -290,8 +297,7 @@ def _is_word(value: str) -> bool:
 
 
 def listed(item: Rule) -> Rule:
-    """Return the rule for comma-separated values; `none` is the empty list, because an empty setting means its
-    default."""
+    """Return the rule for comma-separated values. `none` is the empty list, because an empty text means the default."""
 
     def parse(text: str) -> tuple[Any, ...]:
         if text.strip() == "none":

@@ -24,7 +24,7 @@ from training.workloads.script.recipe import environment_rule, variables
 from training.workloads.script.recognise import PLACEHOLDERS, Script, ScriptError
 
 LEFT_OUT = ("ray.rllib", "ray.llm")
-"""Parts of Ray that are not in the image."""
+"""The parts of Ray that the training image does not contain."""
 _TAKES_WORKERS = "--num-workers {workers}"
 _MAY_LACK = (
     "{script} imports {modules}{where}, and no package of the image or of `requirements` has that name: where none "
@@ -63,7 +63,7 @@ class ScriptDraft(script_data.DataDraft):
 
 
 def is_recognised(draft: ScriptDraft) -> Iterator[Problem]:
-    """Check that the script exists, is Python, and takes its number of workers from outside."""
+    """Yield a problem unless the script exists, is Python, and takes its number of workers from its arguments."""
     if not draft.recipe.script:
         yield Problem(
             draft.shown("script"), "the file that trains", (set_line("script", draft.keys["script"].example),),
@@ -77,7 +77,8 @@ def is_recognised(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def _recognised(draft: ScriptDraft) -> Script | None:
-    """Return the recognised script; None if another check reports why it is not."""
+    """Return what was recognised in the script; None if there is no script, or if it was not recognised, which another
+    check reports."""
     try:
         return resolve.script_of(draft.recipe) if draft.recipe.script else None
     except ScriptError:
@@ -97,7 +98,8 @@ def _not_recognised(draft: ScriptDraft, error: ScriptError) -> Problem:
 
 
 def settings_reach_it(draft: ScriptDraft) -> Iterator[Problem]:
-    """Check that `epochs` reaches the script, by its placeholder; without one it has no effect."""
+    """Yield a problem if `epochs` is set but has no effect, because the script's arguments lack the placeholder
+    {epochs}."""
     if draft.recipe.epochs != int(draft.keys["epochs"].default) and "{epochs}" not in draft.recipe.script_arguments:
         yield Problem(
             f"{draft.shown('epochs')} with {draft.shown('scriptArguments')}",
@@ -108,7 +110,8 @@ def settings_reach_it(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def python_has_imports(draft: ScriptDraft) -> Iterator[Problem]:
-    """Check that the interpreter answers, and has the script's imports, new enough to be observed."""
+    """Yield a problem if the script's Python does not answer, lacks a package that the script imports, or has a package
+    too old to be observed."""
     script, python = _recognised(draft), resolve.interpreter(draft.recipe.python)
     try:
         python_environment.checked(python, script)
@@ -120,7 +123,7 @@ def python_has_imports(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def python_has_ray(draft: ScriptDraft) -> Iterator[Problem]:
-    """Check that an interpreter with the script's imports has Ray, too, or can have it as a layer, which `up` makes."""
+    """Yield a problem if the script's Python has no usable Ray, and `up` cannot add Ray as a layer over it either."""
     script, python = _recognised(draft), resolve.interpreter(draft.recipe.python)
     if script is None or any(python_has_imports(draft)):
         return
@@ -139,7 +142,7 @@ def python_has_ray(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def has_ray_arm(draft: ScriptDraft) -> Iterator[Problem]:
-    """Refuse a script of a kind that Ray cannot run here."""
+    """Yield a problem if Ray cannot run a script of this kind here."""
     script = _recognised(draft)
     if script and script.kind == "other" and not script.needs_ray:
         yield Problem(
@@ -160,7 +163,8 @@ def has_ray_arm(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def curve_has_runs(draft: ScriptDraft) -> Iterator[Problem]:
-    """Refuse a curve over numbers of workers where no number of them trains."""
+    """Yield a problem for a curve over numbers of workers if nothing distributes the script, which then trains in one
+    process."""
     script = _recognised(draft)
     if script and commands.not_distributed(script) and draft.run.workers_curve:
         yield Problem(
@@ -172,7 +176,7 @@ def curve_has_runs(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def folder_is_small(draft: ScriptDraft) -> Iterator[Problem]:
-    """Check that the script's folder exists, and is small enough to be hashed at every preview."""
+    """Yield a problem unless the script's folder exists, and is small enough to be hashed at every preview."""
     if not draft.recipe.script_folder:
         return
     folder = resolve.path_of(draft.recipe.script_folder)
@@ -191,7 +195,8 @@ def folder_is_small(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def metric_is_named(draft: ScriptDraft) -> Iterator[Problem]:
-    """Check that a metric's target has a metric, and that the training is not ended early."""
+    """Yield a problem for a target or tolerance without a metric, and for a metric of a training that is ended
+    early."""
     recipe = draft.recipe
     for key, value in {"metricTarget": recipe.metric_target, "metricTolerance": recipe.metric_tolerance}.items():
         if value is not None and not recipe.metric:
@@ -208,7 +213,8 @@ def metric_is_named(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def artifacts_have_a_place(draft: ScriptDraft) -> Iterator[Problem]:
-    """Check that artifacts have storage, and that the script gets the folder they are collected from."""
+    """Yield a problem if artifacts have no storage to be copied to, or if the script does not get the folder from which
+    they are copied."""
     if not draft.recipe.artifacts:
         return
     if not draft.storage.address:
@@ -228,7 +234,7 @@ def artifacts_have_a_place(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def secrets_are_secret(draft: ScriptDraft) -> Iterator[Problem]:
-    """Refuse a secret that is unencrypted in the stack's file."""
+    """Yield a problem if secret variables are unencrypted in the stack's file."""
     if draft.own.secret_environment and "secretEnvironment" not in draft.facts.secret_keys:
         yield Problem(
             "secretEnvironment is set without --secret",
@@ -239,7 +245,8 @@ def secrets_are_secret(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def secrets_can_be_hidden(draft: ScriptDraft) -> Iterator[Problem]:
-    """Refuse a secret that is so short that its text stands in a log by chance; the message has its name alone."""
+    """Yield a problem if a secret is so short that the same text may occur in a log by chance. The message contains
+    only the name of the secret."""
     for name, value in variables(draft.own.secret_environment).items():
         if not hidden_parts(value):
             yield Problem(
@@ -252,7 +259,8 @@ def secrets_can_be_hidden(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def each_variable_once(draft: ScriptDraft) -> Iterator[Problem]:
-    """Refuse a variable that is set twice: either value would be a guess."""
+    """Yield a problem if `environment` and `secretEnvironment` set the same variable, because it would be unclear which
+    value applies."""
     twice = set(variables(draft.recipe.environment)) & set(variables(draft.own.secret_environment))
     if twice:
         name = sorted(twice)[0]
@@ -267,12 +275,13 @@ def _without(environment: str, name: str) -> str:
 
 
 def secrets(draft: ScriptDraft) -> Mapping[str, str]:
-    """Return the variables of `secretEnvironment`."""
+    """Return the variables in `secretEnvironment`, with their values."""
     return variables(draft.own.secret_environment)
 
 
 def ranks_have_pods_of_their_own(draft: ScriptDraft) -> Iterator[Problem]:
-    """Refuse workers of several CPUs for ranks of one: Ray packs them into one pod, and other pods stay idle."""
+    """Yield a problem if workers have several CPUs but the script's ranks ask Ray for one, because Ray would put
+    several ranks into one pod and leave other pods idle."""
     script = _recognised(draft)
     if script and script.asks_one_cpu and draft.recipe.worker_cpus > 1:
         cpus = math.ceil(draft.recipe.worker_cpus)
@@ -285,7 +294,7 @@ def ranks_have_pods_of_their_own(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def python_is_the_image_s(draft: ScriptDraft) -> Iterator[Problem]:
-    """Refuse an interpreter of this machine, which exists on no other."""
+    """Yield a problem if `python` is set on a cluster, because no other machine has an interpreter of this machine."""
     if draft.recipe.python:
         yield Problem(
             draft.shown("python"), "not set on a cluster", ("pulumi config rm python",),
@@ -294,7 +303,8 @@ def python_is_the_image_s(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def image_has_it(installed: Mapping[str, str], draft: ScriptDraft) -> Iterator[Problem]:
-    """Check that the image has the frameworks that the script imports at its top level."""
+    """Yield a problem if the image lacks a framework that the script imports at its top level, or has a version too
+    old."""
     script = _recognised(draft)
     why = _why_image_lacks(script, installed, draft) if script else ""
     if why:
@@ -326,10 +336,10 @@ def _why_image_lacks(script: Script, installed: Mapping[str, str], draft: Script
 
 
 def image_may_lack(draft: ScriptDraft, installed: Installed) -> Iterator[str]:
-    """Return warnings of modules that the script may not find in its pods, where that is not known for sure.
+    """Yield a warning for modules that the script may not find in its pods, if that is not certain.
 
-    A package of `requirements` may bring a module of another name; an import in a function may never be reached. Of an
-    image that this project did not build, and of a Ray cluster, nothing is known here.
+    A package in `requirements` may bring a module of another name, and an import in a function may never run. Nothing
+    is known about the packages of an image that this project did not build, or of an existing Ray cluster.
     """
     script = _recognised(draft)
     if script is None or installed is None or isinstance(installed, (OfRayCluster, OfOtherImage)):
@@ -349,7 +359,7 @@ def _legacy(script: Script, draft: ScriptDraft) -> bool:
 
 
 def fits_pods(draft: ScriptDraft) -> Iterator[Problem]:
-    """Check that the script and its files fit into one Kubernetes object."""
+    """Yield a problem unless the script and its files, compressed, fit into one Kubernetes object."""
     script = _recognised(draft)
     folder = resolve.path_of(draft.recipe.script_folder) if draft.recipe.script_folder else None
     if script is None or any(folder_is_small(draft)):
@@ -365,9 +375,10 @@ def fits_pods(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def checks_where(installed: Installed) -> tuple[Check, ...]:
-    """Return the checks of the script's requirements: by its own Python on this machine, or by the image of its pods.
+    """Return the checks of what the script requires: from its own Python on this machine, or from the image of its
+    pods.
 
-    The packages of an existing Ray cluster, or of a prebuilt image, are checked there.
+    The packages of an existing Ray cluster, or of a prebuilt image, are checked later, in that cluster or image.
     """
     if installed is None:
         return (python_has_imports, python_has_ray, gpus.python_is_not_the_cpu_s)
@@ -378,7 +389,8 @@ def checks_where(installed: Installed) -> tuple[Check, ...]:
 
 
 def line_that_pins(requirements: str) -> str:
-    """Return the line that pins the file `requirements` to the image's versions; uv reports a conflict."""
+    """Return the command line that pins the packages in the file `requirements` to versions compatible with the
+    image's. If none are compatible, uv reports the conflict."""
     image, pinned, uv = ".state/image.txt", "pinned.txt", python_environment.uv()
     export = [uv, "export", "--quiet", "--frozen", "--no-default-groups", "--extra", "image"]
     compile_ = [

@@ -30,7 +30,8 @@ class DataDraft(Draft):
 
 
 def is_used(draft: DataDraft) -> Iterator[Problem]:
-    """Refuse `dataCpus` where nothing reads through Ray Data: every arm would have CPUs that it does not use."""
+    """Yield a problem for `dataCpus` without `dataArguments`: nothing reads through Ray Data then, and every arm would
+    have CPUs that it does not use."""
     if draft.is_set("dataCpus") and not draft.recipe.data_arguments:
         yield Problem(
             f"{draft.shown('dataCpus')} without dataArguments", "dataCpus with dataArguments",
@@ -40,7 +41,8 @@ def is_used(draft: DataDraft) -> Iterator[Problem]:
 
 
 def is_on_this_machine(draft: DataDraft) -> Iterator[Problem]:
-    """Refuse clusters: there is no CPU that both a loader's processes and Ray Data could have."""
+    """Yield a problem for `dataArguments` on clusters, because no CPU there is usable both by a loader's processes and
+    by Ray Data."""
     if draft.recipe.data_arguments and draft.target not in LOCAL:
         yield Problem(
             f"{draft.shown('dataArguments')} with {draft.shown('target')}",
@@ -52,7 +54,7 @@ def is_on_this_machine(draft: DataDraft) -> Iterator[Problem]:
 
 
 def is_another_way(draft: DataDraft) -> Iterator[Problem]:
-    """Refuse arguments that are the script's own: the two arms would be one."""
+    """Yield a problem if `dataArguments` equal `scriptArguments`, because the two arms would then be the same."""
     recipe = draft.recipe
     if recipe.data_arguments and shlex.split(recipe.data_arguments) == shlex.split(recipe.script_arguments):
         yield Problem(
@@ -64,7 +66,8 @@ def is_another_way(draft: DataDraft) -> Iterator[Problem]:
 
 
 def reads_as_often(draft: DataDraft) -> Iterator[Problem]:
-    """Refuse placeholders that only one of both has: the arms would not read the same rows."""
+    """Yield a problem if only one of `dataArguments` and `scriptArguments` has a placeholder, because the two arms
+    would then not read the same rows."""
     recipe = draft.recipe
     for name in ALIKE if recipe.data_arguments else ():
         having = ["{" + name + "}" in text for text in (recipe.script_arguments, recipe.data_arguments)]
@@ -82,8 +85,8 @@ def _with(arguments: str, name: str, *, wanted: bool) -> str:
 
 
 def can_read_so(draft: DataDraft) -> Iterator[Problem]:
-    """Check that the script reads through Ray Data while Ray Train trains it, and takes its workers from these
-    arguments, too."""
+    """Yield a problem unless the script can read through Ray Data while Ray Train trains it, and takes its number of
+    workers from `dataArguments`, too."""
     script = _recognised(draft)
     if script is None:
         return
@@ -107,13 +110,15 @@ def can_read_so(draft: DataDraft) -> Iterator[Problem]:
 
 
 def _with_workers(arguments: str) -> str:
-    """Return them with what takes the number of workers, and without placeholders that nothing replaces."""
+    """Return the arguments with an option for the number of workers, and with unknown placeholders turned into plain
+    text."""
     known = re.sub(rf"\{{(?!(?:{'|'.join(PLACEHOLDERS)})\}})(\w*)\}}", r"\1", arguments)
     return known if "{workers}" in known else f"{known} --num-workers {{workers}}"
 
 
 def leaves_a_cpu(draft: DataDraft) -> Iterator[Problem]:
-    """Refuse a script whose workers ask for every CPU that Ray has: Ray Data would have none."""
+    """Yield a problem if the script's workers ask for every CPU that Ray has, because none would be left for Ray
+    Data."""
     script, recipe = _recognised(draft), draft.recipe
     if script is None or script.most_cpus_asked < recipe.worker_cpus + recipe.input_cpus:
         return
@@ -127,7 +132,8 @@ def leaves_a_cpu(draft: DataDraft) -> Iterator[Problem]:
 
 
 def _recognised(draft: DataDraft) -> Script | None:
-    """Return the script where it has such arguments; None if another check reports what is wrong with it."""
+    """Return what was recognised in a script that has `dataArguments`; None for other scripts, or if it was not
+    recognised, which another check reports."""
     if not (draft.recipe.script and draft.recipe.data_arguments):
         return None
     try:

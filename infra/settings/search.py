@@ -34,7 +34,8 @@ TAKES_CHECKPOINT = f"--checkpoint {PLACEHOLDER}"
 
 
 def checkpoint_is_handed_over(draft: ScriptDraft) -> Iterator[Problem]:
-    """Check that the script gets a folder to go on from where its trials go on from one, and only there."""
+    """Yield a problem unless the script's arguments have the placeholder for a checkpoint's folder exactly if trials
+    continue from checkpoints."""
     recipe, arguments = _recipe(draft), draft.recipe.script_arguments
     if recipe.is_population and PLACEHOLDER not in arguments:
         taking = f"{arguments} {TAKES_CHECKPOINT}".strip()
@@ -56,7 +57,7 @@ def checkpoint_is_handed_over(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def population_can_be_trained(draft: ScriptDraft) -> Iterator[Problem]:
-    """Refuse what population based training can't be combined with."""
+    """Yield a problem for each setting that cannot be combined with population based training."""
     recipe = _recipe(draft)
     if not recipe.is_population:
         return
@@ -96,7 +97,8 @@ class SearchDraft(ScriptDraft):
 
 
 def is_not_on_a_ray_cluster_that_exists(draft: SearchDraft) -> Iterator[Problem]:
-    """Refuse target ray: what runs there is one job, and all arms but Ray's would be jobs of one node."""
+    """Yield a problem for target ray: the whole run would be one Ray job, and all arms but `ray` would be jobs on one
+    node."""
     if draft.target in RAY:
         allowed = [target for target in TARGETS if target not in RAY]
         yield Problem(
@@ -108,7 +110,7 @@ def is_not_on_a_ray_cluster_that_exists(draft: SearchDraft) -> Iterator[Problem]
 
 
 def is_recognised(draft: SearchDraft) -> Iterator[Problem]:
-    """Check that the script exists and is Python; `names_match` says what is wrong with names in its arguments."""
+    """Yield a problem unless the script exists and is Python. `names_match` reports wrong names in its arguments."""
     try:
         resolve.script_of(draft.recipe)
     except ScriptError as error:
@@ -118,7 +120,8 @@ def is_recognised(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def is_space(draft: SearchDraft) -> Iterator[Problem]:
-    """Check that the space can be read; the line has the one that was probably meant, or one for the arguments."""
+    """Yield a problem if the search space cannot be read. Its fix sets the space that was probably meant, or a space
+    for the names in the arguments."""
     if not draft.recipe.search_space:
         why, meant = "a search goes over values of the script's arguments", ""
     else:
@@ -139,7 +142,7 @@ def is_space(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def _space(draft: SearchDraft) -> Mapping[str, object] | None:
-    """Return the space as data, by name; None where another check reports that it can't be read."""
+    """Return the search space as data, by name; None if it cannot be read, which another check reports."""
     try:
         Space.parse(draft.recipe.search_space)
     except SpaceError:
@@ -149,7 +152,7 @@ def _space(draft: SearchDraft) -> Mapping[str, object] | None:
 
 
 def _names_in_arguments(draft: SearchDraft) -> list[str]:
-    """Return the names of the arguments' placeholders that are not those of every script, each once."""
+    """Return the names of the placeholders in the arguments that only a search has. Each name occurs once."""
     names = re.findall(r"\{(\w*)\}", draft.recipe.script_arguments)
     return [name for name in dict.fromkeys(names) if name not in (*PLACEHOLDERS, CHECKPOINT)]
 
@@ -159,7 +162,7 @@ def _text_of(space: Mapping[str, object]) -> str:
 
 
 def names_match(draft: SearchDraft) -> Iterator[Problem]:
-    """Check that each name of the space stands in the arguments, and each name there in the space."""
+    """Yield a problem unless the search space and the arguments contain the same names."""
     space, in_arguments = _space(draft), _names_in_arguments(draft)
     if space is None:
         return
@@ -188,7 +191,7 @@ def _listed(names: list[str]) -> str:
 
 
 def metric_is_named(draft: SearchDraft) -> Iterator[Problem]:
-    """Check that there is a metric."""
+    """Yield a problem if no metric is set."""
     if not draft.recipe.metric:
         yield Problem(
             draft.shown("metric"), "the name of a number that the script reports",
@@ -198,7 +201,7 @@ def metric_is_named(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def pattern_finds_a_number(draft: SearchDraft) -> Iterator[Problem]:
-    """Check that the metric's pattern is a regular expression with one group, which is the number."""
+    """Yield a problem unless the metric's pattern is a regular expression with one group, which matches the number."""
     pattern, key = draft.recipe.metric_pattern, draft.keys["metricPattern"]
     if why := _why_no_pattern(pattern) if pattern else "":
         metric = re.escape(draft.recipe.metric) or "metric"
@@ -217,7 +220,8 @@ def _why_no_pattern(pattern: str) -> str:
 
 
 def epochs_reach_it(draft: SearchDraft) -> Iterator[Problem]:
-    """Check that `epochs` reaches the script: the search has to tell a whole trial from one that ended before."""
+    """Yield a problem unless `epochs` reaches the script. Otherwise a search could not tell whether a trial trained to
+    its end."""
     if "{epochs}" not in draft.recipe.script_arguments:
         arguments = f"{draft.recipe.script_arguments} {TAKES_EPOCHS}".strip()
         yield Problem(
@@ -228,7 +232,8 @@ def epochs_reach_it(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def stopping_has_an_effect(draft: SearchDraft) -> Iterator[Problem]:
-    """Check that a trial can be stopped before its end, and that no key is about stopping where nothing is stopped."""
+    """Yield a problem if stopping is on but no trial can be stopped before its end, and for keys about stopping if
+    stopping is off."""
     recipe = draft.recipe
     if recipe.search_scheduler == "none":
         for key in ("searchGrace", "searchReduction"):
@@ -251,7 +256,7 @@ def stopping_has_an_effect(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def trials_are_many_enough(draft: SearchDraft) -> Iterator[Problem]:
-    """Check that every worker has a trial."""
+    """Yield a problem if there are fewer trials than workers."""
     trials, workers = draft.recipe.search_trials, draft.recipe.workers
     if trials < workers:
         yield Problem(
@@ -262,7 +267,7 @@ def trials_are_many_enough(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def configurations_are_many_enough(draft: SearchDraft) -> Iterator[Problem]:
-    """Check that the space has a configuration for every trial."""
+    """Yield a problem if the search space has fewer configurations than there are trials."""
     if _space(draft) is None:
         return
     trials, count = draft.recipe.search_trials, Space.parse(draft.recipe.search_space).count
@@ -279,7 +284,8 @@ def configurations_are_many_enough(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def has_no_curve(draft: SearchDraft) -> Iterator[Problem]:
-    """Refuse other numbers of workers: what is fitted to them holds for workers that exchange gradients."""
+    """Yield a problem for other numbers of workers (`workersCurve`), because the curve fitted to them is valid only for
+    workers that exchange gradients."""
     if draft.is_set("workersCurve"):
         yield Problem(
             draft.shown("workersCurve"), "none with workload search", ("pulumi config rm workersCurve",),
@@ -288,7 +294,7 @@ def has_no_curve(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def trials_of_several_workers_run_here(draft: SearchDraft) -> Iterator[Problem]:
-    """Refuse trials of several workers on other targets."""
+    """Yield a problem for trials with several workers on targets other than local."""
     if draft.recipe.trial_workers > 1 and draft.target not in LOCAL:
         yield Problem(
             f"{draft.shown('trialWorkers')} with {draft.shown('target')}",
@@ -300,7 +306,8 @@ def trials_of_several_workers_run_here(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def script_has_workers(draft: SearchDraft) -> Iterator[Problem]:
-    """Check that a script of which a trial has several workers can be distributed, with Ray and without."""
+    """Yield a problem if a trial has several workers, but Ray or the script's framework cannot distribute the
+    script."""
     try:
         recognised = resolve.script_of(draft.recipe) if draft.recipe.script else None
     except ScriptError:
@@ -318,7 +325,8 @@ def script_has_workers(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def ray_is_tune_s(draft: SearchDraft) -> Iterator[Problem]:
-    """Check that a script of which a trial has several workers has the Ray in which Tune places them."""
+    """Yield a problem if a trial has several workers, but the script's Python does not have the versions of Ray and
+    Python that Tune needs."""
     python = resolve.interpreter(draft.recipe.python)
     if draft.recipe.trial_workers == 1 or any(script.python_has_imports(draft)):
         return
@@ -338,12 +346,12 @@ def ray_is_tune_s(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def _minor(python: str) -> str:
-    """Return `3.11` of `3.11.7`."""
+    """Return the minor version of Python, for example `3.11` for `3.11.7`."""
     return ".".join(python.split(".")[:2])
 
 
 def optuna_is_installed(draft: SearchDraft) -> Iterator[Problem]:
-    """Check that the project's own environment has Optuna: all arms but Ray's are searches by it."""
+    """Yield a problem if the project's own environment lacks Optuna, because all arms but `ray` search with Optuna."""
     if not draft.facts.optuna_installed:
         yield Problem(
             draft.shown("workload"), "another workload, unless the project's own environment has Optuna",
@@ -353,8 +361,9 @@ def optuna_is_installed(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def checks_where(installed: Installed) -> tuple[Check, ...]:
-    """Return the checks of who searches, by this project's own Python or by the image of its pods, and of the script's
-    Python: it needs what the script imports, Ray for trials of several workers, and never Optuna."""
+    """Return the checks of the environment that searches (the project's own Python, or the image of the pods), and of
+    the script's Python. The latter needs the packages that the script imports, Ray if trials have several workers, and
+    never Optuna."""
     if installed is None:
         return (optuna_is_installed, script.python_has_imports, ray_is_tune_s)
     in_pods = (script.python_is_the_image_s, script.fits_pods)

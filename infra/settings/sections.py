@@ -16,12 +16,12 @@ from training.contract.repeats import AUTO, FIRST_REPEATS, MOST_AUTO_REPEATS, Re
 from training.contract.rules import boolean, choice, number, text, whole
 
 ON, OFF = "true", "false"
-"""Values of `wideArm`, which `auto` leaves to the place."""
+"""The values of `wideArm` other than `auto`, which leaves the decision to the place."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceSettings:
-    """The two keys that decide which others have an effect."""
+    """The two keys that decide which other keys have an effect."""
 
     target: Target = setting("local", choice(TARGETS), "where training runs")
     workload: str = setting(
@@ -35,7 +35,7 @@ class ChoiceSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """Which runs are made, and what each may take."""
+    """The settings of which runs are made, and of the time, CPUs and memory that each may use."""
 
     repeats: Repeats = setting(
         str(FIRST_REPEATS),
@@ -85,7 +85,7 @@ class RunSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class StorageSettings:
-    """Where runs keep what outlives them. What only clusters have of it is in `ClusterSettings`."""
+    """Where runs keep files that outlive them. Keys of storage that only clusters have are in `ClusterSettings`."""
 
     address: str | None = setting(
         "",
@@ -142,7 +142,7 @@ class StorageSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalSettings:
-    """What only runs on this machine have."""
+    """The settings that only runs on this machine have."""
 
     allow_open_ports: bool = setting(
         "false",
@@ -154,7 +154,7 @@ class LocalSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonSettings:
-    """What is made of the results."""
+    """The settings of what the comparison adds to the results: prices, spot capacity and tracking."""
 
     price_cpu_hour: float | None = setting(
         "",
@@ -203,7 +203,7 @@ class ComparisonSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RaySettings:
-    """What only an existing Ray cluster has."""
+    """The settings that only an existing Ray cluster has."""
 
     ray_address: str = setting(
         "",

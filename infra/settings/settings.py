@@ -32,36 +32,37 @@ from training.machine.command_line import again, rwi
 
 
 class SettingsError(pulumi.RunError):
-    """Settings that cannot be used. Pulumi prints the message without a traceback, and fails."""
+    """Raised if settings cannot be used. Pulumi prints the message without a traceback, and fails."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What a place makes of settings that passed every check."""
+    """What a place says about settings that passed every check."""
 
     absent: Mapping[str, str] = field(default_factory=dict)
-    """Why an arm cannot be measured there, by its name."""
+    """Why an arm cannot be measured in this place, by the arm's name."""
     unfit: Sequence[Problem] = ()
-    """What does not fit there."""
+    """What does not fit into the place."""
     remarks: Sequence[str] = ()
-    """Remarks that are no reason to refuse them: a sentence each."""
+    """Remarks about the settings that are no reason to refuse them; each is a sentence."""
 
 
 class Judge(Protocol):
-    """A place's part in the settings. It uses them and the facts alone: a preview may see no cluster, and must show the
-    runs that the update executes."""
+    """The part of a place in judging settings. It depends only on the settings and the facts, because a preview may see
+    no cluster, and must show the same runs that the update executes."""
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """Return the checks of this place in addition to `CHECKS`."""
+        """Return the checks of this place, which run in addition to `CHECKS`."""
 
     def installed(self, requirements: str | None, image: str | None) -> Installed:
-        """Return the packages of its pods' image, built with these or this one; None if runs use this machine's."""
+        """Return the packages in the image of the place's pods, which is `image`, or built with `requirements`; None if
+        runs use this machine's packages."""
 
     def judge(self, draft: Draft, arms: Sequence[str], optional: Collection[str]) -> Judgement:
-        """Judge settings that passed every check.
+        """Return the place's judgement of settings that passed every check.
 
-        `arms`: the arms that are wanted. `optional`: those that the place may leave out.
+        `arms` are the arms to measure; `optional` are the arms that the place may leave out.
         """
 
 
@@ -72,58 +73,62 @@ class Settings:
     stack: str
     target: Target
     recipe: Recipe
-    """The recipe with `dataset` resolved."""
+    """The recipe with all derived values, such as `dataset`."""
     run: RunSettings
     comparison: ComparisonSettings
     workers_curve: tuple[int, ...]
-    """Other numbers of workers, ascending, with which Ray is measured: all below the recipe's."""
+    """The other numbers of workers with which Ray is measured, ascending; each is smaller than the recipe's."""
     arms: tuple[str, ...]
     """The arms to measure, in the order of presentation."""
     absent_arms: Mapping[str, str]
-    """Why an arm is not measured, by its name; without variants, of which none is missed that nobody asked for."""
+    """Why an arm is not measured, by the arm's name. Variants are left out, because nobody misses a variant that was
+    not asked for."""
     ray_dashboard: bool
     dataset_path: str | None
-    """An absolute path of an existing folder, or an address in storage."""
+    """The absolute path of an existing folder, or an address in storage; None if `datasetPath` is not set."""
     data_in_storage: bool
     """Whether `dataset_path` is an address in storage."""
     storage: Storage | None
-    """Where runs keep what outlives them; None if nothing does."""
+    """Where runs keep files that outlive them; None if no storage is set."""
     oversubscription: str | None
-    """The verdict's sentence about cores that are shared by permission; None if none are."""
+    """The sentence in the verdict about cores that workers share because the user allowed it; None if they share no
+    cores."""
     requirements: str | None
-    """The absolute path of a file with packages of the training image in addition to the project's."""
+    """The absolute path of a file with packages for the training image, in addition to the project's; None without such
+    a file."""
     secret_environment: Mapping[str, str] = field(repr=False)
-    """Secret variables of a script."""
+    """The script's secret variables, with their values."""
     secret_digest: str | None
-    """Salted scrypt hash of the secret variables, to detect a change. None without secrets."""
+    """The salted scrypt hash of the secret variables, by which a change is detected; None without secret variables."""
     commands: tuple[str, ...]
-    """The command of each arm, or why it is absent, for reviewers of a preview; empty if arms run the project's own."""
+    """The command of each arm, or why the arm is absent, for reviewers of a preview; empty if arms run the project's
+    own programs."""
     explicit: dict[str, str]
-    """The texts of the keys that are not their defaults; without secrets."""
+    """The texts of the keys whose values differ from their defaults, without secrets."""
     warnings: tuple[str, ...]
     """Warnings for the program to log."""
     refused_at_up: tuple[str, ...]
     """Warnings about this machine that stop an update; a preview may run on another machine."""
     cluster: ClusterSettings | None
-    """The settings of a Kubernetes cluster; None on other targets."""
+    """The settings of a Kubernetes cluster; None on targets without such a cluster."""
     ray: RaySettings | None
-    """The settings of an existing Ray cluster; None if Ray is started for the measurement."""
+    """The settings of an existing Ray cluster; None if the measurement starts Ray itself."""
 
     @property
     def of_cluster(self) -> ClusterSettings:
-        """Return the settings of a cluster; only for a target that has one."""
+        """Return the settings of a Kubernetes cluster. Call this only for a target with such a cluster."""
         assert self.cluster is not None, f"target {self.target} has no cluster"  # noqa: S101
         return self.cluster
 
     @property
     def of_ray(self) -> RaySettings:
-        """Return the settings of an existing Ray cluster; only for a target that has one."""
+        """Return the settings of an existing Ray cluster. Call this only for the target `ray`."""
         assert self.ray is not None, f"target {self.target} has no existing Ray cluster"  # noqa: S101
         return self.ray
 
 
 def load() -> Draft:
-    """Return the settings of the deployed stack, as they are set."""
+    """Return the unchecked settings of the deployed stack."""
     config = pulumi.Config()
     prefix = f"{config.name}:"
     set_keys = {key.removeprefix(prefix) for key in get_config_env() if key.startswith(prefix)}
@@ -132,7 +137,8 @@ def load() -> Draft:
 
 
 def accepted(draft: Draft, place: Judge) -> Settings:
-    """Return settings that a stack can be deployed with. Raises SettingsError that lists all problems."""
+    """Return settings with which the stack can be deployed. Raise SettingsError, which lists all problems, if it
+    cannot."""
     try:
         settings = checked(draft, place)
     except InvalidSettingsError as error:
@@ -145,7 +151,8 @@ def accepted(draft: Draft, place: Judge) -> Settings:
 
 
 def checked(draft: Draft, place: Judge) -> Settings:
-    """Return settings that passed every check. Raises InvalidSettingsError that lists all problems."""
+    """Return settings that passed every check. Raise InvalidSettingsError, which lists all problems, if any check
+    fails."""
     own, installed = of_workload(draft.workload), _installed(draft, place)
     checks = (*CHECKS, *own.checks, *own.checks_where(installed), *place.checks)
     problems = [*draft.problems, *run_checks(draft, checks)]
@@ -190,7 +197,7 @@ def _settings(draft: Draft, place: Judge, installed: Installed) -> Settings:
 
 
 def _judged(draft: Draft, place: Judge, recipe: Recipe, installed: Installed) -> tuple[dict[str, str], Judgement]:
-    """Return why arms are not measured, by their names, and what the place makes of the others."""
+    """Return why arms are not measured, by the arm's name, and the place's judgement of the other arms."""
     why_not = named(recipe.workload).why_not
     reasons = {name: why_not(recipe, name, installed) or _why_unwanted(arm, draft) for name, arm in ARMS.items()}
     possible = {name: arm for name, arm in ARMS.items() if not reasons[name]}
@@ -203,7 +210,8 @@ def _judged(draft: Draft, place: Judge, recipe: Recipe, installed: Installed) ->
 
 
 def _why_unwanted(arm: Arm, draft: Draft) -> str:
-    """Return why an arm of another workload, or one with all CPUs, is not wanted; empty if it is, or is another one."""
+    """Return why an arm is not wanted if it belongs to another workload, or has all CPUs; empty for other arms, or if
+    the arm is wanted."""
     if arm.only not in ("", draft.recipe.workload):
         return f"it is of the workload {arm.only}"
     if not arm.all_cpus:
@@ -219,7 +227,8 @@ def _requirements(draft: Draft) -> str | None:
 
 
 def _installed(draft: Draft, place: Judge) -> Installed:
-    """Return the image's packages, with those of `requirements` if the file can be used: another check reports it."""
+    """Return the packages of the image. They include those in `requirements` if that file can be used; if not, another
+    check reports it."""
     image = draft.values.get("image")
     try:
         return place.installed(_requirements(draft), image)
@@ -237,8 +246,8 @@ def _commands(
 
 
 def secret_digest(secret: Mapping[str, str], facts: Facts) -> str:
-    """Return the scrypt hash of the variables, with the stack as salt, so that stacks have different ones for one
-    value."""
+    """Return the scrypt hash of the secret variables. The salt is the project and the stack, so that two stacks with
+    the same values have different hashes."""
     salt = f"{facts.project}/{facts.stack}".encode()
     return hashlib.scrypt(canonical(dict(secret)).encode(), salt=salt, n=2**14, r=8, p=1, dklen=32).hex()
 
@@ -262,12 +271,12 @@ def cluster_of(draft: Draft) -> ClusterSettings:
 
 
 def profile_of(draft: Draft) -> str:
-    """Return the Minikube profile: as set, or named after project and stack."""
+    """Return the name of the Minikube profile: as set, or made of the project's and the stack's names."""
     return draft.cluster.minikube_profile or f"{draft.facts.project}-{draft.facts.stack}"
 
 
 def _fewer_workers(draft: Draft) -> tuple[int, ...]:
-    """Return the numbers of workers in `workersCurve` other than `workers`, ascending."""
+    """Return the numbers of workers in `workersCurve`, ascending and without the number in `workers`."""
     return tuple(sorted(set(draft.run.workers_curve) - {draft.recipe.workers}))
 
 
@@ -300,7 +309,8 @@ def _seeds_stay_valid(draft: Draft) -> Iterator[Problem]:
 
 
 def _auto_measures_all_arms_anew(draft: Draft) -> Iterator[Problem]:
-    """Refuse what has not been thought through: its intervals hold for whole repeats of the arms alone."""
+    """Yield a problem for each setting that cannot be combined with `repeats auto`, whose intervals are valid only for
+    whole repeats of all arms."""
     if not draft.run.repeats.is_auto:
         return
     others = {
@@ -318,8 +328,8 @@ def _auto_measures_all_arms_anew(draft: Draft) -> Iterator[Problem]:
 
 
 def _tracking_is_an_address(draft: Draft) -> Iterator[Problem]:
-    """Refuse anything but an address, without showing it: the comparison is public, and the rest may be a
-    credential."""
+    """Yield a problem if `trackingUri` is more than an address. The message does not show the value, because the rest
+    may be a credential, and the comparison is public."""
     key = draft.keys["trackingUri"]
     if key.name in draft.facts.secret_keys:
         yield Problem(
@@ -339,7 +349,7 @@ def _tracking_is_an_address(draft: Draft) -> Iterator[Problem]:
 
 
 def _address_alone(address: str) -> str:
-    """Return scheme, host, port and path; "" without a host, or with an invalid port."""
+    """Return the address's scheme, host, port and path; empty if the address has no host, or an invalid port."""
     try:
         parts = urlsplit(address)
         usable = parts.hostname and (parts.port is None or parts.port)

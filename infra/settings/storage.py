@@ -17,30 +17,31 @@ HOSTNAME = "kubernetes.io/hostname"
 """The node label that pins pods to one node."""
 S3 = "s3://"
 MARGIN_SECONDS = 15 * 60
-"""The time by which a role's credentials outlive the deadline of their run."""
+"""The seconds by which a role's credentials outlive the deadline of the run that uses them."""
 LONGEST_SESSION_SECONDS = 12 * 3600
-"""The limit of STS' AssumeRole: https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html."""
+"""The most seconds for which STS' AssumeRole gives credentials:
+https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html."""
 _OF_NAMESPACE = ("storageSecret", "serviceAccount")
 _WAYS_IN = ("storageCredentials", "storageRole", *_OF_NAMESPACE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A PersistentVolumeClaim of the stack's own."""
+    """A PersistentVolumeClaim that the stack creates for its storage."""
 
     storage_class: str | None
-    """The StorageClass; None for the cluster's default."""
+    """The name of the StorageClass; None for the cluster's default class."""
     size: str
     by_many_nodes: bool
-    """Whether pods of several nodes write it."""
+    """Whether pods of several nodes write to the volume."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
-    """The address of storage, and the credentials of runs there."""
+    """The address of a stack's storage, and the credentials with which runs use it."""
 
     address: str
-    """An absolute folder, or an address of S3 or Google Cloud Storage; without a trailing slash."""
+    """An absolute folder, or an address of S3 or Google Cloud Storage, without a trailing slash."""
     endpoint: str | None = None
     region: str | None = None
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -51,16 +52,16 @@ class Storage:
 
     @property
     def is_remote(self) -> bool:
-        """Return whether it is reached over a network, and not a folder."""
+        """Return whether the storage is reached over a network. If not, the storage is a folder."""
         return "://" in self.address
 
     def variables(self) -> dict[str, str]:
-        """Return the environment variables of its clients, without credentials."""
+        """Return the environment variables for the storage's clients, without credentials."""
         endpoint = {"AWS_ENDPOINT_URL_S3": self.endpoint} if self.endpoint else {}
         return endpoint | ({"AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region} if self.region else {})
 
     def identity(self) -> dict[str, Any]:
-        """Return what can change a run: not the credentials, and not the size."""
+        """Return the properties of the storage that can change a run's result, so without credentials and size."""
         of_claim = {"class": self.claim.storage_class} if self.claim else {}
         return {"address": self.address, **self.variables(), **of_claim}
 
@@ -87,19 +88,19 @@ def _claim(draft: Draft) -> Claim:
 
 
 def _is_one_node(draft: Draft) -> bool:
-    """Return whether all pods are known to be on one node."""
+    """Return whether it is certain that all pods are on one node."""
     template, _ = pod_template.read(draft)
     selector = template.spec.get("nodeSelector", {})
     return HOSTNAME in selector or (_makes_its_nodes(draft) and draft.cluster.minikube_nodes == 1)
 
 
 def _makes_its_nodes(draft: Draft) -> bool:
-    """Return whether the cluster is the stack's own, and a key sets its number of nodes."""
+    """Return whether the stack creates the cluster, with a number of nodes that a key sets."""
     return draft.applies("minikubeNodes")
 
 
 def problems(draft: Draft) -> Iterator[Problem]:
-    """Yield all conflicts; if a key has no effect, its other checks are skipped."""
+    """Yield all problems of the keys about storage. If a key has no effect, the other checks are skipped."""
     meaningless = list(_meaningless(draft))
     yield from meaningless
     if draft.storage.address and not meaningless:
@@ -116,7 +117,7 @@ def _meaningless(draft: Draft) -> Iterator[Problem]:
 
 
 def _why_meaningless(key: Key, draft: Draft) -> str:
-    """Return the condition under which a key has an effect; empty if it has one."""
+    """Return the condition under which the key would have an effect; empty if the key already has an effect."""
     if draft.target not in key.targets:
         return f"set on target {' and '.join(key.targets)} only"
     storage = draft.storage.address or ""
@@ -125,8 +126,8 @@ def _why_meaningless(key: Key, draft: Draft) -> str:
 
 
 def _is_of_the_target(draft: Draft) -> Iterator[Problem]:
-    """Check that the target has such storage: pods cannot see a folder of this machine, and only clusters have
-    claims."""
+    """Yield a problem if the target cannot have this kind of storage: pods cannot see a folder of this machine, and
+    only clusters have claims."""
     storage, is_cluster = draft.storage.address or "", draft.target in CLUSTER
     if not draft.applies("storage"):
         targets = draft.keys["storage"].targets
@@ -149,7 +150,7 @@ def _is_of_the_target(draft: Draft) -> Iterator[Problem]:
 
 
 def _that_holds_claims(draft: Draft) -> list[str]:
-    """Return the lines that give a claim what it needs; empty if it has it."""
+    """Return the command lines that set what a storage claim needs; empty if nothing is missing."""
     lines = [set_line("createNamespace", "false")] if _namespace_goes(draft) else []
     return lines + ([set_line("minikubeNodes", 1)] if _needs_shared_class(draft) else [])
 
@@ -160,7 +161,8 @@ def _namespace_goes(draft: Draft) -> bool:
 
 
 def _needs_shared_class(draft: Draft) -> bool:
-    """Return whether pods of several nodes would use Minikube's own class, which is a folder of each node."""
+    """Return whether pods of several nodes would use Minikube's own StorageClass, whose volumes are folders of a single
+    node."""
     return _makes_its_nodes(draft) and not draft.cluster.storage_class and not _is_one_node(draft)
 
 
@@ -175,7 +177,8 @@ def _one_way_in(draft: Draft) -> Iterator[Problem]:
 
 
 def _pods_are_let_in(draft: Draft) -> Iterator[Problem]:
-    """Check that pods have credentials: a run on this machine has its caller's, a pod has none by itself."""
+    """Yield a problem if pods have no credentials for a bucket. A run on this machine uses the caller's credentials,
+    but a pod has no credentials by itself."""
     address = draft.storage.address or ""
     ways = [key for key in _WAYS_IN if draft.is_set(key)]
     if draft.target not in CLUSTER or "://" not in address or ways:
@@ -215,7 +218,8 @@ def _is_secret(draft: Draft) -> Iterator[Problem]:
 
 
 def _namespace_stays(draft: Draft) -> Iterator[Problem]:
-    """Check that the namespace exists before the stack, or outlives it, if its contents have to."""
+    """Yield a problem if objects that must exist before the stack, or outlive it, are in a namespace that the stack
+    creates."""
     if draft.target not in CLUSTER or not draft.cluster.create_namespace:
         return
     create_not = set_line("createNamespace", "false")

@@ -31,13 +31,15 @@ from training.contract.workload import Installed, named
 from training.machine.command_line import from_there, quoted
 
 _ALSO_OF_PROVIDERS = {"environment", "kubeconfig", "namespace"}
-"""Keys that providers also have, as in `kubernetes:namespace`: alone they do not indicate a project of that name."""
+"""Keys whose name a provider also has, such as `kubernetes:namespace`. Such a key alone does not show that its prefix
+is a project's name."""
 OF_WORKLOAD = {
     "cnn": "infra.settings.cnn",
     "script": "infra.settings.script",
     "search": "infra.settings.search",
 }
-"""Modules with a workload's settings in addition to its recipe, `OWN`; only the chosen one is loaded."""
+"""The modules with the settings of a workload in addition to its recipe, as `OWN`. Only the module of the chosen
+workload is loaded."""
 SECTIONS: dict[str, type[Any]] = {
     "run": RunSettings,
     "storage": StorageSettings,
@@ -46,7 +48,7 @@ SECTIONS: dict[str, type[Any]] = {
     "cluster": ClusterSettings,
     "ray": RaySettings,
 }
-"""The sections that do not depend on the workload, by the field of `Draft`, in the order of the docs."""
+"""The sections that all workloads have, by their field in `Draft`, in the order of the docs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,23 +56,25 @@ class OfWorkload:
     """A workload's settings in addition to its recipe."""
 
     section: type[Any] = NoSettings
-    """Keys in addition to the recipe's; a key of the same name replaces the recipe's."""
+    """The section with the workload's further keys. A key with the name of a recipe's key replaces that key."""
     draft: type[Draft] = Draft
-    """The subclass with the types of recipe and section."""
+    """The subclass of `Draft` with the types of the workload's recipe and section."""
     checks: tuple[Check, ...] = ()
-    """The checks between its keys."""
+    """The checks between the workload's keys."""
     checks_where: Callable[[Installed], tuple[Check, ...]] = lambda _: ()
-    """Returns checks that depend on the packages of the pods' image; None if its runs are on this machine."""
+    """Returns the checks that depend on the packages in the image of the pods, which are None if runs are on this
+    machine."""
     remarks: Callable[[Any, Installed], Iterable[str]] = lambda *_: ()
-    """Returns warnings, from a draft and the packages of the pods' image."""
+    """Returns warnings, from a draft and the packages in the image of the pods."""
     recipe: Callable[[Any], Mapping[str, Any]] = lambda _: {}
-    """Returns recipe keys whose value other keys determine, from a draft."""
+    """Returns the recipe's values that other keys determine, from a draft."""
     secrets: Callable[[Any], Mapping[str, str]] = lambda _: {}
-    """Returns the secret variables of its runs, from a draft."""
+    """Returns the secret variables of the workload's runs, from a draft."""
 
 
 def of_workload(name: str) -> OfWorkload:
-    """Return a workload's settings in addition to its recipe; empty for one that is not in `OF_WORKLOAD`."""
+    """Return the settings of a workload in addition to its recipe; empty for a workload that is not in
+    `OF_WORKLOAD`."""
     own: OfWorkload = import_module(OF_WORKLOAD[name]).OWN if name in OF_WORKLOAD else OfWorkload()
     return own
 
@@ -82,7 +86,7 @@ def _as_text(value: Any) -> str:
 
 
 def _recipe_key(name: str, field: Field[Any]) -> Key:
-    """Return a recipe's field as a config key."""
+    """Return the config key of a recipe's field."""
     assert field.default is not MISSING  # noqa: S101 - every field of a recipe has a default
     words, on_cluster = field.metadata["derived"], field.metadata["on_cluster"]
     return Key(
@@ -103,14 +107,14 @@ _COMMON = {name: key for section in SECTIONS.values() for name, key in keys_in(s
 
 
 def _own_keys(workload: str) -> dict[str, Key]:
-    """Return the keys of a recipe, and of its workload."""
+    """Return the keys of a workload: those of its recipe, and its own."""
     recipe = {name: _recipe_key(name, field) for name, field in named(workload).recipe.settings().items()}
     return recipe | {"workload": _CHOICES["workload"]} | keys_in(of_workload(workload).section)
 
 
 @cache
 def keys_of(workload: str) -> Mapping[str, Key]:
-    """Return the keys of a stack that trains this workload, by name; no other workload is loaded."""
+    """Return the keys of a stack that trains this workload, by name. No module of another workload is loaded."""
     return {"target": _CHOICES["target"]} | _own_keys(workload) | _COMMON
 
 
@@ -125,7 +129,8 @@ def every_key() -> Mapping[str, Key]:
 
 
 def read(texts: Mapping[str, str], facts: Facts) -> Draft:
-    """Parse every key by its own rule. A key with an empty text counts as not set: Pulumi.yaml declares it so."""
+    """Return the draft made from texts: each key is parsed by its own rule. A key with an empty text counts as not set,
+    because Pulumi.yaml declares keys with an empty default."""
     workload = _workload(texts)
     keys, target = keys_of(workload), _target(texts)
     values: dict[str, Any] = {}
@@ -162,25 +167,27 @@ def _draft(texts: Mapping[str, str], values: Mapping[str, Any], facts: Facts, ta
 
 
 def _recipe(kind: type[Recipe], values: Mapping[str, Any]) -> Recipe:
-    """Return the recipe as set, without what other keys determine."""
+    """Return the recipe as set, without values that other keys determine."""
     names = {field.name: key for key, field in kind.settings().items()}
     return with_unparsed(kind, {name: values[key] for name, key in names.items() if key in values}, names)
 
 
 def _workload(texts: Mapping[str, str]) -> str:
-    """Return the workload whose keys apply; a wrong one is reported with the other keys."""
+    """Return the workload whose keys apply; the first workload if the text is wrong, which is reported together with
+    the other keys."""
     name = texts.get("workload", "").strip() or ("script" if texts.get("script", "").strip() else "")
     return name if name in WORKLOADS else WORKLOADS[0]
 
 
 def _target(texts: Mapping[str, str]) -> Target:
-    """Return the target whose defaults apply; a wrong one is reported with the other keys."""
+    """Return the target whose defaults apply; `local` if the text is wrong, which is reported together with the other
+    keys."""
     name = texts.get("target", "").strip() or _CHOICES["target"].default
     return next((target for target in TARGETS if target == name), "local")
 
 
 def _refused(draft: Draft, key: Key) -> Problem:
-    """Refuse a text that the key's rule does not allow; the line sets a value that works."""
+    """Return the problem of a text that the key's rule does not allow. Its fix sets a valid value."""
     value = key.value_that_works(draft.usable_target)
     is_default = value == key.default_for(draft.usable_target)
     fix = f"pulumi config rm {key.name}" if is_default else set_line(key.name, value)
@@ -188,7 +195,8 @@ def _refused(draft: Draft, key: Key) -> Problem:
 
 
 def _unread(draft: Draft) -> list[Problem]:
-    """Refuse what is set and would have no effect: unknown keys, another workload's, another project's, one twice."""
+    """Return a problem for each key that is set without any effect: an unknown key, a key of another workload or
+    another project, and a key that is set twice."""
     others = sorted(set(draft.texts) - set(draft.keys))
     problems = [_unknown(key, draft) for key in others if key not in draft.facts.declared]
     problems += [_of_another_workload(key, draft) for key in others if _is_set(key, draft)]
@@ -196,7 +204,7 @@ def _unread(draft: Draft) -> list[Problem]:
 
 
 def _is_set(key: str, draft: Draft) -> bool:
-    """Return whether a key that this workload does not have was set to another value than its declared default."""
+    """Return whether a key that this workload does not have was set to a value other than its declared default."""
     declared = draft.facts.declared
     return key in declared and draft.texts[key].strip() not in ("", declared[key])
 
@@ -214,13 +222,15 @@ _WHY_ELSEWHERE = {
     "workerGpus": "the CNN trains with TensorFlow, whose wheel here is the CPU's, and a search places no GPU; workload "
     "script can have GPUs, with a script of yours that uses PyTorch",
 }
-"""Why keys of one workload mean nothing in the others, where there is more to say."""
+"""Why the keys of one workload mean nothing in others, for keys where the general reason is not enough."""
 
 
 def _of_other_projects(draft: Draft) -> Iterator[Problem]:
-    """Refuse our keys under another project's name, as in stack files after the project was renamed.
+    """Yield a problem for each other project's name under which keys of this project are set, as in stack files after
+    the project was renamed.
 
-    Pulumi keeps them and passes them to nobody, so every default would apply, and something else would be measured.
+    Pulumi keeps such keys but passes them to no program, so every default would apply, and something else would be
+    measured.
     """
     ours = draft.facts.declared.keys() | draft.keys.keys()
     keys = {name: _keys_of_namespace(name, draft) & ours for name in {_namespace(key) for key in draft.facts.elsewhere}}
@@ -254,7 +264,7 @@ def _keys_of_namespace(name: str, draft: Draft) -> set[str]:
 
 
 def _shown_text(key: str, draft: Draft) -> str:
-    """Return `key = value` of a key that has no rule here."""
+    """Return `key = value` for a key that has no rule in this workload."""
     return f"{key} = {'[secret]' if key in draft.facts.secret_keys else short(draft.texts[key].strip())}"
 
 
