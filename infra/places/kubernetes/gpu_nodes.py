@@ -16,7 +16,8 @@ LIST_GPUS = "kubectl get nodes -o custom-columns=NAME:.metadata.name,ALLOCATABLE
 
 
 def offered(nodes: Iterable[Mapping[str, Any]], settings: Settings) -> dict[str, Size]:
-    """Return by name what nodes offer to the stack's pods, without those that none of them may use."""
+    """Return what each node offers to the stack's pods, by the node's name. Nodes that no pod of the stack may use are
+    left out."""
     cluster = settings.of_cluster
     template, number = cluster.pod_template, settings.recipe.worker_gpus
     if not number:
@@ -30,8 +31,8 @@ def offered(nodes: Iterable[Mapping[str, Any]], settings: Settings) -> dict[str,
 
 
 def open_to_others(nodes: Sequence[Mapping[str, Any]], settings: Settings) -> Iterator[Problem]:
-    """Find nodes with GPUs that nothing keeps Ray's head off: no taint that it does not tolerate, no label that is
-    named."""
+    """Yield a problem if Ray's head could run on a node with GPUs: the node has no taint that the head does not
+    tolerate, and `gpuNodeSelector` names no label of it."""
     cluster = settings.of_cluster
     if not settings.recipe.worker_gpus:
         return
@@ -53,7 +54,8 @@ def open_to_others(nodes: Sequence[Mapping[str, Any]], settings: Settings) -> It
 
 
 def _label_of(have_gpus: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
-    """Return a label, as `name=value`, that all nodes with GPUs have and no other node; "" if there is none."""
+    """Return a label, as `name=value`, that all nodes with GPUs and no other node have; empty if there is no such
+    label."""
     common = set.intersection(*(set(_labels(node).items()) for node in have_gpus))
     alone = sorted(common.difference(*(_labels(node).items() for node in others)))
     return "=".join(next((pair for pair in alone if pair[0] != "kubernetes.io/hostname"), ()))
@@ -64,7 +66,7 @@ def _labels(node: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def ways(measurement: Measurement, nodes: Sequence[Size]) -> tuple[str, ...]:
-    """Return the command lines for a cluster with too few GPUs."""
+    """Return the command lines that help in a cluster with too few GPUs."""
     return (*gpu_lines(measurement, nodes), LIST_GPUS, REMOVE)
 
 

@@ -50,7 +50,8 @@ _FIRST_PROMETHEUS = "kubectl get prometheus --all-namespaces --output=jsonpath='
 
 
 def problems(api: Any, settings: Settings) -> list[Problem]:
-    """Return every obstacle in this cluster. Raises KubeError if it does not answer."""
+    """Return everything in this cluster that prevents the measurement. Raise KubeError if the cluster does not
+    answer."""
     return [
         *_namespace(api, settings),
         *_jobs(api, settings),
@@ -89,8 +90,8 @@ def _namespace(api: Any, settings: Settings) -> Iterator[Problem]:
 
 
 def _jobs(api: Any, settings: Settings) -> Iterator[Problem]:
-    """Find unfinished runs, which share the cores to be measured: another stack's, or those an interrupted update
-    left."""
+    """Yield a problem for unfinished runs, which share the cores to be measured: runs of another stack, or runs that an
+    interrupted update left."""
     namespace, stack = settings.of_cluster.namespace, settings.stack
     unfinished = leftover_jobs.unfinished_jobs(api, namespace)
     own = [job for job in unfinished if leftover_jobs.stack_of(job) == stack]
@@ -164,7 +165,8 @@ def _foreign_crds(api: Any) -> Iterator[Problem]:
 
 
 def _api_server(api: Any, settings: Settings) -> Iterator[Problem]:
-    """Refuse an API server on other ports: the network policies of what calls it open only the listed ones."""
+    """Yield a problem if the API server answers at other ports than those that the network policies of its callers
+    open."""
     cluster = settings.of_cluster
     ways_of_callers = {
         "this stack's KubeRay operator": set_line("operator", "existing") if cluster.operator == "install" else "",
@@ -181,15 +183,17 @@ def _api_server(api: Any, settings: Settings) -> Iterator[Problem]:
 
 
 def _other_api_server_ports(api: Any) -> list[int]:
-    """Return the API server's ports that no network policy opens; none for somebody who may not read them."""
+    """Return the API server's ports that no network policy opens; empty if the user may not read the ports."""
     ports = {port for _, port in _api_server_endpoints(api)}
     return sorted(ports - set(API_SERVER_PORTS))
 
 
 def servers(api: Any) -> Servers:
-    """Return the addresses of the cluster's own servers; of those that one may not read, none. Raises KubeError.
+    """Return the addresses of the cluster's own servers. A server's addresses are left out if the user may not read
+    them. Raise KubeError if the cluster does not answer.
 
-    Nor of an API server under Cilium: to it a node's address belongs to no range, unless it is told otherwise. Source:
+    The API server's are also left out in a cluster with Cilium, because in Cilium a node's address belongs to no
+    address range, unless Cilium is configured otherwise. Source:
     https://docs.cilium.io/en/stable/network/kubernetes/policy/.
     """
     endpoints = set() if kube.find(api, "/apis/cilium.io") else _api_server_endpoints(api)
@@ -206,7 +210,7 @@ def servers(api: Any) -> Servers:
 
 
 def _api_server_endpoints(api: Any) -> set[tuple[str, int]]:
-    """Return the addresses and ports at which the API server itself answers; none for who may not read them."""
+    """Return the addresses and ports at which the API server itself answers; empty if the user may not read them."""
     return {
         (str(address), int(port["port"]))
         for each in _readable(api, ENDPOINTS, labelSelector="kubernetes.io/service-name=kubernetes")
@@ -217,7 +221,8 @@ def _api_server_endpoints(api: Any) -> set[tuple[str, int]]:
 
 
 def _readable(api: Any, path: str, **query: str) -> list[dict[str, Any]]:
-    """Return the objects of a list; none for somebody who may not read it. Raises KubeError."""
+    """Return the objects of a list; empty if the list does not exist or the user may not read it. Raise KubeError for
+    any other failure."""
     try:
         return kube.items(api, path, **query)
     except KubeError as error:
@@ -227,12 +232,13 @@ def _readable(api: Any, path: str, **query: str) -> list[dict[str, Any]]:
 
 
 def _addresses(service: Mapping[str, Any]) -> list[str]:
-    """Return a Service's own addresses; a headless one has none."""
+    """Return the addresses of a Service; empty for a headless Service, which has no address of its own."""
     return [address for address in service["spec"].get("clusterIPs") or () if address != "None"]
 
 
 def operator_versions(deployments: Iterable[Mapping[str, Any]], namespace: str) -> list[str]:
-    """Return the versions of the operators that watch a namespace; "" for an image whose tag names none."""
+    """Return the versions of the KubeRay operators that watch a namespace. A version is empty if the tag of the
+    operator's image does not name a version."""
     versions = []
     for deployment in deployments:
         for container in deployment["spec"]["template"]["spec"]["containers"]:
@@ -244,9 +250,10 @@ def operator_versions(deployments: Iterable[Mapping[str, Any]], namespace: str) 
 
 
 def _priority_class(api: Any, settings: Settings) -> Iterator[Problem]:
-    """Find a class that the pods name and the cluster lacks; none of them would be created, and nothing would say so.
+    """Yield a problem if the cluster lacks the PriorityClass that the pods name. Without it no pod would be created,
+    and nothing would say so.
 
-    Somebody who may not read it is let through.
+    If the user may not read PriorityClasses, no problem is yielded.
     """
     name = settings.of_cluster.pod_template.spec.get("priorityClassName")
     if not name or not _is_absent(api, f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}"):
@@ -256,7 +263,8 @@ def _priority_class(api: Any, settings: Settings) -> Iterator[Problem]:
 
 
 def _is_absent(api: Any, path: str) -> bool:
-    """Return whether the cluster lacks an object; False for somebody who may not read it. Raises KubeError."""
+    """Return whether the cluster lacks an object; False if the user may not read the object. Raise KubeError for any
+    other failure."""
     try:
         return kube.find(api, path) is None
     except KubeError as error:
@@ -266,7 +274,8 @@ def _is_absent(api: Any, path: str) -> bool:
 
 
 def _pod_monitors(api: Any, settings: Settings) -> Iterator[Problem]:
-    """Find that the cluster has no PodMonitors. Somebody who may not read its CRDs is let through."""
+    """Yield a problem if the cluster has no CRD for PodMonitors. If the user may not read CRDs, no problem is
+    yielded."""
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{POD_MONITOR_CRD}"
     if settings.of_cluster.monitoring != EXISTING or not _is_absent(api, path):
         return
@@ -279,7 +288,8 @@ def _pod_monitors(api: Any, settings: Settings) -> Iterator[Problem]:
 
 
 def _readers(api: Any, settings: Settings) -> Iterator[Problem]:
-    """Find that nobody is where the Prometheus that exists should be. Somebody who may not read it is let through."""
+    """Yield a problem if the namespace of the existing Prometheus does not exist. If the user may not read namespaces,
+    no problem is yielded."""
     cluster = settings.of_cluster
     if cluster.monitoring != EXISTING or not _is_absent(api, f"/api/v1/namespaces/{cluster.monitoring_namespace}"):
         return
@@ -291,8 +301,9 @@ def _readers(api: Any, settings: Settings) -> Iterator[Problem]:
 
 
 def queue(api: Any, settings: Settings) -> Iterator[Problem]:
-    """Find that there is no Kueue, no such LocalQueue, or one that Kueue says is inactive. Whether its quota holds the
-    measurement is Kueue's to say. Somebody who may not read it is let through. Raises KubeError."""
+    """Yield a problem if the cluster has no Kueue, or the namespace has no LocalQueue of this name, or Kueue reports it
+    as inactive. Whether the quota is enough is left to Kueue. If the user may not read queues, no problem is yielded.
+    Raise KubeError if the cluster does not answer."""
     cluster, without = settings.of_cluster, "pulumi config rm queue"
     name, namespace = cluster.queue, cluster.namespace
     if not name or unseen_queue(api, settings):
@@ -313,8 +324,8 @@ def queue(api: Any, settings: Settings) -> Iterator[Problem]:
 
 
 def unseen_queue(api: Any, settings: Settings) -> str:
-    """Say that whether there is the queue is not known to somebody who may not read it; empty if it is. Raises
-    KubeError."""
+    """Return a sentence that says that this user may not read whether the queue exists; empty if the user may. Raise
+    KubeError if the cluster does not answer."""
     name, namespace = settings.of_cluster.queue, settings.of_cluster.namespace
     try:
         if name and (served := kueue.version(api)):
@@ -330,12 +341,14 @@ def unseen_queue(api: Any, settings: Settings) -> str:
 
 
 def nodes(api: Any, settings: Settings) -> dict[str, Size]:
-    """Return by name what the usable nodes offer to pods. Raises KubeError."""
+    """Return what each usable node offers to pods, by the node's name. Raise KubeError if the cluster does not
+    answer."""
     return gpu_nodes.offered(kube.items(api, "/api/v1/nodes"), settings)
 
 
 def spread(settings: Settings, sizes: Sequence[Size]) -> str:
-    """Describe how arms will probably be spread over nodes of these sizes differently; empty if they will not."""
+    """Return a description of how the arms' workers will probably be spread over nodes of these sizes, if the arms
+    differ in this; empty if they do not."""
     return unlike_spreads(_measurement(settings), sizes, [RESERVED] * len(sizes))
 
 

@@ -33,11 +33,11 @@ Entry = dict[str, Any]
 
 
 class KubeconfigError(KubeError):
-    """A kubeconfig that cannot be used; the message has the line that fixes it."""
+    """Raised if a kubeconfig cannot be used; the message has the command line that fixes it."""
 
 
 class NotHereError(KubeconfigError):
-    """A missing kubeconfig or context on this machine: a preview may run without either."""
+    """Raised if the kubeconfig or the context is missing on this machine. A preview may run without both."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Selected:
 
     context: str
     source: str
-    """The files it was read from, for messages."""
+    """The files from which the context was read, as text for messages."""
     content: Entry
-    """A complete kubeconfig with this context alone."""
+    """A complete kubeconfig that contains only this context."""
 
     @property
     def server(self) -> str:
@@ -57,7 +57,8 @@ class Selected:
 
     @property
     def authority(self) -> str:
-        """Return the SHA-256 of the certificate authority; empty for the public ones that the system trusts."""
+        """Return the SHA-256 of the cluster's CA certificate; empty if the certificate is signed by a public authority
+        that the system trusts."""
         data = self._cluster.get("certificate-authority-data")
         return hashlib.sha256(base64.b64decode(data)).hexdigest() if data else ""
 
@@ -75,7 +76,8 @@ class Selected:
 
 
 def current_context(setting: str | None) -> str | None:
-    """Return the current context of a usable user's kubeconfig, for a message; None without one."""
+    """Return the current context of the user's kubeconfig, for a message; None if the kubeconfig has no usable current
+    context."""
     try:
         merged = _Merged(setting)
     except KubeconfigError:
@@ -84,7 +86,8 @@ def current_context(setting: str | None) -> str | None:
 
 
 def select(setting: str | None, context: str) -> Selected:
-    """Return the context from the setting's file, else from KUBECONFIG or ~/.kube/config. Raises KubeconfigError."""
+    """Return the context from the file in `setting`; without `setting`, from KUBECONFIG or ~/.kube/config. Raise
+    KubeconfigError if the kubeconfig or the context cannot be used."""
     merged = _Merged(setting)
     links = merged.entry("contexts", context)
     for kind in ("cluster", "user"):
@@ -110,7 +113,7 @@ def select(setting: str | None, context: str) -> Selected:
 
 
 class _Merged:
-    """All files of a user's kubeconfig together, by kind and name; paths in their entries are absolute."""
+    """All files of a user's kubeconfig merged: their entries by kind and name, with absolute paths in each entry."""
 
     def __init__(self, setting: str | None) -> None:
         files = _files(setting)
@@ -127,7 +130,7 @@ class _Merged:
                     known.setdefault(name, entry)
 
     def entry(self, kinds: str, name: str, of_context: str = "") -> Entry:
-        """Return the entry with this name. Raises KubeconfigError."""
+        """Return the entry with this name. Raise KubeconfigError if there is no such entry."""
         known = self.entries[kinds]
         if name in known:
             return known[name]
@@ -151,7 +154,8 @@ def _files(setting: str | None) -> list[Path]:
 
 
 def _read(path: Path) -> Entry | None:
-    """Return the mapping in a kubeconfig; None if there is no file. Raises KubeconfigError."""
+    """Return the mapping in a kubeconfig file; None if the file does not exist. Raise KubeconfigError if the file holds
+    no such mapping."""
     raw = _bytes(path)
     if raw is None:
         return None
@@ -166,8 +170,8 @@ def _read(path: Path) -> Entry | None:
 
 
 def _bytes(path: Path) -> bytes | None:
-    """Return a file's bytes; None if nothing is there. Raises KubeconfigError, also for a pipe, which could block, and
-    for a device, which has no end."""
+    """Return a file's bytes; None if the file does not exist. Raise KubeconfigError if it cannot be read or is too
+    large, or is a pipe, which could block, or a device, which has no end."""
     try:
         if not path.exists():
             return None
@@ -181,7 +185,7 @@ def _bytes(path: Path) -> bytes | None:
 
 
 def _named(file: Path, kinds: str, listed: Any) -> dict[str, Entry]:
-    """Return a list's entries by name. Raises KubeconfigError if it is malformed."""
+    """Return the entries of a list in a kubeconfig by name. Raise KubeconfigError if the list is malformed."""
     kind = kinds[:-1]
     try:
         return {str(item["name"]): _with_whole_paths(item.get(kind) or {}, file.parent) for item in listed or ()}
@@ -192,7 +196,8 @@ def _named(file: Path, kinds: str, listed: Any) -> dict[str, Entry]:
 
 
 def _with_whole_paths(entry: Entry, folder: Path) -> Entry:
-    """Return an entry with absolute paths; they start at its file's folder, and the stack's own file is elsewhere."""
+    """Return an entry with absolute paths. Its relative paths start at the folder of its file, but the stack's own
+    kubeconfig is in another folder."""
     whole: Entry = {key: str(folder / str(entry[key])) for key in _FILES if entry.get(key)}
     program = entry.get("exec")
     if isinstance(program, Mapping) and os.sep in str(program.get("command") or ""):
@@ -201,7 +206,8 @@ def _with_whole_paths(entry: Entry, folder: Path) -> Entry:
 
 
 def _pinned(name: str, cluster: Entry, source: str) -> Entry:
-    """Return the cluster with its authority embedded; refuse one that cannot be told from another at its address."""
+    """Return the cluster with its CA certificate embedded. Raise KubeconfigError if another cluster at the same address
+    could not be told from this cluster."""
     fix = f"kubectl config set-cluster {name}"
     if not str(cluster.get("server") or "").startswith("https://"):
         raise KubeconfigError(
@@ -235,8 +241,8 @@ def _pinned(name: str, cluster: Entry, source: str) -> Entry:
 
 
 def _refuse_impersonation(name: str, user: Entry, source: str) -> None:
-    """Refuse impersonation, which the Python client lacks: this program's own requests would have the user's own
-    rights."""
+    """Raise KubeconfigError if the user impersonates another user. The Python client does not support that, so this
+    program's own requests would have the rights of the real user."""
     if keys := [key for key in _IMPERSONATION if user.get(key)]:
         lines = "\n".join(f"  kubectl config unset {shlex.quote(f'users.{name}.{key}')}" for key in keys)
         raise KubeconfigError(

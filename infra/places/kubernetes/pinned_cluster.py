@@ -33,26 +33,28 @@ from training.contract.provenance import PROJECT
 
 NAME = "pinned-cluster"
 IDENTITY = ("server", "authority", "uid")
-"""The recorded identity: address, SHA-256 of the authority (empty for a public one), uid of the namespace
-kube-system."""
+"""The properties that identify the cluster: its address, the SHA-256 of its CA certificate (empty for a public
+authority), and the uid of its namespace kube-system."""
 SERVERS = "servers"
-"""The property with the addresses of the cluster's own servers, which may change."""
+"""The property with the addresses of the cluster's own servers. They may change, so they are not part of the
+identity."""
 _KEPT = ("stack", *IDENTITY)
 _SYSTEM = "/api/v1/namespaces/kube-system"
 
 
 class ClusterError(UserError):
-    """A cluster that cannot be used as it is; the message says what to do."""
+    """Raised if the cluster cannot be used as it is; the message says what to do."""
 
 
 class PinnedCluster(Resource, module="cluster", name="Pinned"):
-    """The cluster of a stack. Its inputs say where to look; the provider adds the cluster's identity."""
+    """The cluster to which a stack belongs. The inputs say where to find the cluster; the provider adds the cluster's
+    identity."""
 
     server: pulumi.Output[str]
     authority: pulumi.Output[str]
     uid: pulumi.Output[str]
     servers: pulumi.Output[str]
-    """Addresses of the API server and of the cluster's DNS, as `network.Servers` writes them."""
+    """The addresses of the API server and of the cluster's DNS, as `network.Servers` writes them."""
 
     def __init__(self, stack: str, setting: str | None, context: str, opts: pulumi.ResourceOptions) -> None:
         self.stack = stack
@@ -69,10 +71,11 @@ class PinnedClusterProvider(Provider):
     """Writes the stack's own kubeconfig only in `create` and `update`, and only for the recorded cluster."""
 
     def check(self, olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
-        """Add the identity of the cluster that the context leads to, and refuse one other than the recorded.
+        """Add the identity of the cluster to which the context leads. Fail if it is another cluster than the recorded
+        cluster.
 
-        If the cluster does not answer, the recorded identity is used: a preview may have none, and an update has
-        checked before.
+        If the cluster does not answer, the recorded identity is used: a preview may have no identity yet, and an update
+        has checked the cluster before.
         """
         recorded = {key: olds[key] for key in (*IDENTITY, SERVERS) if key in olds}
         if any(isinstance(value, Unknown) for value in news.values()):
@@ -88,20 +91,22 @@ class PinnedClusterProvider(Provider):
         return CheckResult(news | identity, [])
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Report a change if the stack's file is missing or outdated; the path of the user's kubeconfig does not
-        matter."""
+        """Return a change if the cluster's properties changed, or if the stack's own kubeconfig is missing or outdated.
+        A changed path of the user's kubeconfig does not matter."""
         moved = any(news[key] != olds.get(key) for key in (*_KEPT, SERVERS) if key in news)
         return DiffResult(changes=moved or _is_old(news), replaces=[])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Write the file. Raises ClusterError if the cluster changed a moment ago, or does not answer."""
+        """Write the stack's own kubeconfig. Raise ClusterError if the cluster changed a moment ago, or does not
+        answer."""
         return CreateResult(str(props.get("uid")), _write(props, props))
 
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """Write the file again, for the recorded cluster and no other.
+        """Write the stack's own kubeconfig again, for the recorded cluster and no other.
 
-        After `pulumi stack rename` also under the old name: resources in the state are reached by that until the end of
-        the update, where `DestroyCheck` removes it. Refused if another stack has taken that name, and its file, by now.
+        After `pulumi stack rename`, write it also under the stack's old name, by which resources in the state are
+        reached until the end of the update; `DestroyCheck` then removes it. Raise ClusterError if another stack has
+        taken the old name, and so its file.
         """
         before, now = olds["stack"], news["stack"]
         if before != now and kube.own_text(before) is not None and not _leads_to(before, olds, news):
@@ -112,7 +117,8 @@ class PinnedClusterProvider(Provider):
         return UpdateResult(written)
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """Check that a refresh would read the recorded cluster. Raises ClusterError if it cannot tell."""
+        """Check that a refresh would read the recorded cluster. Raise ClusterError if it would not, or if that cannot
+        be found out."""
         try:
             _look(props)
         except KubeError as error:
@@ -121,15 +127,16 @@ class PinnedClusterProvider(Provider):
         return ReadResult(id_, props)
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        """Remove the stack's credentials: nothing of it is left in the cluster."""
+        """Remove the stack's own kubeconfig with its credentials, because nothing of the stack is left in the
+        cluster."""
         kube.remove_own(props["stack"])
 
 
 class DestroyCheck(Resource, module="cluster", name="DestroyCheck"):
-    """Created after everything in the cluster, and so deleted before it: the first to notice that the connection is
-    lost.
+    """Checks the connection before anything is deleted: it is created after everything else in the cluster, and so
+    deleted first.
 
-    The stack's own kubeconfig is what protects another cluster; this says why nothing is deleted, and what to do.
+    The stack's own kubeconfig protects other clusters. This resource only says why nothing is deleted, and what to do.
     """
 
     def __init__(self, pinned: PinnedCluster, after: Sequence[pulumi.Resource], parent: pulumi.Resource) -> None:
@@ -139,10 +146,11 @@ class DestroyCheck(Resource, module="cluster", name="DestroyCheck"):
 
 
 class DestroyCheckProvider(Provider):
-    """Checks the cluster when the resource is deleted; until then it keeps the identity to compare."""
+    """Checks the cluster when the resource is deleted. Until then it keeps the identity with which it compares the
+    cluster."""
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Report a change in place."""
+        """Return a change in place, without a replacement, if a property differs."""
         return DiffResult(changes=bool(changed(olds, news, *_KEPT)), replaces=[])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
@@ -150,15 +158,15 @@ class DestroyCheckProvider(Provider):
         return CreateResult("destroy-check", props)
 
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
-        """Keep the properties. After `pulumi stack rename` remove the file of the old name, unless a new stack needs
-        it."""
+        """Keep the properties. After `pulumi stack rename`, remove the kubeconfig under the old name, unless a new
+        stack needs it."""
         before = olds["stack"]
         if before != news["stack"] and not _has_settings(before) and _leads_to(before, olds, news):
             kube.remove_own(before)
         return UpdateResult(news)
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        """Check the cluster. Raises ClusterError without the stack's own kubeconfig, or if another cluster or none
+        """Raise ClusterError if the stack's own kubeconfig is missing, if another cluster answers, or if no cluster
         answers."""
         try:
             _look(props)
@@ -167,7 +175,7 @@ class DestroyCheckProvider(Provider):
 
 
 def way_in(error: KubeError) -> str:
-    """Return advice for a cluster that answers and refuses to identify itself; "" if it does not answer."""
+    """Return advice for a cluster that answers but refuses to identify itself; empty if the cluster does not answer."""
     ways = {
         401: f" Its credentials have expired: log in, and then\n  pulumi up --target '**{NAME}'",
         403: " Which cluster it is tells the namespace kube-system, which this user may not read; with the right to:\n"
@@ -177,7 +185,8 @@ def way_in(error: KubeError) -> str:
 
 
 def _look(props: Mapping[str, Any]) -> None:
-    """Check the cluster of the stack's own kubeconfig. Raises ClusterError, and KubeError without an answer."""
+    """Check the cluster to which the stack's own kubeconfig leads. Raise ClusterError if the file is missing or it is
+    another cluster, and KubeError if the cluster does not answer."""
     if kube.own_text(props["stack"]) is None:
         raise ClusterError(lost(props["stack"], props))
     uid = _uid(kube.connect(kube.own_path(props["stack"])))
@@ -190,8 +199,8 @@ def _look(props: Mapping[str, Any]) -> None:
 
 
 def _leads_to(stack: str, *recorded: Mapping[str, Any]) -> bool:
-    """Return whether the file of that name has the address and the authority of one of these; it contacts no
-    cluster."""
+    """Return whether the kubeconfig of the stack with this name has the address and the CA certificate of one of the
+    `recorded` clusters. Contacts no cluster."""
     try:
         own = Selected("", "", yaml.safe_load(kube.own_text(stack) or ""))
         return (own.server, own.authority) in {(each.get("server"), each.get("authority")) for each in recorded}
@@ -200,12 +209,13 @@ def _leads_to(stack: str, *recorded: Mapping[str, Any]) -> bool:
 
 
 def _has_settings(stack: str) -> bool:
-    """Return whether this checkout has a settings file of a stack of that name: a rename moves it."""
+    """Return whether this checkout has a settings file of a stack with this name. A rename moves the settings file."""
     return (PROJECT / stack_file(stack)).exists()
 
 
 def identify(selected: Selected) -> dict[str, str]:
-    """Return the identity of the cluster that a context leads to. Raises KubeError."""
+    """Return the identity of the cluster to which a context leads. Raise KubeError if the cluster does not answer or
+    refuses."""
     api = kube.connect(selected.content)
     return {
         "server": selected.server,
@@ -220,7 +230,8 @@ def _uid(api: Any) -> str:
 
 
 def _is_old(news: Mapping[str, Any]) -> bool:
-    """Return whether the file differs from what would be written now; false if that is not known."""
+    """Return whether the stack's own kubeconfig differs from what would be written now; False if the user's kubeconfig
+    cannot be read."""
     if any(isinstance(value, Unknown) for value in news.values()):
         return True
     try:
@@ -231,7 +242,8 @@ def _is_old(news: Mapping[str, Any]) -> bool:
 
 
 def _write(recorded: Mapping[str, Any], news: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the file, and return the properties with the identity. Raises ClusterError."""
+    """Write the stack's own kubeconfig, and return the properties with the cluster's identity. Raise ClusterError if it
+    is not the recorded cluster, or does not answer."""
     try:
         selected = kubeconfig.select(news["kubeconfig"], news["context"])
         identity = identify(selected)
@@ -246,7 +258,7 @@ def _write(recorded: Mapping[str, Any], news: Mapping[str, Any]) -> dict[str, An
 
 
 def refusal(stack: str, recorded: Mapping[str, Any], selected: Selected, identity: Mapping[str, Any]) -> str:
-    """Explain why an update is refused in another cluster, with each way to continue."""
+    """Return a text that explains why an update is refused in another cluster, with each way to continue."""
     return f"""stack {stack} belongs to another cluster than the one that context {selected.context} leads to now.
   the stack's: {_described(recorded)}
   the context's: {_described(identity)}, of {selected.source}
@@ -257,7 +269,7 @@ Nothing was changed in either. One of these helps:
 
 
 def lost(stack: str, recorded: Mapping[str, Any]) -> str:
-    """Explain what to do if the stack's own file is missing."""
+    """Return a text that explains what to do if the stack's own kubeconfig is missing."""
     return f"""{kube.own_path(stack)} is gone, and with it the way to the cluster of stack {stack}: \
 {_described(recorded)}.
 Nothing was read, changed or deleted. To write it again, with kubeContext leading to that cluster:
@@ -265,7 +277,8 @@ Nothing was read, changed or deleted. To write it again, with kubeContext leadin
 
 
 def _taken(before: str, now: str) -> str:
-    """Explain what to do if the file of the name before a rename now leads to another cluster."""
+    """Return a text that explains what to do if, after a rename, the kubeconfig under the old name leads to another
+    cluster."""
     file = kube.own_path(before)
     return f"""stack {now} was named {before}, and until this update ends what it has is reached by {file}. \
 That file leads to another cluster: another stack has the name by now. Nothing was changed. Without that file:

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 
 class ExistingCluster(ClusterPlace):
-    """The cluster of a named context of the user's kubeconfig: always the same one, as long as the stack lives."""
+    """The cluster to which a named context of the user's kubeconfig leads. It stays the same cluster as long as the
+    stack exists."""
 
     target = "kubernetes"
     traits = Traits(owned=False, pod_range=None)
@@ -51,12 +52,12 @@ class ExistingCluster(ClusterPlace):
         return (*own, *super().checks)
 
     def why_no_node(self, draft: Draft) -> str:  # noqa: ARG002
-        """Say that the nodes are unknown: a preview contacts no cluster."""
+        """Return a sentence that says that the nodes are unknown, because a preview contacts no cluster."""
         return f"whether a node holds it is not known at preview; if one does: {set_line('wideArm', ON)}"
 
     def survey(self, settings: Settings) -> ClusterSite:
-        """Name the cluster, and refuse one that cannot hold the measurement; determine the image's base. Raises
-        RunError."""
+        """Log which cluster it is, check that it can hold the measurement, and determine the digest of the image's
+        base. Raise RunError if the cluster cannot be used."""
         require_packages(self.target)
         _refuse_unusable(settings)
         gone.refuse(settings)
@@ -66,7 +67,7 @@ class ExistingCluster(ClusterPlace):
         return self.site(image_base.pinned(settings))
 
     def reach(self, settings: Settings, parent: pulumi.Resource) -> "Access":
-        """Return access through a kubeconfig of the stack's own, written for this cluster and no other."""
+        """Return the access through the stack's own kubeconfig, which is written for this cluster and no other."""
         from infra.places.cluster.components.access import Access, provider
         from infra.places.kubernetes.pinned_cluster import DestroyCheck, PinnedCluster
 
@@ -83,7 +84,7 @@ class ExistingCluster(ClusterPlace):
         )
 
     def doctor(self, settings: Settings) -> Iterator[Finding]:
-        """Yield the same findings about the cluster as `up`, and about the engine if the image is built here."""
+        """Yield the findings about the cluster that `up` checks, and about Docker if the image is built here."""
         if settings.of_cluster.image_registry:
             yield docker()
         needed = "a cluster that answers"
@@ -107,15 +108,15 @@ class ExistingCluster(ClusterPlace):
             yield Finding("cluster", "see below", needed, lifted, str(obstacle))
 
     def resume(self, settings: Settings) -> None:
-        """Do nothing: the cluster is not ours to start."""
+        """Do nothing, because the cluster is not the stack's to start."""
 
     def name(self, settings: Settings) -> str:
-        """Return the context's name."""
+        """Return a text with the name of the cluster's context."""
         return f"context {settings.of_cluster.kube_context}"
 
 
 def _take_away_workers(settings: Settings) -> None:
-    """Take away workers that a run left, in the cluster that the stack was made in. Raises RunError."""
+    """Remove workers that a run left, in the cluster to which the stack belongs. Raise RunError if that fails."""
     own = kube.own_path(settings.stack)
     if kube.own_text(settings.stack) is None:
         return
@@ -133,7 +134,8 @@ def _selected(settings: Settings) -> Selected:
 
 
 def _refuse_unusable(settings: Settings) -> None:
-    """Name the cluster, and refuse one that cannot hold the measurement. Raises RunError."""
+    """Log which cluster it is. Raise RunError if it cannot hold the measurement or does not answer; a preview only
+    warns, except about the queue."""
     try:
         selected = _selected(settings)
         pulumi.log.info(f"the cluster: {selected}")
@@ -155,7 +157,7 @@ def _refuse_unusable(settings: Settings) -> None:
 
 
 def _refuse(title: str, obstacles: Sequence[Problem], settings: Settings) -> None:
-    """Warn of what `allowOversubscription` permits, and raise RunError of the rest."""
+    """Warn about the obstacles that `allowOversubscription` permits, and raise RunError if there are others."""
     lifted = [obstacle for obstacle in obstacles if obstacle.liftable and settings.run.allow_oversubscription]
     for obstacle in lifted:
         pulumi.log.warn(obstacle.what)
@@ -165,8 +167,8 @@ def _refuse(title: str, obstacles: Sequence[Problem], settings: Settings) -> Non
 
 
 def _refuse_queue(selected: Selected, settings: Settings) -> None:
-    """Refuse a queue that there is not at preview, too. A cluster that does not answer is no reason. Raises
-    RunError."""
+    """Raise RunError, also at preview, if the queue does not exist or is not active. A cluster that does not answer is
+    ignored."""
     if not settings.of_cluster.queue:
         return
     with suppress(KubeError):

@@ -11,16 +11,17 @@ from infra.places.minikube.spec import Cluster
 SCRIPT = ".venv/bin/python -m infra.places.minikube.command"
 
 API_PORT, API_SERVICE, DNS_SERVICE = 8443, "10.96.0.1", "10.96.0.10"
-"""Where Minikube has the API server, and kubeadm the Services of the API server and of the cluster's DNS."""
+"""The port at which Minikube has the API server, and the addresses that kubeadm gives the Services of the API server
+and of the cluster's DNS."""
 
 
 class Minikube(pulumi.ComponentResource):
-    """Starts the cluster, and deletes it with the stack."""
+    """A Minikube cluster: started with the stack, and deleted with it."""
 
     started: command.local.Command
-    """The resource that creates the cluster: everything in it depends on this, and is deleted with it."""
+    """The resource that creates the cluster. Everything in the cluster depends on it, and is deleted with it."""
     address: pulumi.Output[str]
-    """The first node's address, as this machine reaches it."""
+    """The address by which this machine reaches the first node."""
     servers: pulumi.Output[str]
     """The addresses of the cluster's own servers, as `network.Servers` writes them."""
 
@@ -45,8 +46,8 @@ class Minikube(pulumi.ComponentResource):
 
 
 def _servers(address: str) -> str:
-    """Return the addresses of a cluster's own servers: the first node's, and those of kubeadm's Services. Nothing is
-    known where this machine reaches the node by an address of its own."""
+    """Return the addresses of the cluster's own servers: of the first node, and of kubeadm's Services. If this machine
+    reaches the node by a loopback address, no addresses are known."""
     if ip_address(address.strip()).is_loopback:
         return Servers().to_json()
     return Servers(((address.strip(), API_PORT), (API_SERVICE, 443)), (DNS_SERVICE,)).to_json()

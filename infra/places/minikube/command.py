@@ -27,7 +27,7 @@ API_SECONDS = 120.0
 
 
 def create() -> None:
-    """Create the cluster, or resume what an interrupted `up` left of it; print the first node's address."""
+    """Create the cluster, or resume a creation that was interrupted. Print the first node's address."""
     cluster = _wanted()
     doctor.refuse(cluster)
     exists = _exists(cluster.profile)
@@ -47,7 +47,7 @@ def create() -> None:
 
 
 def update() -> None:
-    """Change what Minikube can change in an existing cluster: add nodes and addons, load images."""
+    """Change what Minikube can change in an existing cluster: add nodes and addons, and load images."""
     cluster, last_created = _wanted(), None
     if _exists(cluster.profile):
         last_created = _recorded(cluster.profile)
@@ -60,7 +60,8 @@ def update() -> None:
 
 
 def delete() -> None:
-    """Delete the cluster if it exists, and its records. Raises ProgramError if it belongs to another machine."""
+    """Delete the cluster, if it exists, and the files about it. Raise ProgramError if the cluster was made on another
+    machine, or belongs to another stack."""
     cluster = _wanted()
     if _exists(cluster.profile):
         _refuse_foreign(cluster, exists=True)
@@ -74,7 +75,7 @@ def delete() -> None:
 
 
 def resume(profile: str) -> None:
-    """Start a stopped cluster of ours; does nothing for one that runs, or was never created."""
+    """Start a stopped cluster that was made here. Does nothing if the cluster runs, or was never created."""
     cluster = _recorded(profile)
     if cluster and _exists(profile) and not _runs(profile):
         say(f"{profile} is stopped: starting it")
@@ -82,7 +83,7 @@ def resume(profile: str) -> None:
 
 
 def lost(profile: str) -> str:
-    """Explain what to do about a cluster that was deleted without Pulumi."""
+    """Return a text that explains what to do if the cluster was deleted without Pulumi."""
     return (
         f"the Minikube cluster {profile} is gone, though the stack made it: it was deleted by other means.\n"
         f"Everything in it is lost; to recreate it:\n  {again('destroy', 'up')}"
@@ -90,7 +91,8 @@ def lost(profile: str) -> str:
 
 
 def elsewhere(profile: str) -> str:
-    """Explain why an unknown cluster is not deleted: its nodes would keep running, and no state would have them."""
+    """Return a text that explains why an unknown cluster is not deleted: otherwise its nodes would keep running, and no
+    state would contain them."""
     marker = _marker(profile).relative_to(PROJECT)
     return (
         f"no Minikube cluster {profile} was made from this folder, and this machine has none: nothing was deleted.\n"
@@ -100,7 +102,8 @@ def elsewhere(profile: str) -> str:
 
 
 def trouble(profile: str) -> str:
-    """Explain why a created cluster cannot be used, and the fix; empty if it runs, or was not created yet."""
+    """Return a text that explains why a created cluster cannot be used, and how to fix it; empty if it runs, or was not
+    created yet."""
     cluster = _recorded(profile) if started(profile) else None
     if cluster is None:
         return ""
@@ -127,7 +130,8 @@ def _start(cluster: Cluster) -> None:
 
 
 def _start_again(cluster: Cluster) -> None:
-    """Start a complete cluster, as after the state was lost: it may hold what runs kept, so it is never deleted."""
+    """Start a complete cluster that exists, for example after the stack's state was lost. It is never deleted here,
+    because runs may have kept files in it."""
     last_created = _recorded(cluster.profile)
     if last_created:
         _refuse_change(last_created, cluster)
@@ -143,7 +147,8 @@ def _start_again(cluster: Cluster) -> None:
 
 
 def _add_nodes(cluster: Cluster) -> None:
-    """Add missing nodes. Without the variable the second node, and each after it, would get a default memory."""
+    """Add the missing nodes. Without the variable MINIKUBE_MEMORY, each added node would get Minikube's default
+    memory."""
     for _ in range(cluster.nodes - len(nodes(cluster.profile))):
         say(f"{cluster.profile}: adding a node")
         command = ["minikube", "--profile", cluster.profile, "node", "add"]
@@ -152,7 +157,8 @@ def _add_nodes(cluster: Cluster) -> None:
 
 
 def _finish(cluster: Cluster) -> None:
-    """Wait for the API server, record the cluster, load its images, and print its address, which Pulumi keeps."""
+    """Wait for the API server, record the cluster, load its images, and print its address, which Pulumi keeps in the
+    state."""
     with_retries("API server", lambda: _answer(cluster))
     _mark(cluster, started=True)
     load_images(cluster.profile, list(cluster.images))
@@ -165,14 +171,14 @@ def _answer(cluster: Cluster) -> None:
 
 
 def _environment(cluster: Cluster) -> dict[str, str]:
-    """Return the environment with a kubeconfig of the stack's own: the user's, and its current context, do not
-    change."""
+    """Return the environment variables for Minikube, with the stack's own kubeconfig, so that the user's kubeconfig and
+    its current context do not change."""
     return {**os.environ, "KUBECONFIG": str(PROJECT / cluster.kubeconfig)}
 
 
 def _line(cluster: Cluster, verb: str) -> str:
-    """Return a command line to type. Without the variable Minikube writes a context and a client key into the user's
-    own kubeconfig, and makes it the current one."""
+    """Return a command line for the user. It sets KUBECONFIG, because Minikube would otherwise write a context and a
+    client key into the user's own kubeconfig, and make the context the current one."""
     kubeconfig = shlex.quote(str(PROJECT / cluster.kubeconfig))
     return f"KUBECONFIG={kubeconfig} minikube --profile {cluster.profile} {verb}"
 
@@ -183,7 +189,8 @@ def _delete(cluster: Cluster) -> None:
 
 
 def _delete_network(profile: str) -> None:
-    """Delete the network, which Minikube leaves when it deletes its containers and volumes (seen with Docker 20.10)."""
+    """Delete the cluster's Docker network, which Minikube leaves when it deletes its containers and volumes (seen with
+    Docker 20.10)."""
     label = f"label=name.minikube.sigs.k8s.io={profile}"
     for network in run("docker", "network", "ls", "--quiet", "--filter", label, quiet=True).split():
         run("docker", "network", "rm", network, quiet=True)
@@ -211,7 +218,7 @@ def _refuse_foreign(cluster: Cluster, exists: bool) -> None:
 
 
 def _exists(profile: str) -> bool:
-    """Return whether Minikube knows the profile, in any state; a broken one counts."""
+    """Return whether Minikube knows the profile in any state, also if the cluster is broken."""
     listed = json.loads(run("minikube", "profile", "list", "--output", "json", "--light", quiet=True))
     return any(entry["Name"] == profile for kind in ("valid", "invalid") for entry in listed.get(kind) or [])
 
@@ -242,13 +249,13 @@ def _read_marker(profile: str) -> Mapping[str, object]:
 
 
 def _recorded(profile: str) -> Cluster | None:
-    """Return the cluster as it was last created; None if it never was."""
+    """Return the cluster as it was last created; None if it was never created."""
     data = _read_marker(profile).get("cluster")
     return Cluster.from_dict(data) if isinstance(data, dict) else None
 
 
 def started(profile: str) -> bool:
-    """Return whether the cluster was once started completely."""
+    """Return whether the cluster was completely started before."""
     return _read_marker(profile).get("started") is True
 
 

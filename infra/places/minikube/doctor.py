@@ -18,11 +18,12 @@ from training.machine import gpus as machine_gpus
 
 MINIMUM_MINIKUBE = (1, 37)
 DISK_BYTES = 12 * 10**9
-"""The free disk space: images of the nodes, the training image once on this machine and once on each node."""
+"""The free disk space in bytes that a stack needs: for the nodes' images, and for the training image on this machine
+and on each node."""
 
 
 def findings(cluster: Cluster) -> Iterator[Finding]:
-    """Yield the findings about a Minikube stack, each checked when it is asked for."""
+    """Yield the findings about a Minikube stack. Each is checked only when the caller asks for the next finding."""
     yield docker()
     yield minikube()
     yield cpus(cluster)
@@ -40,7 +41,7 @@ def refuse(cluster: Cluster) -> None:
 
 
 def minikube() -> Finding:
-    """Check Minikube and its version."""
+    """Return the finding about Minikube: whether it is installed, and its version."""
     needed = f"minikube {dotted(MINIMUM_MINIKUBE)} or newer"
     if not shutil.which("minikube"):
         return Finding(
@@ -52,28 +53,30 @@ def minikube() -> Finding:
 
 
 def cpus(cluster: Cluster) -> Finding:
-    """Check the CPUs of one node: Minikube refuses a node with more CPUs than the machine has."""
+    """Return the finding about the CPUs of a node, because Minikube refuses a node with more CPUs than the machine
+    has."""
     present, needed = os.cpu_count() or 1, cluster.cpus
     fix = f"pulumi config set minikubeCpus {present}"
     return Finding("CPUs", str(present), f"{needed} for a node", present >= needed, fix)
 
 
 def memory(cluster: Cluster) -> Finding:
-    """Check the memory of one node; whether all nodes fit together is checked with the settings."""
+    """Return the finding about the memory of a node. Whether all nodes together fit is checked with the settings."""
     present, needed = psutil.virtual_memory().total, cluster.memory_mib * 2**20
     fix = f"pulumi config set minikubeMemory {int(present * 0.4 / GIB) or 2}Gi"
     return Finding("memory", f"{present / GIB:.1f} GiB", f"{needed / GIB:.1f} GiB for a node", present >= needed, fix)
 
 
 def gpus(cluster: Cluster) -> Finding:
-    """Check this machine's GPUs, all of which the node offers."""
+    """Return the finding about this machine's GPUs, all of which the node offers."""
     present, why = machine_gpus.why_too_few(cluster.gpus)
     number = f"pulumi config set minikubeGpus {present}" if present else "pulumi config rm minikubeGpus"
     return Finding("GPUs", why or str(present), f"{cluster.gpus} for the node", present == cluster.gpus, number)
 
 
 def disk() -> Finding:
-    """Check the disk with Docker's images; if that is in another machine (Docker Desktop), this folder's disk."""
+    """Return the finding about the disk with Docker's images. If Docker runs in another machine (Docker Desktop), it is
+    the disk of this folder."""
     root = _docker_root()
     free = shutil.disk_usage(root if root.is_dir() else Path.cwd()).free
     fix = "Make room:  docker system prune    (removes what no container uses)"

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 
 class MinikubePlace(ClusterPlace):
-    """A Minikube cluster, managed by commands: created and deleted with the stack."""
+    """A Minikube cluster on this machine, which is created and deleted with the stack."""
 
     target = "minikube"
     holds_machine = True
@@ -84,7 +84,7 @@ class MinikubePlace(ClusterPlace):
         return (*own, *super().checks)
 
     def unfit(self, draft: Draft, arms: Sequence[str]) -> list[Problem]:
-        """Return what exceeds the nodes or this machine."""
+        """Return a problem for everything in the measurement that exceeds the nodes or this machine."""
         node, kept = _node(draft), _kept(draft.cluster.minikube_nodes)
         measurement = _measurement(draft, arms)
         return [
@@ -94,14 +94,15 @@ class MinikubePlace(ClusterPlace):
         ]
 
     def remarks(self, draft: Draft, arms: Sequence[str]) -> list[str]:
-        """Return remarks if the runs' storage is deleted with the cluster, and if arms are spread differently."""
+        """Return a remark if the runs' storage is deleted with the cluster, and a remark if the arms' workers are
+        spread differently."""
         of_storage = "storage pvc is in the Minikube cluster: `destroy` deletes that, with what was kept there"
         unlike = _unlike_spreads(_measurement(draft, arms), _node(draft), _kept(draft.cluster.minikube_nodes))
         return [*([of_storage] if draft.storage.address == CLAIM else []), *([unlike] if unlike else [])]
 
     def why_no_node(self, draft: Draft) -> str:
-        """Return why the wide arm does not fit, or needs more of this machine than the other arms; empty if it can
-        run."""
+        """Return why the arm `wide` does not fit the nodes, or needs more of this machine than the other arms; empty if
+        it can run."""
         kept, node = _kept(draft.cluster.minikube_nodes), _node(draft)
         measurement = _measurement(draft, [name for name, arm in ARMS.items() if arm is WIDE or _is_on(arm, draft)])
         others = measurement.without(WIDE.name)
@@ -129,8 +130,8 @@ class MinikubePlace(ClusterPlace):
         return replace(super().site(settings), machines=machines)
 
     def survey(self, settings: Settings) -> ClusterSite:
-        """Refuse a missing or stopped cluster, clean up after a killed `up`, reload images of the nodes. Raises
-        RunError."""
+        """Raise RunError if the cluster is missing or stopped. Otherwise clean up after a killed `up`, reload images
+        that the nodes lost, and return the site. A preview changes nothing."""
         require_packages(self.target)
         ask_storage(settings)
         preview = pulumi.runtime.is_dry_run()
@@ -146,7 +147,7 @@ class MinikubePlace(ClusterPlace):
         return site
 
     def reach(self, settings: Settings, parent: pulumi.Resource) -> "Access":
-        """Create the cluster; return access through the kubeconfig that its start command writes."""
+        """Declare the cluster, and return the access through the kubeconfig that its start command writes."""
         from infra.image.training_image import Nodes
         from infra.places.cluster.components.access import Access, provider
         from infra.places.minikube.cluster import Minikube
@@ -166,7 +167,7 @@ class MinikubePlace(ClusterPlace):
         )
 
     def doctor(self, settings: Settings) -> Iterator[Finding]:
-        """Yield the findings that `up` checks on this machine."""
+        """Yield the findings about this machine that `up` checks."""
         cluster = settings.of_cluster
         yield from doctor.findings(wanted_cluster(settings))
         node = Size(cluster.minikube_cpus, cluster.minikube_memory.bytes, cluster.minikube_gpus)
@@ -177,22 +178,22 @@ class MinikubePlace(ClusterPlace):
         yield from (Finding("fit", "see below", "all pods fit", False, text) for text in settings.refused_at_up)
 
     def name(self, settings: Settings) -> str:
-        """Return the profile."""
+        """Return the name of the Minikube profile."""
         return settings.of_cluster.minikube_profile
 
     def why_down(self, settings: Settings) -> str:
-        """Return what Minikube reports about the cluster; empty if it runs."""
+        """Return what Minikube reports about the cluster if it cannot be used; empty if it runs."""
         try:
             return command.trouble(settings.of_cluster.minikube_profile)
         except ProgramError as failure:
             return str(failure)
 
     def resume(self, settings: Settings) -> None:
-        """Start the cluster; one that was never created is left to `up`."""
+        """Start the cluster if it is stopped. A cluster that was never created is left to `up`."""
         command.resume(settings.of_cluster.minikube_profile)
 
     def dashboard_address(self, settings: Settings, node: str) -> tuple[str, int]:  # noqa: ARG002
-        """Return a node's address with the NodePort, which is reached from Linux alone."""
+        """Return the node's address and the NodePort of the dashboard, which is reachable only from Linux."""
         return node, dashboard.NODE_PORT
 
     def log_command(self, settings: Settings) -> Sequence[str]:
@@ -201,7 +202,8 @@ class MinikubePlace(ClusterPlace):
 
 
 def _bring_back_images(cluster: ClusterSettings, image: str) -> None:
-    """Reload images missing from the nodes; pods would stay in ImagePullBackOff until the deadline."""
+    """Reload images that are missing on the nodes. Without them, pods would stay in ImagePullBackOff until the
+    deadline."""
     if cluster.image or not command.started(cluster.minikube_profile):
         return
     try:
@@ -213,7 +215,7 @@ def _bring_back_images(cluster: ClusterSettings, image: str) -> None:
 def _have_machine() -> None:
     """Hold the machine's lock during the update, whose runs use this machine.
 
-    If `./rwi up` took it before, there is nothing to wait for.
+    If `./rwi up` already holds the lock for this update, there is no wait.
     """
     try:
         machine_lock.hold(lambda text: print(text, flush=True))  # Pulumi's own log would say it after the wait
@@ -222,7 +224,8 @@ def _have_machine() -> None:
 
 
 def _refuse_and_clear(settings: Settings) -> None:
-    """Refuse a missing or stopped cluster, with RunError; clean up what a killed `up` left in it."""
+    """Raise RunError if the cluster is missing or stopped, or cannot be used. Otherwise clean up what a killed `up`
+    left in it."""
     profile, own = settings.of_cluster.minikube_profile, kube.own_path(settings.stack)
     try:
         trouble = command.trouble(profile)
@@ -252,13 +255,13 @@ def _refuse_and_clear(settings: Settings) -> None:
 
 
 def _problems(api: Any, settings: Settings) -> list[Problem]:
-    """Return what is in the way in a cluster that answers, but for what `allowOversubscription` permits."""
+    """Return the problems of a cluster that answers, except those that `allowOversubscription` permits."""
     problems = [*storage_problems(api, settings), *namespace_limits.problems(api, settings)]
     return [problem for problem in problems if not (problem.liftable and settings.run.allow_oversubscription)]
 
 
 def _keep_others_jobs(api: Any, settings: Settings) -> None:
-    """Raise RunError where somebody's job runs, also in a namespace that the update would leave and delete."""
+    """Raise RunError if somebody else's Ray job runs, also in a namespace that the update would leave and so delete."""
     wanted = settings.of_cluster.namespace
     for namespace in sorted({wanted, *ray_api.namespaces(api)}):
         others = ray_api.jobs_of_others(api, namespace, settings.stack)
@@ -269,7 +272,8 @@ def _keep_others_jobs(api: Any, settings: Settings) -> None:
 
 
 def _clear(api: Any, namespace: str) -> None:
-    """End the Jobs of a killed update, and mark its pending Helm revisions failed: both would block this one."""
+    """End the Jobs of a killed update, and mark its pending Helm revisions as failed, because both would block this
+    update."""
     jobs = leftover_jobs.end_unfinished(api, namespace)
     if jobs:
         pulumi.log.info(f"ended Jobs of an interrupted update: {', '.join(jobs)}")
@@ -317,7 +321,7 @@ def _node(draft: Draft) -> Size:
 
 
 def _kept(nodes: int) -> list[Size]:
-    """Return what is reserved on each node for the system's pods: the first has the control plane."""
+    """Return what is reserved on each node for system pods. The first node also has the control plane."""
     return [RESERVED, *[RESERVED_WITHOUT_CONTROL_PLANE] * (nodes - 1)]
 
 
@@ -330,7 +334,7 @@ def _is_on(arm: Arm, draft: Draft) -> bool:
 
 
 def _unfit_nodes(measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Problem]:
-    """Yield what the scheduler could not place."""
+    """Yield a problem if the scheduler could not place all pods on the nodes."""
     nodes = [node] * len(kept)
     if measurement.worker.gpus and (shortage := gpu_shortage(measurement, nodes)):
         ways = (*gpu_lines(measurement, nodes), set_line("minikubeGpus", max(measurement.gpus_at_once().values())))
@@ -350,7 +354,8 @@ def _unfit_nodes(measurement: Measurement, node: Size, kept: Sequence[Size]) -> 
 
 
 def _unlike_spreads(measurement: Measurement, node: Size, kept: Sequence[Size]) -> str:
-    """Describe how arms will be spread differently, with the line that gives nodes room; empty if they are alike."""
+    """Return a description of how the arms' workers will be spread differently, with the command line that makes the
+    nodes large enough; empty if the arms do not differ."""
     unlike = unlike_spreads(measurement, [node] * len(kept), kept)
     if not unlike:
         return ""
@@ -370,7 +375,8 @@ def _size_lines(node: Size, larger: Size) -> str:
 
 
 def _unfit_cores(draft: Draft, measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Problem]:
-    """Yield a lack of physical cores, which nodes would share: each node reports all of them as its own."""
+    """Yield a problem if this machine has too few physical cores. The nodes would share them, because each node reports
+    all cores as its own."""
     cores = draft.facts.physical_cores
     needed = math.ceil(max(measurement.most(kept).cpus - 1e-9, node.cpus))
     if needed > cores:
@@ -384,7 +390,7 @@ def _unfit_cores(draft: Draft, measurement: Measurement, node: Size, kept: Seque
 
 
 def _unfit_memory(draft: Draft, measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Problem]:
-    """Yield a lack of memory on this machine, which no setting permits."""
+    """Yield a problem if this machine has too little memory, which no setting permits."""
     memory = draft.facts.memory_bytes
     needed = max(measurement.most(kept).memory_bytes, node.memory_bytes)
     if needed > memory:

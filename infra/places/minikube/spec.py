@@ -10,9 +10,9 @@ from infra.settings.settings import Settings
 
 MIB = 2**20
 KUBERNETES = "v1.34.4"
-"""The version of Kubernetes that this program is tried with."""
+"""The version of Kubernetes with which this program is tested."""
 VARIABLE = "MINIKUBE_CLUSTER"
-"""The environment variable with a `Cluster` as JSON: one value that needs no quoting."""
+"""The environment variable that holds a `Cluster` as JSON, a single value that needs no quoting."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +29,12 @@ class Cluster:
     cni: str
     addons: tuple[str, ...]
     images: tuple[str, ...]
-    """Images of this machine's engine, loaded into every node before anything is installed."""
+    """Images of this machine's Docker that are loaded into every node before anything is installed."""
     gpus: int = 0
-    """GPUs of this machine that the one node offers."""
+    """The number of this machine's GPUs that the only node offers; 0 for none."""
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of the cluster's commands."""
+        """Return the environment variables for the commands that manage the cluster."""
         described = asdict(self)
         if not self.gpus:
             del described["gpus"]  # a cluster that was made before there was such a field stays as it is
@@ -47,7 +47,7 @@ class Cluster:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Cluster":
-        """Return the cluster of a dict as `asdict` returns it, or as JSON decodes it."""
+        """Return the cluster from a dict as `asdict` returns it, or as JSON decodes it."""
         return cls(**data | {"addons": tuple(data["addons"]), "images": tuple(data["images"])})
 
     def start_command(self) -> list[str]:
@@ -97,11 +97,11 @@ FIXED = {
     "gpus": "minikubeGpus",
     "profile": "minikubeProfile",
 }
-"""Fields that Minikube cannot change in an existing cluster, and their config keys."""
+"""The fields that Minikube cannot change in an existing cluster, each with its config key or a word for it."""
 
 
 def unchangeable(existing: Cluster, wanted: Cluster) -> list[str]:
-    """Return the differences that require the cluster to be recreated: a phrase each."""
+    """Return the differences for which the cluster has to be recreated, each as a phrase."""
     changes = [
         f"{key} {getattr(existing, name)} → {getattr(wanted, name)}"
         for name, key in FIXED.items()
