@@ -15,13 +15,14 @@ from infra.settings.settings import Settings
 ENGINE_SECONDS = 20.0
 REGISTRY_SECONDS = 30.0
 ID = "#"
-"""Separates a name from an image's ID if it has no digest: `NAME#sha256:…`. No image's name contains this character."""
+"""The character between a name and an image's ID, for an image without a digest: `NAME#sha256:…`. No image's name
+contains this character."""
 
 
 def pinned(settings: Settings) -> Settings:
-    """Return the settings with the base image by its digest, if the training image is built here.
+    """Return the settings with the base image's digest added to its name, if the training image is built here.
 
-    A preview continues with a warning if the digest cannot be determined; an update raises RunError.
+    If the digest cannot be determined, a preview continues with a warning, and an update raises RunError.
     """
     cluster = settings.of_cluster
     if cluster.image:
@@ -40,9 +41,11 @@ def pinned(settings: Settings) -> Settings:
 
 
 def identity(name: str, *, pull: bool) -> str:
-    """Return `NAME@sha256:…`, or `NAME#sha256:…` for an image without a registry. Raises ProgramError.
+    """Return `NAME@sha256:…` for an image, or `NAME#sha256:…` for an image without a registry. Raise ProgramError if
+    neither is known.
 
-    The engine's image takes precedence, because a build uses it; otherwise the registry's, pulled if `pull` is set.
+    The image that Docker has here takes precedence, because a build uses that image. Otherwise the registry is asked,
+    and with `pull` the image is pulled.
     """
     if "@" in name:
         return name
@@ -56,7 +59,7 @@ def identity(name: str, *, pull: bool) -> str:
 
 
 def built_from(base: str) -> str:
-    """Return the base that a build names. Raises ProgramError if the image of that name has another ID now."""
+    """Return the base image's name for the build. Raise ProgramError if the name now means an image with another ID."""
     name, _, image_id = base.partition(ID)
     if image_id and _identity_here(name) != base:
         raise ProgramError(f"{name} changed during this update (it was {image_id}): run the update again")
@@ -72,13 +75,13 @@ def _identity_here(name: str) -> str:
 
 
 def _repository(name: str) -> str:
-    """Return the name without its tag, as an engine writes it."""
+    """Return the image's name without its tag, as Docker writes the name."""
     path, _, last = name.rpartition("/")
     repository = f"{path}/{last.partition(':')[0]}".lstrip("/")
     return repository.removeprefix("docker.io/").removeprefix("library/")
 
 
 def _digest_in_registry(name: str) -> str:
-    """Ask the registry for the image's digest, without pulling anything."""
+    """Return the image's digest, for which the registry is asked without pulling the image."""
     command = ("docker", "buildx", "imagetools", "inspect", "--format", "{{json .Manifest}}", name)
     return str(json.loads(run(*command, quiet=True, seconds=REGISTRY_SECONDS))["digest"])

@@ -27,11 +27,12 @@ INDEX = "RAY_WORTH_IT_INDEX"
 """The variable that passes the package index settings to BuildKit."""
 INDEX_MOUNT = "RUN --mount=type=secret,id=index,target=/run/index "
 INDEX_LABEL = "ray-worth-it.index=secret"
-"""The label of each image of the classic builder that contains the secret, and of no other; they are removed by it."""
+"""The label of each image that the classic builder makes with the secret in it. No other image has this label, so the
+images are found and removed by it."""
 
 
 def build() -> None:
-    """Build the image, unless the engine has it."""
+    """Build the image, unless Docker has it already."""
     image = os.environ["IMAGE"]
     if succeeds("docker", "image", "inspect", image):
         say(f"{image} is built already")
@@ -54,9 +55,9 @@ def build() -> None:
 
 
 def remains() -> None:
-    """Say which training images the engine keeps when a stack goes, and the line that removes them. They are not
-    removed: a tag is a hash of the content, which other stacks and checkouts may share. Never fails: a stack can be
-    destroyed where no engine is."""
+    """Print which training images Docker keeps when a stack is destroyed, and the command line that removes them. They
+    are not removed, because their tag is a hash of the content, and other stacks and checkouts may share them. Never
+    fails, because a stack can be destroyed on a machine without Docker."""
     image = os.environ["IMAGE"]
     repository = image.rpartition(":")[0]
     command = ["docker", "image", "ls", "--format", "{{.Tag}} {{.Size}}", repository]
@@ -79,14 +80,16 @@ def has_buildkit() -> bool:
 
 
 def _build_with_secret(command: list[str], index: dict[str, str], folder: Path) -> None:
-    """Build with the package index settings mounted during installation: they are in no layer, cache or file."""
+    """Build the image with the settings of the package index mounted during installation only, so that no layer, cache
+    or file contains them."""
     environment = os.environ | {"DOCKER_BUILDKIT": "1", INDEX: image_index.shell(index)}
     secret = ["--secret", f"id=index,env={INDEX}", "--file", str(DOCKERFILE)]
     with_retries("build of the image", lambda: run(*command, *secret, str(folder), environment=environment))
 
 
 def _build_classically(command: list[str], index: dict[str, str], folder: Path) -> None:
-    """Build without mounts, which the classic builder lacks: the stages that saw a password are removed at the end."""
+    """Build the image with the classic builder, which has no mounts. At the end, the stages that contained a password
+    are removed."""
     secret = folder / "secret" / "index"
     secret.parent.mkdir()
     secret.touch(0o600)
@@ -111,17 +114,18 @@ def _build_classically(command: list[str], index: dict[str, str], folder: Path) 
 
 
 def classic(dockerfile: str) -> str:
-    """Return the Dockerfile for a builder without mounts: the secret is copied into the stages, which get a label."""
+    """Return the Dockerfile for a builder without mounts: the secret is copied into the stages, and these get a
+    label."""
     return dockerfile.replace(INDEX_MOUNT, f"LABEL {INDEX_LABEL}\nCOPY secret/ /run/\nRUN ")
 
 
 def load() -> None:
-    """Bring the image to every node that lacks it."""
+    """Load the image into every node that lacks it."""
     load_images(os.environ["PROFILE"], [os.environ["IMAGE"]])
 
 
 def push() -> None:
-    """Push the image to its registry, unless it is there."""
+    """Push the image to its registry, unless the registry has it already."""
     image = os.environ["IMAGE"]
     if succeeds("docker", "manifest", "inspect", image):
         say(f"{image} is in its registry already")
@@ -130,7 +134,7 @@ def push() -> None:
 
 
 def load_images(profile: str, images: list[str]) -> None:
-    """Bring images of this machine's engine to every node of a Minikube profile that lacks one of them."""
+    """Load images that Docker has on this machine into every node of a Minikube profile that lacks any of them."""
     lacking = {
         node: missing for node in nodes(profile) if (missing := [image for image in images if not _has(node, image)])
     }
@@ -141,7 +145,7 @@ def load_images(profile: str, images: list[str]) -> None:
 
 
 def bring_back(profile: str, images: list[str]) -> None:
-    """Reload images that nodes lost and this machine's engine has: a node evicts images when its disk is full."""
+    """Reload images that nodes lost, if Docker has them on this machine. A node evicts images when its disk is full."""
     load_images(profile, [image for image in images if succeeds("docker", "image", "inspect", image)])
 
 
@@ -152,13 +156,15 @@ def nodes(profile: str) -> list[str]:
 
 
 def _has(node: str, image: str) -> bool:
-    """Return whether a node's containerd has the image, under the full name that it gives to short ones."""
+    """Return whether a node's containerd has the image, under the image's name or under the full name that containerd
+    gives to short names."""
     listed = run("docker", "exec", node, "ctr", "--namespace", "k8s.io", "images", "list", "--quiet", quiet=True)
     return bool({image, f"docker.io/{image}", f"docker.io/library/{image}"} & set(listed.split()))
 
 
 def _import(into: list[str], images: list[str]) -> None:
-    """Stream the images into all the nodes at once: `minikube image load` writes a compressed copy of them first."""
+    """Import the images into all nodes at the same time, from one stream. `minikube image load` would first write a
+    compressed copy of the images."""
     take = ["ctr", "--namespace", "k8s.io", "images", "import", "-"]
     with ExitStack() as open_programs:
         save = open_programs.enter_context(subprocess.Popen(["docker", "save", *images], stdout=subprocess.PIPE))
@@ -177,7 +183,8 @@ def _import(into: list[str], images: list[str]) -> None:
 
 
 def _copy_to_all(source: "subprocess.Popen[bytes]", takers: list["subprocess.Popen[bytes]"]) -> None:
-    """Copy one source to all nodes; a node that stops reading fails by its own exit code."""
+    """Copy the output of one program to the programs on all nodes. A node that stops reading is skipped, and its exit
+    code reports the failure."""
     while chunk := source.stdout.read(CHUNK_BYTES) if source.stdout else b"":
         for taker in takers:
             with suppress(BrokenPipeError):
@@ -191,7 +198,7 @@ def _copy_to_all(source: "subprocess.Popen[bytes]", takers: list["subprocess.Pop
 
 @contextmanager
 def _context(content: Content) -> Iterator[Path]:
-    """Yield a folder that contains what the build needs and nothing else."""
+    """Yield a temporary folder that contains only the files that the build needs."""
     with tempfile.TemporaryDirectory(prefix="ray-worth-it-image-") as name:
         folder = Path(name)
         _write_certificates(folder / "host")
@@ -208,13 +215,13 @@ def _context(content: Content) -> Iterator[Path]:
 
 
 def _copy_modules(files: list[Path], folder: Path) -> None:
-    """Copy modules to the same paths as in the project."""
+    """Copy modules to the same paths below `folder` as they have in the project."""
     for file in files:
         _copy([file], folder / file.parent.relative_to(PROJECT))
 
 
 def _copy(files: list[Path], folder: Path) -> None:
-    """Copy files with a constant modification time, so that the engine's cache recognises an unchanged file."""
+    """Copy files with a constant modification time, so that the builder's cache recognises an unchanged file."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in files:
         target = folder / file.name
@@ -232,7 +239,7 @@ def _write(text: str, file: Path) -> None:
 
 
 def _write_certificates(folder: Path) -> None:
-    """Copy this machine's own certificates, with which it trusts its package index. They are no secret."""
+    """Copy the certificates with which this machine trusts its package index. Certificates are not secret."""
     folder.mkdir()
     certificates = image_index.certificates()
     if certificates:
@@ -241,7 +248,7 @@ def _write_certificates(folder: Path) -> None:
 
 
 def _downloaded() -> Path:
-    """Return the folder of CIFAR-10, downloaded once for all pods; Keras keeps it in its cache."""
+    """Return the folder of CIFAR-10, which is downloaded once for all pods, and which Keras keeps in its cache."""
     code = "from training.workloads.cnn.sources import download_cifar10; print(download_cifar10())"
     printed = run(sys.executable, "-c", code, quiet=True, cwd=PROJECT)
     return Path(printed.strip().splitlines()[-1])

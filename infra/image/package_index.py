@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 CERTIFICATES = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")
-"""Variables that name a file with certificates; the certificates are no secret."""
+"""Variables that name a file with certificates. The certificates are not secret."""
 CERTIFICATES_IN_BUILD = "/host/certificates.pem"
 
 _INDEXES = (
@@ -29,7 +29,7 @@ _OTHERS = (
 )
 _CREDENTIALS = re.compile(r"UV_INDEX_\w+_(USERNAME|PASSWORD)")
 _URL = re.compile(r"(https?://)([^/\s@]+)(?=[/\s]|$)")
-"""An address without credentials: the scheme, and the host."""
+"""Matches an address without credentials; its groups are the scheme and the host."""
 _PIP_FILES = (
     "/etc/pip.conf",
     "~/.pip/pip.conf",
@@ -47,8 +47,8 @@ _UV_KEYS = {
 
 
 def variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables with which a build reaches packages as this machine does. Variables override configuration
-    files."""
+    """Return the variables with which a build reaches packages in the same way as this machine. The environment
+    variables override the configuration files."""
     known = {name: value for name, value in environment.items() if value and _is_wanted(name)}
     for name, value in (*_of_pip(environment), *_of_uv(environment)):
         known.setdefault(name, value)
@@ -72,7 +72,8 @@ def has_credentials(values: Mapping[str, str]) -> bool:
 
 
 def certificates(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the file of this machine's own certificates; None if it names none."""
+    """Return the file that the environment names with this machine's own certificates; None if there is no such
+    file."""
     named = next((Path(environment[name]) for name in CERTIFICATES if environment.get(name)), None)
     return named if named and named.is_file() else None
 
@@ -82,7 +83,8 @@ def _is_wanted(name: str) -> bool:
 
 
 def _files(environment: Mapping[str, str], name: str, usual: tuple[str, ...]) -> list[Path]:
-    """Return the configuration files in increasing precedence; if a variable names one, that one alone."""
+    """Return the configuration files, the one with the highest precedence last. If a variable names a file, return only
+    that file."""
     named = environment.get(name)
     paths = [Path(named)] if named else [Path(path).expanduser() for path in usual]
     return [path for path in paths if path.is_file()]
@@ -118,7 +120,7 @@ def _of_uv(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _passwords(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Return user and password by host from ~/.netrc; empty if it cannot be read."""
+    """Return the user and the password for each host in ~/.netrc; empty if the file cannot be read."""
     path = Path(environment.get("NETRC") or "~/.netrc").expanduser()
     try:
         hosts = netrc.netrc(str(path)).hosts

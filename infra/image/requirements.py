@@ -22,11 +22,12 @@ _PIN = re.compile(r"([A-Za-z0-9][\w.-]*)(\[[\w.,\s-]*\])?\s*==\s*([^\s;]+)\s*(;.
 
 
 class RequirementsError(ValueError):
-    """A requirements file that cannot be installed; the message names the line."""
+    """Raised if a requirements file cannot be installed; the message names the line."""
 
 
 def pins(path: Path) -> dict[str, str]:
-    """Return versions by package. Raises RequirementsError for a line that leaves a version open, and OSError."""
+    """Return the version of each package in the file. Raise RequirementsError if a line does not pin one version, and
+    OSError if the file cannot be read."""
     versions = {}
     text = path.read_text(encoding="utf-8").replace("\\\n", " ")
     for number, line in enumerate(text.splitlines(), 1):
@@ -42,7 +43,7 @@ def pins(path: Path) -> dict[str, str]:
 
 
 def conflict(more: Mapping[str, str], locked: Mapping[str, str]) -> str:
-    """Describe a package that the image has in another version; "" if there is none."""
+    """Return a text about the first package whose version differs from the image's; empty if no version differs."""
     return next(
         (
             f"{name}=={version}, and the image has {name}=={locked[name]}"

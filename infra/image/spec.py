@@ -22,10 +22,10 @@ from training.contract.provenance import PROJECT
 from training.contract.workload import named
 
 NAME = "ray-worth-it/training"
-"""The image's name if it needs no registry."""
+"""The image's name if no registry is needed."""
 DOCKERFILE = PROJECT / "training/image/Dockerfile"
 BUILD_FILES = (PROJECT / "training/image/strip_symbols.py", PROJECT / "training/image/uv.txt")
-"""The script that the Dockerfile runs, and the pin of the uv that it installs."""
+"""The script that the Dockerfile runs, and the file that pins the uv which the Dockerfile installs."""
 ENTRIES = ("training.launch.pod.run", "training.launch.ray.submit", "training.launch.storage.probe")
 """Modules of `training` that a pod starts."""
 DATA = "/data"
@@ -34,7 +34,7 @@ CIFAR10 = "cifar-10-batches-py"
 EXTRA = "image"
 """The uv extra with the packages that only pods need."""
 CHECKED = ("ray", "tensorflow")
-"""Packages whose versions a pod compares with uv.lock before it trains; Python's is compared, too."""
+"""The packages whose versions a pod compares with uv.lock before it trains. The version of Python is compared, too."""
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,20 @@ class Content:
     workload: str
     """The workload's name."""
     base_image: str
-    """The base image with its digest or ID (`infra.image.base`)."""
+    """The base image's name with its digest or its ID (`infra.image.base`)."""
     dataset: str
     dataset_path: str | None
-    """A folder of this machine with the files of CIFAR-10; None if they are downloaded."""
+    """A folder of this machine with the files of CIFAR-10; None if these files are downloaded."""
     requirements: str | None = None
-    """A file of this machine with packages that a script needs in addition to uv.lock; None if there are none."""
+    """A file of this machine with packages that a script needs in addition to uv.lock; None without such a file."""
 
     @property
     def has_cifar10(self) -> bool:
-        """Return whether the image holds CIFAR-10: pods reach no network, so they cannot download it."""
+        """Return whether the image contains CIFAR-10. Pods have no network access, so they cannot download it."""
         return self.dataset == "cifar10"
 
     def tag(self, project: Path = PROJECT) -> str:
-        """Return 12 hex digits that change with the image's contents."""
+        """Return the image's tag: 12 hex digits, which change if the image's contents change."""
         parts = {
             "base": self.base_image,
             "dockerfile": [path.read_text(encoding="utf-8") for path in (DOCKERFILE, *BUILD_FILES)],
@@ -69,12 +69,13 @@ class Content:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
     def dataset_flag(self) -> list[str]:
-        """Return the flag by which an entry point finds the image's data set."""
+        """Return the flag that tells an entry point where the image's data set is; empty if the image has no data
+        set."""
         return [f"--dataset-path={DATA}/{CIFAR10}"] if self.has_cifar10 else []
 
     def more(self) -> str:
-        """Return what is installed in addition to the image's part of uv.lock: what the workload alone needs, as
-        locked, and the requirements file; "" if there is neither."""
+        """Return the requirements that are installed in addition to the part of uv.lock that all images have: the
+        locked packages that only this workload needs, and the user's requirements file. Empty if there are neither."""
         named_by_user = pins(Path(self.requirements)) if self.requirements else {}
         own = "".join(line for name, line in locked_lines(self.workload).items() if name not in named_by_user)
         return own + (Path(self.requirements).read_text(encoding="utf-8") if self.requirements else "")
@@ -86,7 +87,7 @@ class Content:
 
 
 def modules(workload: str, project: Path = PROJECT) -> list[Path]:
-    """Return the project's modules that a pod of this workload can import, or loads by their path."""
+    """Return the project's modules that a pod of this workload can import, or load by the path of their file."""
     arms = {path for arm in ARMS for path in provenance.modules_of_run(arm, workload, project)}
     by_path = {path for folder in named(workload).by_path for path in (project / folder).rglob("*.py")}
     return sorted(arms | by_path | set(provenance.modules_of(ENTRIES, project)))
@@ -94,7 +95,7 @@ def modules(workload: str, project: Path = PROJECT) -> list[Path]:
 
 @cache
 def packages(lock: Path = PROJECT / "uv.lock") -> frozenset[str]:
-    """Return `name==version` of every package that the image's part of uv.lock names."""
+    """Return `name==version` for every package in the part of uv.lock that all images have."""
     locked = _locked(lock)
     root = next(p for p in locked.values() if "virtual" in p.get("source", {}))
     todo = [d["name"] for d in (*root["dependencies"], *root["optional-dependencies"][EXTRA])]
@@ -109,9 +110,10 @@ def packages(lock: Path = PROJECT / "uv.lock") -> frozenset[str]:
 
 @cache
 def locked_lines(workload: str, lock: Path = PROJECT / "uv.lock") -> Mapping[str, str]:
-    """Return, by name, a line of a requirements file for every package that a workload needs and other images lack.
+    """Return a line of a requirements file, by package, for every package that only this workload needs.
 
-    Optuna, of a search, with what it requires. A line has the hashes of uv.lock, and the marker of who requires it.
+    For a search, these are Optuna and what Optuna requires. A line has the hashes of uv.lock, and the marker of the
+    package that requires it.
     """
     locked, in_image = _locked(lock), names_of(packages(lock))
     markers: dict[str, set[str]] = {}
@@ -144,7 +146,8 @@ def _locked(lock: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def _is_for(python: str, package: Mapping[str, Any]) -> bool:
-    """Return whether the image has this one of several versions of a package: by its Python, on Linux."""
+    """Return whether the image has this version of a package, if uv.lock has several versions. This depends on the
+    image's Python, and on Linux."""
     version = {"python_version": ".".join(python.split(".")[:2]), "python_full_version": f"{python}.0"}
     linux = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix"}
     markers = package.get("resolution-markers", [])
@@ -158,14 +161,15 @@ def _required(package: Mapping[str, Any]) -> Iterator[str]:
 
 
 def installed(requirements: str | None = None, project: Path = PROJECT) -> dict[str, str]:
-    """Return versions by package of what a pod can import, and Python's. Raises RequirementsError and OSError."""
+    """Return the versions of the packages that a pod can import, by name, and of Python. Raise RequirementsError or
+    OSError if the requirements cannot be used."""
     more = pins(Path(requirements)) if requirements else {}
     return fixed(project) | more | {"python": (project / ".python-version").read_text(encoding="utf-8").strip()}
 
 
 def fixed(project: Path = PROJECT, workload: str = "") -> dict[str, str]:
-    """Return versions by package of what the image has in exactly that version; of a workload, what it alone needs,
-    too."""
+    """Return the packages that the image has in exactly the locked version, by name, with that version. With
+    `workload`, the packages that only this workload needs are included."""
     left_out = set(re.findall(r"--no-emit-package (\S+)", DOCKERFILE.read_text(encoding="utf-8")))
     locked = dict(entry.split("==") for entry in packages(project / "uv.lock"))
     own = {name: line.split()[0].partition("==")[2] for name, line in _lines_of(workload, project).items()}
@@ -177,8 +181,8 @@ def _lines_of(workload: str, project: Path) -> Mapping[str, str]:
 
 
 def expected_versions(project: Path = PROJECT, workload: str = "") -> dict[str, str]:
-    """Return the versions that a pod must find installed; of a workload, those of the packages that it alone needs,
-    too."""
+    """Return the versions that a pod must find installed, by package. With `workload`, the packages that only this
+    workload needs are included."""
     own = named(workload).packages if workload else ()
     checked = {*CHECKED, "python", *(name for name in own if name in _lines_of(workload, project))}
     python = (project / ".python-version").read_text(encoding="utf-8").strip()

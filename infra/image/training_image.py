@@ -12,7 +12,7 @@ SCRIPT = ".venv/bin/python -m infra.image.command"
 
 @dataclass(frozen=True)
 class Nodes:
-    """The nodes of a Minikube profile, which take the image from this machine's engine."""
+    """The nodes of a Minikube profile, which get the image from this machine's Docker."""
 
     profile: str
     count: int
@@ -20,7 +20,7 @@ class Nodes:
 
 
 class TrainingImage(pulumi.ComponentResource):
-    """Builds the image and brings it to Minikube's nodes, or pushes it to its registry if there are none."""
+    """Builds the image, and loads it into Minikube's nodes or, without such nodes, pushes it to its registry."""
 
     reference: str
     """The image's name and tag."""

@@ -22,7 +22,8 @@ S = TypeVar("S", bound=Site)
 
 
 class Place(Judge, Protocol[S]):
-    """Where a stack's runs execute. In addition to its checks of the settings it offers:"""
+    """The place where a stack's runs execute. In addition to its checks of the settings, a place offers these
+    methods."""
 
     @property
     def target(self) -> Target:
@@ -34,24 +35,24 @@ class Place(Judge, Protocol[S]):
 
     @property
     def holds_machine(self) -> bool:
-        """Return whether an update needs this machine to itself, because its runs are here and cannot wait for
-        others."""
+        """Return whether an update needs this machine for itself, because its runs are here and cannot wait for other
+        programs."""
 
     def site(self, settings: Settings) -> S:
-        """Return what the settings alone say of the place."""
+        """Return what is known about the place from the settings alone."""
 
     def survey(self, settings: Settings) -> S:
-        """Inspect, clean up and restore what an update needs, before its first resource. Raises RunError if it cannot
-        start.
+        """Inspect the place, clean up and restore what an update needs, before its first resource is created. Return
+        the site with what was found. Raise RunError if the update cannot start.
 
-        A preview changes nothing, and continues without an answer. Returns the site with what was determined.
+        A preview changes nothing, and continues if the place does not answer.
         """
 
     def declare(self, settings: Settings, site: S, runs: Sequence[RunPlan]) -> Ground:
-        """Declare the components, and the runs in them."""
+        """Declare the place's components and the runs in them, and return them."""
 
     def doctor(self, settings: Settings) -> Iterator[Finding]:
-        """Yield the findings about what a stack needs of this machine and the place."""
+        """Yield the findings about what a stack needs from this machine and from the place."""
 
 
 def _local() -> Place[Any]:
@@ -84,7 +85,8 @@ PLACES: dict[str, Callable[[], Place[Any]]] = {
     "kubernetes": _kubernetes,
     "ray": _ray,
 }
-"""Imported lazily, so that one target's dependencies are not needed by the others."""
+"""The places by name. Each is imported only when it is chosen, so that a target does not need the dependencies of other
+targets."""
 
 
 def choose(target: str) -> Place[Any]:
@@ -93,14 +95,15 @@ def choose(target: str) -> Place[Any]:
 
 
 def settings_of(values: Mapping[str, str], facts: Facts) -> Settings:
-    """Return settings from config texts by key, checked by their place. Raises InvalidSettingsError that lists all
-    problems."""
+    """Return the settings made from config texts by key, checked together with their place. Raise InvalidSettingsError,
+    which lists all problems, if they cannot be used."""
     draft = read(values, facts)
     return checked(draft, choose(draft.usable_target))
 
 
 def cluster_of(target: str) -> "ClusterPlace":
-    """Return the place of that name, for programs that inspect its cluster. Raises ValueError if it has none."""
+    """Return the place with this name, for programs that inspect its cluster. Raise ValueError if the place has no
+    cluster."""
     from infra.places.cluster.place import ClusterPlace
 
     place = choose(target)

@@ -20,16 +20,17 @@ from training.machine import process_session
 from training.machine.cpu_time import CpuTime, Reading, most_of_others
 
 LOOK_SECONDS = 5.0
-"""The time between two readings: one takes 1.5 ms of CPU with 100 processes."""
+"""The seconds between two readings of the machine. A reading takes 1.5 ms of CPU with 100 processes."""
 FOLLOW_SECONDS = 0.5
-"""The time between two readings of the run's own processes: 30 of them take 0.3 ms of CPU."""
+"""The seconds between two readings of the run's own processes. A reading of 30 processes takes 0.3 ms of CPU."""
 SAY_SECONDS = 30.0
-"""The time between two lines."""
+"""The seconds between two printed warnings."""
 MOST_NAMED = 3
 
 
 class Beside:
-    """Counts from its creation on. The processes that this process starts afterwards are the run's."""
+    """Counts the CPU time that other programs use, from its creation on. Processes that this process starts afterwards
+    belong to the run."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -52,7 +53,7 @@ class Beside:
             return None
 
     def look(self) -> None:
-        """Warn if other programs take CPUs now; may be called at any rate."""
+        """Warn if other programs use CPUs now. This may be called as often as one likes."""
         moment = time.monotonic()
         if self._time is None or self._last is None or moment - self._followed < FOLLOW_SECONDS:
             return
@@ -95,7 +96,8 @@ def use(first: Reading, last: Reading, cpus: int) -> MachineUse:
 
 
 def in_words(before: Reading, now: Reading, cpus: int) -> str:
-    """Describe what other programs took between the two readings; "" if it is not noticeable."""
+    """Return a text about the CPUs that other programs used between the two readings; empty if that is not
+    noticeable."""
     used = use(before, now, cpus)
     takers = []
     if used.other_cpus > NOTICEABLE_CPUS:
@@ -107,7 +109,8 @@ def in_words(before: Reading, now: Reading, cpus: int) -> str:
 
 
 def _named(most: Sequence[tuple[str, float]], total_cpus: float) -> str:
-    """Name the programs, with numbers that add up to the total: the rest ended meanwhile, or took little each."""
+    """Return a text with the names of the programs and their CPUs, which add up to the total. The rest is of programs
+    that ended meanwhile or used little."""
     taken = {name: round(cpus, 1) for name, cpus in most if cpus >= 0.05}
     rest = round(round(total_cpus, 1) - sum(taken.values()), 1)
     if not taken:

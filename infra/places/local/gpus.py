@@ -14,8 +14,8 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def unusable_here(draft: Draft) -> list[Problem]:
-    """Return that this machine has fewer GPUs than the workers need, or that this environment hides those that they
-    would take."""
+    """Return a problem if this machine has fewer GPUs than the workers need, or if CUDA_VISIBLE_DEVICES hides GPUs that
+    the workers would take."""
     needed = draft.recipe.workers * draft.recipe.worker_gpus
     here, why = gpus.why_too_few(needed)
     if not why:
@@ -31,7 +31,8 @@ def unusable_here(draft: Draft) -> list[Problem]:
 
 
 def _hidden(draft: Draft, needed: int) -> list[Problem]:
-    """A run takes the first GPUs of the machine. Who shares it with others is given some of them by this variable."""
+    """Return a problem if CUDA_VISIBLE_DEVICES hides GPUs that a run would take. A run takes the first GPUs of the
+    machine; on a shared machine, this variable gives a user some of the GPUs."""
     visible = os.environ.get(VISIBLE)
     if visible is None:
         return []
@@ -49,5 +50,5 @@ def _hidden(draft: Draft, needed: int) -> list[Problem]:
 
 
 def _names(named: list[str], number: int, uuid: str) -> bool:
-    """CUDA takes numbers, and UUIDs of which the end may be left out."""
+    """Return whether CUDA_VISIBLE_DEVICES names a GPU, by its number or by its UUID, whose end may be left out."""
     return any(each == str(number) or (each.startswith("GPU-") and uuid.startswith(each)) for each in named)

@@ -26,18 +26,19 @@ from training.contract.progress import Progress
 from training.machine import machine_lock, process_session
 
 DEADLINE = 124
-"""Exit code when the deadline ended the command, as timeout(1) has it."""
+"""The exit code if the deadline ended the command, the same as timeout(1) uses."""
 ABANDONED = 125
-"""Exit code when the starter went away."""
+"""The exit code if the process that started the guard is gone."""
 SIGNALLED = 128
-"""Added to the number of the signal that ended the command, as shells do. Its own exit code is passed on as it is."""
+"""The number to which the number of the signal is added if a signal ended the command, as in shells. The command's own
+exit code is passed on unchanged."""
 
 WARM_UP = [sys.executable, "-m", "training.launch.warm_up"]
 POLL_SECONDS = 0.2
 
 
 def main() -> int:
-    """Run the command line's command under guard; returns the exit code."""
+    """Run the command on the command line under the guard, and return the exit code."""
     parser = argparse.ArgumentParser(prog="infra.places.local.guard", description=__doc__)
     parser.add_argument("--deadline", type=float, required=True, help="seconds that the command may take")
     parser.add_argument("--progress", type=Path, required=True, help="folder whose progress.jsonl says it when waiting")
@@ -79,7 +80,8 @@ def _warm_up_command(options: argparse.Namespace) -> list[str]:
 
 
 def _lock(progress: Progress) -> ExitStack | None:
-    """Take this machine's lock, which is released with this process; None if the starter ended meanwhile."""
+    """Take this machine's lock, which is released when this process ends. Return None if the process that started the
+    guard ended meanwhile."""
     return machine_lock.take(
         say=lambda text: progress.write("note", text=text), wait=lambda seconds: not _starter_is_gone(seconds)
     )
@@ -96,7 +98,8 @@ def descendants() -> list[int]:
 
 
 def _bury_orphans(child: int) -> None:
-    """Reap every ended orphan that this process adopted, to release its number; not its own child."""
+    """Reap every orphan that this process adopted and that has ended, to release its process number. The guard's own
+    child is not reaped here."""
     with suppress(ChildProcessError):
         while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid != child:
             os.waitpid(ended.si_pid, 0)
@@ -116,7 +119,8 @@ def _run(command: list[str], deadline_seconds: float, meanwhile: Callable[[], No
 
 
 def _starter_is_gone(wait_seconds: float) -> bool:
-    """Return whether the starter is gone: nothing is ever written to stdin, so readable means end-of-file."""
+    """Return whether the process that started the guard is gone. That process never writes to stdin, so stdin is
+    readable only at end-of-file."""
     return bool(select.select([sys.stdin], [], [], wait_seconds)[0])
 
 

@@ -13,12 +13,14 @@ from training.contract.recipe import texts
 
 
 class ProcessMeasurement(pulumi.ComponentResource):
-    """Declares the planned runs in their order. They never overlap: they would measure each other."""
+    """The planned runs as resources, in their order. Runs never overlap, because they would disturb each other's
+    measurement."""
 
     runs: dict[str, TrainingRun]
-    """The runs by name."""
+    """The runs as resources, by the run's name."""
     outputs: Mapping[str, pulumi.Input[str]] = {}
-    """No outputs in addition to the comparison: the address of a Ray cluster is one of the settings."""
+    """The stack's outputs other than the comparison: none, because the address of a Ray cluster is one of the
+    settings."""
 
     def __init__(self, kind: str, run: type[TrainingRun], properties: Mapping[str, Mapping[str, Any]]) -> None:
         super().__init__(kind, "measurement")

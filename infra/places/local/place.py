@@ -27,13 +27,15 @@ from training.contract.workload import Installed, named
 from training.machine import output
 
 DISK_BYTES = 4 * 10**9
-"""The free disk space needed for the environment, the CLI and their download; they measured 2.9 GB."""
+"""The free disk space in bytes for the environment, the CLI and their download, which took 2.9 GB."""
 NETWORK_PROBE = ("-m", "training.machine.isolation")
-"""Arguments of a separate Python: the process that tries it must have no threads."""
+"""The arguments of a separate Python process that tries network isolation, because the process that tries it must have
+no threads."""
 
 
 class Local:
-    """This machine: it exists, so nothing is created or cleared, and a preview refuses what it cannot do."""
+    """This machine as a place. It exists already, so nothing is created or cleaned up, and a preview refuses what the
+    machine cannot do."""
 
     target: Target = "local"
     trains_here = True
@@ -50,13 +52,15 @@ class Local:
         )
 
     def installed(self, requirements: str | None, image: str | None) -> Installed:  # noqa: ARG002
-        """Return None: there is no image."""
+        """Return None, because there is no image."""
         return None
 
     def judge(self, draft: Draft, arms: Sequence[str], optional: Collection[str]) -> Judgement:  # noqa: ARG002
-        """Measure every arm; report too few CPUs, and ports that other machines reach, unless they are permitted.
+        """Return the judgement that every arm is measured. It reports too few CPUs or GPUs, and ports that other
+        machines reach, unless settings permit them.
 
-        Remark what workers share although each has CPUs of its own, and what the CPU lacks.
+        Its remarks say which cores workers share although each worker has its own CPUs, and which instructions the CPU
+        lacks.
         """
         shared = _oversubscription(draft)
         no_gpus = unusable_here(draft) if draft.recipe.worker_gpus else []
@@ -64,11 +68,13 @@ class Local:
         return Judgement(unfit=unfit, remarks=[text for text in [_sharing(draft), _emulated(draft)] if text])
 
     def site(self, settings: Settings) -> Site:  # noqa: ARG002
-        """Return that runs are here. Ray is embedded in its run: it holds nothing in addition, and is never idle."""
+        """Return the site, whose runs are on this machine. Ray is embedded in its run, so it reserves nothing in
+        addition, and is never idle."""
         return Site(trains_here=True)
 
     def survey(self, settings: Settings) -> Site:
-        """Refuse storage that cannot be used, and have the workload make what its runs need. Raises RunError."""
+        """Check the storage, have the workload prepare what its runs need, and return the site. Raise RunError if
+        either fails. A preview only returns the site."""
         if not pulumi.runtime.is_dry_run():
             if settings.storage:
                 refuse_unusable(settings)
@@ -76,7 +82,7 @@ class Local:
         return self.site(settings)
 
     def declare(self, settings: Settings, site: Site, runs: Sequence[RunPlan]) -> ProcessMeasurement:  # noqa: ARG002
-        """Declare the runs."""
+        """Return the component that declares the runs."""
         properties = {plan.name: _properties(settings, plan) for plan in runs}
         return ProcessMeasurement("ray-worth-it:local:Measurement", TrainingRun, properties)
 
@@ -108,7 +114,7 @@ def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
 
 
 def _of_storage(settings: Settings) -> dict[str, Any]:
-    """Return the properties with which a run is granted access to its storage."""
+    """Return the properties that give a run access to its storage."""
     storage = settings.storage
     if storage is None:
         return {}
@@ -121,7 +127,8 @@ def _of_storage(settings: Settings) -> dict[str, Any]:
 
 
 def _open_ports(draft: Draft) -> list[Problem]:
-    """Report ports that other machines reach: a run's own network has no access to a bucket."""
+    """Return a problem if other machines can reach a run's ports. That is so with storage in a bucket, because a run in
+    a network of its own could not reach the bucket."""
     if "://" not in (draft.storage.address or "") or draft.local.allow_open_ports:
         return []
     what = (
@@ -137,7 +144,7 @@ def _open_ports(draft: Draft) -> list[Problem]:
 
 
 def _oversubscription(draft: Draft) -> str:
-    """Describe how many CPUs the workers share; empty if each worker has its own CPUs."""
+    """Return a text about the CPUs that the workers share; empty if each worker has its own CPUs."""
     cpus = _cpus_at_a_time(draft)
     if draft.recipe.workers * _of_worker(draft) <= cpus:
         return ""
@@ -155,9 +162,10 @@ def _emulated(draft: Draft) -> str:
 
 
 def _sharing(draft: Draft) -> str:
-    """Describe which cores workers share although each has CPUs of its own; empty if they share none.
+    """Return a text about the cores that workers share although each worker has its own CPUs; empty if they share no
+    cores.
 
-    Never refused: two virtual CPUs are often one core, and the measurement reports that.
+    Sharing cores is never refused, because two virtual CPUs are often one core, and the measurement reports it.
     """
     recipe, kinds = draft.recipe, draft.facts.cores_by_kind
     wanted = recipe.workers * math.ceil(_of_worker(draft))
@@ -176,7 +184,7 @@ def _sharing(draft: Draft) -> str:
 
 
 def _of_worker(draft: Draft) -> float:
-    """Return the CPUs of a worker, with those for what reads its data."""
+    """Return the number of CPUs of a worker, including the CPUs for reading its data."""
     return draft.recipe.worker_cpus * draft.recipe.processes_each + draft.recipe.input_cpus
 
 
@@ -188,7 +196,8 @@ def _workers(draft: Draft) -> str:
 
 
 def _cpus_at_a_time(draft: Draft) -> float:
-    """Return the CPUs that the workers can use at a time: those that the machine allows, or fewer under a quota."""
+    """Return the number of CPUs that the workers can use at the same time: the CPUs that the machine allows, or fewer
+    under a quota."""
     return min(draft.facts.cpus_allowed, draft.facts.cpu_quota or math.inf)
 
 
@@ -225,7 +234,7 @@ def _cores_suffice(draft: Draft) -> Iterator[Problem]:
 
 
 def _input_has_cpus(draft: Draft) -> Iterator[Problem]:
-    """Refuse workers that leave Ray Data no CPU of its own, with allowOversubscription, too."""
+    """Yield a problem if the workers leave no CPU for Ray Data, even if `allowOversubscription` is set."""
     shared = _oversubscription(draft)
     if not (shared and draft.recipe.input_cpus):
         return
@@ -248,7 +257,8 @@ def _dashboard_can_be_served(draft: Draft) -> Iterator[Problem]:
 
 
 def findings(settings: Settings) -> Iterator[Finding]:
-    """Yield what this machine has for the runs. CPUs were checked with the settings; the memory is `workerMemory`."""
+    """Yield the findings about this machine. The CPUs were checked with the settings already; the memory of a worker is
+    `workerMemory`."""
     recipe = settings.recipe
     cpus = recipe.workers * (recipe.worker_cpus * recipe.processes_each + recipe.input_cpus)
     yield Finding("CPUs", str(os.cpu_count() or 1), f"{cpus:g} for the workers", True)
@@ -261,7 +271,8 @@ def findings(settings: Settings) -> Iterator[Finding]:
 
 
 def network() -> Finding:
-    """Report whether a run's ports are isolated. Never a failure: a run works without, and says so."""
+    """Return the finding about the isolation of a run's ports. It is never a failure, because a run works without
+    isolation, and says so."""
     command = [sys.executable, *NETWORK_PROBE]
     tried = output.capture_text(command, cwd=PROJECT)
     reason = tried.stdout.strip()

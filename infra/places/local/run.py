@@ -42,28 +42,28 @@ from training.machine import output, process_session
 
 SHORTEST_REPORT_SECONDS = 2.0
 LONGEST_REPORT_SECONDS = 30.0
-"""The time between two lines of a run: the longer it has run, the longer. Pulumi prints all of them again at the
-end."""
+"""The least and the most seconds between two lines about a run; they grow while the run lasts. Pulumi prints all these
+lines again at the end."""
 LOG_LINES = 15
 HOW_TO_STOP = "Ctrl-C: finish it, keep it and stop there; twice: stop now, and lose it"
-"""How to stop a run; printed with the first of an update."""
+"""How to stop a run, printed with the first run of an update."""
 
 _guards: set[subprocess.Popen[bytes]] = set()
-"""Guards of the runs that this process executes."""
+"""The guard processes of the runs that this process executes."""
 
 
 _runs_begun = itertools.count()
-"""Counts runs of this process, which lives as long as the update: only its first run gets the warm-up."""
+"""Counts the runs of this process, which lives as long as the update. Only the first run gets the warm-up."""
 _runs_reported = itertools.count()
-"""Counts runs that printed how to stop: only the first one does."""
+"""Counts the runs that were reported. Only the first report says how to stop a run."""
 
 
 class RunFailedError(Exception):
-    """A run that ended without a result."""
+    """Raised if a run ended without a result."""
 
 
 class TrainingRun(Resource, module="training", name="Run"):
-    """One run of one arm. Its output is the summary of its result, canonical JSON."""
+    """One run of one arm. Its output `result` is the summary of the run's result, as canonical JSON."""
 
     result: pulumi.Output[str]
 
@@ -77,25 +77,26 @@ class TrainingRun(Resource, module="training", name="Run"):
 
 
 class TrainingRunProvider(Provider):
-    """Creates a run by executing it; never updates one; keeps its files when it is deleted."""
+    """Creates a run by executing it, and never updates a run. Deleting the resource leaves the run's files."""
 
     def configure(self, req: ConfigureRequest) -> None:
-        """Hide tracebacks, and start the heartbeat; called before anything else in the provider's process, and only
-        there."""
+        """Hide tracebacks, and start the heartbeat. Pulumi calls this before anything else in the provider's process,
+        and only in that process."""
         super().configure(req)
         _start_heartbeat()
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Repeat the run if what it depends on has changed since it was executed.
+        """Return that the run is repeated if anything on which it depends has changed since it was executed.
 
-        `olds` are the outputs as of creation: a kept baseline still has the measurement that it was executed for. An
-        unknown value (`pulumi.output.Unknown`) differs from everything.
+        `olds` are the outputs as of creation: a kept baseline still has the measurement for which it was executed. An
+        unknown value (`pulumi.output.Unknown`) differs from every other value.
         """
         decisive = ["ownKey"] if news.get("keep") is True else ["ownKey", "measurement"]
         return replaced_by(changed(olds, news, *decisive))
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Execute the run, and print its progress. Raises RunFailedError."""
+        """Execute the run, print its progress, and return its result. Raise RunFailedError if the run ends without a
+        result."""
         folder = _new_folder(props["stack"], props["name"])
         say = _Reporter(props["name"], folder)
         with _guarded(self.command(props, folder), folder, self.variables(props)) as running:
@@ -112,11 +113,11 @@ class TrainingRunProvider(Provider):
         return CreateResult(str(folder.relative_to(PROJECT)), props | {"result": summary})
 
     def command(self, props: dict[str, Any], folder: Path) -> list[str]:
-        """Return the command of the guard and the run, which writes its result to the folder."""
+        """Return the command that starts the guard with the run, which writes its result into the folder."""
         return _guard_command(props, folder)
 
     def variables(self, props: dict[str, Any]) -> dict[str, str]:
-        """Return the run's whole environment."""
+        """Return all environment variables of the run."""
         return _variables(props)
 
 
@@ -153,7 +154,8 @@ def _flags(props: dict[str, Any], folder: Path) -> list[str]:
 
 
 def _variables(props: dict[str, Any]) -> dict[str, str]:
-    """Return the environment of a run: allowed variables of this process, the run's own, and its credentials."""
+    """Return the environment variables of a run: the allowed variables of this process, the run's own variables, and
+    its credentials."""
     own = {"PYTHONUNBUFFERED": "1"}  # the last lines of a killed run are in its log
     if props.get("secretEnvironment"):
         own[SECRET] = props["secretEnvironment"]
@@ -163,7 +165,8 @@ def _variables(props: dict[str, Any]) -> dict[str, str]:
 
 
 def _credentials(props: dict[str, Any]) -> dict[str, str]:
-    """Return the credentials for its storage, if the run has others than its caller. Raises RunFailedError."""
+    """Return the credentials with which the run uses its storage, if it does not use the caller's. Raise RunFailedError
+    if a role cannot be assumed."""
     if not props.get("storageRole"):
         credentials: dict[str, str] = json.loads(props.get("storageCredentials") or "{}")
         return credentials
@@ -175,7 +178,8 @@ def _credentials(props: dict[str, Any]) -> dict[str, str]:
 
 @contextmanager
 def _guarded(command: list[str], folder: Path, variables: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the run under its guard, in a session of its own; whatever happens, none of it is left afterwards."""
+    """Start the run under its guard, in a session of its own, and yield the guard's process. Whatever happens, no
+    process of the run is left afterwards."""
     with (folder / "log.txt").open("ab") as log:
         running = subprocess.Popen(
             command, cwd=PROJECT, env=variables, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
@@ -189,7 +193,7 @@ def _guarded(command: list[str], folder: Path, variables: dict[str, str]) -> Ite
 
 
 def _end(running: subprocess.Popen[bytes]) -> None:
-    """Let the guard end its session, or end it here if the guard is gone."""
+    """Make the guard end its session, or end the session here if the guard is gone."""
     if running.stdin:
         running.stdin.close()
     with suppress(subprocess.TimeoutExpired):
@@ -204,9 +208,11 @@ def _start_heartbeat() -> None:
 
 
 def _heartbeat() -> None:
-    """Write an empty line to stdout once a second, which Pulumi does not print; end this process if nobody reads it.
+    """Write an empty line to stdout every second, which Pulumi does not print. End this process if nobody reads stdout
+    any more.
 
-    `os._exit`, because the gRPC server of a dynamic provider catches every exception and waits for ever.
+    The process ends by `os._exit`, because the gRPC server of a dynamic provider catches every exception and would wait
+    for ever.
     """
     while True:
         try:
@@ -219,7 +225,8 @@ def _heartbeat() -> None:
 
 
 class _Reporter:
-    """Prints a run's new progress, prefixed with its name; Pulumi shows what a dynamic provider prints."""
+    """Prints the progress of a run, with the run's name before each line. Pulumi shows what a dynamic provider
+    prints."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name, self._path = name, folder / progress.NAME
@@ -228,7 +235,8 @@ class _Reporter:
         self._print("starts" + (f" ({HOW_TO_STOP})" if is_first else ""))
 
     def news(self, *, last: bool = False) -> None:
-        """Print the latest line if the last printed one is old enough; print the final line and notes always."""
+        """Print the newest line if the last line was printed long enough ago. Notes, and the final line, are always
+        printed."""
         events, self._offset = progress.read_new(self._path, self._offset)
         for event in events:
             self._waiting_text = progress.describe(event)
@@ -246,7 +254,7 @@ class _Reporter:
 
 
 def _cause(code: int, props: dict[str, Any]) -> str:
-    """Return why a run with this exit code of its guard has no result."""
+    """Return why a run has no result, given the exit code of its guard."""
     minutes = props["timeoutMinutes"]
     if code == guard.DEADLINE:
         return (

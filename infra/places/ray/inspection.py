@@ -34,21 +34,21 @@ SAID_LINES = 5
 
 
 class AskError(OSError):
-    """A failure to ask the cluster; the message says why, and what helps."""
+    """Raised if the cluster cannot be asked; the message says why, and what helps."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RayNodes:
-    """The properties of an existing Ray cluster that are known before anything runs there."""
+    """What is known about an existing Ray cluster before anything runs there."""
 
     version: str
     cpus: tuple[float, ...]
-    """The CPUs of each node that has any, ascending."""
+    """The number of CPUs of each node that has CPUs, ascending."""
 
 
 @dataclass(frozen=True)
 class Installed:
-    """The packages and modules of one Python on the cluster."""
+    """The packages and the modules of one Python environment on the cluster."""
 
     where: str
     versions: Mapping[str, str]
@@ -64,7 +64,7 @@ def connect(settings: Settings) -> JobsApi:
 
 
 def nodes(api: JobsApi, settings: Settings) -> RayNodes:
-    """Return the cluster's version and nodes. Raises AskError."""
+    """Return the cluster's Ray version and its nodes. Raise AskError if the cluster does not answer or refuses."""
     with _asking(settings):
         version, entries = api.version(), api.nodes()
         alive = [node["resources_total"].get("CPU", 0.0) for node in entries if node["state"] == "ALIVE"]
@@ -73,7 +73,7 @@ def nodes(api: JobsApi, settings: Settings) -> RayNodes:
 
 @contextmanager
 def _asking(settings: Settings) -> Iterator[None]:
-    """Turn any refusal of the cluster or the connection into an AskError."""
+    """Turn each refusal of the cluster, and each failure of the connection, into an AskError."""
     address = settings.of_ray.ray_address
     try:
         yield
@@ -91,7 +91,7 @@ def _asking(settings: Settings) -> Iterator[None]:
 
 
 def _refusal(error: urllib.error.HTTPError, settings: Settings) -> str:
-    """Explain an answer other than 200."""
+    """Return a text that explains an answer of the cluster other than 200, and how to fix it."""
     address, line = settings.of_ray.ray_address, "pulumi config set --secret rayToken"
     if HTTPStatus.MULTIPLE_CHOICES <= error.code < HTTPStatus.BAD_REQUEST:
         return _sent_on(address, error)
@@ -103,7 +103,7 @@ def _refusal(error: urllib.error.HTTPError, settings: Settings) -> str:
 
 
 def _sent_on(address: str, error: urllib.error.HTTPError) -> str:
-    """Explain what to do about a redirect: mostly to the same host, with TLS."""
+    """Return a text that says what to do about a redirect, which mostly leads to the same host with TLS."""
     location, here = urlsplit(error.headers.get("Location", "")), urlsplit(address)
     same = location.hostname == here.hostname and location.scheme == "https"
     example = f"https://{location.netloc}{here.path}" if same else "http://…:8265"
@@ -121,7 +121,8 @@ def _no_dashboard(settings: Settings, reason: str) -> str:
 
 
 def obstacles(api: JobsApi, settings: Settings, nodes: RayNodes) -> Iterator[Problem]:
-    """Yield what in the cluster's current state is in the way of the measurement. Raises AskError."""
+    """Yield a problem for everything in the cluster's current state that prevents the measurement. Raise AskError if
+    the cluster does not answer or refuses."""
     if _numbers(nodes.version) < LEAST_RAY:
         least = dotted(LEAST_RAY)
         yield Problem(
@@ -137,7 +138,7 @@ def obstacles(api: JobsApi, settings: Settings, nodes: RayNodes) -> Iterator[Pro
 
 
 def _too_small(settings: Settings, cpus: Sequence[float]) -> Iterator[Problem]:
-    """Yield workers for which there is no room, and arms that need more CPUs on one node."""
+    """Yield a problem if the nodes have no room for all workers, or if an arm needs more CPUs than any node has."""
     recipe, shown = settings.recipe, ", ".join(f"{each:g}" for each in cpus) or "none"
     room = sum(int(round(each / recipe.worker_cpus, 6)) for each in cpus)
     if room < recipe.workers:
@@ -158,7 +159,8 @@ def _too_small(settings: Settings, cpus: Sequence[float]) -> Iterator[Problem]:
 
 
 def unlike(api: JobsApi, settings: Settings, cluster: RayNodes) -> Iterator[Problem]:
-    """Yield the missing or conflicting packages of the nodes, listed by a job of some seconds. Raises AskError."""
+    """Yield a problem for missing and for conflicting packages of the nodes. A job of some seconds lists the packages.
+    Raise AskError if that job fails."""
     wanted = needed(settings.recipe)
     job, *others = _installed(api, settings, wanted)
     if _numbers(job.versions["python"]) < LEAST_PYTHON:
@@ -181,8 +183,8 @@ def unlike(api: JobsApi, settings: Settings, cluster: RayNodes) -> Iterator[Prob
 
 
 def _different(job: Installed, others: Sequence[Installed]) -> Iterator[Problem]:
-    """Yield packages whose versions differ between nodes; with other versions of Python or Ray, Ray refuses to
-    start."""
+    """Yield a problem for each package whose version differs between nodes. If Python or Ray itself differs, Ray
+    refuses to start."""
     for other in others:
         names = sorted(job.versions.keys() & other.versions.keys())
         for name in (name for name in names if job.versions[name] != other.versions[name]):
@@ -193,8 +195,8 @@ def _different(job: Installed, others: Sequence[Installed]) -> Iterator[Problem]
 
 
 def _installed(api: JobsApi, settings: Settings, wanted: Mapping[str, str]) -> list[Installed]:
-    """Return the packages of the job's own Python, and those of each node's workers, listed by a job. Raises
-    AskError."""
+    """Return the packages of the Python that a job starts with, and of each node's workers; a short job lists them.
+    Raise AskError if that job fails."""
     name = f"{settings.stack}-look-{secrets.token_hex(3)}"
     question = {"packages": sorted({*wanted.values(), *(f"{package}-cpu" for package in wanted.values())}),
              "modules": sorted(wanted)}  # fmt: skip
@@ -217,7 +219,7 @@ def _installed(api: JobsApi, settings: Settings, wanted: Mapping[str, str]) -> l
 
 
 def _log(api: JobsApi, name: str) -> str:
-    """Return the end of a job's log; "" if it cannot be read."""
+    """Return the last lines of a job's log; empty if the log cannot be read."""
     try:
         return "\n".join(f"  | {line}" for line in output.last_lines(printable(api.log(name)), SAID_LINES))
     except OSError:

@@ -28,26 +28,26 @@ LOCK = PROJECT / "uv.lock"
 
 @dataclass(frozen=True)
 class Job:
-    """A run to submit."""
+    """A run in the form in which it is submitted as a Ray job."""
 
     package: bytes
-    """A zip: the folder in which the job starts."""
+    """A zip file with the folder in which the job starts."""
     command: tuple[str, ...]
     cpus: float
-    """The CPUs that the job's own process reserves; 0 if Ray reserves those of its workers."""
+    """The number of CPUs that the job's own process reserves; 0 if Ray reserves CPUs for the workers instead."""
 
 
 class Jobs:
-    """The runs of a measurement, for their hashes."""
+    """What the runs of a measurement send as Ray jobs, which is part of the runs' hashes."""
 
     def of_run(self, plan: RunPlan) -> Mapping[str, Any]:
-        """Return what a job gets in addition to the plan."""
+        """Return what the run's job gets in addition to the run's plan."""
         arm = ARMS[plan.arm]
         return {"cpus": cpus_of(plan.arm, plan.recipe), "modules": _digest(arm.name, plan.recipe.workload)}
 
 
 def job(arm: str, recipe: Recipe, secret: Mapping[str, str], name: str) -> Job:
-    """Return the job of a run of that name. Raises ValueError for a script that cannot be sent."""
+    """Return the job for a run with this name. Raise ValueError if the user's script cannot be sent."""
     files = named(recipe.workload).files(recipe)
     ours = BESIDE_SCRIPT if files else "."
     address = ["--address=auto"] if ARMS[arm].start == "ray" else []
@@ -57,20 +57,20 @@ def job(arm: str, recipe: Recipe, secret: Mapping[str, str], name: str) -> Job:
 
 
 def cpus_of(arm: str, recipe: Recipe) -> float:
-    """Return the CPUs that the job of an arm reserves on one node."""
+    """Return the number of CPUs that the job of an arm reserves on a single node."""
     definition = ARMS[arm]
     return 0 if definition.start == "ray" else round(definition.processes(recipe) * definition.process_cpus(recipe), 3)
 
 
 def flags(arm: str, recipe: Recipe, files: Files | None) -> list[str]:
-    """Return the recipe's flags for the job, without those that do not change the arm."""
+    """Return the recipe's flags for the job, without the flags that the arm ignores."""
     ignored = tuple(f"{kebab(key)}=" for key in ARMS[arm].ignores)
     shown_recipe = replace(recipe, **files.recipe) if files else recipe
     return [flag for flag in shown_recipe.flags() if not flag.startswith(ignored)]
 
 
 def modules(arm: str, workload: str) -> list[Path]:
-    """Return the project's files that a run of an arm needs there."""
+    """Return the project's files that a run of the arm needs on the cluster."""
     trained = named(workload)
     by_path = {path for folder in trained.by_path for path in (PROJECT / folder).rglob("*.py")}
     imported = {*provenance.modules_of_run(arm, workload), *provenance.modules_of([ENTRY])}

@@ -14,7 +14,8 @@ FILE = Path(".state", "owner")
 
 
 def of(stack: str, project: Path = PROJECT) -> str:
-    """Return the mark of the stack's jobs; created once in a checkout. Raises OSError."""
+    """Return the mark that the stack's jobs carry. It is created once in a checkout. Raise OSError if it cannot be
+    written or read."""
     file = project / FILE
     if not file.exists():
         file.parent.mkdir(exist_ok=True)
@@ -28,7 +29,8 @@ def of(stack: str, project: Path = PROJECT) -> str:
 
 
 def known_mark(stack: str, project: Path = PROJECT) -> str:
-    """Return the mark if it was created before; otherwise "", which no job has."""
+    """Return the mark that the stack's jobs carry, if it was created before; otherwise empty, which no job has as its
+    mark."""
     try:
         return f"{stack}-{(project / FILE).read_text(encoding='utf-8')}"
     except FileNotFoundError:

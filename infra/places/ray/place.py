@@ -26,16 +26,16 @@ from training.contract.workload import OfRayCluster, named
 from training.launch.ray.jobs_api import is_readable_on_the_way
 
 ON_ONE_NODE = ("wide", "native")
-"""Arms whose processes share a node with the CPUs of all workers."""
+"""The arms whose processes run on a single node with the CPUs of all workers."""
 DATASETS = ("digits", "synthetic")
-"""Data sets that no node has to hold or download."""
+"""The data sets that need no files on a node and no download."""
 
 _version = cache(version)
-"""It reads all that Ray says of itself, and a preview asks several times."""
+"""`version`, but cached, because it reads all metadata of the Ray package, and a preview asks several times."""
 
 
 class ExistingRay:
-    """The cluster at an address. It is not changed: runs are jobs that start and end."""
+    """An existing Ray cluster at an address. Nothing in it is changed, apart from the jobs that start and end."""
 
     target: Target = "ray"
     trains_here = False
@@ -52,13 +52,14 @@ class ExistingRay:
         )
 
     def installed(self, requirements: str | None, image: str | None) -> OfRayCluster:  # noqa: ARG002
-        """Return the versions of this machine's Ray and Python: a preview asks no node."""
+        """Return the versions of Ray and Python on this machine, because a preview does not ask the nodes."""
         return OfRayCluster(ray=_version("ray"), python=platform.python_version())
 
     def judge(self, draft: Draft, arms: Sequence[str], optional: Collection[str]) -> Judgement:  # noqa: ARG002
-        """Leave out arms on one node: a preview asks no node how many CPUs it has. `up` asks the cluster what it holds.
+        """Return a judgement without the arms on one node, because a preview does not ask the nodes for their CPUs.
+        `up` asks the cluster what it can hold.
 
-        Remark that secrets are sent to the cluster unencrypted.
+        The judgement has a remark if secrets are sent to the cluster unencrypted.
         """
         unknown = draft.run.wide_arm != ON and draft.recipe.workers > 1
         why = (
@@ -72,16 +73,16 @@ class ExistingRay:
         return Judgement(absent=absent, remarks=[f"{' and '.join(secret)}: {readable(address)}"] if is_readable else [])
 
     def site(self, settings: Settings, nodes: RayNodes | None = None) -> Site:
-        """Return the site with what is known of the cluster's nodes. Ray's head and the driver reserve nothing, and
-        exist without a measurement."""
+        """Return the site, with what is known about the cluster's nodes. Ray's head and the driver reserve nothing, and
+        exist also without a measurement."""
         image = self.installed(settings.requirements, None)
         known = {"version": nodes.version, "cpus": list(nodes.cpus)} if nodes else None
         machines = {"address": settings.of_ray.ray_address, "nodes": known}
         return Site(installed=image, machines=machines, pods=Jobs())
 
     def survey(self, settings: Settings) -> Site:
-        """Describe the cluster, and refuse one that cannot hold the measurement. A preview changes nothing. Raises
-        RunError."""
+        """Log a description of the cluster, and return the site. Raise RunError if the cluster does not answer or
+        cannot hold the measurement; a preview only warns."""
         preview = pulumi.runtime.is_dry_run()
         api = inspection.connect(settings)
         try:
@@ -103,12 +104,12 @@ class ExistingRay:
         return self.site(settings, nodes)
 
     def declare(self, settings: Settings, site: Site, runs: Sequence[RunPlan]) -> ProcessMeasurement:  # noqa: ARG002
-        """Declare the runs."""
+        """Return the component that declares the runs."""
         properties = {plan.name: _properties(settings, plan) for plan in runs}
         return ProcessMeasurement("ray-worth-it:ray:Measurement", RayJobRun, properties)
 
     def doctor(self, settings: Settings) -> Iterator[Finding]:
-        """Yield the same findings about the cluster as a preview."""
+        """Yield the findings about the cluster that a preview checks."""
         api, needed = inspection.connect(settings), "a Ray cluster that answers"
         try:
             nodes = inspection.nodes(api, settings)
@@ -122,7 +123,7 @@ class ExistingRay:
 
 
 def readable(address: str) -> str:
-    """Warn that the address has no TLS, with the lines that open a tunnel through SSH."""
+    """Return a warning that the address has no TLS, with the command lines that open a tunnel through SSH."""
     parts = urlsplit(address)
     named = parts.netloc.rpartition("@")[2].rpartition("]")[2].partition(":")[2]  # an IPv6 address has colons, too
     here, port = named or "8265", named or "80"
@@ -134,13 +135,13 @@ def readable(address: str) -> str:
 
 
 def description(settings: Settings, nodes: RayNodes) -> str:
-    """Describe the cluster in one line."""
+    """Return a description of the cluster in one line."""
     cpus = ", ".join(f"{each:g}" for each in nodes.cpus) or "none"
     return f"Ray {nodes.version} at {settings.of_ray.ray_address}, CPUs of its nodes: {cpus}"
 
 
 def _properties(settings: Settings, plan: RunPlan) -> dict[str, Any]:
-    """Return the properties for the provider."""
+    """Return the properties for the provider of the runs."""
     ray, variables = settings.of_ray, settings.secret_environment
     secret = {"token": ray.ray_token, "secretEnvironment": canonical(dict(variables)) if variables else ""}
     recipe = plan.recipe

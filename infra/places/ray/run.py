@@ -27,10 +27,11 @@ class RayJobRun(TrainingRun, module="ray", name="Run"):
 
 
 class RayJobRunProvider(TrainingRunProvider):
-    """Creates a run by submitting it, and stops it with the update; otherwise as on this machine."""
+    """Creates a run by submitting its job, and stops the job if the update stops. In all else, it works as the provider
+    of runs on this machine."""
 
     def command(self, props: dict[str, Any], folder: Path) -> list[str]:
-        """Return the command of the guard and the process that submits and follows."""
+        """Return the command that starts the guard with the process that submits and follows the job."""
         deadline = f"{props['timeoutMinutes'] * 60:g}"
         return [
             *(sys.executable, "-m", "infra.places.local.guard", "--deadline", deadline, "--progress", str(folder)),
@@ -41,6 +42,7 @@ class RayJobRunProvider(TrainingRunProvider):
         ]
 
     def variables(self, props: dict[str, Any]) -> dict[str, str]:
-        """Return the environment with the token, and the script's secret variables."""
+        """Return the environment variables of that process, with the cluster's token and the script's secret
+        variables."""
         variables = {TOKEN: props.get("token"), SECRET: props.get("secretEnvironment"), "PYTHONUNBUFFERED": "1"}
         return environment.allowed(os.environ) | {name: value for name, value in variables.items() if value}

@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def run(api: JobsApi, arm: str, recipe: Recipe, stack: str, folder: Path) -> TrainingResult:
-    """Run the job, which is named after the folder, and return its result."""
+    """Run the job, which is named after the stack and the folder, and return the run's result."""
     name, whose = f"{stack}-{folder.name}", Whose(stack, owner.of(stack))
     job = jobs.job(arm, recipe, json.loads(os.environ.get(SECRET, "{}")), name)
     progress = _Shown(Progress(folder))
@@ -63,7 +63,7 @@ def run(api: JobsApi, arm: str, recipe: Recipe, stack: str, folder: Path) -> Tra
 
 
 def checked(run_result: TrainingResult, arm: str, recipe: Recipe) -> TrainingResult:
-    """Return the result if it belongs to this run. Raises ResultError."""
+    """Return the result if it belongs to this run. Raise ResultError if it belongs to another run."""
     if run_result.arm != arm or run_result.recipe.get("seed") != recipe.seed:
         raise ResultError(
             f"the log holds the result of another run: {run_result.arm}, seed {run_result.recipe.get('seed')}"
@@ -72,13 +72,14 @@ def checked(run_result: TrainingResult, arm: str, recipe: Recipe) -> TrainingRes
 
 
 class _Shown:
-    """The visible part of a job's log: all but the result; its newest complete line is the run's progress."""
+    """The part of a job's log that is shown: everything except the result. The newest complete line is the run's
+    progress."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress, self._last = progress, ""
 
     def visible(self, log: str) -> str:
-        """Return the visible part of the log so far."""
+        """Return the part of the log that is shown so far."""
         text = log_result.without_result(log)
         *lines, _ = text.split("\n")
         if lines and lines[-1] != self._last:
