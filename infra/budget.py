@@ -18,34 +18,36 @@ from training.contract.provenance import PROJECT
 from training.contract.timed import Timed
 
 LEAST_STEPS = 20
-"""The smallest number of steps advised: fewer hardly leave the warm-up."""
+"""The smallest number of steps that the advice proposes, because fewer steps hardly reach beyond the warm-up."""
 COSTS = {
     NATIVE: "no figures for the cost of Ray itself",
     WIDE: "no comparison with a bigger machine",
 }
-"""Arms that may be left out, with what the verdict loses; the least needed first."""
+"""The arms that may be left out, the arm that is least needed first, each with what the verdict can then no longer
+say."""
 OF_A_METRIC = ("metric", "metricTarget", "metricTolerance")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A setting that shortens a measurement."""
+    """A changed setting that makes a measurement shorter, and the shorter measurement with its probable duration."""
 
     line: str
     """The command line that changes the setting."""
     cost: str
-    """What the verdict can no longer say."""
+    """What the verdict can no longer say after the change."""
     wanted: Wanted
     total: Range
 
 
 def seconds_of(settings: Settings) -> float | None:
-    """Return the budget in seconds; None if the settings set none."""
+    """Return the budget in seconds; None if the settings have no budget."""
     return None if settings.run.budget_minutes is None else 60.0 * settings.run.budget_minutes
 
 
 def warnings(settings: Settings, project: Path = PROJECT) -> list[str]:
-    """Return a preview's warning if the measurement will probably exceed its budget; empty if nothing is known."""
+    """Return a warning for a preview if the measurement will probably exceed its budget; empty if it will not, or if
+    nothing is known about its duration."""
     budget = seconds_of(settings)
     if budget is None:
         return []
@@ -58,7 +60,8 @@ def warnings(settings: Settings, project: Path = PROJECT) -> list[str]:
 
 
 def advice(settings: Settings, request: Wanted, known: Sequence[Timed], estimated: Estimate) -> list[str]:
-    """Say that the measurement fits its budget, or what to leave out; the settings have a budget."""
+    """Return lines that say that the measurement fits its budget, or what to leave out. Call this only for settings
+    with a budget."""
     budget = seconds_of(settings) or math.inf
     if estimated.total.high <= budget:
         return [f"that is within budgetMinutes {settings.run.budget_minutes}"]
@@ -78,7 +81,8 @@ def _line(change: Change) -> str:
 
 
 def changes(settings: Settings, request: Wanted, known: Sequence[Timed]) -> list[Change]:
-    """Return the changes that shorten the measurement, each tried alone, the one that costs the verdict least first."""
+    """Return the changes of single settings that make the measurement shorter. The change that costs the verdict least
+    is first."""
     budget = seconds_of(settings) or math.inf
     shorter = (
         *_fewer_sides(request),
@@ -94,7 +98,7 @@ def changes(settings: Settings, request: Wanted, known: Sequence[Timed]) -> list
 
 
 Shorter = tuple[str, str, Wanted]
-"""The command line, what the verdict no longer says, and the measurement that is left."""
+"""A command line, what the verdict can no longer say after it, and the measurement that is then left."""
 
 
 def _fewer_sides(request: Wanted) -> Iterator[Shorter]:
@@ -110,15 +114,15 @@ def _fewer_sides(request: Wanted) -> Iterator[Shorter]:
 
 
 def _fewer_repeats(request: Wanted, known: Sequence[Timed], budget: float) -> Iterator[Shorter]:
-    """Yield the most repeats that fit the budget; one repeat if none fit."""
+    """Yield the change to the largest number of repeats that fits the budget; to one repeat if no number fits."""
     if request.repeats > 1:
         most = _most(1, request.repeats - 1, lambda count: _fits(request.of(count), known, budget))
         yield set_line("repeats", most), _certainty(most, request.repeats), request.of(most)
 
 
 def _certainty(repeats: int, before: int) -> str:
-    """Describe the precision of fewer repeats: Student's t over the root of their number, with the runs' spread
-    unchanged."""
+    """Return a text about the precision of fewer repeats: Student's t divided by the root of their number, if the runs
+    vary as much as before."""
     if repeats == 1:
         return "one repeat decides nothing"
     wider = _half_width(repeats) / _half_width(before)
@@ -130,7 +134,8 @@ def _half_width(repeats: int) -> float:
 
 
 def _fewer_steps(settings: Settings, request: Wanted, known: Sequence[Timed], budget: float) -> Iterator[Shorter]:
-    """Yield the most steps that fit, for a workload that can stop after a number of steps."""
+    """Yield the change to the largest number of steps that fits the budget, if the workload can stop after a number of
+    steps."""
     if "measureSteps" not in request.recipe.settings():
         return
     steps_of_runs = [timed.steps for timed in known if timed.arm in {side.arm for side in request.sides}]
@@ -149,13 +154,14 @@ def _ended_after(steps: int, request: Wanted) -> Wanted:
 
 
 def _rounded(steps: int) -> int:
-    """Round down to two digits."""
+    """Return the number rounded down to its first two digits."""
     unit = int(10 ** max(0, len(str(steps)) - 2))
     return steps - steps % unit
 
 
 def _most(least: int, most: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest number that fits, or `least` if none does; a smaller one takes no longer."""
+    """Return the largest number that fits, or `least` if no number fits. If a number fits, all smaller numbers have to
+    fit, too."""
     while least < most:
         middle = (least + most + 1) // 2
         least, most = (middle, most) if fits(middle) else (least, middle - 1)
@@ -168,7 +174,8 @@ def _fits(request: Wanted, known: Sequence[Timed], budget: float) -> bool:
 
 
 def _together(settings: Settings, request: Wanted, known: Sequence[Timed]) -> list[str]:
-    """Add one change after another until the measurement fits; says so if all of them are not enough."""
+    """Return lines with one change after another until the measurement fits. The last line says so if all changes
+    together are not enough."""
     budget, lines, less = seconds_of(settings) or math.inf, list[str](), request
     total = Range(low=0.0, high=math.inf)
     while total.high > budget:

@@ -14,17 +14,18 @@ from training.contract.recipe import Recipe
 from training.contract.workload import named
 
 LEAST_RAY = (2, 54)
-"""The oldest Ray accepted: before it, a web page could run code through the dashboard (CVE-2026-27482)."""
+"""The oldest Ray version that is accepted. In older versions, a web page could run code through the dashboard
+(CVE-2026-27482)."""
 LEAST_PYTHON = (3, 11)
 """The oldest Python that the project's modules support."""
 TRAIN = dict.fromkeys(("fsspec", "pandas", "pyarrow", "pydantic", "requests"), "ray[train]")
-"""Modules that Ray Train imports, and the package that installs them."""
+"""The modules that Ray Train imports, each with the package that installs it."""
 BEGINNING = (1980, 1, 1, 0, 0, 0)
-"""The time stamp of every file in a zip: the earliest that the format allows."""
+"""The time stamp of every file in a zip file: the earliest time that the format allows."""
 
 
 def needed(recipe: Recipe) -> dict[str, str]:
-    """Return the modules that must be installed, each with the package that provides it."""
+    """Return the modules that a run needs, each with the package that provides it."""
     return {"ray": "ray", **named(recipe.workload).modules(recipe), **TRAIN}
 
 
@@ -34,12 +35,13 @@ def dotted(version: tuple[int, ...]) -> str:
 
 
 def by_name(modules: Iterable[Path], folder: str = ".") -> dict[str, bytes]:
-    """Return the project's files by their path below `folder`, which is their path in the project."""
+    """Return the contents of the project's files, by their path in the project, prefixed with `folder`."""
     return {Path(folder, path.relative_to(PROJECT)).as_posix(): path.read_bytes() for path in modules}
 
 
 def zipped(files: Mapping[str, bytes], *, to: bytes = b"", mode: int = 0o644) -> bytes:
-    """Return a zip of these files, added to those of the zip `to`; names and contents alone determine its bytes."""
+    """Return a zip file with these files, added to the files in the zip file `to`. Its bytes depend only on the files'
+    names, contents and `mode`."""
     packed = io.BytesIO(to)
     with zipfile.ZipFile(packed, "a") as archive:
         for name, content in files.items():

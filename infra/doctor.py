@@ -13,7 +13,7 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class Finding:
-    """One requirement of a stack, and whether it is met."""
+    """A requirement of a stack, and whether it is met."""
 
     name: str
     present: str
@@ -23,7 +23,7 @@ class Finding:
 
 
 def docker() -> Finding:
-    """Check the Docker engine: installed, running, usable by this user, and recent enough."""
+    """Return the finding about Docker: whether it is installed, running, usable by this user, and recent enough."""
     needed = f"Docker {dotted(MINIMUM_DOCKER)} or newer, running"
     if not shutil.which("docker"):
         return Finding("docker", "not installed", needed, False, "Install it: https://docs.docker.com/engine/install/")

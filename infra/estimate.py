@@ -16,24 +16,27 @@ from training.contract.recipe import Recipe
 from training.contract.timed import Timed, scaled
 
 MOST_RUNS = 8
-"""The newest runs of a side that count: what a machine did long ago says less."""
+"""The number of newest runs that count for a side (an arm with its number of workers), because what a machine did long
+ago says less."""
 OF_ONE_RUN = 0.25
-"""The margin on both sides of a single run's time: one run says nothing about the spread."""
+"""The margin below and above the time of a single run, as a fraction of this time. One run says nothing about the
+spread."""
 BETWEEN_SECONDS = 2.0
-"""The shortest pause between two runs: runs of `rwi try` have no update between them."""
+"""The shortest pause in seconds between two runs. Runs of `rwi try` have no update between them, and so shorter
+pauses."""
 LONGEST_BETWEEN_SECONDS = 60.0
-"""The longest pause that counts: a longer one was a break, or waited for another measurement."""
+"""The longest pause in seconds that counts. A longer pause was a break, or waited for another measurement."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """A range of seconds."""
+    """A range of durations in seconds."""
 
     low: float
     high: float
 
     def __str__(self) -> str:
-        """Return it in words, as `14 to 17 min`."""
+        """Return the range in words, such as `14 to 17 min`."""
         return duration(self.low, self.high)
 
     @property
@@ -49,7 +52,7 @@ class Side:
     arm: str
     workers: int
     name: str
-    """The arm's name; followed by the number of workers if it is not the stack's."""
+    """The arm's name, followed by the number of workers if this number is not the stack's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,47 +62,48 @@ class Wanted:
     recipe: Recipe
     sides: tuple[Side, ...]
     repeats: int
-    """At least."""
+    """The least number of repeats."""
     most_repeats: int
-    """At most: more than that with `repeats auto` alone."""
+    """The largest number of repeats, which is larger than the least only with `repeats auto`."""
 
     @property
     def runs(self) -> int:
-        """Return the number of runs of all sides, at least."""
+        """Return the least number of runs, over all sides."""
         return self.repeats * len(self.sides)
 
     def of(self, repeats: int) -> "Wanted":
-        """Return the measurement with another number of repeats, which is fixed."""
+        """Return the measurement with this fixed number of repeats."""
         return replace(self, repeats=repeats, most_repeats=repeats)
 
     def without(self, *arms: str, curve: bool = True) -> "Wanted":
-        """Return the measurement without the sides of these arms, or without those of the workers' curve."""
+        """Return the measurement without the sides of these arms; with `curve` false, also without the sides with other
+        numbers of workers."""
         kept = [side for side in self.sides if side.arm not in arms and (curve or side.workers == self.recipe.workers)]
         return replace(self, sides=tuple(kept))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SideTime:
-    """The time that one run of a side takes."""
+    """The time that one run of a side (an arm with its number of workers) takes."""
 
     side: Side
     known_runs: int
-    """The number of earlier runs that it is estimated from."""
+    """The number of earlier runs on which the estimate is based."""
     startup: Range
     rest: Range
-    """The time after the first step."""
+    """The time from the first step on."""
     whole: Range
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """The duration of a measurement; every side has earlier runs."""
+    """The estimated duration of a measurement. It exists only if every side has earlier runs."""
 
     sides: tuple[SideTime, ...]
     between: float
     """The pause between two runs, in seconds."""
     once: Range
-    """The time before the first run: imports, which take about as long as the start of a run."""
+    """The time before the first run, for imports. They take about as long as the start of a run."""
     total: Range
 
 
@@ -117,7 +121,7 @@ def wanted(settings: Settings) -> Wanted:
 
 
 def runs_of(side: Side, request: Wanted, known: Sequence[Timed]) -> list[Timed]:
-    """Return the newest earlier runs of this side, each scaled to this recipe."""
+    """Return the newest earlier runs of this side, with their times scaled to this recipe."""
     recipe = replace(request.recipe, workers=side.workers)
     scaled_runs = [scaled(timed, recipe) for timed in known if timed.arm == side.arm]
     newest = sorted((timed for timed in scaled_runs if timed), key=lambda timed: timed.began)
@@ -130,7 +134,7 @@ def missing(request: Wanted, known: Sequence[Timed]) -> list[str]:
 
 
 def estimate(request: Wanted, known: Sequence[Timed]) -> Estimate | None:
-    """Estimate the duration of a measurement; None if some side has no earlier runs."""
+    """Return the estimated duration of a measurement; None if any side has no earlier runs."""
     if not request.sides or missing(request, known):
         return None
     sides = tuple(_of_side(side, runs_of(side, request, known)) for side in request.sides)

@@ -23,17 +23,17 @@ class Ground(Protocol):
 
     @property
     def outputs(self) -> Mapping[str, pulumi.Input[Any]]:
-        """Return the stack's outputs in addition to the comparison, by name."""
+        """Return the stack's outputs other than the comparison, by name."""
 
 
 def comparison(
     settings: Settings, site: Site, plans: Sequence[RunPlan], ground: Ground
 ) -> dict[str, pulumi.Input[Any]]:
-    """Return the stack's outputs by name. A scalar that was not measured is None, which Pulumi omits from the stack's
+    """Return the stack's outputs by name. A number that was not measured is None, which Pulumi leaves out of the
     outputs.
 
-    The comparison is marked as a secret for its length alone: `pulumi up` prints every output, JSON as a tree of a
-    thousand lines, and a secret as one (docs/adr/0003).
+    The comparison is marked as a secret only because of its length: `pulumi up` prints every output, and would print
+    this JSON as a tree of a thousand lines, but prints a secret in one line (docs/adr/0003).
     """
     context = context_of(settings, site, plans)
     measured = pulumi.Output.all(**ground.results).apply(partial(compare_results, context, plans))
@@ -42,15 +42,15 @@ def comparison(
 
 
 def compare_results(context: Context, plans: Sequence[RunPlan], results: Mapping[str, str | None]) -> dict[str, Any]:
-    """Return every output's value.
+    """Return the values of the stack's outputs, by the output's name.
 
     Args:
-        context: What the results do not contain.
-        plans: The runs.
-        results: Their summaries as JSON, by run name; None of what `refresh` and `destroy` with `--run-program` declare
-            and never make: it is not compared.
+        context: What the comparison needs to know and the results do not contain.
+        plans: The plans of all runs.
+        results: The summaries of the runs' results as JSON, by the run's name. A summary is None if `refresh` or
+            `destroy` with `--run-program` declared the run but did not execute it; such a run is not compared.
 
-    Raises RunError, which Pulumi shows without a traceback, where they are no measurement of one recipe.
+    Raises RunError, which Pulumi shows without a traceback, if the results are not a measurement of one recipe.
     """
     finished = [(plan, summary) for plan in plans if (summary := results[plan.name]) is not None]
     try:
@@ -64,7 +64,7 @@ def compare_results(context: Context, plans: Sequence[RunPlan], results: Mapping
 
 
 def context_of(settings: Settings, site: Site, plans: Sequence[RunPlan]) -> Context:
-    """Return the settings of the measurement that the results do not contain."""
+    """Return what the comparison needs to know about the measurement and the results do not contain."""
     of_comparison = settings.comparison
     factor, interruptions = of_comparison.price_spot_factor, of_comparison.interruptions_per_hour
     return Context(

@@ -11,17 +11,17 @@ _ATTEMPTS = 6
 
 
 def name() -> str:
-    """Return the stack's whole name."""
+    """Return the stack's full name, with its organization and its project."""
     return f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
 
 
 def outputs() -> Mapping[str, Any]:
-    """Return the stack's outputs. Raises what the engine raises, which is of any kind."""
+    """Return the stack's outputs. Errors of the engine, which may be of any kind, are raised as they are."""
     return _read("readStackOutputs", {"name": name()})
 
 
 def resources() -> Mapping[str, Any]:
-    """Return `type` and `outputs` of each resource by its URN. Raises as `outputs` does."""
+    """Return the `type` and the `outputs` of each resource, by the resource's URN. Raises as `outputs` does."""
     return _read("readStackResourceOutputs", {"stackName": name()})
 
 
@@ -34,6 +34,6 @@ def _read(function: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 def _pause(attempt: int, _: Exception) -> float | None:
-    """Return the seconds until it is read again: a file backend cannot be read while it is written, which the engine
-    does at the beginning of this update, and another program may do."""
+    """Return the seconds until the next attempt to read; None for no further attempt. A file backend cannot be read
+    while it is written, as the engine does at the beginning of this update, and another program may do."""
     return 0.2 * attempt if attempt < _ATTEMPTS else None

@@ -22,7 +22,7 @@ from training.launch import environment
 
 T = TypeVar("T")
 _DIGITS = 12
-"""The digits of a measurement's hash in the name of its folder in storage."""
+"""The number of digits of the measurement's hash in the name of its folder in storage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,50 +30,50 @@ class RunPlan:
     """One run of one arm."""
 
     name: str
-    """Arm and repeat, as `ray-2`, and `ray-w1-2` of the workers' curve.
+    """The arm and the repeat, such as `ray-2`; on the workers' curve with the number of workers, such as `ray-w1-2`.
 
-    The resource's name, and the beginning of its folder's.
+    It is the name of the run's resource, and the beginning of its folder's name.
     """
     arm: str
     repeat: int
-    """The repeat, counted from 1."""
+    """The number of the repeat, counted from 1."""
     recipe: Recipe
-    """The recipe with this repeat's seed."""
+    """The recipe with the seed of this repeat."""
     own_key: str
     measurement: str
 
 
 class Declared(Protocol):
-    """The declarations of a place, as far as they determine runs."""
+    """What a place declares, as far as it decides how a run executes."""
 
     def of_run(self, plan: RunPlan) -> Mapping[str, Any]:
-        """Return everything in the declaration of a run that can change it."""
+        """Return everything in the declaration of a run that can change the run's result."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """What a place is, and what it holds, before anything runs there."""
+    """What is known about a place before anything runs there."""
 
     trains_here: bool = False
     """Whether runs are processes of this machine."""
     installed: Installed = None
-    """Versions by package of the pods' image; None if runs are on this machine."""
+    """The versions of the packages in the pods' image, by package; None if runs are on this machine."""
     machines: Mapping[str, Any] | None = None
-    """What is known of other machines before they exist; None if there are none."""
+    """What is known about other machines before they exist; None if there are no other machines."""
     pods: Declared | None = None
-    """What is declared of the runs; None if the plan alone determines them."""
+    """What the place declares for the runs; None if the plan alone determines the runs."""
     ray_overhead: Reserved = field(default_factory=Reserved)
-    """What a Ray run holds in addition to its workers."""
+    """The CPUs and memory that a Ray run reserves in addition to its workers."""
     idle_ray: Reserved = field(default_factory=Reserved)
-    """What Ray holds while other arms run."""
+    """The CPUs and memory that Ray reserves while other arms run."""
     workers_gone_seconds: float | None = None
-    """Seconds within which Ray's workers are gone after a Ray run; None if they stay."""
+    """The seconds within which Ray's workers are gone after a Ray run; None if the workers stay."""
 
 
 def plan_runs(settings: Settings, site: Site) -> tuple[RunPlan, ...]:
     """Return the runs in the order of execution: every arm once, then every arm again in another order.
 
-    With `repeats auto` those of as many repeats as there may be; `infra.repeats` chooses among them.
+    With `repeats auto`, return the runs of the largest possible number of repeats, among which `infra.repeats` chooses.
     """
     sides = [
         *((arm, settings.recipe.workers) for arm in settings.arms),
@@ -92,23 +92,25 @@ def plan_runs(settings: Settings, site: Site) -> tuple[RunPlan, ...]:
 
 
 def storage_of(settings: Settings, plan: RunPlan) -> str:
-    """Return the address of a measurement's folder in storage, in which each run has its own; "" without storage."""
+    """Return the address of the measurement's folder in storage, in which each run has a folder of its own; empty
+    without storage."""
     if settings.storage is None:
         return ""
     return folder_of(settings.storage.address, settings.stack, plan)
 
 
 def folder_of(storage: str, stack: str, plan: RunPlan) -> str:
-    """Return the folder of a stack's measurement, in storage at that address."""
+    """Return the folder of a stack's measurement in the storage at the address `storage`."""
     return f"{storage}/{stack}/{plan.measurement[:_DIGITS]}"
 
 
 def in_turn(arms: Sequence[T], repeat: int) -> list[T]:
-    """Return the arms in the order of this repeat: over as many repeats as there are arms, each is first once, and last
-    once.
+    """Return the arms in the order of this repeat. Over as many repeats as there are arms, each arm is first once and
+    last once.
 
-    And where their number is even, each follows each other one once: machines drift, and warm up. The rows of a
-    Williams square: E. J. Williams, Australian Journal of Scientific Research 2 (1949), 149.
+    If the number of arms is even, each arm also follows each other arm once. Both matter because machines warm up and
+    drift. The orders are the rows of a Williams square: E. J. Williams, Australian Journal of Scientific Research 2
+    (1949), 149.
     """
     count = len(arms)
     zigzag = [(step + 1) // 2 * (1 if step % 2 else -1) for step in range(count)]
@@ -116,14 +118,14 @@ def in_turn(arms: Sequence[T], repeat: int) -> list[T]:
 
 
 def _draft(settings: Settings, arm: str, workers: int, repeat: int) -> RunPlan:
-    """Return a run without its hashes."""
+    """Return the plan of a run without its hashes."""
     recipe = replace(settings.recipe, workers=workers, seed=settings.recipe.seed + repeat - 1)
     of_curve = "" if workers == settings.recipe.workers else f"w{workers}-"
     return RunPlan(name=f"{arm}-{of_curve}{repeat}", arm=arm, repeat=repeat, recipe=recipe, own_key="", measurement="")
 
 
 def _parts(settings: Settings, site: Site, drafts: Sequence[RunPlan], code: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return what determines each run in addition to what all runs share."""
+    """Return what determines each run, in addition to what all runs have in common."""
     return [
         {
             "arm": draft.arm,
@@ -137,7 +139,8 @@ def _parts(settings: Settings, site: Site, drafts: Sequence[RunPlan], code: Mapp
 
 
 def _context(settings: Settings, site: Site) -> dict[str, Any]:
-    """Return what all runs share. It has the host only if it trains: elsewhere the program's machine runs nothing."""
+    """Return what all runs have in common. It contains this machine only if runs are on this machine, because otherwise
+    the machine of the program runs nothing."""
     trained = workload.named(settings.recipe.workload)
     return {
         "environment": environment.steering(os.environ) if site.trains_here else None,
@@ -151,8 +154,8 @@ def _context(settings: Settings, site: Site) -> dict[str, Any]:
 
 
 def _data(settings: Settings) -> str | None:
-    """Return what identifies the data: its address in storage, because hashing it would take minutes; here its files'
-    hash."""
+    """Return what identifies the data: the hash of files on this machine, or the address of data in storage, whose hash
+    would take minutes; None if `datasetPath` is not set."""
     if settings.data_in_storage or not settings.dataset_path:
         return settings.dataset_path
     return provenance.files_hash(Path(settings.dataset_path))

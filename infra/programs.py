@@ -12,19 +12,20 @@ from training.machine.retries import retry
 
 ATTEMPTS = 3
 LAST_LINES = 15
-"""Lines of a program's output in the error that it failed."""
+"""The number of lines of a program's output that its error message shows."""
 
 
 class UserError(Exception):
-    """An error that the user has to know or fix; only its message is printed. The root of what infra raises."""
+    """An error that the user has to know or fix. Only its message is printed. It is the base class of the errors that
+    `infra` raises."""
 
 
 class ProgramError(UserError):
-    """A program that could not be run, or failed."""
+    """Raised if a program could not be run, or failed."""
 
 
 def say(message: str) -> None:
-    """Print one line for the user. On stderr: stdout is kept in the state."""
+    """Print one line for the user on stderr, because Pulumi keeps stdout in the state."""
     print(message, file=sys.stderr, flush=True)
 
 
@@ -35,8 +36,8 @@ def run(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run the command and return its stdout; prints its output unless `quiet`. Raises ProgramError with the output's
-    end."""
+    """Run the command and return its stdout. Its output is printed, unless `quiet`. Raise ProgramError with the end of
+    the output if the command fails."""
     run_it = output.capture_text if quiet else _shown
     try:
         done = run_it(command, seconds=seconds, cwd=cwd, env=environment)
@@ -53,7 +54,8 @@ def run(
 
 
 def _shown(command: Sequence[str], *, seconds: float | None, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run with the output line by line on stderr; its last lines are the result's stderr."""
+    """Run the command and print its output line by line on stderr. The `stderr` of the returned result holds the last
+    lines."""
     last = deque[str](maxlen=LAST_LINES)
     with output.started(command, stderr=subprocess.STDOUT, **options) as process:
         for line in output.texts(chunk for _, chunk in output.printed(process, seconds)):
@@ -63,7 +65,7 @@ def _shown(command: Sequence[str], *, seconds: float | None, **options: Any) -> 
 
 
 def succeeds(*command: str) -> bool:
-    """Return whether the command succeeds; its output is not printed."""
+    """Run the command without printing its output, and return whether it succeeded."""
     try:
         run(*command, quiet=True)
     except ProgramError:
@@ -72,7 +74,8 @@ def succeeds(*command: str) -> bool:
 
 
 def with_retries(what: str, action: Callable[[], object]) -> None:
-    """Try a step over the network three times, and print a line for each failure. Raises the last ProgramError."""
+    """Try an action over the network up to three times, and print a line for each failure. Raise the last ProgramError
+    if all attempts fail."""
 
     def pause(attempt: int, failure: Exception) -> float | None:
         if attempt == ATTEMPTS:
@@ -84,7 +87,8 @@ def with_retries(what: str, action: Callable[[], object]) -> None:
 
 
 def run_main(actions: Mapping[str, Callable[[], object]]) -> NoReturn:
-    """Run the action that the command line names; a failure prints its message alone, with exit code 1."""
+    """Run the action that is named on the command line, and exit. If the action fails, only its message is printed, and
+    the exit code is 1."""
     chosen = actions.get(sys.argv[1]) if len(sys.argv) == 2 else None
     if chosen is None:
         sys.exit(f"error: one of {', '.join(actions)} is allowed, not {' '.join(sys.argv[1:]) or 'nothing'}")

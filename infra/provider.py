@@ -11,25 +11,27 @@ from pulumi.dynamic import ConfigureRequest, DiffResult, ResourceProvider
 
 
 class Provider(ResourceProvider):
-    """A provider without values of its own, whose errors are shown as their messages."""
+    """A dynamic provider without values of its own. Its errors are shown as their message alone."""
 
     serialize_as_secret_always = False
 
     def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Hide tracebacks; called before anything else in the provider's process, and only there."""
+        """Hide tracebacks. Pulumi calls this before anything else in the provider's process, and only in that
+        process."""
         sys.tracebacklimit = 0
 
 
 def replaced_by(replaces: Sequence[str], *, deleted_first: bool | None = None) -> DiffResult:
-    """Return that a change of these properties replaces a resource; that nothing has changed if there are none.
+    """Return that a change of these properties replaces the resource; without properties, that nothing has changed.
 
-    The engine itself compares the inputs of one whose `changes` is None, and a preview shows those that differ. With
-    True it shows all of them, and every line of the old outputs. Only for a provider whose outputs as of creation are
-    its inputs: where the inputs do not differ, the engine sees no change.
+    If `changes` is None, the engine itself compares the resource's inputs, and a preview shows the inputs that differ.
+    If it is True, a preview shows all inputs, and every line of the old outputs. Use this only for a provider whose
+    outputs as of creation are its inputs: if the inputs do not differ, the engine sees no change.
     """
     return DiffResult(changes=None if replaces else False, replaces=list(replaces), delete_before_replace=deleted_first)
 
 
 def changed(olds: Mapping[str, Any], news: Mapping[str, Any], *keys: str) -> list[str]:
-    """Return the properties that differ. An unknown value (`pulumi.output.Unknown`) differs from everything."""
+    """Return the names of the properties that differ. An unknown value (`pulumi.output.Unknown`) differs from every
+    other value."""
     return [key for key in keys if news.get(key) != olds.get(key)]

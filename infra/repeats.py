@@ -19,11 +19,12 @@ from infra.settings.settings import Settings
 from training.contract.repeats import AT_A_TIME_VARIABLE, AUTO, FIRST_REPEATS, GOES_ON, MOST_AUTO_REPEATS
 
 AT_A_TIME = 4
-"""Repeats that an update adds while it is not decided: with four arms the order of their turns cancels out in four."""
+"""The number of repeats that an update adds while the measurement is not decided. With four arms, the effects of their
+order cancel out over four repeats."""
 
 
 def chosen(settings: Settings, plans: Sequence[RunPlan]) -> tuple[RunPlan, ...]:
-    """Return those of the planned runs that the stack is to have now. Raises RunError if its outputs cannot be read."""
+    """Return the planned runs that the stack should have now. Raise RunError if the stack's outputs cannot be read."""
     if not settings.run.repeats.is_auto:
         return tuple(plans)
     comparison = _last_comparison()
@@ -36,12 +37,12 @@ def chosen(settings: Settings, plans: Sequence[RunPlan]) -> tuple[RunPlan, ...]:
 
 
 def repeats_now(comparison: Mapping[str, Any] | None, measurement: str, at_a_time: int) -> int:
-    """Return how many repeats there are to be.
+    """Return the number of repeats that the stack should have now.
 
     Args:
-        comparison: The stack's last one, of any version; None if there is none.
-        measurement: What is to be measured. What another one found decides nothing of it.
-        at_a_time: Repeats to add where it is not decided.
+        comparison: The stack's last comparison, of any version; None without an earlier comparison.
+        measurement: The hash of the measurement. A comparison of another measurement is ignored.
+        at_a_time: The number of repeats to add if the comparison is not decided.
     """
     if comparison is None or comparison.get("measurement") != measurement:
         return FIRST_REPEATS
@@ -51,12 +52,12 @@ def repeats_now(comparison: Mapping[str, Any] | None, measurement: str, at_a_tim
 
 
 def words(comparison: Mapping[str, Any] | None, measurement: str, number: int) -> str:
-    """Return what an update adds to a measurement that goes on; "" of another one, which begins anew.
+    """Return a text about the repeats that an update adds to a measurement; empty if it starts a new measurement.
 
     Args:
-        comparison: The stack's last one, of any version; None if there is none.
-        measurement: What is to be measured.
-        number: How many repeats there are to be.
+        comparison: The stack's last comparison, of any version; None without an earlier comparison.
+        measurement: The hash of the measurement.
+        number: The number of repeats that the stack should have now.
     """
     if comparison is None or comparison.get("measurement") != measurement or comparison.get("auto") != GOES_ON:
         return ""
@@ -69,7 +70,8 @@ def words(comparison: Mapping[str, Any] | None, measurement: str, number: int) -
 
 
 def _at_a_time(settings: Settings, comparison: Mapping[str, Any] | None) -> int:
-    """Return how many repeats to add: as many as probably end within the budget, which is of one update."""
+    """Return the number of repeats to add: as many as will probably end within the budget, which is the budget of one
+    update."""
     number = int(os.environ.get(AT_A_TIME_VARIABLE) or AT_A_TIME)
     seconds = budget.seconds_of(settings)
     if seconds is None or comparison is None:
@@ -86,7 +88,8 @@ def _repeats_of(comparison: Mapping[str, Any]) -> int:
 
 
 def _last_comparison() -> dict[str, Any] | None:
-    """Return the output `comparison` of this stack as its last update left it; None if there is none."""
+    """Return the output `comparison` that the last update of this stack left; None if there is no such output. Raise
+    RunError if the outputs cannot be read."""
     try:
         outputs = own_state.outputs()
         return json.loads(outputs["comparison"]) if "comparison" in outputs else None

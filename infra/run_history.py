@@ -31,11 +31,12 @@ class Basis:
 
     runs: tuple[Timed, ...]
     words: str
-    """A description of these runs."""
+    """A description of these runs for users."""
 
 
 def known(settings: Settings, request: Wanted, project: Path = PROJECT) -> Basis:
-    """Return the stack's own runs if they cover every side, else those of `rwi try`, else both."""
+    """Return the stack's own runs if they cover every side, otherwise the runs of `rwi try` if these do, otherwise
+    both."""
     own = [each for each in _of_stack(project / "runs" / settings.stack) if _is_of(each, request)]
     tried = [each for each in _tried(project / ".state" / "tried") if _is_of(each, request)]
     if not tried or not estimate.missing(request, own):
@@ -57,7 +58,7 @@ def _time(runs: list[Timed]) -> str:
 
 
 def _is_of(each: Timed, request: Wanted) -> bool:
-    """Return whether a run is of the same workload, and of the same script if it is one."""
+    """Return whether a run has the same workload as the measurement, and the same script if it has a script."""
     own = request.recipe.to_dict()
     files = [_path(recipe.get("script", "")) for recipe in (each.recipe, own)]
     return each.recipe["workload"] == own["workload"] and files[0] == files[1]

@@ -18,11 +18,11 @@ from training.launch import environment
 from training.machine import output
 
 SECONDS = 90.0
-"""The time limit of the whole check; the client asks a server several times before it gives up."""
+"""The most seconds that the whole check may take. The client asks a server several times before it gives up."""
 
 
 def refuse_unusable(settings: Settings) -> None:
-    """Refuse storage that cannot be used, with RunError; log its remarks as a warning."""
+    """Raise RunError if the storage cannot be used from this machine. Log remarks about the storage as a warning."""
     assert settings.storage is not None  # noqa: S101 - callers check settings.storage first
     try:
         known = ask(settings.storage, settings.run.run_timeout_minutes, data_of(settings))
@@ -33,12 +33,13 @@ def refuse_unusable(settings: Settings) -> None:
 
 
 def data_of(settings: Settings) -> str:
-    """Return the address of the runs' data in storage; "" if the data is not there."""
+    """Return the address of the runs' data in storage; empty if the data is not in storage."""
     return settings.dataset_path or "" if settings.data_in_storage else ""
 
 
 def ask(storage: Storage, timeout_minutes: float, data: str = "") -> str:
-    """Return remarks about the storage; fails if nothing is at `data`. Raises ProgramError."""
+    """Return remarks about the storage; empty for no remarks. Raise ProgramError if the storage cannot be used, or if
+    nothing is at the address `data`."""
     command = [sys.executable, "-m", "training.launch.storage.probe", storage.address, "--way", way_of(storage)]
     command += ["--data", data] if data else []
     variables = _variables(storage, timeout_minutes)
@@ -56,7 +57,8 @@ def ask(storage: Storage, timeout_minutes: float, data: str = "") -> str:
 
 
 def way_of(storage: Storage) -> str:
-    """Return the key with the runs' credentials; `own` for the credentials that AWS' tools find."""
+    """Return the name of the key that gives runs their credentials; `own` if runs use the credentials that AWS' tools
+    find."""
     ways = {
         "storageCredentials": storage.credentials,
         "storageRole": storage.role,
@@ -67,7 +69,7 @@ def way_of(storage: Storage) -> str:
 
 
 def _variables(storage: Storage, timeout_minutes: float) -> dict[str, str]:
-    """Return the environment that runs will have, as far as it concerns storage."""
+    """Return the environment variables that runs will have, as far as they concern storage."""
     credentials = storage.credentials
     if storage.role:
         credentials = assumed(storage.role, timeout_minutes, "write-test").variables()

@@ -16,13 +16,13 @@ from infra.programs import ProgramError
 from infra.settings.storage import MARGIN_SECONDS
 
 SHORTEST_SECONDS = 15 * 60
-"""The shortest session of STS' AssumeRole."""
+"""The shortest session in seconds that STS' AssumeRole gives."""
 CHAINED_SECONDS = 3600
-"""The longest session if the caller is itself a role."""
+"""The longest session in seconds if the caller itself has assumed a role."""
 SECONDS = 10
-"""Timeout for STS' answer."""
+"""The seconds to wait for an answer of STS."""
 ANY_REGION = "us-east-1"
-"""The region asked by default: STS' credentials are valid in all regions."""
+"""The region that is asked if the user has none. Credentials from STS are valid in all regions."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Assumed:
     expires: datetime
 
     def variables(self) -> dict[str, str]:
-        """Return the variables that clients of S3 read."""
+        """Return the credentials as the variables that S3 clients read."""
         return {
             "AWS_ACCESS_KEY_ID": self.key_id,
             "AWS_SECRET_ACCESS_KEY": self.key,
@@ -44,7 +44,8 @@ class Assumed:
 
 
 def assumed(role: str, timeout_minutes: float, run: str) -> Assumed:
-    """Assume the role for a run with that deadline. Raises ProgramError with STS' own answer, and the fix."""
+    """Return credentials of the role for a run with this deadline. Raise ProgramError, with the answer of STS and a way
+    to fix it, if the role cannot be assumed."""
     if find_spec("boto3") is None:
         raise ProgramError(
             "storageRole needs the package boto3, which is not installed:\n  uv sync --inexact --extra role"
@@ -61,7 +62,7 @@ def assumed(role: str, timeout_minutes: float, run: str) -> Assumed:
 
 
 def seconds_of(timeout_minutes: float) -> int:
-    """Return the lifetime of a run's credentials in seconds."""
+    """Return the seconds for which a run's credentials are valid."""
     return max(SHORTEST_SECONDS, round(timeout_minutes * 60) + MARGIN_SECONDS)
 
 

@@ -23,17 +23,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the engine puts 
 from policy.rules import RULES, Declared, Rule, exposed_services
 
 UNKNOWN = "(not known before the update)"
-"""Refuse an unknown value: a rule needs what it reads at preview."""
+"""The text that stands for an unknown value. Rules refuse it, because a rule needs to know at preview the values that
+it reads."""
 
 
 def declared(resource: ResourceValidationArgs | PolicyResource) -> Declared:
-    """Return the resource as rules read it."""
+    """Return the resource in the form in which rules read it."""
     provider = resource.provider.name if resource.provider else None
     return Declared(resource.resource_type, resource.name, _plain(resource.props), provider, resource.urn)
 
 
 def _plain(value: Any) -> Any:
-    """Return dicts and lists instead of proxies, which raise an error for an unknown value and so end the rule."""
+    """Return a value with plain dicts and lists instead of the engine's proxies. A proxy raises an error for an unknown
+    value, and so would end the rule."""
     if isinstance(value, Mapping):
         return {key: _known(value, key) for key in value}
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def violations(pod: dict[str, Any]) -> list[str]:
-    """Return what `restricted` would refuse in a pod's spec; empty if it is admitted."""
+    """Return what `restricted` would refuse in a pod's spec; empty if the pod would be admitted."""
     problems = [f"{name} is set" for name in ("hostNetwork", "hostPID", "hostIPC") if pod.get(name)]
     problems += [f"volume {v['name']} is of a forbidden kind" for v in pod.get("volumes", []) if set(v) - _VOLUMES]
     security = pod.get("securityContext", {})

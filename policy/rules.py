@@ -33,7 +33,7 @@ class Declared:
     name: str
     properties: dict[str, Any]
     provider: str | None = None
-    """The name of its provider; the engine's own begin with `default`."""
+    """The name of the resource's provider. The names of the engine's own providers begin with `default`."""
     urn: str = ""
 
 
@@ -139,30 +139,32 @@ RULES: dict[str, Rule] = {
     "restricted-namespaces": restricted_namespaces,
     "no-service-account-tokens": no_service_account_tokens,
 }
-"""The rules about one resource, by name; `exposed_services` is about a whole stack."""
+"""The rules that apply to a single resource, by name. The rule `exposed_services` applies to a whole stack."""
 
 
 def _with_autoscaler(resource: Declared) -> Iterator[dict[str, Any]]:
-    """Yield the specs of pods, and the head's with the container that KubeRay adds for Ray's autoscaler."""
+    """Yield the specs of the resource's pods. If Ray's autoscaler is on, also yield the head's spec with only the
+    container that KubeRay adds for it."""
     yield from _pods(resource.properties)
     if (options := _autoscaler(resource)) is not None:
         yield _head(resource) | {"containers": [{"name": "autoscaler"} | options]}
 
 
 def _autoscaler(resource: Declared) -> dict[str, Any] | None:
-    """Return what a RayCluster says of Ray's autoscaler, which KubeRay starts in the head's pod; None without it."""
+    """Return what a RayCluster states about Ray's autoscaler, which KubeRay starts in the head's pod; None without the
+    autoscaler."""
     spec = resource.properties.get("spec", {})
     return dict(spec.get("autoscalerOptions", {})) if spec.get("enableInTreeAutoscaling") else None
 
 
 def _head(resource: Declared) -> dict[str, Any]:
-    """Return the spec of the head's pod of a RayCluster: the very one in its properties."""
+    """Return the spec of the head's pod of a RayCluster, as the same object that is in the resource's properties."""
     pod: dict[str, Any] = resource.properties["spec"]["headGroupSpec"]["template"]["spec"]
     return pod
 
 
 def _pods(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield the specs of pods anywhere in a value, in whichever kind of object their template is."""
+    """Yield the specs of all pods inside a value, in an object of any kind."""
     if isinstance(value, dict):
         if isinstance(value.get("containers"), list):
             yield value
