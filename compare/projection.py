@@ -216,8 +216,8 @@ def _most_workers(measurement: Measurement) -> int:
 
 
 def _numbers(now: int, most: int) -> list[int]:
-    """Return the numbers of workers to show: all of them if they are few, else some, and always twice as many as
-    now."""
+    """Return the numbers of workers above `now` to show, up to `most`: all of them if they are few, else some. Twice
+    `now` is one of them, unless it is above `most`."""
     step = max(1, now // 8)
     return sorted({*range(now + step, most + 1, step), most, min(NUMBER_UP_TO * now, most)})
 

@@ -64,7 +64,7 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """The rounds of one arm."""
+    """What was measured of one arm: its rounds, in each of which every condition ran once."""
 
     rounds: Sequence[Round]
     conditions: Sequence[str]

@@ -13,8 +13,8 @@ _PLAIN = str.maketrans(
 
 
 def write(text: str, out: TextIO | None = None) -> None:
-    """Print `text` to `out` (stdout by default). If the encoding of `out` lacks a character, the text is printed in
-    ASCII. Control characters in names have no effect."""
+    """Print `text` to `out` (stdout by default). If the encoding of `out` lacks a character, signs are replaced
+    by similar ones of ASCII, and what is still missing by `?`. Control characters in names have no effect."""
     out, text = out or sys.stdout, printable(text)
     encoding = out.encoding or "ascii"
     try:

@@ -125,7 +125,10 @@ def write(stack: str, values: Mapping[str, str]) -> Path:
     file cannot be changed."""
     path = _path(stack)
     if not path.is_file():
-        path.write_text(f"# {values['script']}, as `./rwi try` ran it.\nconfig: {{}}\n", encoding="utf-8")
+        try:
+            path.write_text(f"# {values['script']}, as `./rwi try` ran it.\nconfig: {{}}\n", encoding="utf-8")
+        except OSError as error:
+            raise ToolError(f"{path} can't be written: {error.strerror}") from None
     return edit.put(stack, values)
 
 

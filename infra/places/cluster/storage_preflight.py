@@ -56,7 +56,8 @@ def _lacking(api: Any, storage: Storage, stack: str, namespace: str) -> Iterator
 
 
 def ask_from_here(settings: Settings) -> None:
-    """Raise RunError if the storage cannot be used from this machine with the pods' credentials.
+    """Raise RunError if the storage's server is not known here, or the storage cannot be used with the pods'
+    credentials, where this machine has them and reaches it.
 
     A preview does not contact the storage, and only warns if the server's name cannot be resolved.
     """

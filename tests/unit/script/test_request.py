@@ -152,6 +152,14 @@ def test_a_stack_file_in_another_form_is_left_alone(tmp_path: Path, monkeypatch:
     assert "config: {ray-worth-it:workers: '2'}\n" == file.read_text()
 
 
+def test_a_stack_file_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the folder of stacks takes no file."""
+    monkeypatch.setattr(project, "STACKS", tmp_path / "absent")
+
+    with pytest.raises(ToolError, match=r"Pulumi\.mine\.yaml"):
+        write.write("mine", {"script": "a.py"})
+
+
 def test_an_environment_without_ray_is_one_line(
     wording: Wording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,7 +43,7 @@ def _halved(value: Any) -> Any:
 
 
 def _longest(value: Any) -> int:
-    """Return the number of entries of the longest series."""
+    """Return the number of entries of the longest list under a key of `SERIES`."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return max((len(part) if key in SERIES else _longest(part) for key, part in parts), default=0)
 

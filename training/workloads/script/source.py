@@ -179,8 +179,8 @@ def _small(files: Mapping[str, Path]) -> bytes:
 
 
 def _refuse_links_out(folder: Path) -> None:
-    """Raise SourceError for a link that leads out of the folder, because it would lead nowhere on the cluster. A link
-    to one of the folder's files is packed as a file."""
+    """Raise SourceError for a link that leads out of the folder, to nothing, or to another folder, because it would
+    lead nowhere on the cluster. A link to one of the folder's files is packed as a file."""
     top = folder.resolve()
     for link in (path for path in listed(folder) if path.is_symlink()):
         end = link.resolve()

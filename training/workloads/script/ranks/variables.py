@@ -68,6 +68,6 @@ def xgboost(addresses: list[str], rank: int) -> dict[str, str]:
 
 
 def booster(addresses: list[str], rank: int, tracker: dict[str, str | int] | None = None) -> dict[str, str]:
-    """Return the variable TRAINING_CLUSTER for a rank of XGBoost or LightGBM. Both take addresses as arguments and read
-    no variables, so the observer passes them on to Ray's local mode."""
+    """Return the variable TRAINING_CLUSTER, with the addresses of all ranks, for a rank that is started without Ray. It
+    is for code of this project, which hands the addresses on: XGBoost and LightGBM read no variables."""
     return {"TRAINING_CLUSTER": json.dumps({"addresses": addresses, "rank": rank, "tracker": tracker})}
