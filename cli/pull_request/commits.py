@@ -12,7 +12,6 @@ from dataclasses import replace
 from cli.pull_request.comment import quoted, safe
 from compare.commits import (
     DECIDED,
-    LONGEST_FAILURE,
     LONGEST_TEXT,
     MOST_REPEATS,
     TIME_UP,
@@ -137,7 +136,7 @@ def commits_comment(comparison: CommitComparison) -> str:
     lines += ["", *_table(OF_RAY, rows_of_ray(comparison))] if comparison.against else []
     lines += ["", *(f"- {_cut(text)}" for text in remarks(comparison))]
     for name, why in list(comparison.failed.items())[:MOST_ITEMS]:
-        lines += ["", f"{_cut(name)} failed:", "", *quoted(why[-LONGEST_FAILURE:])]
+        lines += ["", f"{_cut(name)} failed:", "", *quoted(why)]
     text = "\n".join(lines) + "\n"
     if len(text.encode()) <= LIMIT_BYTES:
         return text

@@ -12,10 +12,13 @@ import click
 import pytest
 
 from cli.commits import request
-from cli.commits.checkouts import PREFIX, checkouts, git, notes, repository
+from cli.commits.checkouts import PREFIX, Checkout, checkouts, git, notes, repository
+from cli.commits.measure import WARM_UP_STEPS, compare_commits
 from cli.commits.request import CommitsRequest
-from cli.pull_request.commits import LIMIT_BYTES, commits_comment, in_words, rows
+from cli.pull_request.commits import LIMIT_BYTES, OF_RAY, commits_comment, in_words, rows
 from cli.setup.project import ROOT
+from cli.tryout.request import Request
+from cli.tryout.run_arm import Outcome
 from cli.tryout.typed import Typed
 from compare import commits
 from compare.commits import Commit, CommitComparison, CommitsError
@@ -24,6 +27,7 @@ from tests.golden import Wording
 from tests.unit.cli.test_pull_request import EVIL, MARKUP
 from tests.unit.results import make_commits
 from training.contract.codec import encode
+from training.workloads.script.commands import ArmCommand
 
 
 def rewritten(comparison: CommitComparison) -> dict[str, Any]:
@@ -87,6 +91,7 @@ def test_what_a_terminal_and_a_pull_request_show(wording: Wording) -> None:
     for name, each in {"comment": full, "noisy": some, "failed": none, "absent": absent}.items():
         wording("compare-commits", commits_comment(each), name)
     wording("compare-commits", in_words(some), "terminal")
+    assert OF_RAY[0] not in in_words(absent)
 
 
 def test_no_text_of_the_file_becomes_markup() -> None:
@@ -108,6 +113,13 @@ def test_a_failure_cannot_end_its_block() -> None:
     text = commits_comment(replace(make_commits(), failed={"head": "````\n@you <b>"}))
 
     assert 2 == text.splitlines().count("`````") + text.splitlines().count("`````text")
+
+
+def test_of_a_long_failure_the_end_is_shown() -> None:
+    """Its last words say what was wrong."""
+    text = commits_comment(replace(make_commits(), failed={"head": "first words" + "x" * 9999 + "last words"}))
+
+    assert (False, True) == ("first words" in text, "last words" in text)
 
 
 def test_a_comment_is_never_too_long() -> None:
@@ -203,6 +215,7 @@ def test_the_repository_stays_as_it_was(repo: Path, tmp_path: Path, monkeypatch:
     hook.write_text(f"#!/bin/sh\ntouch {repo}/was-here\n")
     hook.chmod(0o755)
     before, asked = state(repo), read(repo)
+    assert ["commit 0", "commit 1"] == [each.subject for each in asked.commits.values()]
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     killed = tmp_path.resolve() / f"{PREFIX}of-another-call"
@@ -229,8 +242,40 @@ def stopped_while_it_measures(asked: CommitsRequest, killed: Path) -> None:
         raise KeyboardInterrupt
 
 
+def test_each_arm_runs_until_it_is_decided(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the level of all arms, also once another one has failed: a time of one commit alone counts nothing."""
+    asked: list[tuple[str, str, int]] = []
+
+    def run(arm: ArmCommand, request: Request, folder: Path, *_: Any) -> Outcome:
+        repeat = sum(each == (arm.arm, folder.name, 0) for each in asked)
+        asked.append((arm.arm, folder.name, request.steps))
+        fails = (arm.arm, folder.name, repeat) == ("wide", "base", 1)
+        seconds = 10.0 + repeat if folder.name == "base" else (10.0 + repeat) * (1.1, 1.2)[repeat % 2]
+        return Outcome(
+            arm=arm.arm, code=int(fails), seconds=seconds, seen=[], printed="ValueError: broken", printed_bytes=0,
+            trace="", end={"began": 0.0, "ended": seconds},
+        )  # fmt: skip
+
+    monkeypatch.setattr("cli.tryout.run_arm.run", run)
+    monkeypatch.setattr(Checkout, "clean", lambda _: None)
+    compared = compare_commits(read(repo, python=sys.executable, arms=("baseline", "wide"), minutes=9.0))
+    steps = [steps for _, _, steps in asked]
+
+    assert {"baseline": 5, "wide": 1} == {arm: len(change.head_seconds) for arm, change in compared.arms.items()}
+    assert ["wide"] == list(compared.failed)
+    assert compared.failed["wide"].startswith("base: ")
+    assert commits.DECIDED == compared.ended
+    assert [WARM_UP_STEPS] * 2 + [0] * (len(steps) - 2) == steps
+    assert "  2 baseline: base 11.00 s, head 13.20 s" in capsys.readouterr().out.splitlines()  # not prose: figures
+
+
 def test_what_a_checkout_lacks_is_said(repo: Path) -> None:
-    """Submodules, and files of Git LFS; nothing of a plain repository."""
+    """Submodules, and files of Git LFS; nothing of a plain repository, or for another filter."""
+    (repo / ".gitattributes").write_text("*.ipynb filter=nbstripout\n")
+    git(repo, "add", ".gitattributes")
+    git(repo, "commit", "-qm", "another filter")
     assert [] == notes(repo, read(repo).commits)
     git(repo, "update-index", "--add", "--cacheinfo", f"160000,{git(repo, 'rev-parse', 'HEAD')},vendored")
     (repo / ".gitattributes").write_text("*.bin filter=lfs\n")

@@ -12,9 +12,11 @@ from compare.comparison import compare, scalars
 from compare.measurement import Prices, Reserved, SpotTerms
 from compare.run_numbers import HOUR
 from compare.schema import Comparison, Spot, SpotCourse
-from compare.spot import best_interval, best_seconds, expected_seconds, stops_paying_at, whole
+from compare.spot import HOPELESS, best_interval, best_seconds, course_of, expected_seconds, stops_paying_at, whole
 from report import spot as shown
+from report.pictures import Panel, pictures
 from report.table import WIDTH, render
+from tests.golden import Wording
 from tests.simulations.spot import interrupted
 from tests.unit.results import RUN, make_context, make_recipe, make_runs, replaced
 from tests.unit.settings_machine import only_problem
@@ -98,6 +100,16 @@ def test_each_arm_is_computed_from_its_own_parts() -> None:
     assert comparison == Comparison.from_json(comparison.to_json())
 
 
+def test_an_arm_s_course_is_that_of_its_middle_run() -> None:
+    """The medians: neither the best nor the mean."""
+    runs = [
+        replaced(run, seconds=replace(run.result.seconds, startup=startup))
+        for run, startup in zip((run for run in make_runs() if run.result.arm == "ray"), (1.0, 2.0, 6.0), strict=True)
+    ]
+
+    assert course_of(runs) == course_of(runs[1:2])
+
+
 def test_without_checkpoints_a_run_starts_from_scratch() -> None:
     """And what would measure one is named."""
     comparison = compared(checkpoint=None)
@@ -127,10 +139,13 @@ def test_what_its_runs_do_not_decide_is_not_said_to_pay() -> None:
 
 def test_what_hardly_ever_ends_has_no_expectation() -> None:
     """The rate at which spot stops paying is known all the same."""
-    arms = spot_of(compared(spot=SpotTerms(0.35, 1000.0), checkpoint=None)).arms
+    comparison = compared(spot=SpotTerms(0.35, 1000.0), checkpoint=None)
+    arms = spot_of(comparison).arms
 
-    assert {(None, None)} == {(arm.seconds, arm.cost_ratio) for arm in arms.values()}
+    assert comparison == Comparison.from_json(comparison.to_json())
+    assert [(None, None)] * 3 == [(arm.seconds, arm.cost_ratio) for arm in arms.values()]
     assert all(0 < arm.stops_paying_at < 1000 for arm in arms.values())
+    assert best_seconds(COURSE, 1e6) > HOPELESS * whole(COURSE)  # beyond what math.exp can say
 
 
 def test_lines_of_the_picture_meet_where_it_is_marked() -> None:
@@ -141,6 +156,15 @@ def test_lines_of_the_picture_meet_where_it_is_marked() -> None:
     for name, ratios in curves.ratios.items():
         assert ratios[0] == pytest.approx(TERMS.factor)
         assert [rate <= curves.stops[name] for rate in curves.rates] == [ratio <= 1 for ratio in ratios]
+
+
+def test_the_page_has_the_picture_where_spot_was_asked_for(wording: Wording, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the sentence that says what is marked in it."""
+    monkeypatch.setattr("report.pictures.drawn", lambda title, _, note="": Panel(title, None, note=note))
+    (panel,) = pictures(compared(), [])["spot"]
+
+    wording("report", f"{panel.title}\n{panel.note}", "picture of spot")
+    assert "spot" not in pictures(compared(spot=None), [])
 
 
 @pytest.mark.parametrize(
