@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from compare.intervals import estimate, rule_of
-from compare.measurement import Context, Measurement, Run
+from compare.measurement import Context, Measurement, Run, SpotTerms
 from compare.run_numbers import HOUR, clock_of, cost, step_seconds, whole_seconds
 from compare.schema import Spot, SpotArm, SpotCourse
 from compare.value import Missing
@@ -42,13 +42,12 @@ def spot_of(measurement: Measurement, why_nothing: str) -> Spot | Missing:
     courses = {name: course for name in measurement.arms if (course := course_of(measurement.by_arm[name]))}
     if not courses:
         return Missing(NO_START)
-    arms = {name: _arm(name, course, measurement) for name, course in courses.items()}
+    arms = {name: _arm(name, course, terms, measurement) for name, course in courses.items()}
     return Spot(factor=terms.factor, interruptions_per_hour=terms.interruptions_per_hour, arms=arms)
 
 
-def _arm(name: str, course: SpotCourse, measurement: Measurement) -> SpotArm:
-    context, terms = measurement.context, measurement.context.spot
-    assert terms is not None  # noqa: S101 - the caller looked
+def _arm(name: str, course: SpotCourse, terms: SpotTerms, measurement: Measurement) -> SpotArm:
+    context = measurement.context
     machines = machines_of(name, context)
     rate = machines * terms.interruptions_per_hour
     interval = best_interval(course, rate)

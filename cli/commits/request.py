@@ -21,7 +21,7 @@ from training.machine import command_line
 from training.workloads.script.commands import ARMS
 
 IMPORTED_FROM = """
-import json, os, sys, sysconfig
+import json, os, sys
 from importlib import metadata
 roots = [path for path in sys.path if path and not path.startswith(sys.prefix + os.sep)]
 for each in metadata.distributions():
