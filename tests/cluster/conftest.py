@@ -12,6 +12,12 @@ from tests.cluster.story import ClusterProject
 from tests.program.engine import ROOT
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print a chapter's failure as it happens: the story goes on for an hour, and may be interrupted."""
+    if report.failed and report.nodeid.startswith("tests/cluster/"):
+        print(f"\n{report.nodeid} failed:\n{report.longreprtext}")
+
+
 @pytest.fixture(scope="session")
 def project() -> Iterator[ClusterProject]:
     """A copy of the project with the stack `ci` as this place needs it; what it made goes at the end, pass or fail."""
