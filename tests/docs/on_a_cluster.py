@@ -21,6 +21,7 @@ ELSEWHERE = {
     r"kubectl logs(| --previous)$": "the name of a pod is to follow",
     r"kubectl port-forward$": "the name of a service is to follow",
     r"kubectl config use-context$": "what the reader is not to do",
+    r"kubectl (describe workloads|patch workload|auth can-i list localqueues)": "a cluster with Kueue",
     r"kubectl get prometheus ": "a cluster with a Prometheus Operator",
     r"kubectl --kubeconfig=.state/kubeconfig/STACK ": "STACK is to be replaced",
 }
