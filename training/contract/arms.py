@@ -33,7 +33,7 @@ class Arm:
     all_cpus: bool = False
     """True if the arm's only process has the CPUs of all workers; False if it has those of one worker."""
     switch: str = ""
-    """The setting that says whether the arm is measured; "" if the arm is always measured."""
+    """The setting that says whether the arm is measured; "" if none does."""
     ignores: tuple[str, ...] = ()
     """Keys of the recipe that cannot change the arm's runs."""
     only: str = ""
@@ -45,11 +45,12 @@ class Arm:
         return named(workload).roles.get(self.name, usual)
 
     def processes(self, recipe: Recipe) -> int:
-        """Return the number of processes that train together."""
+        """Return the number of the arm's workers: of processes that train together, or of trials at a time in a
+        search."""
         return 1 if self.start == "alone" else recipe.workers
 
     def process_cpus(self, recipe: Recipe) -> float:
-        """Return the CPUs of each of the arm's processes that train together, including the CPUs that read its input.
+        """Return the CPUs of each of these workers, including the CPUs that read its input.
 
         The number is rounded to thousandths: 25 workers with 0.28 CPUs have 7, and not 7.000000000000001.
         """
@@ -65,8 +66,8 @@ class Arm:
         return recipe.workers if self.all_cpus else 1
 
     def settings(self, recipe: Recipe) -> dict[str, Any]:
-        """Return the settings of the recipe that can change this arm's runs; for the baseline that is all but
-        `workers`."""
+        """Return the settings of the recipe that decide this arm's runs: for the baseline, `workers` is none of
+        them."""
         deciding = {key for key, field in recipe.settings().items() if field.metadata["decides"]}
         return {key: value for key, value in recipe.to_dict().items() if key in deciding and key not in self.ignores}
 

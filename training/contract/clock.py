@@ -44,8 +44,7 @@ def boot_id() -> str:
 
 
 def process_start() -> Stamp:
-    """Return the start time of this process: from /proc on Linux (10 ms), elsewhere the time when this module was
-    imported."""
+    """Return the start time of this process: from /proc on Linux (10 ms), elsewhere the import time of this module."""
     now = Stamp.now()
     started = _LOADED
     try:

@@ -20,8 +20,7 @@ class CpuWait:
     """Time for which the rank's threads were ready to run and waited for a CPU, summed over the threads. They waited
     for other programs, a quota, or each other."""
     pressure_seconds: float | None = None
-    """In a pod: wall-clock time in which any process of its container waited for a CPU; null if the system does not
-    count that."""
+    """In a pod: wall-clock time in which any process of its container waited for a CPU; null if not counted."""
 
     @classmethod
     def of(cls, read: Sequence[Any]) -> "CpuWait":

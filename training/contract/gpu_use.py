@@ -8,7 +8,7 @@ NOTICEABLE_SHARE = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class GpuUse:
-    """One GPU and its use by a rank. A field is null if NVIDIA's driver did not tell it."""
+    """One GPU and its use by a rank. A field is null if it is not known."""
 
     uuid: str | None = None
     name: str | None = None
@@ -30,8 +30,8 @@ class GpuUse:
 
     @property
     def held_back(self) -> dict[str, float]:
-        """Return the reasons why the GPU's clocks were held back, each with its share of the samples, if that share is
-        noticeable."""
+        """Return the reasons why the GPU's clocks were held back in a noticeable share of the samples, with that
+        share."""
         return {why: share for why, share in (self.throttled or {}).items() if share >= NOTICEABLE_SHARE}
 
 

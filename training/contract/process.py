@@ -21,8 +21,7 @@ class Checkpoints(Protocol):
         """
 
     def newest(self) -> AbstractContextManager[Path | None]:
-        """Return a context manager that gives the newest complete checkpoint, as a folder; None if there is no
-        checkpoint."""
+        """Return a context manager that gives the newest complete checkpoint, as a folder; None if there is none."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,8 @@ class Process:
     folder: Path | None = None
     """Folder in which rank 0 writes the progress and other files of the run."""
     report: Callable[[dict[str, Any]], None] | None = None
-    """Function that is called with the metrics on every rank after each epoch; None if nothing is to be called."""
+    """Function that every rank calls with an epoch's metrics, unless a checkpoint reports them; None if there is
+    none."""
     checkpoints: Checkpoints | None = None
     """The launcher's own checkpoint manager, which also reports; None if the launcher has none."""
     ray: RayCluster | None = None

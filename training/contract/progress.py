@@ -24,8 +24,7 @@ from training.contract.printable import printable
 
 NAME = "progress.jsonl"
 ECHO = "TRAINING_ECHO_PROGRESS"
-"""Environment variable; if it is set, progress is printed too. Nobody sees the files of a pod, but its log can be
-followed."""
+"""Environment variable; if it is set, progress is printed too, because a pod's files are seen by nobody."""
 AS_JSON = "json"
 """Value of ECHO if a program reads the lines, by `in_log`; any other value prints them for people."""
 MARK = "progress "
@@ -54,8 +53,7 @@ def _echoed(event: dict[str, Any]) -> str:
 
 
 def in_log(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the events in the complete lines of a log. In a line an event may stand behind Ray's prefix, which names
-    the process."""
+    """Yield the events in the complete lines of a log, in which Ray's prefix may stand before an event."""
     whole = text[: text.rfind("\n") + 1]
     return _events("\n".join(line.partition(MARK)[2] for line in whole.splitlines()).encode())
 
@@ -124,8 +122,7 @@ def epoch_of(event: dict[str, Any]) -> int | None:
 
 
 def _how_far(event: dict[str, Any]) -> Iterator[str]:
-    """Yield how far training is, in words: `epoch 2/3` and `step 40/64`; if no epochs are known, `step 104/192`
-    alone."""
+    """Yield how far training is, in words: `epoch 2/3` and `step 40/64`; without epochs `step 104/192` alone."""
     epoch, step, steps = epoch_of(event), event["step"], event.get("steps")
     if epoch:
         step, steps = step - (epoch - 1) * event["stepsPerEpoch"], event["stepsPerEpoch"]

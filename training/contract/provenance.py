@@ -43,8 +43,7 @@ class Host:
     """CPUs that a cgroup's quota allows; None if there is no quota."""
 
     def fingerprint(self) -> str:
-        """Return one line that changes when the machine does; memory in whole GiB, because kernels report it
-        unevenly."""
+        """Return one line that changes with the machine; memory in whole GiB, because kernels report it unevenly."""
         quota = f" (quota {self.cpu_quota:g})" if self.cpu_quota else ""
         return f"{self.cpu_model} | {self.cpus_allowed} CPUs{quota} | {round(self.memory_bytes / 2**30)} GiB"
 
@@ -66,7 +65,7 @@ def pod() -> str | None:
 
 
 def allowed_cpus() -> list[int]:
-    """Return CPUs that this process may use; on systems without affinity, all of them."""
+    """Return the CPUs that this process may use; on systems without affinity, all of them."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
@@ -88,8 +87,7 @@ def software(arm: str, workload: Workload, steering: dict[str, str]) -> Software
 
 
 def installed_versions(workload: Workload) -> dict[str, str]:
-    """Return versions of this Python and of what a workload runs with, as installed; a package that is absent is left
-    out."""
+    """Return the installed versions of this Python and of a workload's packages, without those that are absent."""
     versions = {"python": platform.python_version()}
     for package in (*LAUNCHING, *MEASURING, *workload.packages, *workload.libraries):
         try:
@@ -167,8 +165,7 @@ def locked_packages(lock: Path = PROJECT / "uv.lock") -> Sequence[Mapping[str, A
 
 @cache
 def dependencies_hash(packages_of_workload: tuple[str, ...], lock: Path = PROJECT / "uv.lock") -> str:
-    """Return the SHA-256 over name and version of a workload's packages, of `LAUNCHING` and all they require, as in
-    uv.lock."""
+    """Return the SHA-256 over a workload's packages, `LAUNCHING` and all they require, with versions, as in uv.lock."""
     packages = {p["name"]: p for p in locked_packages(lock)}
     seen: set[str] = set()
     todo = [name for name in (*LAUNCHING, *packages_of_workload) if name in packages]

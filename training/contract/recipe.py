@@ -93,8 +93,7 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the recipe that a camelCase dict describes. Raises ValueError with the unknown keys and the valid
-        ones."""
+        """Return the recipe that a camelCase dict describes. Raises ValueError with unknown keys and the valid ones."""
         known = cls.settings()
         unknown = sorted(set(data) - set(known))
         if unknown:
@@ -122,8 +121,8 @@ class Recipe:
         return max(1, -int(-self.worker_cpus // 1))
 
     def recovery(self) -> Recovery:
-        """Return how a run of this recipe is kept from being lost by a failure. By default it is not; a workload
-        overrides this."""
+        """Return how a failure is kept from losing a run of this recipe: not at all, unless a workload overrides
+        this."""
         return Recovery()
 
     def why_not(self, processes: int) -> str:  # noqa: ARG002 (a workload's own may need it)
@@ -154,8 +153,7 @@ def canonical(value: Any) -> str:
 
 
 def batch_split(images: int, workers: int) -> list[int]:
-    """Return the number of a step's images for each rank, as even as possible, larger first (128 over 3: 43, 43,
-    42)."""
+    """Return a step's number of images for each rank, as even as possible, larger first (128 over 3: 43, 43, 42)."""
     share, rest = divmod(images, workers)
     return [share + (rank < rest) for rank in range(workers)]
 

@@ -22,8 +22,7 @@ from training.machine.topology import Cpu
 SCHEMA_VERSION = 2
 NAME = "result.json"
 RAY_TOKEN = "ray-token"  # noqa: S105 (a file's name)
-"""Name of the file beside the result that holds the token of a Ray that was started for the run, as long as that Ray
-runs."""
+"""Name of the file beside the result with the token of a Ray that was started for the run, while that Ray runs."""
 WORKERS = "workers"
 """Key in a result's `reasons`: why fewer processes report than train together."""
 MACHINE, TRAINING_WAIT = "machine", "workers.trainingWait"
@@ -37,8 +36,7 @@ PROOF = "proof"
 """Item of `did` of a script whose ranks were made by this project, and proved to do the work of one process. Without
 this item a target that the ranks reach does not count."""
 SAME_BUT = "the same work but for"
-"""Beginning of a PROOF for ranks whose work differs from one process's only by what any port of the script would
-change."""
+"""Beginning of a PROOF for ranks whose work differs from one process's only as that of any port of the script."""
 TRAINER = "trainer"
 """Key of `did` of a run that only started Ray, with Ray's trainer for the framework, or `tasks`, as its value. In such
 a run `seconds.probe` is the time of a Python process that imports what the script imports, and ends."""
@@ -79,8 +77,7 @@ class Worker:
     cpu_model: str
     """CPU model of the machine `node`."""
     amount: int | None
-    """Amount of work that this worker itself did in all epochs, in the workload's unit; null if it could not be
-    counted."""
+    """Amount of work that this worker itself did in all epochs, in the workload's unit; null if not counted."""
     compute_threads: int | None
     """Threads that the framework computes with, counted in the process; null where the system does not list them."""
     affinity: list[int] | None
@@ -95,8 +92,7 @@ class Worker:
     software: Software
     peak_memory_bytes: int | None
     mean_cpus: float | None
-    """Mean number of CPUs that the process used in the timed steps; for a script without the processes that a rank
-    starts itself."""
+    """Mean CPUs that the process used in the timed steps; of a script without the processes that a rank starts."""
     throttled_seconds: float | None
     """Seconds for which the cgroup's quota held this process back during the run."""
     samples: list[list[float]] = field(default_factory=list)
@@ -141,12 +137,13 @@ class Provenance:
     """The code, packages and data that a result comes from."""
 
     code_hash: str
-    """Hash of the project's modules that the run can import, computed before the run by
-    training.contract.provenance."""
+    """Hash of the project's modules that the run can import and, for a script, of the files and versions that decide
+    it."""
     dependencies_hash: str
-    """Hash of the package versions that uv.lock pins; `versions` has the installed ones."""
+    """Hash of the package versions that uv.lock pins; for a script, of those in `versions`, which are the installed
+    ones."""
     dataset_hash: str | None
-    """SHA-256 of images and labels as loaded; null where a script reads its data itself."""
+    """SHA-256 of images and labels, or of names and sizes of image files; null where a script reads its data itself."""
     versions: dict[str, str]
     cpu_model: str
     cpus_allowed: int
@@ -168,21 +165,20 @@ class Seconds:
     phases: dict[str, float]
     """Seconds of the parts of the start-up, by name."""
     warmup: float | None
-    """Time of the first steps, which train but are not timed; null if no step was seen. The same holds for
-    `validation`."""
+    """Time of the first steps, which train but are not timed; null, as `validation` is, if no step was seen."""
     validation: float | None
-    """Time of evaluation between the steps of the epochs; for a script, of everything between them. With more epochs it
-    grows."""
+    """Time of evaluation between the steps of the epochs, or of all that a script does between them."""
     evaluation: float | None
     """Time of all evaluation: `validation`, and the test at the end; null if it cannot be told from other work."""
     report: float | None
-    """Time in ray.train.report, between the steps of the epochs; null for arms that do not call it."""
+    """Time in ray.train.report, between the steps of the epochs; null if it is not called or is part of another
+    number."""
     wall: float
     """Time from the start of the process or container to the result."""
     checkpoint: float | None = None
     """Time for writing and keeping checkpoints, between the steps of the epochs; null if there are no checkpoints."""
     probe: float = 0.0
-    """Part of `wall` that this project's own probes took; a training without them would not spend it."""
+    """Part of `wall` that this project's own probes and observer took; a training without them would not spend it."""
     scale_up: float | None = None
     """Time from the request for Ray's workers until the last worker's raylet was alive; `startup` and `wall` contain
     this time. Null if the workers were not started for this run."""
@@ -190,8 +186,7 @@ class Seconds:
     """Time that the run waited in a queue for quota before anything of it started; no other number contains this time.
     Null without a queue."""
     observer: float = 0.0
-    """Time that the observation of a script's steps took, on the rank where it took most; no other number contains this
-    time."""
+    """Time that observing a script's steps took, on the rank where it took most; it is in `wall` and in no step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +195,7 @@ class Steps:
 
     timed: int
     per_epoch: int
-    """Optimizer steps of one epoch of `epochsCompleted`; 0 if no epoch was seen."""
+    """Optimizer steps of one epoch of `epochsCompleted`; 0 if no step was seen."""
     seconds: StepSeconds | None
     exchanged_bytes: int | None
     """Bytes of gradients that a worker exchanges in a step; null if that is not known."""
@@ -223,8 +218,8 @@ class StepParts:
     `report`. Their sum is the time of a step. A part that cannot be told from others is left out, and its time is in
     theirs."""
     exchange: list[float]
-    """Seconds of the exchange, for each rank: from its last gradient until all gradients are exchanged; empty if that
-    is not known."""
+    """Seconds of the exchange, for each rank: from its last gradient until all gradients are exchanged; empty if not
+    known."""
     link: float | None
     """Mean over the steps of the shortest exchange of any rank: the time of an exchange in which no rank waits for
     another. Null if the exchange is not known."""
@@ -233,8 +228,7 @@ class StepParts:
     of the timed steps."""
 
     def waiting(self, rank: int) -> float | None:
-        """Return the seconds of a step for which the rank waited for slower ranks; None if the exchange is not
-        known."""
+        """Return the seconds of a step for which the rank waited for slower ranks; None if `exchange` is not known."""
         return None if self.link is None else self.exchange[rank] - self.link
 
 
@@ -287,8 +281,7 @@ class SearchOutcome:
     trial_seconds: float
     """Mean time of a trial, from the start of its process to its end."""
     between_trials_seconds: float
-    """Mean time, for each trial, for which a slot waits between two trials. A slot for which no trial is left does not
-    wait."""
+    """Mean time for which a slot waits between two trials, as long as a trial is left for it."""
     best_config: str | None
     """Canonical JSON of the settings of the finished trial with the best metric; null if no trial finished."""
     best_metric: float | None
@@ -313,8 +306,7 @@ class MadeRanks:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingResult:
-    """Result of one run of one arm: what the runs of all workloads have, and in `detail` what the run's own workload
-    adds."""
+    """Result of one run of one arm: what all workloads have, and in `detail` what the run's own workload adds."""
 
     workload: str
     arm: str
@@ -333,8 +325,7 @@ class TrainingResult:
     curve: list[Point]
     """The score that training follows, with one point after each epoch."""
     schedule: list[float]
-    """Learning rate of each epoch, as training chose it by the scores; it may differ between arms. Empty for a
-    script."""
+    """Learning rate of each epoch, which may follow the scores and so differ between arms. Empty for a script."""
     work: dict[str, float]
     """Sizes of model and data by name; they must be the same in all arms of a repeat."""
     workers: list[Worker]
@@ -350,21 +341,17 @@ class TrainingResult:
     reported: dict[str, list[Reported]] = field(default_factory=dict)
     """Numbers that a script reported on rank 0, by name, in order."""
     did: dict[str, str] = field(default_factory=dict)
-    """What a script did, item by item, by which its arms are compared; under `work.<item>` `reasons` says why an item
-    is missing."""
+    """What a script did by item, by which its arms are compared; `reasons` has missing ones under `work.<item>`."""
     left_files: list[str] = field(default_factory=list)
     """Names of the first few files that a script created or changed in its own folder, where later runs find them."""
     weights: str | None = None
     """SHA-256 of the trained weights, equal on all ranks; null where they were not looked at or differ."""
     retries: int | None = None
-    """Number of failures of workers after each of which Ray Train restarted them; null if the first failure would have
-    ended the run."""
+    """How often Ray Train restarted workers after a failure; null if the first failure would have ended the run."""
     all_reduce: dict[str, float] | None = None
-    """Seconds of an all-reduce, by the bytes of its buffer, measured by a probe after training; null if there was no
-    probe."""
+    """Seconds of an all-reduce, by the bytes of its buffer, as a probe measured after training; null without one."""
     data_wait_seconds: float | None = None
-    """Seconds that a rank waited for batches, for the rank that waited longest; null if the delivery of batches was not
-    seen."""
+    """Seconds that the rank which waited longest waited for batches; null if their delivery was not seen."""
     first_batch_seconds: float | None = None
     """Seconds from the start until the last rank had its first batch; null if the delivery of batches was not seen."""
     step_parts: StepParts | None = None
@@ -374,8 +361,7 @@ class TrainingResult:
     made_ranks: MadeRanks | None = None
     """How this project made the ranks; null if the script made its ranks itself, or is one process."""
     machine: MachineUse | None = None
-    """CPU time of this machine that other programs and the run itself used during the run; null if it could not be
-    read."""
+    """CPU time of this machine that other programs and the run itself used during the run; null if not read."""
     reasons: dict[str, str] = field(default_factory=dict)
     """Reasons why values are null, by the values' dotted names: `seconds.train`."""
     schema_version: int = SCHEMA_VERSION
@@ -406,8 +392,8 @@ class TrainingResult:
         write_whole(path, json.dumps(self.to_dict(), indent=1, sort_keys=True, allow_nan=False) + "\n")
 
     def summary(self, path: str, sha256: str) -> dict[str, Any]:
-        """Return this result as JSON data for Pulumi's state: without series and detail, but with the file's path and
-        its SHA-256."""
+        """Return the result as JSON data for Pulumi's state: without series and detail, with the file's path and
+        SHA-256."""
         workers = [dataclasses.replace(worker, samples=[], gpu=without_samples(worker.gpu)) for worker in self.workers]
         short = dataclasses.replace(self, detail=None, steps=dataclasses.replace(self.steps, trace=[]), workers=workers)
         return short.to_dict() | {"path": path, "sha256": sha256}

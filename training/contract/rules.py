@@ -30,8 +30,7 @@ class Rule:
 
 
 def whole(low: int, high: int | None = None) -> Rule:
-    """Return a rule that allows whole numbers from `low` to `high`, both included; without `high` there is no upper
-    bound."""
+    """Return a rule that allows whole numbers from `low` to `high`, both included; without `high` there is no bound."""
 
     def parse(text: str) -> int:
         if not _WHOLE.fullmatch(text.strip()):
@@ -86,6 +85,5 @@ def choice(*groups: Collection[str]) -> Rule:
 
 
 def text(allowed: str = "any text") -> Rule:
-    """Return a rule that allows any text. Whoever reads the setting checks whatever else is required; `allowed`
-    describes it."""
+    """Return a rule that allows any text; `allowed` describes what whoever reads the setting requires besides."""
     return Rule(lambda value: value, allowed)

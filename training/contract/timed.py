@@ -26,7 +26,7 @@ class Timed:
     """Start of the run in seconds since the Unix epoch."""
     wall: float
     startup: float
-    """Seconds to the end of the first step; 0 if no step was seen."""
+    """Seconds to the first step; 0 if no step was seen."""
     step: float | None
     """Seconds of a step after warm-up; None if no step was timed."""
     steps: int
@@ -79,7 +79,7 @@ def scaled(timed: Timed, recipe: Recipe) -> Timed | None:
 
 
 def differences(timed: Timed, recipe: Recipe) -> list[str]:
-    """Return the settings, besides the number of steps, by which a run of this recipe takes another time than
+    """Return the settings, except the number of steps, by which a run of this recipe takes another time than
     `timed`."""
     free = {named(recipe.workload).passes_key, "measureSteps", *OF_A_REPEAT, *ARMS[timed.arm].ignores}
     free |= {key for key, field in recipe.settings().items() if not field.metadata["decides"]}

@@ -135,8 +135,7 @@ class Workload:
     replica: str = "replica"
     """Word for what a result's `world_size` counts."""
     entries: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Title and meaning of measures and ratios, by name, where they mean something else for this workload than
-    usual."""
+    """Title and meaning of measures and ratios, by name, where they mean something else for this workload."""
     lacks: tuple[str, ...] = ()
     """Names of measures that runs of this workload cannot have."""
     checks: Mapping[str, str] = field(default_factory=dict)
@@ -187,8 +186,7 @@ class Workload:
     why_not: Callable[[Any, str, Installed], str] = lambda *_: ""
     """Returns, from a recipe and the name of an arm, why that arm can't be run; "" if it can."""
     command: Callable[[Any, str, Installed], str] = lambda *_: ""
-    """Returns, from a recipe and the name of an arm, the command that a preview shows; "" if there is no command to
-    show."""
+    """Returns, from a recipe and the name of an arm, the command that a preview shows; "" if it shows none."""
     ports: Mapping[str, str] = field(default_factory=dict)
     """What a user writes to distribute a training that is not distributed yet, by the trainer that its run of the arm
     `raystart` has in `did`."""
