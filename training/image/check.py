@@ -38,8 +38,7 @@ def main() -> None:
 
 
 def version(name: str) -> str | None:
-    """Return the installed version of a package; None if it is missing. `tensorflow` stands for tensorflow or
-    tensorflow-cpu, whichever is installed."""
+    """Return the installed version of a package; None if it is missing. A package's variant `-cpu` stands for it."""
     if name == "python":
         return platform.python_version()
     for package in (name, f"{name}-cpu"):

@@ -22,8 +22,7 @@ def generated() -> dict[str, str]:
 
 
 def packed(dashboards: dict[str, str]) -> str:
-    """Return the dashboards as one line of text, compressed to a tenth, because they leave the cluster through a pod's
-    log."""
+    """Return the dashboards as a line of text, compressed to a tenth, because they leave the cluster by a pod's log."""
     return base64.b64encode(zlib.compress(json.dumps(dashboards).encode())).decode()
 
 

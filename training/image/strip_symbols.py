@@ -20,8 +20,7 @@ _SECTIONS_AT, _COUNTS_AT = 40, 60
 
 
 def strip(path: Path) -> int:
-    """Cut the symbol tables off a file, and return by how many bytes that made it shorter; 0 if the file is no such
-    binary."""
+    """Cut the symbol tables off a file, and return by how many bytes that made it shorter; 0 for any other file."""
     with path.open("r+b") as file:
         start = file.read(_HEADER.size)
         if len(start) < _HEADER.size or not start.startswith(MAGIC):

@@ -30,8 +30,7 @@ from training.machine import isolation, machine_lock
 STARTED = "TRAINING_STARTED"
 """Environment variable by which a launcher passes its own start time on to the processes that it starts."""
 POD = "TRAINING_POD"
-"""Environment variable that is set in a process in a pod. There the pod's specification alone decides which variables a
-process has."""
+"""Environment variable that is set in a pod, whose specification alone decides which variables a process has."""
 OF_POD = "a pod, or a job on a node, is not told whose the CPU time of its node is"
 NOBODY_LOOKED = "what others take of this machine is counted for the runs of a stack"
 NOT_COUNTED = "no step was seen, or the system does not count how long a process waits for a CPU"
@@ -77,8 +76,7 @@ def begin(arm: str, doc: str | None) -> Request:
 
 
 def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Request:
-    """Return the parsed command line of `arm`. A wrong command line ends the process with a message that says what is
-    allowed."""
+    """Return the parsed command line of `arm`, or end the process with a message that says what is allowed."""
     started = _started()
     parser = argparse.ArgumentParser(
         prog=f"python -m training.{arm}", description=doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter
@@ -148,8 +146,7 @@ def run(make: Callable[[], TrainingResult | None], path: Path) -> None:
 
 
 def with_reasons(result: TrainingResult) -> TrainingResult:
-    """Return the result with the reasons why it does not tell the CPU time that others took, as far as this process
-    knows them."""
+    """Return the result with reasons, if known here, why it does not tell the CPU time that others took."""
     in_pod, waits = POD in os.environ, [worker.training_wait for worker in result.workers]
     reasons = {MACHINE: OF_POD if in_pod else NOBODY_LOOKED}
     if None in waits:
@@ -160,7 +157,7 @@ def with_reasons(result: TrainingResult) -> TrainingResult:
 
 
 def on_this_machine(request: Request) -> Request:
-    """Wait until this machine is free, prepare it for the run, and return the request with the clock started only then.
+    """Wait until this machine is free, prepare it for the run, and return the request with a start later by that time.
 
     From now on the run has this machine and a network to itself. Waiting for another measurement and downloading data
     may take minutes, and are no part of the run. In a pod, and with a Ray cluster elsewhere, nothing is done. Call it
@@ -225,17 +222,14 @@ def take_part(request: Request, arm: str, rank: int = 0, world: int = 1, **more:
 
 
 def _begin_folder(folder: Path) -> None:
-    """Create the folder of this rank on a node of a Ray cluster, without the progress of an earlier run."""
+    """Create the folder of rank 0 on a node of a Ray cluster, without the progress of an earlier run."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / NAME).unlink(missing_ok=True)
 
 
 def container_cpu_at_start(request: Request) -> list[float] | None:
-    """Return the CPU time that this process's container had used before the process started; None outside a pod, where
-    CPUs are bound.
-
-    Return None in a Ray job, too, because other processes run on a node of an existing cluster.
-    """
+    """Return a reading of this container's CPU time without that of this process; None outside of pods, and in a Ray
+    job, whose node other processes share."""
     return None if request.bind_cpus or RAY_JOB in os.environ else container_cpu(less=cpu_seconds())
 
 

@@ -56,23 +56,19 @@ FILES = "TRAINING_FILES"
 """Variable of a pod with the path of the file that holds what a run needs besides the image."""
 
 RAY_JOB = "TRAINING_RAY_JOB"
-"""Variable that is set in a job of an existing Ray cluster and in its workers, whose processes share a node with
-others."""
+"""Variable that is set in a job of an existing Ray cluster and its workers, which share a node with others."""
 
 BESIDE_SCRIPT = ".ray-worth-it"
 """Folder of the project's modules in the folder of a job of an existing Ray cluster, if a script was sent with them."""
 
 IN_OTHER_IMAGE = "/ray-worth-it"
-"""Folder of the project's modules in a pod whose image this project did not build. Images do not have a folder of this
-name."""
+"""Folder of the project's modules in a pod whose image this project did not build; no image has such a folder."""
 
 SECRET_FILE = "TRAINING_SECRET_FILE"  # noqa: S105 (its name)
-"""Variable of a job of an existing Ray cluster with the path of the file that holds its secret variables, as a JSON
-object."""
+"""Variable of a job of an existing Ray cluster: the path of the JSON file with its secret variables."""
 
 RESULTS = "TRAINING_RESULTS"
-"""Variable of a job of an existing Ray cluster with the folder of its result; in a pod this folder is at a fixed
-place."""
+"""Variable of a job of an existing Ray cluster with the folder of its result, which in a pod is a fixed one."""
 
 LONGEST_TEMPORARY = 24
 """Most characters of the path of a temporary folder. A socket's path ends at 107 (103 on macOS), and there follow 15 of
@@ -180,8 +176,7 @@ def defer_garbage_collection() -> None:
 
 
 def resume_garbage_collection() -> None:
-    """Turn garbage collection on again, for objects that are created from now on; existing ones are never checked
-    again."""
+    """Turn garbage collection on again for objects that are created from now on; it never checks existing ones."""
     gc.freeze()
     gc.enable()
 

@@ -54,7 +54,7 @@ class End:
 
 
 def main() -> int:
-    """Run the plan's command, and return its exit code; 128 and the signal's number if a signal ended it."""
+    """Run the plan's command, and return its exit code; 128 plus the signal's number if a signal ended it."""
     plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     reason = isolation.enter()
     end = run(plan["command"], plan["folder"], plan["variables"], plan["cpus"])
@@ -141,8 +141,8 @@ def _bound(cpus: int) -> Iterator[None]:
 
 
 def end_descendants(grace_seconds: float = GRACE_SECONDS) -> int:
-    """End all descendants of this process, by SIGTERM, and by SIGKILL after `grace_seconds`. Return how many there were
-    at first."""
+    """End all descendants of this process by SIGTERM, and by SIGKILL after `grace_seconds`. Return how many there
+    were."""
     began, first, terminated = time.monotonic(), None, set[int]()
     while members := [process for process in psutil.Process().children(recursive=True) if _is_alive(process)]:
         first = len(members) if first is None else first

@@ -26,8 +26,7 @@ class Rendezvous:
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Rendezvous | None:
-    """Return the rendezvous of this process; None if the environment does not have one, because the process is not one
-    of several."""
+    """Return the rendezvous of this process from its environment; None if it is not one of several."""
     return Rendezvous(**json.loads(environment[VARIABLE])) if VARIABLE in environment else None
 
 

@@ -28,7 +28,7 @@ CGROUP_USAGE = Path("/sys/fs/cgroup/cpuacct/cpuacct.usage")
 
 
 class Usage:
-    """Samples this process's CPUs and memory from `start` to `stop`, about once a second, in a thread that sleeps in
+    """Samples this process's CPUs and memory from `start` to `stop`, once a second, in a thread that sleeps in
     between."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Usage:
 
     def throttled(self) -> float | None:
         """Return the seconds for which the cgroup's quota has held its processes back since this object was made; None
-        if there is no quota."""
+        if the system does not count them."""
         now = throttled_seconds()
         return None if now is None or self._throttled_before is None else now - self._throttled_before
 

@@ -32,7 +32,7 @@ def main(recipe_text: str, folder: str = "") -> None:
     """Compile and import the modules that the arms use, as a run with these settings does, and read the programs that
     Ray starts.
 
-    `recipe_text`: the recipe, as JSON. If a script has an environment of its own, nothing is written there.
+    `recipe_text`: the recipe, as JSON. Of a script's own environment, only what the script imports is imported once.
     """
     recipe = recipe_of(json.loads(recipe_text))
     workload = named(recipe.workload)

@@ -49,8 +49,7 @@ def _longest(value: Any) -> int:
 
 
 def find_result(log: str) -> TrainingResult:
-    """Return the result after the last marker of a log. Raises ResultError if there is no result, or only a part of
-    it."""
+    """Return the result after the last marker of a log. Raises ResultError if there is none, or only a part of it."""
     _, marker, after = log.rpartition(MARKER)
     if not marker:
         raise ResultError("the log holds no result: the run did not end, or its log was cut")

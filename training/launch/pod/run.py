@@ -78,8 +78,7 @@ def _end(number: int, _: FrameType | None) -> None:
 
 
 def _remove_earlier() -> None:
-    """Delete the files of an earlier run's result, because a Ray pod outlives a run, and they could be taken for this
-    run's."""
+    """Delete the files of an earlier run, which a Ray pod outlives, because they could be taken for this run's."""
     for path in RESULTS.glob("*.json*"):
         path.unlink(missing_ok=True)
 

@@ -16,8 +16,8 @@ RAYS_PACKAGES = "thirdparty_files"
 
 
 def main(arguments: list[str]) -> None:
-    """Run the module that the first argument names, in this process; signals reach the module, and its exit code is the
-    process's."""
+    """Run the module that the first argument names, in this process, so that signals reach it and its exit code
+    counts."""
     project = str(Path(__file__).resolve().parents[3])
     sys.path.insert(0, project)
     os.environ["PYTHONPATH"] = os.pathsep.join([project, *filter(None, [os.environ.get("PYTHONPATH")])])

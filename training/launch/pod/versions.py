@@ -42,8 +42,8 @@ def differs(expected: Mapping[str, str], installed: Mapping[str, str], name: str
 
 
 def _installed(name: str) -> str:
-    """Return the installed version of a package, "nothing" if it is missing. `tensorflow` stands for tensorflow or
-    tensorflow-cpu, whichever is installed."""
+    """Return the installed version of a package, "nothing" if it is missing. A package's variant `-cpu` stands for
+    it."""
     if name == "python":
         return platform.python_version()
     for package in (name, f"{name}-cpu"):

@@ -180,8 +180,7 @@ def cluster() -> RayCluster:
 
 
 def _fit(request: entry.Request, arm: str) -> tuple[dict[str, Any], int | None]:
-    """Train with Ray Train. Return the result of rank 0, and how often the run was retried; None if the run is never
-    retried."""
+    """Train with Ray Train. Return the result of rank 0, and how often the run was retried; None if it never is."""
     import ray.train
 
     recovers = _recovers(request)
@@ -213,8 +212,7 @@ def _fit(request: entry.Request, arm: str) -> tuple[dict[str, Any], int | None]:
 
 
 def _recovers(request: entry.Request) -> "Recovers | None":
-    """Return the configuration of Ray Train for a run that makes checkpoints or may be retried; None for any other
-    run."""
+    """Return Ray Train's configuration for a run that makes checkpoints or may be retried; None for any other run."""
     if not request.recipe.recovery().is_wanted:
         return None
     from training.launch.ray.recovery import Recovers
@@ -223,7 +221,7 @@ def _recovers(request: entry.Request) -> "Recovers | None":
 
 
 def _first_reason(failures: Mapping[int, Exception]) -> str:
-    """Return the last line of the error of the lowest rank that failed."""
+    """Return a line that names the lowest rank that failed, with the last line of its error."""
     rank, failure = min(failures.items())
     return f"rank {rank} of Ray Train failed: {str(failure).strip().splitlines()[-1]}"
 

@@ -32,8 +32,7 @@ REQUEST_SECONDS = 30.0
 MOST_PACKAGE_BYTES = 100 * 2**20
 """Largest request that Ray's dashboard accepts (`DASHBOARD_CLIENT_MAX_SIZE`)."""
 MOST_ANSWER_BYTES = 256 * 2**20
-"""Most bytes of an answer that are read: more than the log of any run, because a script that prints too much is
-ended."""
+"""Most bytes of an answer that are read: more than any run's log, because a script that prints more is ended."""
 MOST_NODES = 10_000
 """Most nodes that Ray lists in one answer."""
 

@@ -171,7 +171,7 @@ def _stop(api: JobsApi, submission_id: str) -> None:
 
 
 def _let_go(api: JobsApi, submission_id: str, stack: str) -> str:
-    """Try once to stop a job that we lost track of. Return advice for the user if the request failed, else ""."""
+    """Try once to stop a job that we lost track of. Return advice for the user if the job may go on, else ""."""
     try:
         api.stop(submission_id)
     except (OSError, ValueError) as error:
@@ -213,8 +213,7 @@ def _why(job: Mapping[str, Any]) -> str:
 
 
 class _Stop:
-    """A signal handler that stops the Ray job; without it the Ray job would go on when this process, its Job, has
-    ended."""
+    """A signal handler that stops the Ray job, which would go on after the end of this process and its Job."""
 
     def __init__(self, api: JobsApi, submission_id: str) -> None:
         self._api, self._submission_id = api, submission_id

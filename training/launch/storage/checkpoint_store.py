@@ -35,15 +35,13 @@ class Manifest:
 
 
 def seal(folder: Path, epoch: int, score: float) -> None:
-    """Make a folder of files a checkpoint, by writing its manifest. Nothing may be written into the folder
-    afterwards."""
+    """Make a folder of files a checkpoint, by writing its manifest. Nothing may be written into it afterwards."""
     files = {path.name: _digest(path) for path in sorted(folder.iterdir())}
     write_whole(folder / MANIFEST, json.dumps({"epoch": epoch, "score": score, "files": files}, indent=1))
 
 
 def whole(folder: Path) -> Manifest | None:
-    """Return the manifest of a checkpoint whose files are all unchanged since it was made; None for any other
-    folder."""
+    """Return the manifest of a checkpoint whose files are unchanged since it was made; None for any other folder."""
     try:
         manifest = _read(folder / MANIFEST)
         same = all(_digest(folder / name) == digest for name, digest in manifest.files.items())

@@ -73,13 +73,12 @@ def find(data: str, way: str) -> None:
 
 
 def _list(storage: Storage) -> None:
-    """Ask for a list of the storage's files. This is tried first, because only a refusal of a list comes with a
-    reason."""
+    """Ask for a list of the storage's files; that comes first, because only its refusal comes with a reason."""
     next(storage.names(), None)
 
 
 def _use(own: Storage) -> None:
-    """Make the folder, write a file, list it and read it back. Raises OSError if that fails, or if other content comes
+    """Make the folder, write a file, list it and read it back. Raises OSError if it fails or other content comes
     back."""
     own.make()
     with TemporaryDirectory() as folder:

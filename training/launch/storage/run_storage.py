@@ -42,14 +42,12 @@ def _are_valid(file: Path) -> bool:
 
 
 def _is_path(name: str) -> bool:
-    """Return whether the name can be the path of a file below a folder, in normal form (without empty parts, `.` and
-    `..`)."""
+    """Return whether the name can be the path of a file below a folder, without empty parts, `.` and `..`."""
     return "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
 
 
 def _part(name: str) -> str:
-    """Return the temporary name of an incomplete file, in the same folder; short, as the file's own name may have the
-    maximum length."""
+    """Return the temporary name of an incomplete file: short, as the file's own name may have the maximum length."""
     return f"{hashlib.sha256(name.encode()).hexdigest()[:16]}{PART}"
 
 
@@ -63,8 +61,8 @@ class Storage:
 
     @classmethod
     def at(cls, address: str) -> "Storage":
-        """Return the storage at a path, s3://bucket/prefix or gs://bucket/prefix, with the credentials of the
-        environment."""
+        """Return the storage at a path, s3://bucket/prefix or gs://bucket/prefix, with the environment's
+        credentials."""
         from pyarrow import fs
 
         if "://" in address:
