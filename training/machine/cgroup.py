@@ -40,7 +40,7 @@ def pressure_seconds(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float 
 
 
 def memory_kills(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int:
-    """Return how many processes the system has killed because this process's cgroup needed more memory than its
+    """Return how many processes of this process's cgroup the system has killed for needing more memory than its
     limit."""
     for folder in _folders(root, membership, "memory"):
         for name in ("memory.events", "memory.oom_control"):
@@ -70,8 +70,7 @@ def memory_available(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int:
 
 
 def _memory_used(root: Path, membership: Path) -> int:
-    """Return the memory in use by the cgroup, in bytes, without cached files that nobody uses now and that the system
-    can drop."""
+    """Return the bytes of memory in use by the cgroup, without cached files that the system can drop."""
     for folder in _folders(root, membership, "memory"):
         for name in ("memory.current", "memory.usage_in_bytes"):
             if (folder / name).is_file():

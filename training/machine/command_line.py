@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from typing import Optional
 
 CALLED = "RWI"
-"""The environment's variable that says how `rwi` was called: `./rwi`, `../x/rwi`."""
+"""Environment variable that says how `rwi` was called: `./rwi`, `../x/rwi`."""
 DOOR = "RWI_DOOR"
 """Environment variable that says what the user types instead of `rwi`, if another program started it."""
 FROM = "RWI_FROM"
-"""Environment variable with the folder in which the user typed the command; the command itself runs in the project's
-folder."""
+"""Environment variable with the folder in which the user typed the command, which runs in the project's folder."""
 DEFAULT_STACK = "local"
 """The stack of a command without `--stack`."""
 
@@ -56,8 +55,7 @@ def assignment(key: str, value: str) -> str:
 
 
 def from_there(path: str) -> str:
-    """Return a path, given relative to the project's folder, relative to the folder in which the user typed the
-    command."""
+    """Return a path of the project's folder as seen from the folder in which the user typed the command."""
     folder = os.environ.get(FROM)
     if folder in (None, os.getcwd()) or "/" not in path or os.path.isabs(path):  # noqa: PTH109, PTH117
         return path

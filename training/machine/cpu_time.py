@@ -28,8 +28,7 @@ class Process:
     own: int
     """CPU time of the process's own threads, in ticks."""
     ended: int
-    """CPU time, in ticks, of the process's children that have ended and for which it waited, and of their children
-    likewise."""
+    """CPU time, in ticks, of the children for whose end the process waited, and of their children likewise."""
     started: int
     """Start of the process, in ticks after the system's start; it tells processes with a reused number apart."""
 

@@ -43,8 +43,7 @@ def first(number: int) -> tuple[str, ...]:
 
 
 def why_too_few(needed: int) -> tuple[int, str]:
-    """Return the number of GPUs of this machine, and the reason why there are fewer than `needed`; "" if there are
-    enough."""
+    """Return the number of GPUs of this machine, and why there are fewer than `needed`; "" if there are enough."""
     try:
         here = [gpu.name for gpu in list_all()]
     except NoGpusError as error:

@@ -46,8 +46,7 @@ def enter() -> str | None:
 
 
 def is_alone() -> bool:
-    """Return whether the loopback interface is the only network interface that is up. On other systems than Linux
-    return False."""
+    """Return whether loopback is the only network interface that is up; False on other systems than Linux."""
     if not sys.platform.startswith("linux"):
         return False
     return not any(_leads_out(name) for _, name in socket.if_nameindex())
@@ -125,8 +124,7 @@ def _flags(interface: str) -> int:
 
 
 def _drop_capabilities() -> None:
-    """Drop the capabilities that the new user namespace gave this process, so that a run has no more rights than its
-    user."""
+    """Drop the capabilities of the new user namespace, so that a run has no more rights than its user."""
     header, none = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
     if ctypes.CDLL(None, use_errno=True).capset(ctypes.byref(header), ctypes.byref(none)) != 0:
         raise _system_error()

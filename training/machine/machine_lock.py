@@ -43,14 +43,13 @@ class LockError(OSError):
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that has the lock. If the system does not tell which, `pid` is 0 and `user` None."""
+    """The process that has the lock. If the system does not tell it, `pid` is 0, and `user` may be None."""
 
     pid: int
     user: int | None
 
     def __str__(self) -> str:
-        """Return in words who has the lock. For another user's process, add how it can be ended if it never ends by
-        itself."""
+        """Return in words who has the lock and, of another user's process, who can end it."""
         if not self.pid:
             return "process unknown: `ss -xlp | grep ray-worth-it` as root names it"
         whose = f"process {self.pid} of {_name_of(self.user)}"

@@ -78,8 +78,7 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def texts(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Yield the lines of the chunks as text without line ends. A newline after a carriage return is part of the same
-    line end."""
+    """Yield the lines of the chunks as text without line ends; a carriage return and a newline are one line end."""
     before = b""
     for line in lines(chunks):
         if line != b"\n" or not before.endswith(b"\r"):

@@ -16,8 +16,7 @@ PORTS_TRIED = 50
 
 
 def listen(port: int) -> socket.socket:
-    """Return a socket that listens on loopback at `port`, or at the next port that is free. Raises OSError if there is
-    no free port."""
+    """Return a socket that listens on loopback at `port`, or the next free one. Raises OSError if none is free."""
     for candidate in range(port, port + PORTS_TRIED):
         with suppress(OSError):
             return socket.create_server((LOOPBACK, candidate))
@@ -25,8 +24,7 @@ def listen(port: int) -> socket.socket:
 
 
 def start(listener: socket.socket, address: str, port: int) -> None:
-    """Forward every connection that the listener accepts to `address` and `port`, in threads that end with the
-    process."""
+    """Forward the listener's connections to `address` and `port`, in threads that end with the process."""
     threading.Thread(target=_accept, args=(listener, address, port), name="port-forward", daemon=True).start()
 
 

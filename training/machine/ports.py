@@ -1,4 +1,4 @@
-"""Ports for TensorFlow's servers, which listen seconds after others were told of them. Standard library only."""
+"""Ports for servers that listen only seconds after others were told of them. Standard library only."""
 
 import socket
 import sys

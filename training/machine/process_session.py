@@ -51,8 +51,7 @@ def end_session(session: int, more: Callable[[], list[int]] = list, give_up_seco
 
 
 def session_members(session: int) -> list[int]:
-    """Return the process ids of `session`, without this process and without dead processes that nobody has waited for
-    yet."""
+    """Return the process ids of `session`, without this process and dead ones that nobody has waited for yet."""
     import psutil  # not of the standard library, and needed only where something is ended
 
     def is_dead(pid: int) -> bool:  # for an orphan that can last where process 1 reaps none

@@ -14,7 +14,7 @@ class ToldToEnd(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.status = 128 + number
-        """The exit status that a shell expects: 128 and the signal's number."""
+        """The exit status that a shell expects: 128 plus the signal's number."""
 
 
 @contextmanager
