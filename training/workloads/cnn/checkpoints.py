@@ -42,8 +42,7 @@ class OfRanks(NamedTuple):
     numbers: Any
     """The fields in `OWN`, and the number of epochs trained."""
     random: Any
-    """States of the random generators, because ranks draw different amounts of numbers where a batch is split
-    unevenly."""
+    """States of the random generators: ranks draw different amounts of numbers where a batch is split unevenly."""
 
 
 class CheckpointError(OSError):
@@ -67,8 +66,7 @@ class Keeper:
             threading.Thread(target=self._say_steps, name="steps", daemon=True).start()
 
     def resume(self, record: Record) -> None:
-        """Resume from the newest complete checkpoint, if there is one. Raise CheckpointError if the ranks found
-        different ones."""
+        """Resume from the newest complete checkpoint, if any. Raise CheckpointError if ranks found different ones."""
         with self._kept.newest() as folder:
             if folder:
                 self._read(folder, record)
@@ -142,8 +140,7 @@ class Keeper:
         return OfRanks(of_numbers.copy().view(np.float64), of_random.copy().view(np.int64))
 
     def _own(self, variable: Any) -> Any:
-        """Return this replica's value of a variable; after an epoch all replicas have the same value, so no other is
-        read."""
+        """Return this replica's value of a variable, which is the same in all replicas after an epoch."""
         (value,) = self._session.model.distribute_strategy.experimental_local_results(variable)
         return value.numpy()
 
@@ -163,8 +160,7 @@ class Keeper:
             time.sleep(SAY_EVERY_SECONDS)
 
     def _recall_progress(self) -> None:
-        """Read the earlier progress, with the curves so far, from storage if this folder has none of an epoch, as in
-        another pod."""
+        """Read the earlier progress from storage if this folder has none of an epoch, as in another pod."""
         process = self._session.process
         if process.rank > 0 or not process.folder:
             return
@@ -185,7 +181,6 @@ def _where(process: Process, recipe: CnnRecipe) -> Checkpoints:
 
 
 def _generators(model: Any) -> list[Any]:
-    """Return the states of the generators from which layers such as dropout draw; tf-keras (of uv.lock) keeps them
-    private."""
+    """Return the states of the generators from which layers such as dropout draw, which tf-keras keeps private."""
     drawing = [layer._random_generator for layer in model.submodules if hasattr(layer, "_random_generator")]
     return [own._generator.state for own in drawing if own._generator is not None]

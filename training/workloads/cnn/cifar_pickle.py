@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 
 def load(content: bytes) -> dict[bytes, Any]:
-    """Return the mapping in a file, whose arrays are of integers. Raise UnpicklingError, or whatever a damaged pickle
-    raises."""
+    """Return the mapping in a file, with arrays of integers. Raise UnpicklingError, or what a damaged pickle raises."""
     read = _Unpickler(io.BytesIO(content), encoding="bytes").load()
     if not isinstance(read, dict):
         raise pickle.UnpicklingError(f"it holds a {type(read).__name__}, and no mapping")

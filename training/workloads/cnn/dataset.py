@@ -33,7 +33,7 @@ class Data:
     """A data set ready for training, as one process has it."""
 
     known: Part
-    """Images and labels in memory; never copied."""
+    """Images and labels for training and validation that this process has in memory."""
     first: int
     """Offset of the rows that this process has: training row `row` is row `row - first` of `known`."""
     train_rows: Labels
@@ -56,8 +56,7 @@ class Data:
         return Part(self.known.images[self.own_validation], self.known.labels[self.own_validation])
 
     def epoch_order(self, seed: int, epoch: int) -> Labels:
-        """Return the training rows in the order in which epoch `epoch`, from 1, visits them; the order is the same in
-        every process."""
+        """Return the training rows in the order of epoch `epoch`, from 1, which is the same in every process."""
         if not self.parts:
             return np.random.default_rng([seed, epoch]).permutation(self.train_rows)
         order, first = np.empty_like(self.train_rows), 0
@@ -98,7 +97,7 @@ def load(recipe: CnnRecipe, path: str, share: Share) -> Data:
 
 
 def _own_part(listed: Listed, recipe: CnnRecipe, share: Share) -> Data:
-    """Return this process's part of a data set of files, without reading any other file. Training rows are numbered by
+    """Return this process's part of a data set of files, and read no other file. Training rows are numbered by
     process."""
     shuffled = _shuffled(len(listed.train_files))[: recipe.train_images or None]
     tested = _shuffled(len(listed.test_files))[: _tested(recipe.train_images, len(listed.class_names))]
@@ -126,8 +125,8 @@ def _own_part(listed: Listed, recipe: CnnRecipe, share: Share) -> Data:
 
 
 def _tested(wanted: int, classes: int) -> int | None:
-    """Return the number of test images: a fifth of the training images that are wanted, as in the synthetic data set,
-    or None for all."""
+    """Return how many test images are used: a fifth of the wanted training images, at least one a class; None for
+    all."""
     return max(classes, wanted // 5) if wanted else None
 
 

@@ -10,7 +10,7 @@ WEIGHTS = "weights.npz"
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """One pass over the training images. `train_seconds` excludes warm-up steps."""
+    """One pass over the training images."""
 
     epoch: int
     loss: float
@@ -47,8 +47,7 @@ class CnnDetail:
 
 
 def detail_of(result: TrainingResult) -> CnnDetail:
-    """Return the CNN's detail of a result that was read from a file. Raise TypeError if the result is of another
-    workload."""
+    """Return the CNN's detail of a result that was read from a file. Raise TypeError for another workload's."""
     if not isinstance(result.detail, CnnDetail):
         raise TypeError(f"a result of {result.workload} has {type(result.detail).__name__} instead of the CNN's detail")
     return result.detail

@@ -24,7 +24,7 @@ _COPIES = 2
 
 
 def listed(source: Source) -> Listed:
-    """Return the list of the images in the folder, with their labels. Raise DatasetError if the folder has another
+    """Return the list of a folder's images with labels. Raise DatasetError if it can't be read or has another
     layout."""
     if not source.path:
         raise DatasetError("data set imagefolder has no datasetPath; type: pulumi config set datasetPath FOLDER")
@@ -141,8 +141,7 @@ def _decoded(content: bytes, side: int) -> Bytes:
 
 
 def _refuse_too_many(images: int, side: int, world: int) -> None:
-    """Raise DatasetError if the images would not fit into memory, because Linux would then end the process without a
-    message."""
+    """Raise DatasetError if the images would not fit into memory: Linux would end the process without a message."""
     shared = 1 if memory_limit() else world  # without a limit of its own it shares this machine with the others
     needed, available = _COPIES * images * side * side * 3, memory_available() // shared
     if needed > available:

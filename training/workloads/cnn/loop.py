@@ -26,8 +26,7 @@ docs/performance.md."""
 
 
 class Loop:
-    """The compiled loops that train and evaluate `trained`, a model and its optimizer, on this replica's share of each
-    batch."""
+    """The compiled loops that train and evaluate `trained` (model and optimizer) on this replica's share of a batch."""
 
     def __init__(self, recipe: CnnRecipe, data: Data, rank: int, strategy: Any, trained: tuple[Any, Any]) -> None:
         self._recipe = recipe

@@ -90,7 +90,6 @@ class _Builder:
         return relu()(tf.keras.layers.Add()([hidden, beside]))
 
     def logits(self, tensor: Any, classes: int) -> Any:
-        """Return float32 logits, whatever the compute type is, because the loss of bfloat16 logits would be too
-        coarse."""
+        """Return float32 logits for every compute type: the loss of bfloat16 logits would be too coarse."""
         initializer = tf.keras.initializers.GlorotUniform(seed=next(self._seeds))
         return tf.keras.layers.Dense(classes, kernel_initializer=initializer, dtype="float32")(tensor)

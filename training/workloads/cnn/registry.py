@@ -110,7 +110,7 @@ def cifar10(source: Source) -> Images:
 
 @dataset("synthetic", train_images=SYNTHETIC_IMAGES, any_size=True)
 def synthetic(source: Source) -> Images:
-    """Return synthetic images in the shape of CIFAR's, of 10 learnable classes, drawn from the seed; any number of
+    """Return synthetic images in the shape of CIFAR's, of 10 learnable classes, drawn from a fixed seed; any number of
     them, for benchmarks."""
     from training.workloads.cnn.sources import make_synthetic
 
@@ -144,8 +144,7 @@ def cnn_half(shape: Shape) -> Any:
 
 @model("cnn-double")
 def cnn_double(shape: Shape) -> Any:
-    """Return the exercise's CNN at twice the width: four times the parameters, between three and four times the
-    work."""
+    """Return the exercise's CNN at twice the width: four times the parameters, three to four times the work."""
     from training.workloads.cnn.model import build_cnn
 
     return build_cnn(128, shape)

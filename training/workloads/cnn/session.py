@@ -29,12 +29,12 @@ class Session:
 
     @property
     def images(self) -> int:
-        """Return training images of an epoch, over all workers."""
+        """Return the number of training images of an epoch, over all workers."""
         return len(self.data.train_rows)
 
     @property
     def steps_per_epoch(self) -> int:
-        """Return optimizer steps of an epoch; the last may have fewer images."""
+        """Return the number of optimizer steps of an epoch; the last may have fewer images."""
         return math.ceil(self.images / self.recipe.global_batch_size)
 
 

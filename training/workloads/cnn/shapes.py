@@ -6,8 +6,7 @@ SIDE = 32
 """Pixels a side of CIFAR-10's images; the images of the other built-in data sets have the same size."""
 
 TRAIN_FOLDER, TEST_FOLDERS = "train", ("val", "validation", "test")
-"""Names of the folders in a data set of image files: the one for training, and those for testing, of which one has to
-exist."""
+"""Folders of a data set of image files: the one for training, and those for testing, one of which has to exist."""
 
 
 @dataclass(frozen=True)

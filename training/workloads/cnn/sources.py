@@ -53,8 +53,7 @@ class Listed:
 
 
 def load_digits() -> Images:
-    """Return the 1,797 digits in the file beside this module, whose lines have 64 pixels from 0 to 16, then the
-    label."""
+    """Return the 1,797 digits in the file DIGITS, whose lines have 64 pixels from 0 to 16, then the label."""
     with gzip.open(DIGITS, "rt", encoding="ascii") as lines:
         table = np.loadtxt(lines, delimiter=",", dtype=np.uint8)
     small = np.minimum(table[:, :64].reshape(-1, 8, 8).astype(np.uint16) * 16, 255).astype(np.uint8)
@@ -65,8 +64,7 @@ def load_digits() -> Images:
 
 
 def load_cifar10(path: str) -> Images:
-    """Return CIFAR-10 from a cifar-10-batches-py folder, here or in storage, or from Keras' download if `path` is
-    empty."""
+    """Return CIFAR-10 from a folder cifar-10-batches-py, here or in storage, or from Keras' download without `path`."""
     folder = path or str(download_cifar10())
     train = np.empty((5 * CIFAR10_BATCH, SIDE, SIDE, 3), np.uint8), np.empty(5 * CIFAR10_BATCH, np.int32)
     for i in range(5):
@@ -76,8 +74,7 @@ def load_cifar10(path: str) -> Images:
 
 
 def download_cifar10() -> Path:
-    """Return the folder of CIFAR-10's files; download it into Keras' cache if it is not there. Raise DatasetError if
-    that fails."""
+    """Return the folder of CIFAR-10's files, downloaded if Keras' cache lacks it. Raise DatasetError if that fails."""
     from tf_keras.utils import get_file  # heavy, and only needed without a folder
 
     try:
@@ -123,8 +120,7 @@ def _content(folder: str, name: str) -> bytes:
 
 
 def make_synthetic(train_images: int, seed: int) -> Images:
-    """Return images whose class is a colour pattern under noise; for testing there are a fifth as many, but 100 at
-    least."""
+    """Return images, each its class's colour pattern under noise; for testing a fifth as many, but at least 100."""
     random = np.random.default_rng(seed)
     patterns = random.integers(64, 192, size=(10, 8, 8, 3)).repeat(4, axis=1).repeat(4, axis=2)
 

@@ -249,8 +249,8 @@ def _probe(session: Session) -> dict[str, float]:
 
 
 def _save(session: Session) -> SavedModel | None:
-    """Write the model into the run's folder, as a plain model without a strategy, and return its file; None if the
-    recipe does not ask for it."""
+    """Write the model into the run's folder, as a plain model without a strategy, and return its file; None on other
+    ranks than 0, or if it is not asked for."""
     if not session.recipe.save_model:
         return None
     weights = session.model.get_weights()  # every rank takes part: reading moving averages averages them

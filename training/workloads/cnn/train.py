@@ -27,8 +27,7 @@ from training.workloads.cnn.shapes import Shape, Share
 from training.workloads.cnn.sources import Labels
 
 INTER_OP_THREADS = 2
-"""Two threads, because one computes while the other waits for the gradients of other workers; both are on the same
-CPUs."""
+"""Two, because one thread computes while the other waits for other workers' gradients; both have the same CPUs."""
 PLATEAU_PATIENCE = 2
 PLATEAU_FACTOR = 0.5
 
@@ -47,8 +46,7 @@ class Schedule:
         self._since_change = 0
 
     def rate(self, epoch: int) -> float:
-        """Return the learning rate of epoch `epoch`, from 1. Cosine is that of Loshchilov and Hutter 2016, without
-        restarts."""
+        """Return the learning rate of epoch `epoch`, from 1; cosine as Loshchilov and Hutter 2016, without restarts."""
         if self._recipe.learning_rate_schedule == "cosine":
             return self._rate * 0.5 * (1 + math.cos(math.pi * (epoch - 1) / self._recipe.epochs))
         return self._rate
@@ -70,8 +68,7 @@ class Schedule:
 
 
 def train(recipe: CnnRecipe, process: Process) -> TrainingResult | None:
-    """Train, evaluate and measure. Return the result on rank 0, None on other ranks. Raise DatasetError before training
-    starts."""
+    """Train, evaluate and measure. Return the result on rank 0, else None. Raise DatasetError before the first step."""
     session = set_up(recipe, process)
     environment.resume_garbage_collection()
     progress = Progress(process.folder if process.rank == 0 else None)
@@ -87,8 +84,7 @@ def train(recipe: CnnRecipe, process: Process) -> TrainingResult | None:
 
 
 def set_up(recipe: CnnRecipe, process: Process) -> Session:
-    """Return a session with all that comes before the first step: strategy, data, model and the traced training
-    function."""
+    """Return a session with all that precedes the first step: strategy, data, model, traced training function."""
     usage, phases = Usage(), process.phases
     tf.config.threading.set_intra_op_parallelism_threads(ARMS[process.arm].compute_threads(recipe))
     tf.config.threading.set_inter_op_parallelism_threads(INTER_OP_THREADS)
@@ -109,8 +105,7 @@ def set_up(recipe: CnnRecipe, process: Process) -> Session:
 
 
 def fit(session: Session, progress: Progress, keeper: Keeper | None) -> Record:
-    """Train all epochs, each followed by validation, and return what was measured; only steps after warm-up are
-    timed."""
+    """Train all epochs, each followed by validation, and return what was measured; only steps after warm-up count."""
     recipe, schedule = session.recipe, Schedule(session.recipe)
     record = Record(first_step=Stamp.now())
     if keeper:

@@ -13,7 +13,7 @@ FETCH = "training.workloads.cnn.fetch"
 
 
 def fetch(recipe: CnnRecipe, path: str) -> tuple[str, ...]:
-    """Return the python arguments that download the data set; empty if it is here, or can't be downloaded."""
+    """Return the python arguments that download the data set; empty for one that needs no download."""
     return ("-m", FETCH, recipe.dataset, path) if DATASETS[recipe.dataset].fetch else ()
 
 
