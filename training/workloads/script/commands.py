@@ -72,8 +72,7 @@ class Sizes:
 
 @dataclass(frozen=True, kw_only=True)
 class WithRay:
-    """The Python that runs the arms with Ray, where it is not the script's own (`python`), or why there is none
-    (`lacking`)."""
+    """The Python that runs the arms with Ray, if it is not the script's own, or why there is none (`lacking`)."""
 
     python: str = ""
     lacking: str = ""
@@ -152,8 +151,7 @@ def _present(arm: str, script: Script, python: str, sizes: Sizes, values: Mappin
 
 
 def _rays_cpus(arm: str, sizes: Sizes) -> dict[str, str]:
-    """Return the variable that gives Ray the CPUs of the arm and no more, because Ray Data starts a task for each free
-    CPU."""
+    """Return the variable that gives Ray the arm's CPUs alone, because Ray Data starts a task for each free CPU."""
     return {RAYS_CPUS: json.dumps({"CPU": sizes.cpus(arm)})} if sizes.input_cpus and arm in BY_RAY else {}
 
 
@@ -179,8 +177,7 @@ def not_distributed(script: Script) -> str:
 
 
 def _not_split(script: Script, sizes: Sizes) -> str:
-    """Return why the ranks of a plain script cannot be measured; "" if they can, because a program distributes the
-    script."""
+    """Return why the ranks of a plain script cannot be measured; "" if they can, or something distributes it."""
     reason = not_distributed(script)
     if not reason or plain.mechanism(script) is None:
         return reason

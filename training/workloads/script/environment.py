@@ -62,6 +62,5 @@ def measured_into(progress: Path, *, epochs: int, probe: bool) -> dict[str, str]
 
 
 def decided_by(socket: Path, metric: str) -> dict[str, str]:
-    """Return more variables for a trial of a search: at each report of the metric the trial asks at this socket whether
-    it goes on."""
+    """Return more variables for a trial that asks at this socket, at each report of the metric, whether it goes on."""
     return {"TRAINING_OBSERVE_SEARCH": str(socket), "TRAINING_OBSERVE_METRIC": metric}

@@ -89,8 +89,7 @@ class Machine:
         """Secret environment variables, which no other process may see."""
 
     proofs: Path | None = plain.KEPT
-    """The folder that keeps outcomes of proofs for later runs; None where later runs cannot find what this run
-    leaves."""
+    """The folder that keeps outcomes of proofs for later runs; None where later runs cannot find it."""
     gives_result = True
     """Whether this process gives the result of its run."""
 
@@ -120,8 +119,7 @@ class Machine:
     def unobserved(
         self, command: ArmCommand, needed: Mapping[str, str], own_ray_folder: Path, storage: str = ""
     ) -> dict[str, str]:
-        """Return the environment of a command that nothing observes; a Ray that the command starts has a folder of its
-        own."""
+        """Return the environment of a command that nothing observes; a Ray that it starts has a folder of its own."""
         return variables_of(command, needed, own_ray_folder, storage)
 
     def cpus(self, command: ArmCommand) -> int:
@@ -151,8 +149,7 @@ class Machine:
 
 
 class Pod(Machine):
-    """A pod with one process that trains. The pod's CPU limit holds the process; the pod's specification says what its
-    environment is."""
+    """A pod with one process that trains. Its CPU limit holds the process; its specification sets the environment."""
 
     memory_key = "workerMemory"
     others_share_memory = True
@@ -184,8 +181,7 @@ class Pod(Machine):
         return replace(resolved, python=sys.executable).proof(storage, file)
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
-        """Return the variables of the pod and of the command, without those that only this project's own processes
-        exchange."""
+        """Return the variables of the pod and of the command, without those of this project's own processes."""
         own = self.unobserved(invocation.command, invocation.needed, invocation.own_ray)
         return {**own, **_observed(invocation)}
 
@@ -196,8 +192,7 @@ class Pod(Machine):
         own_ray_folder: Path,
         storage: str = "",  # noqa: ARG002 (the pod has what its storage needs)
     ) -> dict[str, str]:
-        """Return the environment of a command that nothing observes, with the folders that the image names in
-        PYTHONPATH."""
+        """Return the environment of a command that nothing observes, with PYTHONPATH as the image names it."""
         path = {"PYTHONPATH": os.pathsep.join(image_path())}
         return {**_of_pod(), **needed, **command.variables, **own_ray(own_ray_folder), **path}
 
@@ -207,8 +202,7 @@ class Pod(Machine):
 
 
 class RankPod(Pod):
-    """The pod of one rank of `native`: rank 0 gives the result, and the other ranks send their observations to rank
-    0."""
+    """The pod of one rank of `native`: rank 0 gives the result, and gets the observations of the others."""
 
     def __init__(self, request: Request, cluster: Rendezvous) -> None:
         super().__init__(request)
@@ -223,8 +217,7 @@ class RankPod(Pod):
         return self._listener is not None
 
     def agreed(self, prove: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return what rank 0 has proved. Other ranks prove nothing, because one of several proofs may not end in time
-        and differ."""
+        """Return what rank 0 has proved. Others prove nothing, because one of several proofs may not end in time."""
         if self._listener is None:
             return rank_exchange.ask(self._meeting, self._cluster.rank)
         outcome = prove()
@@ -262,15 +255,13 @@ class HeadPod(Pod):
         self._cpu = entry.container_cpu_at_start(request)
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
-        """Return the variables of the pod and those of Ray's workers, but not the secret ones, which the workers' pods
-        have."""
+        """Return the variables of the pod and of the driver, whose workers get no secret ones: their pods have them."""
         # A new folder: Ray's pods outlive the run, and the next one would find what this one downloads
         home = {"HOME": f"/tmp/home-{uuid.uuid4().hex}"}  # noqa: S108 (of the pod)
         return {**_of_pod(), **_of_driver(invocation, self.secret, home)}
 
     def ended(self, end: End) -> End:
-        """Return the end of a run that starts at the submission of the job, without the time of this process before the
-        script."""
+        """Return the end of a run that starts with the job's submission, without this process's own start-up."""
         waited = max(0.0, self._request.started.seconds_until(process_start()))
         return replace(end, began=end.began - waited)
 
@@ -328,8 +319,8 @@ class DriverJob(RayJob):
     """The driver of the arm `ray`, as a job of a Ray cluster that exists; Ray places the driver's workers."""
 
     def variables(self, invocation: Invocation) -> dict[str, str]:
-        """Return the variables of the node and of Ray's workers. The driver reads the secret ones from a file, because
-        Ray logs and shows variables."""
+        """Return the variables of the node and of the driver, whose workers read secret ones from a file, because Ray
+        logs and shows variables."""
         of_job = {RAY_JOB: "1", **({SECRET_FILE: os.environ[SECRET_FILE]} if self.secret else {})}
         return {**_of_pod(), **_of_driver(invocation, self.secret, of_job)}
 
@@ -353,8 +344,7 @@ def _of_pod() -> dict[str, str]:
 
 
 def _observed(invocation: Invocation) -> dict[str, str]:
-    """Return the variables that have each process observed; PYTHONPATH keeps the folders that the image of the pod
-    names."""
+    """Return the variables that have each process observed; PYTHONPATH keeps the folders that the image names."""
     return {**invocation.observer, "PYTHONPATH": os.pathsep.join((invocation.observer["PYTHONPATH"], *image_path()))}
 
 
@@ -381,7 +371,6 @@ def _with_variables(job_config: str, more: Mapping[str, str]) -> str:
 
 
 def _resolved(address: str) -> str:
-    """Return `host:port` with the host's name replaced by its IP address; the names of all ranks resolve once the first
-    rank begins."""
+    """Return `host:port` with the host's IP address; the names of all ranks resolve once the first rank begins."""
     host, _, port = address.rpartition(":")
     return f"{socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0]}:{port}"

@@ -45,8 +45,7 @@ def _kept(path: Path, name: str, storage: Storage) -> Artifact:
 
 
 def look(folder: Path) -> Looked:
-    """Return the size and the last change of every file below a folder; if there are more than MOST_LOOKED_AT, of that
-    many."""
+    """Return size and last change of the files below a folder, not in PASSED_OVER; of MOST_LOOKED_AT at most."""
     sizes: dict[str, tuple[int, int]] = {}
     for where, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in PASSED_OVER)
@@ -63,8 +62,7 @@ def look(folder: Path) -> Looked:
 
 
 def since(before: Looked, folder: Path) -> list[str]:
-    """Return the first few files that were created or changed since `before`; [] if the folder has too many files to
-    tell."""
+    """Return the first few files that were created or changed since `before`; [] if there are too many to tell."""
     now = look(folder)
     if max(len(before), len(now)) >= MOST_LOOKED_AT:
         return []

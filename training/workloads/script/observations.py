@@ -11,8 +11,7 @@ from training.contract.gpu_use import GpuUse
 from training.workloads.script.step_clock import SeenPass, pass_steps
 
 RLLIB = "rllib"
-"""Framework of an observation whose world size is the number of RLlib's runners; it is made in the process that
-learns."""
+"""Framework of an observation made in the process that learns; its world size is the number of RLlib's runners."""
 BOOSTERS = ("xgboost", "lightgbm")
 """Frameworks in which a step is one round of boosting, which goes over all rows."""
 LEAST_TIMED = 3
@@ -49,8 +48,7 @@ class Optimizer:
     rounds: int
     """Number of steps that count, from the first step of this optimizer to its last."""
     even: bool
-    """True if the same number of steps that count lay between any two steps of this optimizer, with one exception at
-    most."""
+    """True if as many steps that count lay between any two steps of this optimizer, with one exception at most."""
     rates: tuple[tuple[float, ...], ...]
     """First, highest and mean learning rate of each parameter group. Then, if known, the share of the steps at which
     the rates have their centre, and the root of the mean of their squares."""
@@ -82,8 +80,7 @@ class Trained:
     at_times: int
     """Count of numbers that had a gradient in some steps, and not in others between these."""
     seldom: int
-    """Count of numbers that had a gradient in so few steps that another run may have none by chance; the counts above
-    include them."""
+    """Those of the numbers counted above with a gradient in so few steps that another run may have none by chance."""
     phase_share: float
     """Mean share of the steps in which the numbers of `at_first` and `later` had a gradient; 0 without such numbers."""
     share: float
@@ -226,8 +223,7 @@ class Observation:
     report_seconds: float
     hook_seconds: float
     own_seconds: float
-    """Seconds that the observer took after the training, or between two trainings: for a digest, a probe and the wait
-    for the probe."""
+    """Seconds of the observer after or between trainings: for a digest, a probe and the wait for the probe."""
     cpu_at_step: tuple[float, ...]
     """CPU seconds that this process had used at the end of each step."""
     samples: tuple[tuple[float, float, float], ...]
@@ -245,13 +241,11 @@ class Observation:
     """Seconds for which the trial waited for its search to decide whether it goes on; `own_seconds` includes them."""
     notes: tuple[str, ...]
     lost: Mapping[str, str] = field(default_factory=dict)
-    """Items of the same work, and names of other numbers, that are unknown because the observer failed, each with the
-    reason."""
+    """Items of the same work, and other numbers, that are unknown because the observer failed, with the reason."""
     no_numbers: Mapping[str, str] = field(default_factory=dict)
     """What the script reported that is not a number: its type, by name."""
     executed_together: int = 1
-    """The largest number of steps whose ends were told at once, as by Keras' `steps_per_execution`; each has the mean
-    length."""
+    """Most steps whose ends were told at once, as by Keras' `steps_per_execution`; each has the mean length."""
     data_wait_seconds: float | None = None
     """Seconds that the rank waited for batches it learned from, from when it asked for an iterator or a batch; None if
     the observer saw no batch delivered."""
@@ -279,7 +273,7 @@ class Observation:
 
     @property
     def step_seconds(self) -> float | None:
-        """Return the median time of the steps in the later half, because the first steps warm up."""
+        """Return the median time of the steps in the later half, as the first warm up; None for too few steps."""
         return settled_step_seconds(self.step_ends)
 
     @property
@@ -295,8 +289,8 @@ class Observation:
 
     @property
     def steps_per_epoch(self) -> int | None:
-        """Return the number of steps in a finished pass, or else the announced number, because a step may take several
-        batches."""
+        """Return the steps of the first finished pass, else of the announced rows, else the announced batches, of which
+        a step may take several; None if nothing is known."""
         if self.pass_steps:
             return self.pass_steps[0]
         if self.announced_rows and self.rows_per_step:
@@ -305,16 +299,14 @@ class Observation:
 
     @property
     def epoch_rows(self) -> int | None:
-        """Return the number of rows in the first finished pass, as they were delivered, or else as the loader announced
-        them."""
+        """Return how many rows the first finished pass delivered, or else how many the loader announced, if any."""
         if self.pass_steps and self.step_rows and self.rows_of_all_steps:
             return self.step_rows[self.pass_steps[0] - 1]
         return self.announced_rows
 
     @property
     def rows(self) -> int | None:
-        """Return the number of rows that reached this rank; None if they could not be counted, or belong to some of its
-        steps only."""
+        """Return how many rows reached this rank; None if not counted, or if they belong to some of its steps only."""
         return self.step_rows[-1] if self.step_rows and self.rows_of_all_steps else None
 
     @property

@@ -1,7 +1,7 @@
 """What distributes a script that trains in one process, unchanged, and what was proved of it. Pure.
 
-A mechanism is a program that runs in the script's own Python: `prove`, `ranks` and `ray` are its commands. The proof
-comes first, outside every clock; only what it says that ranks do is measured.
+A mechanism is a program that runs in the script's own Python: `prove`, `ranks`, `member` and `ray` are its commands.
+The proof comes first, outside every clock; only what it says that ranks do is measured.
 """
 
 import re
@@ -30,8 +30,7 @@ START_SECONDS = 60
 PLAN = "ranks.json"
 """Name of the file that tells the ranks how they split their batches."""
 KEPT = PROJECT / ".state" / "proved"
-"""Folder with the outcomes of proofs, by `ResolvedScript.proof_key`: the same script, arguments and environment are not
-proved twice."""
+"""Folder with the outcomes of proofs, by `ResolvedScript.proof_key`, so that nothing is proved twice."""
 OUTCOME = "proof.json"
 """Name of the file with the outcome of a proof."""
 OF_RANKS = ("native", "ray")
@@ -41,8 +40,7 @@ BY_PROOF = (*OF_RANKS, *INSTEAD)
 LONGEST = 300
 """Most characters of a line of the script that a reason shows."""
 RAISED = re.compile(r"[\w.]*(Error|Exception|Interrupt|Exit): .")
-"""Matches the beginning of the line of a traceback that says what was raised; libraries in C++ print more lines after
-that line."""
+"""Matches the line of a traceback that says what was raised; libraries in C++ print more lines after it."""
 
 NOT_PROVED = "not-proved.txt"
 """Name of the file, next to the observations, in which rank 0 says that the script trains by something that the steps
@@ -157,8 +155,7 @@ def without_outcome(code: int, printed: str) -> dict[str, Any]:
 
 
 def framework(script: Script) -> str:
-    """Return the framework whose mechanism distributes a plain script, judged by the script's imports; "" if no
-    mechanism can."""
+    """Return the framework whose mechanism distributes a plain script, by the script's imports; "" if none can."""
     trainer = ray_start.trainer_of(script) if script.kind == "plain" else ray_start.TASKS
     return "" if trainer == ray_start.TASKS else trainer
 
@@ -169,8 +166,7 @@ def mechanism(script: Script) -> Path | None:
 
 
 def comes_first(script: Script) -> bool:
-    """Return whether the proof has to run before the arms of one process, because it may name variables for them, as
-    for Keras."""
+    """Return whether the proof runs before the arms of one process, because it may name variables for them."""
     return framework(script) == "tensorflow"
 
 
@@ -220,8 +216,7 @@ def _as_another(plan: Mapping[str, Any]) -> str:
 
 
 def _trees(outcome: Mapping[str, Any]) -> Proof:
-    """Return the proof for an outcome with different trees. In no port are the trees equal, so only a target for the
-    metric decides."""
+    """Return the proof for different trees, as every port has, so that only a target for the metric decides."""
     alone, ranks = outcome["evidence"]["metrics"]
     metrics = ", ".join(f"{name} {alone[name]:.4g} and {ranks[name]:.4g}" for name in alone if name in ranks)
     seen = f"one process and ranks have {metrics}" if metrics else "the script evaluates no metric"
@@ -245,8 +240,7 @@ def _named(outcome: Mapping[str, Any], script: Script) -> Proof:
 
 
 def not_proved(observed: Path) -> str:
-    """Return what ranks say about work that no step of the proof had, from the folder of the observations; "" if they
-    say nothing."""
+    """Return what ranks, in the folder of observations, say of work that no step of the proof had; "" if nothing."""
     files = sorted(observed.glob(f"*{NOT_PROVED}"))  # of a worker in another pod the name begins with its node's
     return last_line(files[0].read_text(encoding="utf-8", errors="replace")) if files else ""
 

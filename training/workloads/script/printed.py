@@ -23,8 +23,7 @@ class Secrets:
         self._parts = sorted((part.encode() for part in parts), key=len, reverse=True)
 
     def hidden_in(self, line: bytes) -> bytes:
-        """Return the line without the secrets; where the line was cut, also without what may be the beginning of a
-        secret."""
+        """Return the line without secrets and, if it was cut, without what may be the beginning of one."""
         is_cut = line.endswith(output.CUT)
         line = line.removesuffix(output.CUT) if is_cut else line
         for part in self._parts:
@@ -57,8 +56,7 @@ class Printed:
         self._secrets = Secrets(secret.values())
 
     def pass_on(self, out: IO[bytes]) -> bool:
-        """Copy the script's output to this process's own output, line by line; return False if the script printed too
-        much."""
+        """Copy the script's output to this process's own, line by line; return False if it was too much."""
         with suppress(output.FloodError):
             for line in output.lines(self._counted(output.chunks(out))):
                 self.missing_module = missing_module(line) or self.missing_module

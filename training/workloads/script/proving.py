@@ -72,8 +72,7 @@ def with_plan(outcome: Mapping[str, Any], script: Script, folder: Path) -> Proof
 def _run(
     place: Machine, resolved: ResolvedScript, needed: Mapping[str, str], folder: Path
 ) -> tuple[str, Mapping[str, Any]]:
-    """Run the proof. Return why it lacked memory ("" if it did not), and the outcome that counts if the proof leaves
-    none."""
+    """Run the proof. Return why it lacked memory, or "", and the outcome that counts if the proof leaves none."""
     killed = cgroup.memory_kills()
     in_run = tempfile.TemporaryDirectory(prefix="storage-", dir=folder)
     with in_run as storage, temporary_folder() as own_ray:

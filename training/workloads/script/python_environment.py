@@ -27,8 +27,7 @@ PACKAGES = (
 PIP = "pip"
 LEAST_PYTHON = (3, 9)
 LEAST = {"ray": (2, 51), "torch": (2, 1)}
-"""Oldest versions that can be observed: older Ray has no Ray Train V2 by default, older PyTorch no hook after a
-step."""
+"""Oldest versions that can be observed: older Ray has no Train V2 by default, older PyTorch no hook after a step."""
 REQUIREMENTS = "requirements.txt"
 NAME_OF = {
     "PIL": "pillow", "cv2": "opencv-python-headless", "skimage": "scikit-image", "sklearn": "scikit-learn",
@@ -141,8 +140,7 @@ def of_image(installed: Mapping[str, str]) -> dict[str, str]:
 
 
 def lacking(script: Script, installed: Mapping[str, str]) -> set[str]:
-    """Return the modules that the script imports at once and that an image with these installed packages does not
-    have."""
+    """Return the modules that the script imports at once, and an image with these packages does not have."""
     names = {module: NAME_OF.get(module, module) for module in script.loads}
     return {module for module, name in names.items() if {name, f"{name}-cpu"}.isdisjoint(installed)}
 
@@ -181,8 +179,7 @@ def check(script: Script, installed: Mapping[str, str], python: str) -> None:
 
 
 def too_old(script: Script, installed: Mapping[str, str], *more: str) -> tuple[str, str] | None:
-    """Return a package that the script imports, or one of `more`, that is too old to be observed, and why; None if
-    there is none."""
+    """Return a package of the script, or of `more`, that is too old to be observed, and why; None if there is none."""
     for name, least in LEAST.items():
         if name in installed and name in (*script.frameworks, *more) and _numbers(installed[name]) < least:
             return name, f"{'.'.join(map(str, least))} is the oldest that can be observed"
@@ -242,8 +239,7 @@ def line_that_installs(names: Iterable[str], python: str, *, upgrade: bool = Fal
 
 
 def near(path: str | Path) -> str:
-    """Return a path as the user would type it: in the project's folder the shorter form, in any other folder the whole
-    path."""
+    """Return a path as the user would type it: in the project's folder the shorter form, elsewhere the whole path."""
     if os.environ.get(command_line.FROM, str(PROJECT)) != str(PROJECT):
         return str(path)
     return min(os.path.relpath(path, PROJECT), str(path), key=len)
@@ -254,6 +250,6 @@ def _packages(names: Iterable[str]) -> list[str]:
 
 
 def uv() -> str:
-    """Return the path of the uv that `rwi` installed, or `uv` if one is on PATH."""
+    """Return `uv` if it is on PATH, else the path of the uv that `rwi` installed, if any."""
     own = sorted((PROJECT / ".tools" / "uv").glob("*/uv"))
     return near(own[-1]) if own and not shutil.which("uv") else "uv"

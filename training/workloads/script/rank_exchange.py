@@ -32,8 +32,7 @@ def listener_at(port: int) -> socket.socket:
 
 
 def give(listener: socket.socket, missing: set[int], what: Mapping[str, Any]) -> None:
-    """Send `what` to each of the `missing` ranks once that rank has asked. Raise ApartError with the ranks that did not
-    ask."""
+    """Send `what` to each of the `missing` ranks that asks. Raise ApartError with the ranks that did not ask."""
     content = json.dumps(what).encode()
     deadline = time.monotonic() + WAIT_SECONDS
     while missing:

@@ -113,8 +113,7 @@ def first_alone(seen: Sequence[Observation]) -> tuple[int, int] | None:
 
 
 def _not_of_all_ranks(seen: Sequence[Observation], shared_rows: str | None) -> dict[str, str]:
-    """Return the items that can't be added up over ranks, with the reason; ranks that hold parts of a layer need the
-    same rows."""
+    """Return the items that can't be added up over ranks, and why; ranks with parts of a layer need the same rows."""
     if first_alone(seen):
         return dict.fromkeys(("steps", "rowsPerStep", "rows", "rowsDisjoint"), ALONE)
     if len(seen) > 1 and shared_rows != "0" and _hold_parts(seen):
@@ -128,8 +127,7 @@ def _hold_parts(seen: Sequence[Observation]) -> bool:
 
 
 def _apart(observation: Observation) -> str:
-    """Return a note if an optimizer makes many steps while no step counts, because the clock does not see their time;
-    "" otherwise."""
+    """Return a note if an optimizer makes many steps that the clock does not count, or is not recorded; else ""."""
     if observation.work.more_optimizers:
         return f"{observation.work.more_optimizers} optimizers more than are told apart made steps"
     for number, each in enumerate(observation.work.optimizers, 1):
@@ -213,8 +211,7 @@ def _which_rows(seen: Sequence[Observation]) -> Part:
 
 
 def _since_join(observation: Observation, step: int) -> tuple[int, int]:
-    """Return how many Joins had ended before a step, and how many steps lie between the end of the last Join and this
-    step."""
+    """Return how many Joins had ended before a step, and how many steps it lies after the last of them."""
     ended = [end for end in observation.work.joins if end <= step]
     return len(ended), step - (ended[-1] if ended else 0)
 
@@ -267,8 +264,7 @@ def _model(seen: Sequence[Observation]) -> Part:
 
 
 def _trained(trained: Trained) -> dict[str, str]:
-    """Return how many numbers of the parameters ever had a gradient, and how many of them had one only in some
-    steps."""
+    """Return how many numbers of the parameters ever had a gradient, and how many only in some steps."""
     phases = {"atFirst": trained.at_first, "later": trained.later, "atTimes": trained.at_times}
     words = {"atFirst": "at first only", "later": "later only", "atTimes": "now and then"}
     some = "".join(f", of them {number} {words[phase]}" for phase, number in phases.items() if number)
@@ -406,8 +402,7 @@ def weights_equal(seen: Sequence[Observation]) -> tuple[bool | None, str]:
 
 
 def _not_looked_at(seen: Sequence[Observation]) -> str:
-    """Return why weights are not known to be equal although no digests differ; "" if the weights of all models were
-    seen."""
+    """Return why weights are not known to be equal although no digests differ; "" if all models' were seen."""
     if None in [observation.weights for observation in seen]:
         notes = (note for observation in seen for note in observation.notes if "weights" in note)
         return next(notes, "no digest of the weights")

@@ -90,8 +90,8 @@ class Layer:
 
 
 def over(script: Script, python: str) -> Layer | None:
-    """Return the layer with which Ray trains a script whose environment lacks Ray; None if Ray can't train it unless
-    the script imports Ray. Nothing is made. Raise PythonError where it is known, without a network, that no layer is
+    """Return the layer with which Ray trains a script whose environment lacks Ray; None if the script imports Ray, or
+    is not of KINDS. Nothing is made. Raise PythonError where it is known, without a network, that no layer is
     possible."""
     if script.kind not in KINDS or script.needs_ray:
         return None
@@ -192,8 +192,7 @@ def _conflict(python: str, installed: Mapping[str, str]) -> str:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Hold the lock of all layers, which ends with this process; the machine's own lock can't be seen from every
-    network."""
+    """Hold the lock of all layers until this process ends; the machine's own can't be seen from every network."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (FOLDER / "lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -276,8 +275,7 @@ def _uv(*arguments: str) -> None:
 
 
 def _run(command: list[str]) -> None:
-    """Run a step in the project's folder, where a relative path of uv is valid. Raise _FailedError if the step
-    fails."""
+    """Run a step in the project's folder, where a relative path of uv is valid. Raise _FailedError if it fails."""
     own = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")}
     try:
         done = output.capture_text(command, seconds=LONGEST_SECONDS, cwd=PROJECT, env=own)

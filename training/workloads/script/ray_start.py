@@ -12,8 +12,7 @@ from typing import Any
 from training.workloads.script.recognise import Script
 
 TASKS = "tasks"
-"""Stands for Ray's tasks, which start where Ray has no trainer for a framework; otherwise workers of Ray Train
-start."""
+"""Stands for Ray's tasks, which start instead of Ray Train's workers where Ray has no trainer for a framework."""
 TRAINED_BY = {
     "xgboost": "xgboost",
     "lightgbm": "lightgbm",
@@ -47,8 +46,7 @@ class RayStart:
     """What is known about a start of Ray, apart from how long the start took."""
 
     import_seconds: float
-    """Seconds of a Python that imports what the script imports and then ends: part of the run, but not of Ray's
-    start."""
+    """Seconds of a Python that imports what the script imports, and ends: part of the run, not of Ray's start."""
     trainer: str
     """Ray's trainer for the script, a key of PORTS."""
 

@@ -53,7 +53,7 @@ def patterns(text: str) -> list[str]:
 
 
 def _is_pattern(word: str) -> bool:
-    """Return whether Python 3.11 accepts the pattern: `**` alone between slashes, and something besides `.`."""
+    """Return whether a pattern names something, does not leave its folder, and is one that Python 3.11 accepts."""
     parts = word.split("/")
     names_some = any(part not in ("", ".") for part in parts)
     return names_some and parts[0] != "" and all(part == "**" or (part != ".." and "**" not in part) for part in parts)
@@ -71,8 +71,7 @@ def environment_rule() -> Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptRecipe(Recipe):
-    """The settings that change a run of a script. Paths and the interpreter count by the content they lead to: see
-    `inputs`."""
+    """The settings that change a run of a script. Paths and the interpreter count by their content: see `inputs`."""
 
     without: ClassVar[tuple[str, ...]] = ()
     one_process: ClassVar[bool] = False
@@ -184,8 +183,7 @@ class ScriptRecipe(Recipe):
 
     @property
     def input_cpus(self) -> int:  # type: ignore[override]
-        """Return the CPUs of each worker in addition to `worker_cpus`, which are the same in arms with and without Ray
-        Data."""
+        """Return each worker's CPUs besides `worker_cpus`, which are the same with and without Ray Data."""
         return self.data_cpus if self.data_arguments else 0
 
     worker_gpus: int = setting(

@@ -108,8 +108,7 @@ class Script:
     most_cpus_asked: float = 0
     """The largest number of CPUs of a worker that a ScalingConfig in the script asks for; 0 if none gives a number."""
     trains_alone: bool = True
-    """True if the script can tell that it has no other ranks; otherwise even a single process needs torchrun's
-    variables."""
+    """True if the script can tell that it has no other ranks; else one process needs torchrun's variables, too."""
 
     @property
     def needs_ray(self) -> bool:
@@ -127,8 +126,7 @@ class Script:
 
     @property
     def uses_ray_data(self) -> bool:
-        """Return whether the script reads its data with Ray Data, which in Ray's local mode serves one process
-        alone."""
+        """Return whether the script imports Ray Data, which in Ray's local mode serves one process alone."""
         return any(_is_in(name, "ray.data") for name in self.modules)
 
 
@@ -160,8 +158,7 @@ def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto", takes:
 
 
 def kind_by_imports(path: Path) -> Kind:
-    """Return the kind of a script that is run unchanged, even if it could have no arms. Raise ScriptError if it can't
-    be parsed."""
+    """Return the kind of a script, even if it could have no arms. Raise ScriptError if it can't be parsed."""
     tree = parsed(path)
     try:
         modules = frozenset(_imports(path, tree, {path}))
@@ -227,7 +224,7 @@ def _kind(modules: frozenset[str], names: frozenset[str], arguments: tuple[str, 
 
 
 def _is_plain(modules: frozenset[str], arguments: tuple[str, ...], takes: Takes) -> bool:
-    """Return whether nothing distributes the script: it takes no number of workers, and does not import Ray."""
+    """Return whether nothing distributes a script for all arms: it has no {workers}, and does not import Ray."""
     has_workers = any("{workers}" in argument for argument in arguments)
     return not (takes.one_process or has_workers or any(_is_in(name, "ray") for name in modules))
 
@@ -239,8 +236,7 @@ def _starts_ranks(modules: frozenset[str], files: set[Path]) -> bool:
 
 
 def _can_be_alone(modules: frozenset[str], files: set[Path]) -> bool:
-    """Return whether the script or its framework checks for other ranks; False if the script reads a rank variable
-    unconditionally."""
+    """Return whether the script or its framework checks for other ranks, as far as its text tells."""
     if any(_is_in(name, module) for name in modules for module in ASK_THEMSELVES):
         return True
     return any(_asks_for_ranks(tree) for tree in _trees(files))
@@ -252,8 +248,7 @@ def _asks_for_ranks(tree: ast.Module) -> bool:
 
 
 def _asks(node: ast.AST) -> bool:
-    """Return whether a node is `os.environ.get("WORLD_SIZE", …)`, `os.getenv("RANK")`, `"RANK" in os.environ` or
-    similar."""
+    """Return whether a node is like `os.environ.get("RANK", …)`, `os.getenv("RANK")` or `"RANK" in os.environ`."""
     if isinstance(node, ast.Compare):
         return any(isinstance(each, ast.In | ast.NotIn) for each in node.ops) and _is_rank_variable(node.left)
     if isinstance(node, ast.Call):
@@ -266,8 +261,7 @@ def _is_rank_variable(node: ast.expr) -> bool:
 
 
 def _check_arguments(script: Script, takes: Takes) -> None:
-    """Raise ScriptError if a placeholder is unknown, or if no argument tells the number of workers to a script that
-    needs it."""
+    """Raise ScriptError if a placeholder is unknown, or if no argument tells a script its number of workers."""
     used = {name for argument in script.arguments for name in _PLACEHOLDER.findall(argument)}
     known = (*PLACEHOLDERS, *takes.placeholders)
     if unknown := used - set(known):
@@ -290,8 +284,7 @@ def _check_arguments(script: Script, takes: Takes) -> None:
 
 
 def _check_it_is_one(script: Script) -> None:
-    """Raise ScriptError if the script would start workers of its own, as many as its default is, with a Ray for
-    them."""
+    """Raise ScriptError if the script would start workers of its own, as many as its default is."""
     if script.kind not in ("plain", "other") or script.needs_ray:
         raise ScriptError(
             "arguments",
@@ -384,8 +377,8 @@ def _of_file(tree: ast.Module, package: str) -> frozenset[str]:
 
 
 def _neighbours(top: Path, name: str, files: set[Path]) -> Iterator[tuple[Path, str]]:
-    """Yield the files beside the script that a dotted name loads, each with its package; add all files of a package to
-    `files`."""
+    """Yield the files beside the script that a dotted name loads, with their package, and add them to `files`, with all
+    files of a package."""
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):  # an attribute of something else than a name
         return
@@ -418,15 +411,13 @@ def _imported(node: ast.AST, package: str = "") -> set[str]:
 
 
 def _loads(path: Path, names: set[str]) -> frozenset[str]:
-    """Return the frameworks among names that are always imported, and the frameworks that Ray's modules among them
-    need."""
+    """Return the frameworks among `names`, and those that Ray's modules among them need."""
     trained = {top for module in TRAINERS if any(_is_in(name, module) for name in names) for top in _loaded_by(module)}
     return frozenset(_not_beside(path, names) & set(FRAMEWORKS) | trained)
 
 
 def _packages(path: Path, names: set[str], files: set[Path]) -> frozenset[str]:
-    """Return the modules among the dotted names that installed packages bring; empty if the script may search folders
-    of its own."""
+    """Return the modules among `names` that packages bring; empty if the script may search folders of its own."""
     if any(_FINDS_MODULES.search(name) for tree in _trees(files) for name in _of_file(tree, "")):
         return frozenset()
     return frozenset(_not_beside(path, names) - sys.stdlib_module_names - _OF_PYTHON)
@@ -440,8 +431,7 @@ def _imported_at_once(tree: ast.Module, package: str) -> set[str]:
 
 @cache
 def _not_optional(tree: ast.AST, package: str) -> set[str]:
-    """Return the dotted names of all imports, except optional ones (in a `try` that goes on without them) and those for
-    type checkers."""
+    """Return the names of all imports but optional ones, whose `try` goes on without them, and type checkers'."""
     names = _imported(tree, package)
     for child in ast.iter_child_nodes(tree):
         if isinstance(child, ast.Try) and any(_is_for_imports(handler.type) for handler in child.handlers):

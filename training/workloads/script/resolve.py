@@ -73,8 +73,7 @@ class ResolvedScript:
 
     @property
     def splits(self) -> bool:
-        """Return whether ranks of the script are measured although it trains in one process; in a search, the ranks of
-        a trial."""
+        """Return whether ranks of the script, or of a trial, are measured although it trains in one process."""
         recipe = self.recipe
         ranks = recipe.workers if recipe.workload == "script" else recipe.processes_each
         return ranks > 1 and not recipe.worker_gpus and plain.mechanism(self.script) is not None
@@ -199,8 +198,8 @@ def files(recipe: ScriptRecipe) -> Files:
 
 
 def path_of(text: str) -> Path:
-    """Return the path in the project's folder, without resolving links, because an environment's Python is a link to
-    one outside the environment."""
+    """Return an absolute path, in the project's folder if it is relative, with links as they are, because an
+    environment's Python is a link to one outside of it."""
     expanded = os.path.expanduser(text)  # noqa: PTH111 (Path's raises for an unknown ~user)
     return Path(os.path.normpath(PROJECT / expanded))
 
@@ -216,8 +215,7 @@ def inputs(recipe: ScriptRecipe, image: Installed = None) -> dict[str, Any]:
 
 
 def observer_hash() -> str:
-    """Return a hash of the code that is loaded into the script's processes, and of the launchers that run in its own
-    Python."""
+    """Return a hash of the code that is loaded into the script's processes, and of the launchers in its Python."""
     return hash_of_folders(HERE / "observe", HERE / "ranks")
 
 

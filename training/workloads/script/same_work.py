@@ -28,8 +28,7 @@ FOLLOW_STEPS = ("optimizers", "input", "trained", "learningRate", "hyperparamete
 FOLLOW_BATCH = ("rows", "input", "learningRate", "optimizers")
 """Items that are not compared for arms whose batch grows with the number of ranks."""
 MOST_VARIED = 1.5
-"""Largest ratio of input numbers between arms that counts as equal where a step calls the network as often as it finds
-best."""
+"""Largest ratio of input numbers that counts as equal where a step calls the network as often as it finds best."""
 ALIKE = 1.01
 """Largest ratio of input numbers of a row, on average, that counts as equal where a model's first batch is not seen, or
 one is read ahead."""
@@ -122,8 +121,7 @@ def _rows_per_step(item: Item, arms: Mapping[str, ArmWork], weak: bool) -> Known
 
 
 def _rows(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Compare how many rows arms have; if these are as many, also how many came again in a pass, and of which data set
-    they are."""
+    """Compare how many rows arms have; if as many, also how many came again in a pass, and their data set."""
     known = _how_many_rows(item, arms)
     if not known[0]:
         return known

@@ -27,12 +27,11 @@ MOST_PACKED_BYTES = 900 * 2**10
 MOST_UNPACKED_BYTES = 64 * 2**20
 """Most bytes of a folder that is compressed to find out the package's size."""
 BEGINNING = (1980, 1, 1, 0, 0, 0)
-"""Time of every file in the package: the earliest that a zip can have, so that touching a file does not change the
-package."""
+"""Time of every file in the package, the earliest in a zip, so that touching a file does not change the package."""
 
 
 class SourceError(ValueError):
-    """A folder that can't be hashed; the message says why."""
+    """A folder that can't be hashed or packed; the message says why."""
 
 
 def digest(script: Script, folder: Path | None) -> str:
@@ -118,8 +117,7 @@ def _is_left_out(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Package:
-    """The packed files of a script: the script, the modules beside it that it imports, and the script's folder if one
-    is named."""
+    """The packed files of a script: it, the modules beside it that it imports, and its folder if one is named."""
 
     content: bytes
     script: str

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 SETTLED = 1.1
-"""A step has settled when its time, and the median of three steps from it on, are at most this many times the median of
-the later half."""
+"""Most times the median of the later half that a settled step, and the median of three from it on, may take."""
 
 FIRST_WAITED = 8
-"""Number of steps after the first one at each of which a device is waited for, to choose how often it is waited for
-later."""
+"""Number of steps after the first at each of which a device is waited for, to choose how often later."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,14 +32,12 @@ class StepClock:
     """Number of steps of one epoch."""
     whole_epochs: bool
     gaps: int | None
-    """Number of epochs followed by another step, so that the time between epochs was seen; None where nothing lies
-    between epochs."""
+    """Number of epochs followed by a step, which shows the time between them; None if nothing lies between."""
     settled_after: int
     """Number of warm-up steps in addition to the first."""
     warmup_seconds: float
     timed: list[float]
-    """Seconds of each later step, except the first of an epoch, before which there may be validation, reports and
-    checkpoints."""
+    """Seconds of each later step, except an epoch's first, which may have validation, reports and checkpoints."""
     timed_steps: list[int]
     """Numbers of the timed steps; 1 is the second step, whose length is the time since the first."""
     between_seconds: float
@@ -91,8 +87,7 @@ def step_clock(
 
 
 def _block_means(marks: Marks) -> list[float]:
-    """Return, for each step from the second on, the mean time of the steps in its block (the steps between two
-    marks)."""
+    """Return, for each step from the second on, the mean time of the steps in its block, between two marks."""
     return [
         (at - began) / (steps - before)
         for (before, began), (steps, at) in pairwise(marks)

@@ -172,8 +172,7 @@ def _made_ranks(ended: EndedRun) -> MadeRanks | None:
 
 
 def _reported(ended: EndedRun) -> dict[str, list[Reported]]:
-    """Return the reported numbers by name; if there are more than MOST_REPORTED values, every n-th value and the
-    last."""
+    """Return the reported numbers by name; of more than MOST_REPORTED values every n-th and the last."""
     by_name: dict[str, list[Reported]] = {}
     for at, name, value in ended.seen[0].metric_points if ended.seen else ():
         if math.isfinite(value):
@@ -318,8 +317,7 @@ def _worker(ended: EndedRun, observation: Observation | None) -> Worker:
 
 
 def _mean_cpus(observation: Observation, clock: StepClock) -> float | None:
-    """Return the CPU seconds per second of one process over the timed steps; if the process made fewer, over those it
-    made."""
+    """Return the CPU seconds per second of a process over the timed steps that it made."""
     last = min(len(observation.step_ends), len(observation.cpu_at_step))
     steps = [step for step in clock.timed_steps if step < last]
     seconds = sum(observation.step_ends[step] - observation.step_ends[step - 1] for step in steps)
@@ -404,8 +402,7 @@ def _lost(observation: Observation) -> dict[str, str]:
 
 
 def _of_gpus(ended: EndedRun) -> dict[str, str]:
-    """Return the reasons why numbers are null because GPUs computed, or because the observer does not know them of
-    GPUs."""
+    """Return the reasons why numbers are null because GPUs computed, or are not known of GPUs."""
     reasons = {
         f"workers.{name}": f"rank {observation.rank}: {why}"
         for observation in ended.seen

@@ -73,8 +73,7 @@ def _step_by_chance(arms: Mapping[str, ArmWork]) -> bool:
 
 
 def _differ_later(arms: Mapping[str, ArmWork]) -> bool:
-    """Return whether some optimizers begin after the first pass, and those of the first pass are the same in all
-    arms."""
+    """Return whether some optimizers begin after the first pass, and those of that pass are the same in all arms."""
     return any("optimizersLater" in arm.items for arm in arms.values()) and _same(arms, "optimizersOfFirstPass")
 
 
@@ -143,14 +142,12 @@ def _hyperparameters(item: Item, arms: Mapping[str, ArmWork]) -> Known:
 
 
 def _without_sizes(arm: ArmWork) -> ArmWork:
-    """Return the arm's work without the sizes of parameter groups, which differ where parameters do, as another item
-    already says."""
+    """Return the arm's work without sizes of parameter groups, which differ where the item `parameters` does."""
     return replace(arm, items={name: SIZES.sub("", text) for name, text in arm.items.items()})
 
 
 def _trained(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Compare the parameters that ever had a gradient; the steps in which a parameter has one may be drawn, or depend
-    on rows."""
+    """Compare the parameters that ever had a gradient; in which steps they have one may be drawn, or depend on rows."""
     if any("trainedEver" not in arm.items for arm in arms.values()):
         return compare_text(item, arms)
     ever = [arm.number("trainedEver") or 0.0 for arm in arms.values()]
