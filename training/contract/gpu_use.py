@@ -22,7 +22,7 @@ class GpuUse:
     max_sm_mhz: int | None = None
     """Highest clock of the GPU's processors, in MHz."""
     samples: list[list[float | None]] = field(default_factory=list)
-    """Samples, each [seconds since the first sample, percent of the time busy, watts, clock of its processors in MHz,
+    """Samples, each [seconds since the first step, percent of the time busy, watts, clock of its processors in MHz,
     bytes in use by all processes]. While the rank trains, one is taken about every second, just after a step was handed
     to the GPU."""
     throttled: dict[str, float] | None = None

@@ -1,4 +1,5 @@
-"""Rounds of `xgboost.train` and `lightgbm.train`, and so of their scikit-learn classes, by a callback after its own.
+"""Rounds of `xgboost.train` and `lightgbm.train`, and so of their scikit-learn classes, by a callback after the
+script's own.
 
 A round is a step: it goes over all rows of this rank, as many as the library's data set says. Rounds that a script
 makes itself by `Booster.update` are not seen.
@@ -34,8 +35,7 @@ def observe_xgboost(module: Any) -> None:
 
 def _rounds_class(base: Any) -> Any:
     class Rounds(base):  # type: ignore[misc]
-        """Counts rounds after the script's own callbacks, because XGBoost calls no further callback after one that ends
-        the training."""
+        """Counts rounds after the script's own callbacks: one that ends the training is the last that XGBoost calls."""
 
         def __init__(self, arguments: dict[str, Any]) -> None:
             data = arguments["dtrain"]
@@ -112,7 +112,7 @@ def _train(
 
 
 def _round(model: Any, rows: int, begin: Callable[[], None], logs: Iterable[tuple[str, Any]]) -> bool:
-    """Count a round of a model over so many rows; whether it is the last that is wanted."""
+    """Count a round of a model over so many rows; return whether it is the last that is wanted."""
     now = state.current()
     with now.hook():
         if not now.step_ends:
@@ -170,8 +170,7 @@ def _digest_xgboost(model: Any) -> str:
 
 
 def _digest_lightgbm(model: Any) -> str:
-    """Return a hash of the trees alone, because the parameters after them in the model's text include each rank's own
-    port."""
+    """Return a hash of the trees alone: the parameters after them in the model's text include each rank's port."""
     trees = model.model_to_string(num_iteration=-1).partition("\nparameters:")[0]
     return hashlib.sha256(trees.encode()).hexdigest()
 

@@ -61,8 +61,7 @@ class DeviceClock:
         return self._synchronise is not None
 
     def begin(self, synchronise: Callable[[], Any]) -> None:
-        """Wait for the device with `synchronise` from now on; it returns when the device has computed everything that
-        it was given."""
+        """Wait for the device with `synchronise` from now on, which returns when all that it was given is computed."""
         self._synchronise = synchronise
 
     def end_step(self, steps: int, last: int | None = None) -> None:

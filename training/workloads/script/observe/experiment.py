@@ -90,8 +90,7 @@ class Experiment:
         self.facts = Facts()
         self.condition = AS_IS
         self.counts_forwards = False
-        """Whether a turn (the unit in which blocks are counted) is a forward that exchanges gradients; otherwise it is
-        a step."""
+        """Whether a turn (the unit of a block) is a forward that exchanges gradients; otherwise it is a step."""
         self.again = 0
         """Number of batches that were delivered again in this block."""
         self._folder = folder
@@ -105,8 +104,7 @@ class Experiment:
 
     @property
     def is_input_ready(self) -> bool:
-        """Return whether the condition is on under which the loader delivers again batches that it has delivered
-        before."""
+        """Return whether the loader is to deliver batches again that it has delivered before."""
         return self.condition == INPUT_READY
 
     @property

@@ -42,8 +42,8 @@ class GpuUse:
     def __init__(self, uuid: str, backend: str | None, peak_memory_bytes: Callable[[], int]) -> None:
         self.uuid, self.backend = uuid, backend
         self.samples: list[list[float | None]] = []
-        """[seconds since the first sample, percent busy, watts, SM clock in MHz, bytes in use by all processes] of each
-        sample."""
+        """[seconds since the first step, percent busy, watts, SM clock in MHz, bytes in use by all processes] of
+        each."""
         self.throttled: dict[str, int] = {}
         """Number of samples in which the GPU's clocks were held back, by reason."""
         self.read = 0

@@ -71,8 +71,7 @@ class Gradients:
         self._tracked: dict[int, _Tracked] = {}
         self._gone: list[_Tracked] = []
         self.always_trained: int | None = None
-        """How many numbers (elements of parameters) are trained in every step, as a framework says whose gradients are
-        not watched."""
+        """How many numbers (elements of parameters) are trained in every step, where gradients are not watched."""
         self._steps = 0
         self._shares = [0.0, 0.0]
         """Sum over the steps of the share of numbers with a gradient, and sum of the squares of these shares."""

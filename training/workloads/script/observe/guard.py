@@ -33,14 +33,12 @@ class Hook:
     """A function of the observer that runs within the script. `look` may be replaced: tests have it fail."""
 
     def __init__(self, look: Callable[..., Any], what: str, items: tuple[str, ...]) -> None:
-        """Register the hook. `what`: the words for its failure; `items`: the items of the observation that are unknown
-        if it fails."""
+        """Register the hook. `what`: words for its failure; `items`: what of the observation is unknown then."""
         self.look, self.what, self.items = look, what, items
         hooks[f"{look.__module__.rpartition('.')[2]}.{look.__qualname__}"] = self
 
     def lose(self, error: Exception) -> None:
-        """Record that the hook has failed with `error`. Raise `error` again if a signal handler of the script raised
-        it."""
+        """Record that the hook has failed with `error`; raise it again if a signal handler of the script raised it."""
         if _is_of_a_signal(error.__traceback__):
             raise error
         with contextlib.suppress(Exception):  # there is nothing left that could say it

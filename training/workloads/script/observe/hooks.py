@@ -72,13 +72,11 @@ EXPERIMENTS: dict[str, Callable[[Any], None]] = {
     "torch.utils.data.dataloader": torch_experiment.change_input,
     "torch.nn.parallel.distributed": torch_experiment.change_exchange,
 }
-"""Functions that change a module for `rwi why`, by the module's name; each is called after the function that observes
-the module."""
+"""Functions that change a module for `rwi why`, by its name, each called after the one that observes the module."""
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds modules by the other finders, and has the observers of a module called when the module has been
-    executed."""
+    """Finds modules by the other finders, and has a module's observers called when it has been executed."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

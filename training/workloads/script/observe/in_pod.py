@@ -18,8 +18,7 @@ from typing import Any
 NODE = "TRAINING_NODE"
 """Environment variable of a pod: the name of its node."""
 RAY_JOB = "TRAINING_RAY_JOB"
-"""Environment variable of a job on an existing Ray cluster, and of the job's workers, several of which may be on one
-node."""
+"""Environment variable of a job on an existing Ray cluster and its workers, several of which may share a node."""
 SECRET_FILE = "TRAINING_SECRET_FILE"  # noqa: S105 (its name)
 """Environment variable of the workers of a job on an existing Ray cluster: a file with more variables, which no log and
 no page of Ray shows."""
@@ -59,8 +58,7 @@ def tell_secret() -> None:
 
 
 def put(name: str, text: str) -> bool:
-    """Write an observation to Ray's store for the driver; return False if this process is not a worker of a run that
-    uses the store."""
+    """Write an observation to Ray's store for the driver; return False if this is no worker of a run that uses it."""
     worker = sys.modules.get("ray._private.worker")
     if STORE not in os.environ or worker is None or worker.global_worker.mode != worker.WORKER_MODE:
         return False
@@ -95,8 +93,7 @@ def _container_cpu(less: float = 0.0) -> list[float] | None:
 
 
 def _throttled_seconds() -> float | None:
-    """Return the seconds for which the CPU limit has throttled the container so far; None if the system does not count
-    them."""
+    """Return the seconds for which the CPU limit has throttled the container so far; None if not counted."""
     counts = _counts()
     if "throttled_usec" in counts:
         return counts["throttled_usec"] / 1e6

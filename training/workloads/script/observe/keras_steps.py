@@ -60,8 +60,7 @@ def _fit(signature: inspect.Signature, callback: Any, *args: Any, **more: Any) -
 
 @contextlib.contextmanager
 def _among(steps: Any, arguments: dict[str, Any]) -> Iterator[None]:
-    """Add the observer's callback to those that `fit` calls. A list of callbacks that the script made is afterwards as
-    it was before."""
+    """Add the observer's callback to those that `fit` calls. A CallbackList of the script is afterwards as before."""
     callbacks: Any = arguments.get("callbacks")
     if not hasattr(callbacks, "append") or isinstance(callbacks, list):
         several = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []
@@ -141,18 +140,15 @@ class Batches:
         self.rows = _rows_per_step(arguments)
         self.epochs = int(arguments.get("epochs", 1)) - int(arguments.get("initial_epoch", 0))
         self.batches_so_far: int | None = None
-        """Number of batches of this pass, with those made before the training was resumed; None before the first
-        batch."""
+        """Batches of this pass, with those before the training was resumed; None before the first."""
         self.began: dict[int, float] = {}
-        """Start of each execution that is not over, in seconds of the script's clock, by the execution's first
-        batch."""
+        """Start of each execution in progress, in seconds of the script's clock, by its first batch."""
         self.updates: int | None = None
         """How often the weights had been updated before this pass."""
         self._counted = 0
 
     def begin_pass(self, updates: int | None) -> None:
-        """Record that a pass begins. `updates`: how often the weights have been updated so far, as the optimizer
-        counts."""
+        """Record that a pass begins, before which the optimizer has updated the weights `updates` times."""
         self.batches_so_far, self._counted = None, 0
         self.began.clear()
         self.updates = updates
@@ -222,8 +218,7 @@ def _end_batch(batches: Batches, model: Any, params: dict[str, Any], last: int, 
 
 
 def _take_clock(now: state.State, seen: Optimizer, model: Any) -> None:
-    """Count the steps of this model from now on: a script may fit one model after another. The model is not kept
-    alive."""
+    """Count this model's steps from now on, as a script may fit one after another, and do not keep it alive."""
     if now.clock_of is None or isinstance(now.clock_of, Optimizer):
         now.work.succeed(seen)
         now.clock_of = None
@@ -273,8 +268,7 @@ def _replicas(model: Any) -> int:
 
 
 def _group() -> Any:
-    """Return the module `torch.distributed` if Keras runs on PyTorch and this process has joined a process group; else
-    None."""
+    """Return the module `torch.distributed` if Keras is on PyTorch and in a process group here; else None."""
     distributed = sys.modules.get("torch.distributed")
     return distributed if _is_on_torch() and torch_probe.joined(distributed) else None
 

@@ -12,8 +12,7 @@ PROGRESS = "TRAINING_OBSERVE_PROGRESS"
 EPOCHS = "TRAINING_OBSERVE_EPOCHS"
 """Environment variable: the number of epochs, where the arguments of the script say it."""
 SHORTEST_PAUSE, LONGEST_PAUSE, SHARE = 2.0, 30.0, 20
-"""Shortest and longest pause between two lines in seconds; between these limits the pause is the time so far divided by
-SHARE."""
+"""Shortest and longest pause between two lines in seconds; the pause between is the time so far divided by SHARE."""
 
 
 class Live:
@@ -31,8 +30,7 @@ class Live:
         return bool(self.path) and now - self._last >= pause
 
     def write(self, now: float, step: int, per_epoch: int | None, epochs: int | None, steps: int | None) -> None:
-        """Write a line after step `step`. `per_epoch`: steps of an epoch, `steps`: steps of the run; None if not
-        known."""
+        """Write a line after step `step`, with the steps of an epoch, the epochs and the steps of the run if known."""
         self._last = now
         total = steps or (per_epoch * epochs if per_epoch and epochs else None)
         so_far = (now - self._began) / (step - 1) if step > 1 else None

@@ -19,8 +19,7 @@ Below = Callable[[Any], Any]
 MOST_ROWS = 50_000_000
 """Largest data set whose rows are marked one by one, a byte each while the process lives."""
 MOST_PASSES = 100_000
-"""Most passes that are remembered one by one: a script that creates an iterator for each step has no epochs to
-report."""
+"""Most passes that are remembered: a script with an iterator for each step has no epochs to report."""
 MOST_SUMS = 4096
 """Most passes for which sums over the row numbers are recorded."""
 MOST_TOGETHER = 8
@@ -73,16 +72,14 @@ class Loader:
         self.own_rows = dataset_rows
         """Rows of the data set itself, which may be a subset of that base data set."""
         self.epoch_rows = epoch_rows
-        """Rows that a pass of this rank will have, as its sampler announces; None if the sampler announces no
-        number."""
+        """Rows that a pass of this rank will have, as its sampler announces; None if it does not."""
         self.epoch_batches = epoch_batches
         self.identity: str | None = None
         """Digest by which the content of the data set is told from another's; None if there is no such digest."""
         self.content: str | None = None
         """The same as `identity`, but independent of the last digits of the numbers in the data set."""
         self.is_ahead = False
-        """Whether a thread that does not make the steps reads the data set, so that no batch can be assigned to a
-        step."""
+        """Whether another thread than that of the steps reads the data set, so that no batch belongs to a step."""
         self.rows = 0
         self.rows_at_step: list[int] = []
         """Rows delivered up to the end of each step for which this data set was read."""
@@ -100,11 +97,9 @@ class Loader:
         """Returns a function that turns row numbers of this data set into row numbers of the base data set; raises
         LookupError if the data set is gone."""
         self._below: Below | None = None
-        """The function that `below` returned. It keeps the data set in memory, so it is held only while rows wait to be
-        marked."""
+        """The function that `below` returned, held only while rows wait, as it keeps the data set in memory."""
         self.is_part = False
-        """Whether the data set is a subset of the base data set: then equal row numbers of two loaders may be different
-        rows."""
+        """Whether the data set is a subset, so that equal row numbers of two loaders may be different rows."""
         self.waiting = 0
         self._latest: Pass | None = None
         """The latest pass from which the model can learn; `_before` is the pass before it."""
@@ -112,8 +107,7 @@ class Loader:
 
     @property
     def validates(self) -> bool:
-        """Return whether the data set's batches were seen to enter the model in evaluation mode, and never in training
-        mode."""
+        """Return whether the data set's batches were seen to enter the model in evaluation mode alone."""
         return self.in_evaluation > 0 and not self.in_training
 
     def is_over(self, steps: int) -> bool:

@@ -8,11 +8,9 @@ import sys
 from typing import Any
 
 SPREAD = "ray_worth_it_spread"
-"""Name of the package that runs a script written for one process as several ranks; it is loaded in the ranks'
-processes."""
+"""Name of the package that runs a script written for one process as ranks, and is loaded in their processes."""
 CLUSTER = "TRAINING_CLUSTER"
-"""Environment variable: the addresses of all ranks and the rank of this process, for frameworks without such a variable
-of their own."""
+"""Environment variable: all ranks' addresses and this one's rank, for frameworks without a variable of their own."""
 
 
 def of_environment() -> tuple[int, int]:

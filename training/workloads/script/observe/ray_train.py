@@ -56,8 +56,7 @@ def _end_uploads() -> None:
 
 @guard.guarded("Ray Train's reports can't be observed")
 def observe_reports(module: Any) -> None:
-    """Record the calls of `ray.train.report`, with their time and their numbers. After a report the search may stop
-    this training."""
+    """Record the calls of `ray.train.report` with time and numbers; after one the search may stop this training."""
     module.report = _report(module.report)
 
 
@@ -80,8 +79,8 @@ def _report(metrics: Any, *_: Any, **__: Any) -> Iterator[None]:
 @guard.guarded("workers can't be given folders of their own")
 def keep_checkpoints_apart(module: Any) -> None:
     """Let each worker in a pod of its own keep the checkpoints that its rank reports: pods share no folder, and Ray
-    would look for a folder that all workers write to. Ray still checks paths of other file systems or in a store.
-    `module`: Ray Train's `storage`."""
+    would look for a folder that all workers write to. Ray's own check stays for other file systems. `module`: Ray
+    Train's `storage`."""
     module.StorageContext._check_validation_file = _check(module.StorageContext._check_validation_file)
 
 
@@ -94,8 +93,7 @@ def _check(self: Any) -> Iterator[None]:
 
 @guard.guarded("Ray Train's `fit` can't be observed")
 def end_driver_with_workers(module: Any) -> None:
-    """End the driver after a `fit` whose workers the observer has ended: the script's next lines would read an empty
-    result."""
+    """End the driver after a `fit` whose workers the observer has ended: what follows would read an empty result."""
     module.DataParallelTrainer.fit = _fit(module.DataParallelTrainer.fit, itertools.count())
 
 

@@ -42,8 +42,7 @@ class Reports:
         """What was reported and is no number, by name."""
         self.search = Search()
         self._first_by: dict[str, str] = {}
-        """The framework whose hook saw a name first, by name. A callback that passes Keras' logs on to Ray so reports
-        nothing twice."""
+        """The framework whose hook saw a name first: a callback that passes Keras' logs on to Ray counts once."""
 
     def measured(self, name: str, reported: Any, by: str) -> None:
         """Record that the script has reported a metric. `by`: the framework whose hook has seen the report."""
@@ -69,8 +68,7 @@ class Reports:
 
 
 def number(value: Any) -> float | None:
-    """Return the value as a float if it is a number, or an array or tensor without dimensions; None for everything
-    else."""
+    """Return the value as a float if it is a number, or an array or tensor without dimensions; else None."""
     if isinstance(value, numbers.Real):
         return float(value)
     try:
@@ -106,8 +104,7 @@ class Search:
         """Held by the thread that asks the search. The training thread waits for the lock; without it, it would train
         on before the answer."""
         self._connection: int | None = None
-        """File descriptor of the connection. A descriptor, because Python would warn a script of an open socket object
-        at its end."""
+        """File descriptor of the connection: Python would warn a script of an open socket object at its end."""
 
     @property
     def is_due(self) -> bool:
@@ -120,8 +117,7 @@ class Search:
             self._reports, self._due = self._reports + 1, value
 
     def ask(self, rank: int) -> None:
-        """Ask the search about the last report, and wait for the answer. Raises OSError, once, if the search does not
-        answer."""
+        """Ask the search about the last report, and wait for the answer. Raises OSError, once, if none comes."""
         with self._lock:
             began = time.monotonic()
             try:

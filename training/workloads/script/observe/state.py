@@ -33,8 +33,7 @@ FIRST_KEPT = 16
 FIRST_OF_OPTIMIZER = 2
 """Number of an optimizer's first steps after which the weights are looked at, even if that takes long."""
 MOST_LOADERS = 64
-"""Most data sets that are remembered: more of them tell nothing new about a run, and each takes memory, and time in
-each pass."""
+"""Most data sets that are remembered: more tell nothing new, and each takes memory, and time in each pass."""
 NOWHERE: Mapping[int, Callable[[], bool]] = {}
 NO_PART = contextlib.nullcontext()
 _lock = threading.Lock()
@@ -45,8 +44,7 @@ Place = tuple[Loader, Callable[[], bool]]
 
 
 class Enough(SystemExit):
-    """Ends a rank after the wanted number of steps, or when its search stops the trial. `finally` blocks run; the exit
-    code is 0."""
+    """Ends a rank after the wanted steps, or when its search stops the trial, with `finally` blocks and exit code 0."""
 
 
 class State:
@@ -88,8 +86,7 @@ class State:
         """Whether this process had started Ray, or joined a Ray cluster, by its first step."""
         self.reports = Reports()
         self.own_hooks = 0
-        """Number of calls in progress of a framework whose hooks run after the script's hooks, and then ask whether the
-        run is to end."""
+        """Calls in progress of a framework whose hooks run after the script's, and ask whether the run is to end."""
         self.hook_seconds = 0.0
         self.own_seconds = 0.0
         """Seconds that the observer took between two steps or after the last step, without the time in hooks."""
@@ -100,8 +97,7 @@ class State:
         self.own_passes: list[Pass] = []
         """The passes of a framework that itself reports when an epoch begins and ends."""
         self.other_validations = 0
-        """Number of validation passes over data sets that are no longer remembered, or that a framework itself
-        reports."""
+        """Validation passes over data sets that are no longer remembered, or that a framework itself reports."""
         self.probe: Callable[[], None] = lambda: None
         """Called once, when this rank makes no more steps; measures the all-reduce, for example."""
         self.all_reduce: dict[str, float] | None = None
@@ -142,8 +138,7 @@ class State:
         return self.thread in (None, threading.get_ident())
 
     def take_time(self, look: Callable[[], Any]) -> Any:
-        """Call `look`, which may take long, between two steps; count its time as the observer's time, and return its
-        result."""
+        """Return what `look` returns, which may take long between two steps; its time is the observer's."""
         began = time.perf_counter()
         try:
             return look()
@@ -192,8 +187,7 @@ class State:
         )
 
     def take_clock(self, clock: Any) -> None:
-        """Count the steps of the optimizer (or model, or algorithm) `clock` from now on, unless others are counted
-        already."""
+        """Count the steps of `clock` (optimizer, model or algorithm) from now on, unless others' are counted."""
         if self.clock_of is None:
             self.clock_of = clock
             _write_at_end()
@@ -293,13 +287,11 @@ class State:
         return f"{len(self.work.joins)}:{self._since_join()}" if self.work.joins else f"{len(self.step_ends)}"
 
     def _is_after_join(self) -> bool:
-        """Return whether weights may differ between ranks, because a rank that waited in a Join has made fewer steps of
-        momentum."""
+        """Return whether ranks' weights may differ, as one that waited in a Join made fewer steps of momentum."""
         return bool(self.work.joins and self._since_join())
 
     def _since_join(self) -> int:
-        """Return the number of steps since the last of PyTorch's Joins, within which ranks may make different numbers
-        of steps."""
+        """Return the steps since the last of PyTorch's Joins, within which ranks' numbers of steps may differ."""
         return len(self.step_ends) - (self.work.joins[-1] if self.work.joins else 0)
 
     @guard.guarded("the weights could not be observed", "weights")
@@ -392,8 +384,7 @@ class State:
         return self.model.digest()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the observation as plain data, with names in camelCase that include units; what is not known is
-        null."""
+        """Return the observation as plain data, in camelCase with units; what is not known is null."""
         loader = self.training()
         alone = loader is not None and len(loader.rows_at_step) == len(self.step_ends)
         weights = self.take_time(self._digest)
@@ -461,8 +452,7 @@ def note(text: str) -> None:
 
 
 def _lose(what: str, why: str, items: Sequence[str]) -> None:
-    """Record that something could not be observed, with the first reason, and that these items are unknown because of
-    that."""
+    """Record that something could not be observed, with the first reason, and that these items are unknown."""
     now = current()
     text = next((text for text in now.notes if text.partition(": ")[0] == what), f"{what}: {why}" if why else what)
     note(text)
@@ -500,14 +490,12 @@ def _write() -> bool:
 
 @guard.guarded("nothing could be said of it")
 def _say() -> None:
-    """Print to the log why there is no observation, or why the observation has no step: this cannot be told
-    elsewhere."""
+    """Print to the log why there is no observation, or none with a step: this cannot be told elsewhere."""
     print(f"observer: {'; '.join(current().notes)}", file=sys.stderr)
 
 
 def _write_at_end() -> None:
-    """Register `write` to run at the end of this process. `multiprocessing` ends its children in its own way, without
-    atexit."""
+    """Register `write` for this process's end, also in children of `multiprocessing`, which end without atexit."""
     from multiprocessing import util
 
     util.Finalize(None, write, exitpriority=100)

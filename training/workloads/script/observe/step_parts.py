@@ -43,8 +43,7 @@ class _Part:
 
 
 class StepParts:
-    """Seconds of each part of each step, in the thread that makes the steps: the thread of the first backward pass or
-    step."""
+    """Seconds of each part of each step, in the thread of the first backward pass or step."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """Start the clock. `clock` returns seconds, without the time that the observer took."""
@@ -62,8 +61,7 @@ class StepParts:
         """Number of training batches delivered since the last step."""
         self._pass_batches = self._pass_steps = 0
         self._early: dict[int, int] = {}
-        """Number of batches that each thread has read in its pass, while it is not known yet which thread makes the
-        steps."""
+        """Batches that each thread has read in its pass, while the thread of the steps is not known yet."""
         self.no_parts = ""
         """Reason why no part is known; "" if the parts are known."""
         self.no_input = "no DataLoader of PyTorch delivered a batch"
@@ -98,8 +96,7 @@ class StepParts:
             self.no_input = OTHER_THREAD
 
     def become(self, part: str) -> None:
-        """Count the time outside of all calls as the time of `part` from now on, for example as computing after a batch
-        was delivered."""
+        """Count the time outside of all calls as that of `part` from now on, as of computing after a batch."""
         self._charge(self.clock())
         self._stack[0] = part
         if part == COMPUTE and self._stack[-1] == OPTIMIZER:

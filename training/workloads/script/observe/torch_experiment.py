@@ -80,8 +80,7 @@ def _forget_again(self: Any, *_: Any, **__: Any) -> Iterator[None]:
 
 
 def _see_loader(facts: experiment.Facts, iterator: Any) -> None:
-    """Record the properties of a loader of training data. With several loaders, each must be able to deliver batches
-    again."""
+    """Record the properties of a loader of training data. Each of several must be able to deliver batches again."""
     facts.loader_workers = max(facts.loader_workers or 0, int(iterator._num_workers))
     prefetched = iterator._num_workers * int(getattr(iterator, "_prefetch_factor", None) or 0)
     facts.ahead = max(facts.ahead, prefetched)
@@ -99,8 +98,7 @@ def _see_loader(facts: experiment.Facts, iterator: Any) -> None:
 
 @guard.guarded("batches could not be kept")
 def _keep(iterator: Any, batch: Any) -> None:
-    """Keep a batch to deliver it again. The last batch of a pass is not kept, because it may be smaller than the
-    others."""
+    """Keep a batch to deliver it again, except the last of a pass, which may be smaller."""
     facts = experiment.current().facts
     if facts.no_input or not sys.modules["torch"].is_grad_enabled():
         return
@@ -135,8 +133,7 @@ def _again(iterator: Any) -> tuple[Any] | None:
 
 
 def _is_over(iterator: Any) -> bool:
-    """Return whether the pass has had as many batches as it has without an experiment; False if that number is not
-    known."""
+    """Return whether the pass has had as many batches as without an experiment; False if that is not known."""
     length = length_of(iterator._index_sampler)
     delivered: int = iterator._num_yielded + iterator.__dict__.get(AGAIN, 0)
     return length is not None and delivered >= length

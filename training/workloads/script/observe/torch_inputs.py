@@ -15,15 +15,14 @@ from . import guard, state, torch_weights
 from .step_parts import COMPUTE
 
 COMPILED = "OptimizedModule"
-"""Type of the module that torch.compile makes of a module: the compiled module is called, and the modules inside it are
-not."""
+"""Type of what torch.compile makes of a module: it is called, and the modules inside it are not."""
 MOST_TRIES = 8
 """Number of first steps in which the observer looks for a module that is called."""
 MOST_MODELS = 64
 """Most successive models whose modules the observer looks for, because the search takes time."""
 _handles: dict[int, Any] = {}
 _first: list[int] = []
-"""Id of the first module that was called since the last step."""
+"""Id of the module that a step called first in training; empty until one was seen."""
 _called = [False]
 """Whether the module in `_first` was called since the last step."""
 _tries = [0]

@@ -200,8 +200,7 @@ def _new_loader(iterator: Any) -> Loader:
 
 
 def _base(dataset: Any) -> tuple[Any, list[Any]]:
-    """Return the base data set below every Subset, and the row numbers by which each Subset refers to the data set
-    below it."""
+    """Return the base data set below every Subset, and the row numbers by which each refers to the one below it."""
     levels = []
     while type(dataset).__name__ == "Subset" and hasattr(dataset, "indices") and hasattr(dataset, "dataset"):
         levels.append(dataset.indices)

@@ -17,11 +17,9 @@ from . import guard, state
 from .step_parts import COLLECTIVE, COMPUTE, SAVE, StepParts
 
 MOST_UNSYNCHRONISED = 64
-"""Number of backward passes without an exchange, before the first one with an exchange, after which no exchange is
-expected."""
+"""Number of backward passes without an exchange after which a model's hooks go: none is expected any more."""
 SYNCHRONISED_BACKWARDS = 3
-"""Number of backward passes after which only the last two parameters keep their hooks: each hook takes some
-microseconds."""
+"""Backward passes after which only the last two parameters keep their hooks, each of which takes microseconds."""
 COLLECTIVES = (
     "all_gather",
     "all_gather_into_tensor",
@@ -84,8 +82,7 @@ class _Gradients:
 
 
 _gradients: weakref.WeakKeyDictionary[Any, _Gradients] = weakref.WeakKeyDictionary()
-"""The hooks of each DistributedDataParallel, or of the group of each rank of a script that was written for one
-process."""
+"""The hooks of each DistributedDataParallel, or of the group of a rank of a script for one process."""
 
 
 @guard.guarded("PyTorch's backward can't be observed", guard.PARTS)
@@ -169,8 +166,7 @@ def see_exchange(group: Any, parameters: Sequence[Any]) -> None:
 
 
 def _stamp(owner: Any, parameters: Iterable[Any]) -> None:
-    """Add hooks that record when the parameters get their gradients, until `owner`, which exchanges the gradients, is
-    freed."""
+    """Add hooks that record when the parameters get gradients, until `owner`, which exchanges them, is freed."""
     _gradients[owner] = _Gradients(parameters)
     weakref.finalize(owner, _gradients[owner].remove)
 
@@ -182,8 +178,7 @@ def compiles(torch: Any) -> bool:
 
 
 def _claimed() -> StepParts | None:
-    """Return the record of the parts of each step if this thread makes the steps, or if no thread has made one so far;
-    None otherwise."""
+    """Return the record of the steps' parts if this thread makes the steps, or none has so far; else None."""
     parts = state.current().parts
     parts.claim()
     return parts if parts.here() else None

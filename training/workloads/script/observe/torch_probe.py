@@ -24,8 +24,7 @@ from . import files, guard, state
 PROBE = "TRAINING_OBSERVE_PROBE"
 """Environment variable: set if the all-reduce between the ranks of this arm is to be timed."""
 SMALL_BYTES, LARGE_BYTES = 64 * 1024, 8 * 1024 * 1024
-"""Sizes that are timed besides the size of the gradients: from two sizes follow the time of a message and the time of a
-byte."""
+"""Sizes that are timed besides that of the gradients, from which the time of a message and of a byte follow."""
 MOST_BYTES = 64 * 1024 * 1024
 """Largest buffer in bytes; the time for a byte does not change with larger buffers."""
 REPEATS = 5

@@ -48,8 +48,7 @@ def _step(self: Any, *_: Any, **__: Any) -> Iterator[None]:
 
 
 def _note(schedule: Any) -> None:
-    """Record a step of a schedule, unless its optimizer has made no step: until then the schedule sets the first
-    rates."""
+    """Record a step of a schedule, but not before its optimizer's first: until then it sets the first rates."""
     work = state.current().work
     optimizer = work.known(schedule.optimizer)
     if optimizer is None:
@@ -66,8 +65,7 @@ def _note(schedule: Any) -> None:
 
 
 def _rule(schedule: Any) -> tuple[str, str]:
-    """Return a schedule's class with its constants, and what the schedule follows: `metric`, `steps`, or "" if that is
-    not known."""
+    """Return a schedule's class with its constants, and what it follows: `metric`, `steps`, or "" if not known."""
     kind = type(schedule)
     if kind.__module__ != MODULE or kind.__name__ in OF_A_FUNCTION:
         return kind.__name__, ""

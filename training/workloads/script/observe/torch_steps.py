@@ -24,8 +24,7 @@ from .step_parts import OPTIMIZER
 from .work import Groups, Optimizer, is_looked_at
 
 RATES = ("lr", "initial_lr", "max_lr", "min_lr", "swa_lr")
-"""Keys of a group of parameters that hold its learning rate, or a value from which a schedule computes the learning
-rate."""
+"""Keys of a group of parameters with its learning rate, or a value from which a schedule computes that."""
 NUMBERS = {bool, int, float}
 NOTHING: Mapping[str, Any] = {}
 NOT_COMPARED = {*RATES, "params", "param_names", "foreach", "fused", "capturable", "differentiable"}
@@ -229,8 +228,7 @@ def _take_clock(now: state.State, seen: Optimizer) -> None:
 
 
 def _begin(now: state.State) -> None:
-    """Record what is known at the first step, such as rank, threads and device: by then a rank has joined the
-    others."""
+    """Record rank, threads, device and the like at the first step: by then a rank has joined the others."""
     torch = sys.modules["torch"]
     now.framework = "torch"
     now.threads = torch.get_num_threads()
@@ -248,8 +246,7 @@ def _begin(now: state.State) -> None:
 
 
 def _settings(optimizer: Any) -> Groups:
-    """Return the numeric settings of each group of parameters, without learning rates: everything else that decides a
-    step."""
+    """Return all that decides a step in each group of parameters, as numbers, but for the learning rates."""
     return [
         {key: tuple(value) if type(value) is list else value for key, value in group.items() if _is_setting(key, value)}
         for group in optimizer.param_groups

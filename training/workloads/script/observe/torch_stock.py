@@ -23,8 +23,7 @@ go on, and no clock counts that time."""
 MOST_STOCKS = 8
 """Most stocks of a process: a script may create a data set for each epoch."""
 MOST_SECONDS = 0.2
-"""Most seconds of CPU time to pickle a batch: a batch that holds its whole data set, for example, is too large to be
-kept."""
+"""Most CPU seconds to pickle a batch: one that holds its whole data set, say, is too large to be kept."""
 
 
 class _Apart(pickle.Pickler):
@@ -59,8 +58,7 @@ class _Kept:
     """A batch that is kept: its tensors, and the pickled rest."""
 
     def __init__(self, batch: Any, *, copies: bool) -> None:
-        """Take a batch apart. `copies`: whether to keep copies of the tensors. Raises the errors that pickling
-        raises."""
+        """Take a batch apart, with copies of its tensors if `copies`. Raises the errors of pickling."""
         self._copies, out = copies, io.BytesIO()
         apart = _Apart(out)
         apart.dump(batch)
@@ -100,8 +98,7 @@ class Stock:
         return len(self._batches)
 
     def keep(self, batch: Any) -> str:
-        """Keep a batch that was delivered; return the reason why other batches should not be kept, "" if they should
-        be."""
+        """Keep a batch that was delivered; return the reason why no others should be kept, or ""."""
         self._delivered += 1
         if len(self) == KEPT_BATCHES and self._delivered % KEPT_OF:
             return ""

@@ -21,8 +21,7 @@ _looked_at: list[Any] = [[], False]
 
 
 def see(seen: Optimizer, optimizer: Any) -> None:
-    """Record which parameters an optimizer trains, before its step is counted. The record does not keep the parameters
-    alive."""
+    """Record which parameters an optimizer trains, before its step is counted, and do not keep them alive."""
     state.current().work.last = None
     if not _is_same(seen.weights, trained := _trained(optimizer)):
         seen.weights = [weakref.ref(each) for each in trained]
@@ -50,8 +49,7 @@ def _is_same(references: list[Any], trained: list[Any]) -> bool:
 
 @guard.guarded("the sizes of its groups could not be observed", "hyperparameters")
 def _sizes(groups: list[Any]) -> str:
-    """Return how many tensors and numbers each group has, as text. Names would not do: a wrapped model may have other
-    names."""
+    """Return each group's number of tensors and numbers as text, without names, which a wrapped model may change."""
     return " ".join(
         f"{number}:tensors={len(group['params'])} {number}:numbers={sum(each.numel() for each in group['params'])}"
         for number, group in enumerate(groups, 1)
@@ -60,8 +58,7 @@ def _sizes(groups: list[Any]) -> str:
 
 @guard.guarded("the weights could not be observed", "weights")
 def _keep(seen: Optimizer) -> None:
-    """Record a digest of the present weights when one of their optimizers is freed, because the weights may be freed
-    next."""
+    """Record a digest of the present weights when an optimizer of theirs is freed: they may be next."""
     now = state.current()
     if now.written or now.work.last or seen not in now.work.present or not now.is_in_step_thread():
         return
@@ -95,8 +92,7 @@ def digest() -> str | None:
 
 
 def quick_digest() -> str | None:
-    """Return a hash of the parameters that takes little time; None if parameters were freed or each rank holds only a
-    part of them."""
+    """Return a quick hash of the parameters; None if some were freed, or each rank holds only a part of them."""
     return _hash_of_sums(parameters()) if is_complete() and not _are_sharded() else None
 
 
@@ -160,8 +156,7 @@ def parameters() -> list[Any]:
 
 
 def is_complete() -> bool:
-    """Return whether all parameters of the present optimizers still exist: each rank frees them at a time of its
-    own."""
+    """Return whether all parameters of the present optimizers still exist, which ranks free when they like."""
     return all(each is not None for each in _weights())
 
 

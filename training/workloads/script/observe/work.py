@@ -24,8 +24,7 @@ MOST_OPTIMIZERS = 1024
 
 
 def is_looked_at(count: int) -> bool:
-    """Return whether `count` is 1, 2, 4, 8, …: values that seldom change are recorded only after such steps and
-    passes."""
+    """Return whether `count` is 1, 2, 4, 8, …: after such steps and passes, what seldom changes is recorded."""
     return count & (count - 1) == 0
 
 
@@ -76,8 +75,7 @@ class Settings:
         """Number of changes beyond MOST_CHANGES, and a checksum of these changes."""
 
     def step(self, number: int, before: Groups, after: Groups, *, own: bool) -> None:
-        """Record the settings before and after a step. `own`: whether the optimizer itself makes the changes within the
-        step."""
+        """Record the settings before and after a step, within which, if `own`, only the optimizer changes them."""
         if self._last == before == after:
             return
         self._last, first, then = after, _by_name(before), _by_name(after)
@@ -144,15 +142,13 @@ class Optimizer:
     def __init__(self) -> None:
         self.settings = Settings()
         self.steps = self.between = self.most_between = 0
-        """All its steps, its steps since the last step that the step clock counts, and the most steps between two
-        counted steps."""
+        """All its steps, those since the last counted step, and the most between two counted steps."""
         self.sizes = ""
         """The sizes of its groups of parameters at its first step, as text."""
         self.left_out = 0
         """Number of its steps that a GradScaler left out."""
         self.rates: list[list[float]] = []
-        """[first rate, highest, sum, sum of rate × number of the step, sum of squares] of each of its groups of
-        parameters."""
+        """[first rate, highest, sum, sum of rate × number of the step, sum of squares] of each group of parameters."""
         self.expected_rates: list[float] | None = None
         """The learning rates that its schedules set last; None before the first step."""
         self.weights: list[Callable[[], Any]] = []
@@ -243,11 +239,9 @@ class Work:
         self.optimizers: list[Optimizer] = []
         """The records of the optimizers, in the order of their first steps."""
         self._by_id: dict[int, tuple[Callable[[], Any], Optimizer]] = {}
-        """Each record with a weak reference to its optimizer: Python gives an id again when the object that had it is
-        gone."""
+        """Each record with a weak reference to its optimizer, whose id another object may get when it is gone."""
         self.present: dict[Optimizer, None] = {}
-        """The optimizers that have stepped since another optimizer took over the step clock: their weights are looked
-        at."""
+        """Those that have stepped since another took over the step clock: their weights are looked at."""
         self.last: tuple[str | None, int | None] | None = None
         """Digest of the present weights, and bytes of their gradients, as recorded after the last step."""
         self.times_kept = 0
@@ -260,19 +254,16 @@ class Work:
         self.rates_by_hand = False
         """Whether something other than the recorded schedules has set a learning rate."""
         self.digests: dict[str, str] = {}
-        """Digests of the weights. The key is the number of steps before the digest, or `joins:steps since the last
-        Join`."""
+        """Digests of the weights, by the number of steps before, or `joins:steps since the last Join`."""
         self.ends: dict[str, str | None] = {}
         """Digest of a model's last weights when another model is trained from then on; None where the weights were
         gone. The keys are those of `digests`."""
         self.kept: dict[str, str | None] = {}
         """Digest of weights that may soon be gone. The key is that of `digests`."""
         self.in_joins: dict[str, str] = {}
-        """Digests of the weights within PyTorch's Joins, up to the end of each Join, not of the weights that ranks get
-        at that end."""
+        """Digests of the weights within PyTorch's Joins, not of those that ranks get at a Join's end."""
         self.joins: list[int] = []
-        """Number of steps before the end of each of PyTorch's Joins, within which ranks may make different numbers of
-        steps."""
+        """Steps before the end of each of PyTorch's Joins, within which ranks' numbers of steps may differ."""
         self.gradients = Gradients()
         self.training, self.evaluation = Inputs(), Inputs()
         self.varies = False
@@ -292,8 +283,7 @@ class Work:
         return self.add(thing) if optimizer is None else optimizer
 
     def add(self, thing: Any) -> Optimizer:
-        """Add and return a new record for an optimizer that makes its first step, or that trains other parameters from
-        now on."""
+        """Add and return a record for an optimizer that makes its first step, or trains other parameters now."""
         optimizer = Optimizer()
         self._by_id[id(thing)] = weakref.ref(thing), optimizer
         if len(self.optimizers) < MOST_OPTIMIZERS:
@@ -309,8 +299,7 @@ class Work:
 
     @property
     def has_few_optimizers(self) -> bool:
-        """Return whether there are so few optimizers that a look at the weights for each of them takes little of any
-        run's time."""
+        """Return whether a look at the weights for each optimizer takes little time, as there are few."""
         return len(self.optimizers) <= MOST_KINDS
 
     def steps_of(self, thing: Any) -> int:
@@ -327,8 +316,7 @@ class Work:
         self._successions += 1
 
     def note_parameters(self, counted: str) -> None:
-        """Record the number and types of the present optimizers' parameters; the number grows as optimizers make their
-        first step."""
+        """Record the number and types of the present optimizers' parameters, which grow with each first step."""
         if self._successions in self._parameters or len(self._parameters) < MOST_KINDS:
             self._parameters[self._successions] = counted
         elif counted != self._parameters[max(self._parameters)]:
@@ -336,8 +324,7 @@ class Work:
 
     @property
     def parameters(self) -> str | None:
-        """Return the number of parameters of each type as text; if the number changed, one text after another; None if
-        not known."""
+        """Return the number of parameters by type as text, one after another if it changed; None if not known."""
         course = Course()
         for counted in self._parameters.values():
             course.note(counted)

@@ -11,13 +11,11 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 NAME = "ray_worth_it_observe"
-"""Name of the observer's package, which no script has for a module of its own: the project's root is not on the
-script's path."""
+"""Name of the observer's package, which no script has for a module of its own."""
 
 
 def load_observer() -> None:
-    """Import the parent folder as the package `NAME`, and have the observer wait for the script to import
-    frameworks."""
+    """Import the parent folder as the package `NAME`, and have it wait for the script to import frameworks."""
     folder = HERE.parent
     spec = importlib.util.spec_from_file_location(
         NAME, folder / "__init__.py", submodule_search_locations=[str(folder)]
