@@ -43,8 +43,7 @@ def main() -> int:
 
 
 def _tracker(count: int) -> dict[str, str | int]:
-    """Start XGBoost's tracker, through which the ranks find each other; return the parameters with which ranks reach
-    it."""
+    """Start XGBoost's tracker, through which ranks find each other; return the parameters to reach it with."""
     from xgboost.tracker import RabitTracker
 
     tracker = RabitTracker(n_workers=count, host_ip="127.0.0.1", sortby="task")

@@ -1,12 +1,11 @@
-"""Ray's start without a training: as many workers as were options for import a script's framework, and do nothing.
+"""Ray's start without a training: N workers import a script's framework, and do nothing else.
 
 python ray_alone.py N CPUS TRAINER --frameworks MODULE… --imports MODULE…
 
 Where Ray has a TRAINER for the framework the workers are Ray Train's, else, with `tasks`, they are Ray's tasks. Ray's
 own trainers import their framework in this process, too, and connect the workers; a run can do without, so they are not
-used. First a Python of its own imports what the script does, and nothing else: what that takes is no part of the start.
-The file start.json in the folder TRAINING_OBSERVE has that. Runs in the user's Python with the user's Ray (2.51 and
-newer).
+used. First another Python imports what the script does, and ends: what that takes is no part of the start. The file
+start.json in the folder TRAINING_OBSERVE has that time. Runs in the user's Python with the user's Ray (2.51 and newer).
 """
 
 from __future__ import annotations

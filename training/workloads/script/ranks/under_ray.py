@@ -45,8 +45,7 @@ def _set(values: dict[str, str]) -> None:
 
 @dataclass
 class RankVariables(BackendConfig):  # type: ignore[misc]
-    """Configures a backend of Ray Train that sets the variables of `kind` in each worker, so that ranks find each
-    other."""
+    """Configures a backend of Ray Train that sets in each worker the variables of `kind`, by which ranks meet."""
 
     kind: str = "torchrun"
 
@@ -62,8 +61,7 @@ class _SetsVariables(Backend):  # type: ignore[misc]
     LOCAL_RANK says which GPU is the worker's own."""
 
     def on_start(self, worker_group: Any, backend_config: RankVariables) -> None:
-        """Set the variables in all workers; Ray calls this before the training function, when every worker has
-        started."""
+        """Set the variables in all workers; Ray calls this when they have started, before the training function."""
         addresses = worker_group.execute(_address)
         for rank in range(len(worker_group)):
             worker_group.execute_single(rank, _set, VARIABLES[backend_config.kind](addresses, rank))

@@ -22,8 +22,7 @@ NAME = "ray_worth_it_spread"
 
 
 def load() -> None:
-    """Import the folder of this file as the package NAME, and remove the folder from the path on which scripts import
-    modules."""
+    """Import the folder of this file as the package NAME, and take it off the path on which scripts import modules."""
     folder = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [each for each in sys.path if os.path.abspath(each or ".") != folder]
     spec = importlib.util.spec_from_file_location(

@@ -60,8 +60,7 @@ class Loaders:
         """Replace the functions by which DataLoaders begin a pass, draw rows and deliver batches."""
         self.rank, self.world, self.plan, self.reverse = rank, world, plan, reverse
         self.even, self.uneven = 1, 0
-        """The number of which the rows of a split batch must be a multiple, and how many batches lost rows because of
-        that."""
+        """Of which number the rows of a split batch must be a multiple, and how many batches lost rows by that."""
         self.iterations: list[Iteration] = []
         self.latest: Batch | None = None
         """The split batch that was delivered last; in a single process the last batch of any kind."""
@@ -195,8 +194,7 @@ class _Drawn:
         return rows // size * self._own(size) + self._own(last)
 
     def _own(self, rows: int) -> int:
-        """Return how many rows of a batch are delivered in this process: at least one, which has no weight if the rank
-        has no rows."""
+        """Return how many rows of a batch this process gets: at least one, which has no weight if none is its own."""
         splits = self._iteration is not None and self._iteration.splits
         return max(1, len(range(self._loaders.rank, rows, self._loaders.world))) if splits and rows else rows
 

@@ -11,8 +11,7 @@ from .imports import when_imported
 
 
 def seed(number: int) -> None:
-    """Seed the generators from which a script draws without a seed of its own, including generators that it creates
-    without a seed."""
+    """Seed the generators from which a script draws without a seed of its own, also those that it creates so."""
 
     def seed_torch(torch: Any) -> None:
         torch.manual_seed(number)

@@ -17,8 +17,7 @@ from .originals import write_json
 from .settings import VARIABLE, Settings, addresses, taken
 
 CLUSTER = "TRAINING_CLUSTER"
-"""Environment variable with the addresses of all ranks and the rank of this process, where each rank is in a pod of its
-own."""
+"""Environment variable with all ranks' addresses and the rank of this process, where each is in a pod of its own."""
 GRACE_SECONDS = 5.0
 PLANNED_STEPS = 8
 
@@ -64,8 +63,7 @@ def _planned(framework: str, variables: dict[str, str], command: list[str]) -> t
 
 
 def ranks() -> int:
-    """Run the script as several ranks on this machine; end all of them when one fails, and return the exit code of that
-    rank."""
+    """Run the script as several ranks on this machine; end all when one fails, and return that one's exit code."""
     count, plan_file, command = int(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]
     planned = json.loads(Path(plan_file).read_text())
     framework = planned.get("framework", "torch")

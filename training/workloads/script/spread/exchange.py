@@ -224,11 +224,9 @@ class Exchange:
         self._later = Later(loaders) if loaders.rank == 0 and loaders.plan is not None else None
         self._inside = self.has_inputs = False
         self.begins: Callable[[Group, Sequence[Any]], bool] = lambda *_: True
-        """Called before each exchange, with a group and its parameters; if it returns false, the exchange is left
-        out."""
+        """Called before each exchange with a group and its parameters; false leaves the exchange out."""
         self.around: list[Callable[[str, Batch | None], None]] = []
-        """Functions that are called before each exchange, with the lines of the script that led there, and the
-        batch."""
+        """Called before each exchange, with the lines of the script that led there, and the batch."""
         self.after: list[Callable[[], None]] = []
         torch.autograd.backward = self.backward
 
@@ -241,8 +239,7 @@ class Exchange:
         grad_variables: Any = None,
         inputs: Any = None,
     ) -> None:
-        """Compute gradients as `torch.autograd.backward` does, and exchange the gradients of parameters that an
-        optimizer has."""
+        """Compute gradients as `torch.autograd.backward` does, and exchange those of an optimizer's parameters."""
         torch = self._torch
         roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
         if grad_tensors is None:
@@ -336,8 +333,7 @@ class Exchange:
 
 
 def _zeros(torch: Any, parameter: Any, *, is_sparse: bool) -> Any:
-    """Return a gradient of zeros for the parameter. It takes the memory of a single number, or of no number if it is
-    sparse."""
+    """Return a gradient of zeros for the parameter, in the memory of one number, or of none if it is sparse."""
     if not is_sparse:
         return torch.zeros((), dtype=parameter.dtype, device=parameter.device).expand_as(parameter)
     indices = torch.empty((1, 0), dtype=torch.int64, device=parameter.device)

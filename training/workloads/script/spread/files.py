@@ -57,8 +57,7 @@ class Layer:
         return True
 
     def to_read(self, path: Any) -> Any:
-        """Return where a path is to be read: in the overlay if the rank has written or removed it, else at the path
-        itself."""
+        """Return where a path is to be read: in the overlay if the rank has written or removed it, else where it is."""
         both = self.own(path)
         if both is None:
             return path
@@ -91,8 +90,7 @@ class Layer:
                 self._mkdir(path)
 
     def remove(self, path: Any) -> Any:
-        """Record that a path is removed; return the path that is really to be removed, which is the copy in the
-        overlay."""
+        """Record that a path is removed; return the path that is really to be removed, a copy in the overlay."""
         both = self.own(path)
         if both is None or both[0] in self.removed:
             return path if both is None else both[1]
@@ -315,7 +313,7 @@ def _moving(layer: Layer, call: Any) -> Any:
 
 def _linking(layer: Layer, call: Any) -> Any:
     """Return a replacement for a function that creates links. The target of a symbolic link is looked up from where the
-    link is; the target of a hard link is copied into the overlay first, because it must exist there."""
+    link is; a hard link becomes a copy, because its target need not be in the overlay."""
 
     def link(src: Any, dst: Any, *args: Any, **more: Any) -> Any:
         if os.path.lexists(dst):
@@ -343,8 +341,7 @@ def _entering(layer: Layer, call: Any) -> Any:
 
 
 def _redirect_accessor() -> None:
-    """Have `pathlib` use the replaced functions of `os`: before Python 3.11 it keeps references to the original
-    functions."""
+    """Have `pathlib` use the replaced functions of `os`: before Python 3.11 it keeps references to the originals."""
     accessor = getattr(pathlib, "_NormalAccessor", None)
     for name in ("stat", "lstat", "mkdir", "unlink", "rmdir", "rename", "replace", "listdir", "scandir", "open"):
         if accessor is not None and hasattr(accessor, name):

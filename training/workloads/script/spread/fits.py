@@ -56,8 +56,7 @@ class Fits:
         torch.autograd.backward = self.backward
 
     def backward(self, *args: Any, **more: Any) -> None:
-        """Compute this rank's gradients, fit the gradients of all ranks to those of the single process, and set the
-        latter."""
+        """Compute this rank's gradients, fit all ranks' to those of the single process, and set the latter."""
         torch = self._torch
         path = self._record_folder / f"backward-{len(self.fits) + 1}.pt"
         before = gradients(self._optimizers)
@@ -99,8 +98,7 @@ class Fits:
 
 
 def gradients(optimizers: Optimizers) -> list[Any]:
-    """Return copies of the gradients of all parameters that optimizers have; None for a parameter without a
-    gradient."""
+    """Return copies of the gradients of all parameters that optimizers have; None where there is no gradient."""
     return [None if each.grad is None else each.grad.detach().clone() for each in optimizers.parameters()]
 
 

@@ -13,8 +13,7 @@ MOST_EXACT, TIMES = 1e-9, 30.0
 """In 64 bits, the weights of equal work differ by at most this share of their change, or by at most so many times the
 difference that reversed rows make."""
 MOST_ROUNDING = 1e-8
-"""Largest difference that reversed rows make in 64 bits by rounding alone; a larger difference means that the work is
-different."""
+"""Largest difference that reversed rows make in 64 bits by rounding alone; a larger one means other work."""
 MOST_LEFT = 1e-7
 """Largest share of a gradient that a fit may leave unexplained, and largest error of a fitted number."""
 MOST_REPEATED = 0.5
@@ -150,8 +149,7 @@ class Judge:
         return alone, self._agree("WithoutStatistics", alone, turned, ranks)
 
     def _agrees_with_inputs(self, alone: Run, turned: Run) -> bool:
-        """Return whether ranks agree if the gradients of input tensors are those of the whole batch; if so, record that
-        in the plan."""
+        """Return whether ranks agree if inputs' gradients are those of the whole batch; if so, set that in the plan."""
         path = Path(self._path)
         facts = json.loads(path.read_text()) | {"inputsAsSingle": True}
         path.write_text(json.dumps(facts))

@@ -79,8 +79,7 @@ def _redirect_rest(layer: files.Layer, system: Any) -> None:
 
 
 def _redirect_data(layer: files.Layer, tf: Any) -> None:
-    """Redirect the files that data sets read and write to the layer, if their names are known when the data set is
-    created."""
+    """Redirect the files of data sets to the layer, if their names are known when the data set is created."""
     from tensorflow.python.ops import gen_io_ops
 
     redirect_argument(tf.data.Dataset, "cache", 1, lambda path: layer.to_write(path) if path else path, "filename")

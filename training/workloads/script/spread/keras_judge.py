@@ -56,8 +56,7 @@ def unsplit(facts: dict[str, Any]) -> str:
 
 
 class Judge:
-    """Decides from the plan and other runs of a tf-keras script whether its ranks do the same work as its single
-    process."""
+    """Decides from runs of a tf-keras script whether its ranks do the same work as its single process."""
 
     def __init__(self, runs: Any, plan: Run) -> None:
         """Keep `runs` and `plan`, and start no run yet."""
@@ -166,8 +165,7 @@ class Judge:
         return "later" if numpy.abs(numbers - 1).max() < MOST_LEFT else "weights"
 
     def _apart(self, name: str, first: Run, other: Run) -> float:
-        """Return how far the weights of two runs are apart: the largest difference divided by the largest change of a
-        weight."""
+        """Return how far the weights of two runs are apart: the largest difference as a share of the largest change."""
         import numpy
 
         distances = {}

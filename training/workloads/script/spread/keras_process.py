@@ -112,8 +112,8 @@ class KerasProcess:
             self._note(kind)
 
     def _look_at_batches(self, model_class: Any) -> None:
-        """Have the batches of a script that runs alone changed as in the run with reversed rows, except in `predict`,
-        whose results the script gets by row."""
+        """Have the batches of a script that runs alone reversed, or widened to 64 bits. They are not reversed in
+        `predict`, whose results the script gets by row."""
         alone, predict = self._tf.distribute.get_strategy(), model_class.predict
 
         def predicted(*args: Any, **more: Any) -> Any:
@@ -127,8 +127,7 @@ class KerasProcess:
         model_class.predict = predicted
 
     def _parts(self, data: Any) -> Any:
-        """Return the data set with this rank's rows of each batch, each batch with its number of rows over all
-        ranks."""
+        """Return the data set with this rank's rows of each batch and, for several ranks, the rows of all."""
         several, world = isinstance(data.element_spec, tuple), self.settings.world
 
         def part(*batch: Any) -> Any:
@@ -144,8 +143,7 @@ class KerasProcess:
         return first.nrows() if isinstance(first, tf.RaggedTensor) else tf.shape(first)[0]
 
     def _part(self, batch: Any) -> Any:
-        """Return the rows of a batch that belong to this rank; in the run with reversed rows, all rows in reverse
-        order."""
+        """Return this rank's rows of a batch; in the run with reversed rows, all of them in reverse order."""
         tf, rank, world = self._tf, self.settings.rank, self.settings.world
 
         def part(tensor: Any) -> Any:
@@ -177,8 +175,7 @@ class KerasProcess:
         model_class.make_train_function = make_train_function
 
     def _without_count(self, model_class: Any, making: str, step: str) -> None:
-        """Have a step of Keras get only the rows of this rank, without the number of rows that comes with each
-        batch."""
+        """Have a step of Keras get only the rows of this rank, without the number that comes with each batch."""
         make = getattr(model_class, making)
 
         def make_one(model: Any, *args: Any, **more: Any) -> Any:

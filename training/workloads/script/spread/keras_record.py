@@ -55,8 +55,7 @@ class Record(Ending):
             self._keep(f"gradients-{self._steps + 1}", content[:half])
 
     def by_hand(self) -> None:
-        """Record a step that no `fit` makes, and end a run of the proof: such a script cannot be divided among
-        ranks."""
+        """Record a step that no `fit` makes, and end a run of the proof, as the script cannot be divided then."""
         self._by_hand += 1
         if self.looks:
             self.end()

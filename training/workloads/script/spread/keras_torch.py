@@ -1,6 +1,6 @@
 """Keras 3 on PyTorch: its optimizers are none of `torch.optim`, and what its layers keep are no buffers.
 
-What PyTorch's own tell by themselves is told of these here. `fit` reads arrays by a DataLoader, as other scripts do.
+Here they are recorded as PyTorch's own are. `fit` reads arrays by a DataLoader, as other scripts do.
 """
 
 from __future__ import annotations

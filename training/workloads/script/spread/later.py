@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from .batches import Loaders
 
 COMPILED = "Compiled"
-"""Prefix of the names of operations that a compiler made; the proof runs the operations from which they are
-compiled."""
+"""Prefix of the names of operations that a compiler made; the proof runs what they are compiled from."""
 FOLDER = "TRAINING_OBSERVE"
 """Environment variable: the folder of the observation."""
 FILE = "not-proved.txt"

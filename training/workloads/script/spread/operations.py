@@ -210,8 +210,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         return leading // rows if is_of_rows else 0
 
     def _filled(self, value: Any, rows: Any, whole: int) -> Any:
-        """Return a tensor of this rank's rows as a tensor of all rows, with zeros in the others; return another value
-        unchanged."""
+        """Return a tensor of this rank's rows as one of all rows, with zeros in the others; another value unchanged."""
         if not isinstance(value, self._torch.Tensor) or not value.dim() or len(value) != len(rows):
             return value
         of_all = value.new_zeros((whole, *value.shape[1:]))
@@ -219,8 +218,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         return of_all
 
     def _key_data(self) -> None:
-        """Have each row of a data set read with random generators of its own, so that the row does not depend on which
-        rank reads it."""
+        """Have each row of a data set read with generators of its own, whichever rank reads it."""
         torch, operations = self._torch, self
         fetcher = torch.utils.data._utils.fetch._MapDatasetFetcher
         of_whole = fetcher.fetch

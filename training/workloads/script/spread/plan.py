@@ -31,8 +31,7 @@ class Plan:
         self.operations = {line: set(names) for line, names in facts.get("operations", {}).items()}
         """Names of operations of which losses are made, by the line of the backward pass."""
         self.inputs_as_single: bool = facts.get("inputsAsSingle", False)
-        """Whether the gradient of an input tensor is that of the single process, instead of that of each rank of a
-        port."""
+        """Whether an input tensor's gradient is that of the single process, instead of that of a port's rank."""
         self.guessed = {(each["creation"], each["site"]) for each in passes if each["guessed"]}
         """Where passes begin of which only the order of events tells that they feed backward passes."""
 

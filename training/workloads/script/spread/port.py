@@ -79,8 +79,7 @@ class Edits:
         self.insertions.append((line, column, text))
 
     def before(self, line: int, block: str, like: int = 0) -> None:
-        """Insert whole lines before a line, with the indentation of the line `like`; without indentation if that is
-        0."""
+        """Insert whole lines before a line, indented as the line `like`, or not at all if that is 0."""
         known = self.lines[like - 1] if like else ""
         indentation = known[: len(known) - len(known.lstrip())]
         end = "\r\n" if self.lines and self.lines[0].endswith("\r\n") else "\n"
@@ -88,8 +87,7 @@ class Edits:
         self.insertions.append((line, 0, text))
 
     def text(self) -> str:
-        """Return the text with all insertions. Insertions at the same place stand in the order in which they were
-        made."""
+        """Return the text with all insertions, those at the same place in the order in which they were made."""
         lines = [*self.lines, ""]
         at = [(line, column, number, text) for number, (line, column, text) in enumerate(self.insertions)]
         for line, column, _, inserted in sorted(at, reverse=True):

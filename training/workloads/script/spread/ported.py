@@ -42,8 +42,7 @@ def port(torch: Any, command: Sequence[str], world: int, seconds: float = prove.
 
 
 def _find(runs: prove.Runs, world: int) -> tuple[str, str]:
-    """Return the diff of a port that passed the proof, and the encoding of the script. Raises NotMechanical if there is
-    no such port."""
+    """Return the diff of a port that passed the proof, and the script's encoding. Raises NotMechanical without one."""
     began = time.monotonic()
     plan = runs.plan()
     if plan.error:

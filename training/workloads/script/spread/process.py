@@ -25,8 +25,7 @@ class Process:
     """Changes PyTorch in one process of a script, so that the process trains as a rank or is recorded for the proof."""
 
     def __init__(self, settings: Settings) -> None:
-        """Have PyTorch changed when the script imports it, and redirect the files that the process writes from its
-        first line on."""
+        """Have PyTorch changed when the script imports it, and the files of the process redirected from the start."""
         from . import chance, library_files
 
         self._settings = settings

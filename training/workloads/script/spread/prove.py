@@ -82,8 +82,7 @@ class Runs:
         return f"{needed / 2**30:.1f} GiB of {free / 2**30:.1f} in {self.folder.parent}" if needed > free / 2 else ""
 
     def timed(self, outcome: dict[str, Any]) -> dict[str, Any]:
-        """Return the outcome with the number of ranks, the seconds that the runs took, and the files that the script
-        read."""
+        """Return the outcome with the number of ranks, the seconds of the runs, and the files that the script read."""
         read = [*outcome.get("reads", ()), *reads.of_runs(self.folder, self.command)]
         return {**outcome, "workers": self.world, "seconds": round(time.monotonic() - self._began, 2), "reads": read}
 
@@ -115,8 +114,7 @@ def running(torch: Any, command: Sequence[str], world: int, seconds: float) -> I
 
 
 def prove(torch: Any, command: Sequence[str], world: int, seconds: float = SECONDS) -> dict[str, Any]:
-    """Return the outcome and its evidence for a script of PyTorch, with the plan that the ranks followed if they
-    ran."""
+    """Return the outcome and its evidence for a script of PyTorch, with the plan for ranks if they can be measured."""
     with running(torch, command, world, seconds) as runs:
         outcome = Judge(runs).outcome()
         plan = runs.folder / "plan" / "facts-rank0.json"
@@ -126,8 +124,7 @@ def prove(torch: Any, command: Sequence[str], world: int, seconds: float = SECON
 
 
 def prove_keras(command: Sequence[str], world: int, seconds: float = SECONDS) -> dict[str, Any]:
-    """Return the outcome and its evidence for a script of Keras, with the environment variables with which the script
-    runs as ranks."""
+    """Return the outcome and its evidence for a script of Keras, with the variables with which it runs as ranks."""
     plans: list[Run] = []
     with running(None, command, world, seconds) as runs:
 

@@ -1,8 +1,8 @@
-"""The files that a script reads in a proof: what it says holds as long as they are as they were.
+"""The files that a script reads in a proof, whose outcome holds as long as they do not change.
 
 Python tells of each file that it opens, and of each folder that it lists. What another library opens by itself is found
-if it is still open at the end, or if an argument names it. What the script writes, too, is left out, and so is the code
-of libraries, of this package, and that in the script's folder, by which an outcome is named.
+if it is still open at the end, or if an argument names it. Left out are files that the script writes, too, and the code
+of libraries, of this package and in the script's folder, by which an outcome is named.
 """
 
 from __future__ import annotations
@@ -112,8 +112,7 @@ def _source(path: str) -> str:
 
 
 def _named(argument: str) -> str:
-    """Return the path of the file that an argument names, as `data.csv` or `--data=data.csv`; "" if it names no
-    file."""
+    """Return the path of the file that an argument names, as `data.csv` or `--data=data.csv`; else ""."""
     for text in (argument, argument.partition("=")[2]):
         if text and os.path.exists(text):
             return os.path.abspath(text)
@@ -121,8 +120,7 @@ def _named(argument: str) -> str:
 
 
 def state(path: str) -> tuple[int, int]:
-    """Return the size of a file or folder, and the time of its last change in nanoseconds; (-1, 0) if it does not
-    exist."""
+    """Return the size of a file or folder, and its last change in nanoseconds; (-1, 0) if it does not exist."""
     try:
         known = os.stat(path)
     except OSError:

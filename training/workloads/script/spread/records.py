@@ -1,4 +1,4 @@
-"""What the processes of a run left, read, and two runs compared."""
+"""Reads what the processes of a run left, and compares two runs."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ class Run:
 
     @property
     def error(self) -> str:
-        """Return why the first process that failed ended: its traceback, or the last lines that it printed; "" if all
-        succeeded."""
+        """Return why the first process that failed ended: its traceback, or its last lines; "" if none failed."""
         if not self.ended:
             return "it did not end in time"
         for fork, facts in zip(self.forks, self.facts):

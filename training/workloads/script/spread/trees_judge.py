@@ -50,8 +50,7 @@ class Judge:
         return self._named(facts)
 
     def _named(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Return an outcome that names why the trees of ranks differ: rows drawn by chance, or bins made from the
-        ranks' parts."""
+        """Return an outcome that names why ranks' trees differ: rows drawn by chance, or bins or means of parts."""
         number = self.evidence["trees"]
         if facts["chance"]:
             return self._say("named", kind="chance", number=number, elseAgrees=False, chance=facts["chance"])
@@ -81,8 +80,7 @@ class Judge:
 
 
 def _apart(alone: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
-    """Return how many splits differ, out of how many, and the largest difference between leaves as a share of the
-    largest leaf."""
+    """Return how many splits differ, of how many, and the largest difference of leaves as a share of the largest."""
     pairs = list(zip(alone["splits"], other["splits"]))
     unlike = sum(a != b for a, b in pairs) + abs(len(alone["splits"]) - len(other["splits"]))
     largest = max((abs(leaf) for leaf in alone["leaves"]), default=0.0) or 1.0

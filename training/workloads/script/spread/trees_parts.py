@@ -8,8 +8,7 @@ from typing import Any
 from .settings import Settings
 
 OF_ROWS = ("label", "weight", "base_margin", "label_lower_bound", "label_upper_bound")
-"""Attributes of XGBoost's matrices with a number for each row; the weights of a ranking have a number for each group
-instead."""
+"""Attributes of XGBoost's matrices with a number for each row; a ranking has a weight for each group instead."""
 
 
 class MatrixParts:
@@ -21,8 +20,7 @@ class MatrixParts:
         self._parts: dict[int, Any] = {}
 
     def of(self, matrix: Any) -> Any:
-        """Return this rank's part of the training matrix, with the bins of the whole matrix if the proof asks for
-        them."""
+        """Return this rank's part of the training matrix, with the whole's bins if the proof asks for them."""
         if id(matrix) not in self._parts:
             self._parts[id(matrix)] = self._with_bins(matrix, self._part(matrix))
         return self._parts[id(matrix)]
@@ -145,8 +143,7 @@ def _groups(matrix: Any) -> Any:
 
 
 def _rows(number: int, sizes: Any, settings: Settings) -> tuple[Any, Any]:
-    """Return the numbers of this rank's rows, and the numbers of its groups; None instead of the groups if there are no
-    groups."""
+    """Return the numbers of this rank's rows, and those of its groups; None for these without groups."""
     import numpy
 
     if sizes is None:

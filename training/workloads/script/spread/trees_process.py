@@ -97,8 +97,7 @@ class TreesProcess:
                 sys.modules[name].train = wrapped  # type: ignore[attr-defined]
 
     def _begin(self, library: str, arguments: dict[str, Any]) -> None:
-        """Record a call of `train`, and set the threads and rounds that this process is to use in the call's
-        arguments."""
+        """Record a call of `train`, and set in its arguments the threads and rounds of this process."""
         arguments["params"] = self._with_threads(arguments["params"])
         if self._settings.steps:
             self._shorten(arguments)
@@ -194,8 +193,7 @@ class TreesProcess:
         return communicator
 
     def _lightgbm(self, arguments: dict[str, Any]) -> None:
-        """Replace the training set in the arguments by this rank's part of it, and add the addresses of the other
-        ranks."""
+        """Replace the training set by this rank's part of it, and add the addresses of the other ranks."""
         from .trees_parts import SetParts, rows_of
 
         params = arguments["params"] = dict(arguments["params"])
@@ -229,8 +227,7 @@ class TreesProcess:
         return {"machines": settings.store, "num_machines": settings.world, "local_listen_port": int(port)}
 
     def _refuse(self, reason: str) -> None:
-        """Record the reason why the rows cannot be divided, and end the proof; outside of the proof raise
-        ValueError."""
+        """Record why the rows cannot be divided, and end the proof; outside of a proof raise ValueError."""
         self._facts |= {"trained": 1, "unsplit": reason}
         if self._settings.out:
             raise Enough(0)
@@ -286,8 +283,7 @@ def _remember(matrix_class: Any, *, by_iterator: bool = False) -> None:
 
 
 def _trees_of(library: str, booster: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the splits and the leaves of each tree, with the metrics of the last round and the parameters that draw by
-    chance."""
+    """Return the splits and leaves of each tree, the last round's metrics, and the parameters that draw by chance."""
     chance = _drawn(library, dict(arguments["params"]))
     splits: list[Any] = []
     leaves: list[float] = []
@@ -306,8 +302,7 @@ def _trees_of(library: str, booster: Any, arguments: dict[str, Any]) -> dict[str
 
 
 def _drawn(library: str, params: dict[str, Any]) -> list[str]:
-    """Return the names of the set parameters by which rows, or the places where rows are divided, are drawn by
-    chance."""
+    """Return the set parameters by which rows, or the places where they are divided, are drawn by chance."""
 
     def value_of(*names: str) -> Any:
         return next((params[name] for name in names if params.get(name) is not None), None)

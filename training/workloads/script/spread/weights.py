@@ -29,12 +29,10 @@ class Weights:
         self._usual: float | None = None
         self._recent: deque[float] = deque(maxlen=RECENT)
         self._waiting: dict[tuple[int, int], Batch] = {}
-        """Batches with an unusual weight from which no loss was computed yet, or from which a loss was computed since
-        the last batch."""
+        """Batches with an unusual weight from which no loss was computed before the last batch."""
         self._used: set[tuple[int, int]] = set()
         self._thread = threading.get_ident()
-        """The thread that computes, for which another thread may read ahead: operations are followed in one thread
-        only."""
+        """The thread that computes, in which alone operations are followed; another one may read ahead."""
         loaders.at_delivery.append(self._deliver)
 
     def _deliver(self, batch: Batch, content: Any) -> Any:
