@@ -32,8 +32,7 @@ class Segment:
     metric: float | None
     """The last value of the metric that was reported; null if none was."""
     origin: list[int] | None
-    """Trial and segment, both from 0, whose checkpoint this segment began with; null if it began with an empty
-    folder."""
+    """Trial and segment, from 0, whose checkpoint this segment began with; null if it began with an empty folder."""
     digest_before: str
     """SHA-256 of the checkpoint's folder when the script was started."""
     digest_after: str
@@ -109,8 +108,7 @@ class SearchDetail:
 
 
 def read(folder: Path) -> Trial | None:
-    """Return the record in a trial's folder; None if the trial has not ended, or if the process that ran it was
-    killed."""
+    """Return the record in a trial's folder; None if it has not ended, or the process that ran it was killed."""
     try:
         text = (folder / RECORD).read_text(encoding="utf-8")
     except OSError:

@@ -41,7 +41,7 @@ MOST_SHOWN = 20
 CLOCKS_APART_SECONDS = 1.0
 """Seconds by which the clocks of two nodes may differ."""
 DRAWN_EACH = 4
-"""Number of configurations that are drawn in advance for each trial, where nobody knows how many will be tried."""
+"""Most configurations that are drawn in advance for each trial, where nobody knows how many will be tried."""
 
 
 class SearchError(ValueError):
@@ -156,8 +156,7 @@ def _to_draw(recipe: SearchRecipe, arm: str) -> int:
 
 
 def _with_port(command: tuple[str, ...]) -> list[str]:
-    """Return the command with a placeholder for torchrun's port, because trials that run at the same time need a port
-    each."""
+    """Return the command with a placeholder for torchrun's port, as each of the trials at a time needs its own."""
     before = ("", *command)
     return [PORT if earlier == MASTER_PORT else word for earlier, word in zip(before, command, strict=False)]
 
@@ -193,8 +192,7 @@ def _refuse_failure(end: End, printed: Printed, plan: Plan) -> None:
 
 
 def _refuse_other_clocks(end: End, ended: Sequence[Brought]) -> None:
-    """Raise SearchError if another node's clock puts a trial outside the run, because all times would be wrong by as
-    much."""
+    """Raise SearchError if a node's clock puts a trial outside the run: all its times would be wrong by as much."""
     for each in ended:
         apart = max(end.began - each.trial.began, each.trial.ended - end.ended)
         if apart > CLOCKS_APART_SECONDS:
@@ -205,8 +203,7 @@ def _refuse_other_clocks(end: End, ended: Sequence[Brought]) -> None:
 
 
 def _not_proved(plan: Plan) -> str:
-    """Return the note of the first trial that reports work which no step of the proof had; "" if no trial has such a
-    note."""
+    """Return the first note of a trial on work that no step of the proof had; "" if there is none."""
     texts = (plain.not_proved(plan.trial_folder(number)) for number in range(plan.trials_made))
     return next(filter(None, texts), "")
 

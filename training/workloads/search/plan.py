@@ -45,8 +45,7 @@ class Plan:
     member: int = 0
     """Number of this pod, where each process of Optuna has a pod of its own."""
     meeting: str = ""
-    """`host:port` at which the first of those pods serves the study to the others; "" if there is one pod, or no
-    pod."""
+    """`host:port` at which the first of those pods serves the study to the others; "" without several pods."""
     store: str = ""
     """Beginning of the keys under which trials store their records in Ray's own key-value store; "" if Ray's workers
     are on this machine."""
@@ -64,8 +63,7 @@ class Plan:
 
     @property
     def trials_made(self) -> int:
-        """Return the number of trials that an ended run has made; with pbt, as many as the allowed epochs made
-        possible."""
+        """Return how many trials an ended run has made; with pbt, as many as the allowed epochs made possible."""
         recipe, folder = self.settings, Path(self.folder) / TRIALS
         if not recipe.is_population or not folder.is_dir():
             return recipe.search_trials

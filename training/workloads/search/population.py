@@ -22,8 +22,7 @@ from training.workloads.search.plan import TRIALS
 from training.workloads.search.recipe import CHECKPOINT
 
 SEGMENTS = "segments"
-"""Name of the folder of a trial's segments, in the trial's folder; each segment has a folder in it, named by its
-number."""
+"""Folder of a trial's segments, in the trial's folder; each segment has a folder in it, named by its number."""
 SEGMENT = "segment.json"
 """Name of the file, in a segment's folder, of a segment that has ended."""
 ORIGIN, FILES = "origin.json", "files"
@@ -111,8 +110,7 @@ def why_not(segment: Segment, before: int, empty: str) -> str:
 
 
 def failed(record: Trial, why: str) -> Trial:
-    """Return the record of a start of the script, changed to say that it failed to make a segment, although it ended
-    well."""
+    """Return the record of a start of the script that ended well, changed to say that it made no segment."""
     return replace(record, state="failed", why=why)
 
 

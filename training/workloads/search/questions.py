@@ -76,8 +76,7 @@ class Questions:
         return first.report
 
     def answer(self, number: int, *, goes_on: bool) -> None:
-        """Answer a report to all ranks that ask about it, now or later. After a stop, the same answer goes to every
-        report."""
+        """Answer a report to all ranks that ask about it, now or later; after a stop, every report likewise."""
         self._answered = max(number, self._answered)
         self._stopped = self._stopped or not goes_on
         waiting, self._open = self._open, []

@@ -12,8 +12,7 @@ from training.workloads.search.space import ALLOWED, Space, SpaceError, canonica
 ALGORITHMS = ("random", "tpe")
 SCHEDULERS = ("none", "asha", "pbt")
 CHECKPOINT = "checkpoint"
-"""Placeholder for the folder from which a trial of population based training continues, and in which it leaves its
-checkpoint."""
+"""Placeholder for the folder of a population's trial with the checkpoint to continue from, and for the next one."""
 LEAST_TRIALS, MOST_TRIALS = 2, 1000
 
 

@@ -52,8 +52,7 @@ class EndedTrial:
 
     @property
     def observation(self) -> Observation | None:
-        """Return the observation of the first rank that reported the metric, or else of the first rank; None if no rank
-        was seen."""
+        """Return the observation of the first rank that reported the metric, else of the first; None without ranks."""
         reporting = [rank for rank in self.seen if any(name == self.metric for _, name, _ in rank.metric_points)]
         return next(iter([*reporting, *self.seen]), None)
 
@@ -130,8 +129,7 @@ def _apart(ended: EndedTrial) -> str:
 
 
 def _printed_by_several(ended: EndedTrial) -> str:
-    """Return why nobody knows which worker's metric was printed; "" if at most one worker printed the metric in each
-    epoch."""
+    """Return why nobody knows which worker's metric was printed; "" if it was at most once in each epoch."""
     if ended.workers == 1 or ended.matches <= ended.epochs_asked:
         return ""
     return (

@@ -101,8 +101,7 @@ def _weights(alike: Sequence[TrainingResult], recipe: SearchRecipe) -> Known:
 
 
 def _has_one_order(alike: Sequence[TrainingResult], recipe: SearchRecipe) -> bool:
-    """Return whether sums are always added in one order, which several threads, workers or kinds of CPU do not
-    guarantee."""
+    """Return whether sums are always added in one order: by one thread, two workers at most, on one kind of CPU."""
     processors = {worker.cpu_model for result in alike for worker in result.workers}
     return ARMS[alike[0].arm].compute_threads(recipe) == 1 and recipe.trial_workers <= 2 and len(processors) == 1
 

@@ -40,8 +40,7 @@ SEARCHES = "search-*"
 
 
 class OfProof(Machine):
-    """This machine, for the proof of what a trial's ranks do; the proof takes the secret variables that the trials
-    have."""
+    """This machine, for the proof of what a trial's ranks do, with the secret variables of trials."""
 
     def __init__(self) -> None:
         self.secret = trial_environment.secret_variables()
@@ -66,8 +65,7 @@ class ThisMachine:
         return recipe
 
     def variables_of_trials(self, command: ArmCommand, named: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of all trials, without secret variables; `named` are the variables that the user
-        names."""
+        """Return the environment of all trials, with the variables that the user names, but no secret ones."""
         whole = variables_of(command, named, self.folder)
         return {name: value for name, value in whole.items() if name not in own_ray(self.folder)}
 
@@ -187,8 +185,7 @@ class OnHead(OnePod):
         return {"HOME": str(self._folder / HOME), **super().variables_of_trials(command, named)}
 
     def planned(self, plan: Plan) -> Plan:
-        """Return the plan with the package by which the script reaches the workers, and the keys under which records
-        come back."""
+        """Return the plan with the package that brings the script to the workers, and the keys of their records."""
         plan = super().planned(plan)
         return replace(plan, store=f"{STORES}{uuid.uuid4().hex}", package=str(self._folder / PACKAGE))
 
@@ -213,8 +210,7 @@ class OnHead(OnePod):
 
 
 def begin(folder: Path, packed: bytes) -> None:
-    """Make a run's folder in a pod of Ray, with the script in it, unless the folder exists; delete the folders of
-    earlier runs."""
+    """Make a run's folder with the script in a pod of Ray, unless it exists; delete those of earlier runs."""
     if folder.exists():
         return
     for earlier in folder.parent.glob(SEARCHES):

@@ -47,8 +47,7 @@ def is_name(text: str) -> bool:
 
 
 class SpaceError(ValueError):
-    """A text that is not a valid search space; the message says why, and `instead` is the space that was probably
-    meant, or ""."""
+    """A text that is no valid search space: the message says why; `instead` is what was probably meant, or ""."""
 
     def __init__(self, message: str, instead: str = "") -> None:
         super().__init__(message)
@@ -67,7 +66,7 @@ class Choice:
         return len(self.values)
 
     def within(self, value: Value) -> Value:
-        """Return unchanged a value to which another search (Ray's) has changed one of these values."""
+        """Return the value, as another search (Ray's) only changes it to another of these."""
         return value
 
     def at(self, share: float) -> Value:
@@ -110,8 +109,7 @@ class Whole:
 
 @dataclass(frozen=True, kw_only=True)
 class Numbers:
-    """A range of numbers, including both bounds, all equally likely; with `log`, each order of magnitude is equally
-    likely."""
+    """A range of numbers, including both bounds, all equally likely or, with `log`, each order of magnitude."""
 
     low: float
     high: float
@@ -123,8 +121,7 @@ class Numbers:
         return math.inf
 
     def within(self, value: Value) -> Value:
-        """Return a value that another search (Ray's) has changed, moved within the bounds and rounded as a drawn value
-        is."""
+        """Return a value that another search (Ray's) has changed, within the bounds, and rounded as a drawn one."""
         number, width = min(max(float(value), self.low), self.high), self.high - self.low
         return self._rounded(number, width, *([number] if self.log else []))
 
@@ -191,8 +188,7 @@ class Space:
 
 
 def canonical_space(text: str) -> str:
-    """Return the canonical JSON text of a search space, whatever its blanks and order; an invalid text stays as it
-    is."""
+    """Return the canonical JSON text of a search space; an invalid text only loses the blanks around it."""
     try:
         Space.parse(text)
     except SpaceError:
@@ -220,8 +216,7 @@ def replaced(arguments: Sequence[str], configuration: Mapping[str, Value]) -> li
 
 
 def _names(text: str) -> dict[str, Any]:
-    """Return the JSON object in a text, which gives each name its range. Raise SpaceError if the text is not such an
-    object."""
+    """Return the JSON object in a text, which gives each name its range. Raise SpaceError for another text."""
     try:
         space = json.loads(text, object_pairs_hook=_each_once, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
@@ -256,8 +251,7 @@ def _refuse_constant(text: str) -> None:
 
 
 def _range(name: str, space: Mapping[str, Any]) -> Range:
-    """Return the range of a name. Raise SpaceError, which offers at least an example range for this name, if its range
-    is not valid."""
+    """Return the range of a name. Raise SpaceError, with an example range at least, if it is not valid."""
     try:
         return _parsed(name, space)
     except SpaceError as error:
@@ -344,8 +338,7 @@ def _between(name: str, kind: Kind, space: Mapping[str, Any]) -> Range:
 
 
 def _is_word(value: object) -> bool:
-    """Return whether a value is a text that can be an argument; a text with braces can't, because it would be replaced
-    there."""
+    """Return whether a value is a text that can be an argument; one with braces would be replaced there."""
     return isinstance(value, str) and value.isprintable() and not set("{}") & set(value)
 
 

@@ -1,5 +1,4 @@
-"""Makes a TrainingResult from the trials of a run: an epoch of a search is a trial. Nothing that was not seen becomes
-a number."""
+"""Makes a TrainingResult of trials, which a search has as its epochs. Nothing that was not seen becomes a number."""
 
 import hashlib
 import math
@@ -71,7 +70,7 @@ class EndedSearch:
     """Trials ordered by number."""
     host: Host
     throttled_seconds: float | None
-    """Seconds for which the CPU limit held this process's pod back; None if there is no limit."""
+    """Seconds for which a CPU limit held this run, or its pod, back; None if they are not counted."""
     brought: Mapping[int, Brought]
     """What was brought of each trial, by number; a trial that left no record is missing."""
     left_files: tuple[str, ...] = ()
@@ -85,8 +84,7 @@ class EndedSearch:
 
     @cached_property
     def clocked(self) -> list[Trial]:
-        """Return the trials whose times are known, which are all except those whose process was ended together with its
-        parent."""
+        """Return the trials whose times are known: all but those whose process was ended with its parent."""
         return [trial for trial in self.trials if trial.ended > trial.began]
 
     @cached_property
@@ -117,8 +115,7 @@ class EndedSearch:
 
     @cached_property
     def idle_at_end(self) -> float:
-        """Return the seconds for which slots had nothing left to start after their last trial, summed over the
-        slots."""
+        """Return the seconds for which slots had nothing left to start, summed over the slots."""
         last = self.in_order[-1].ended
         if not self.recipe.is_population:
             return sum(last - (trials[-1].ended if trials else self.began) for trials in self.slots)
@@ -136,8 +133,7 @@ class EndedSearch:
 
     @cached_property
     def seen(self) -> dict[int, Sequence[Seen]]:
-        """Return what was seen of each trial's processes, by the trial's number; a trial that made no step is
-        missing."""
+        """Return what was seen of trials' processes, by the trial's number, without trials that made no step."""
         return {number: each.seen for number, each in self.brought.items() if each.seen}
 
     @cached_property
@@ -149,8 +145,7 @@ class EndedSearch:
 
     @cached_property
     def software(self) -> Software:
-        """Return the software of the trials, with the versions in the script's own environment and of the packages that
-        search."""
+        """Return the software of the trials: versions in the script's environment, and of the packages that search."""
         ours = provenance.code_hash(self.plan.arm, self.recipe.workload)
         steering = environment.steering({**os.environ, **variables(self.recipe.environment)})
         return Software(
@@ -218,8 +213,7 @@ def result(ended: EndedSearch) -> TrainingResult:
 
 
 def did(trials: Sequence[Trial]) -> dict[str, str]:
-    """Return the work of a run, by which arms are compared: for each item one word for each trial, in the order of
-    trials."""
+    """Return the work of a run, by which arms are compared: for each item one word a trial, in their order."""
     return {
         CONFIGURATIONS: " ".join(_digest(canonical(trial.config)) for trial in trials),
         EPOCHS: " ".join(map(_epochs, trials)),
@@ -251,8 +245,7 @@ def _digest(text: str) -> str:
 
 
 def _best_so_far(ended: EndedSearch) -> list[Reported]:
-    """Return the best metric of the trials finished so far, each time a trial finishes, with the seconds since the
-    run's start."""
+    """Return the best metric so far each time that a trial finishes, with the seconds since the run's start."""
     is_better = max if ended.recipe.metric_mode == "max" else min
     points: list[Reported] = []
     for trial in ended.in_order:
@@ -324,8 +317,7 @@ def _mean_cpus(training: CpuWait | None, processes: int) -> float | None:
 
 
 def _throttled(seen: Sequence[Seen]) -> float | None:
-    """Return the sum of the throttled seconds over the trials of one pod; None if the seconds of any are not
-    counted."""
+    """Return the throttled seconds of one pod's trials, added up; None if those of any are not counted."""
     seconds = [each.throttled_seconds for each in seen if each.throttled_seconds is not None]
     return sum(seconds) if seconds and len(seconds) == len(seen) else None
 

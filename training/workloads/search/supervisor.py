@@ -37,8 +37,7 @@ END = b"end\n"
 """The line that asks the supervisor to end the trial."""
 CHUNK_BYTES = 65536
 READ_SECONDS = 30.0
-"""Seconds for reading what is left in the pipe of a trial that has ended, because another process may still hold the
-pipe open."""
+"""Seconds for reading what an ended trial has left in its pipe, which another process may still hold open."""
 RAYS_PREFIX = re.compile(r"^(?:\x1b\[\d+m)?\([^()]*pid=\d+[^()]*\)(?:\x1b\[0m)? ")
 """Matches what Ray puts before each line of a worker's output."""
 NOT_STARTED = 127

@@ -270,8 +270,7 @@ class RunningTrial:
             self._reports.append(Report(number=len(self._reports) + 1, value=line["report"], at=line["at"]))
 
     def _kill_what_is_left(self) -> None:
-        """End the session of a supervisor that did not tell how its trial ended, because it was killed or waits for
-        ever."""
+        """End the session of a supervisor that did not tell how its trial ended: it was killed, or waits for ever."""
         if self._end is None:
             process_session.end_session(self._supervisor.pid)
 

@@ -20,13 +20,11 @@ from training.workloads.search.plan import Plan
 OF_SEARCH = re.compile("(RAY|TUNE|OPTUNA)_.+|JOB_COMPLETION_INDEX|PYTHONPATH")
 """Matches the names of variables that belong to the search and that trials do not get."""
 DRIVER_CPUS = 1
-"""Number of logical CPUs of a driver, which is Ray's own default; a driver waits for its workers, and computes
-nothing."""
+"""Logical CPUs of a driver, which waits for its workers and computes nothing: Ray's own default."""
 
 
 def secret_variables() -> dict[str, str]:
-    """Return the secret variables of this process, which no other process may see; in a pod SECRET_NAMES lists their
-    names."""
+    """Return this process's secret variables, which no other may see; in a pod SECRET_NAMES lists them."""
     if SECRET_NAMES in os.environ:
         return {name: os.environ[name] for name in os.environ[SECRET_NAMES].split(",") if name}
     variables: dict[str, str] = json.loads(os.environ.get(SECRET, "{}"))
@@ -34,8 +32,7 @@ def secret_variables() -> dict[str, str]:
 
 
 def of_trial(plan: Plan, observer: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a trial that these variables have observed, without the variables of the trial's
-    Ray."""
+    """Return the environment of a trial, observed by these variables, without those of the trial's Ray."""
     if not plan.in_pods:
         return {**plan.variables, **secret_variables(), **observer}
     path = os.pathsep.join((observer["PYTHONPATH"], *image_path()))

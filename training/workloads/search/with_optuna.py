@@ -77,8 +77,8 @@ def search_as_member(plan: Plan, member: int) -> None:
 
 
 def search_in_pods(plan: Plan) -> None:
-    """Make trials as one of several pods; the first pod ends when all pods have ended. Raise MemberError if the first
-    pod can't be reached."""
+    """Make trials as one of several pods; the first pod ends when all pods have ended. Raise MemberError if the study
+    can't be served or reached."""
     if plan.member:
         _join(plan)
         return

@@ -32,8 +32,7 @@ https://docs.ray.io/en/latest/tune/api/doc/ray.tune.schedulers.PopulationBasedTr
 
 
 class SegmentedTrial(tune.Trainable):  # type: ignore[misc]
-    """A trial whose script is started again for each segment. Ray makes a new object of this class for each segment,
-    too."""
+    """A trial whose script is started, and for which Ray makes an object of this class, for each segment."""
 
     def setup(self, config: dict[str, Any], plan: Plan) -> None:
         """Take the values of this trial; they may be those of another trial, changed."""
@@ -83,8 +82,7 @@ class SegmentedTrial(tune.Trainable):  # type: ignore[misc]
         self._origin = population.load(Path(checkpoint), self._checkpoint)
 
     def cleanup(self) -> None:
-        """End the script if the search ends before it, and delete the trial's folder of the checkpoint; Ray keeps its
-        own copies."""
+        """End the script if the search ends first, and delete the trial's checkpoint, of which Ray has copies."""
         if self._running:
             self._running.abandon()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
@@ -138,8 +136,7 @@ def check(plan: Plan, folder: Path) -> None:
 
 
 def _mutation(values: Range) -> Any:
-    """Return a range in Ray's form, which says how Ray changes a value: a choice to a neighbouring value, a number by a
-    factor."""
+    """Return a range in Ray's form: a choice changes to a neighbouring value, a number by a factor."""
     if isinstance(values, Choice):
         return [*values.values]
     if isinstance(values, Whole):

@@ -82,8 +82,7 @@ class ScriptTrial(tune.Trainable):  # type: ignore[misc]
 
 
 def search(plan: Plan, flags: Sequence[str]) -> None:
-    """Make all trials; `flags` are those of the arm's entry point. Raise TuneError if Tune and the records contradict
-    each other."""
+    """Make all trials with the flags of the arm's entry point. Raise TuneError if Tune and records disagree."""
     request = entry.parse(plan.arm, __doc__, [*flags])
     shares = plan.settings.trial_workers > 1
     if shares:  # Ray shows the variables of a job, so its workers inherit these from it
@@ -104,8 +103,7 @@ def search(plan: Plan, flags: Sequence[str]) -> None:
 
 @contextmanager
 def _own_store(plan: Plan) -> Iterator[None]:
-    """Clear Ray's store of what killed searches left in it, and at the end, however the search ends, of what this
-    search stored."""
+    """Clear Ray's store of what killed searches left, and at the end, in any case, of what this one stored."""
     if not plan.store:
         yield
         return

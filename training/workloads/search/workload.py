@@ -14,8 +14,7 @@ from training.workloads.search.space import Space
 OPTUNA = {"optuna": "optuna>=5,<6", "grpc": "grpcio", "google.protobuf": "protobuf"}
 """Modules of Optuna's searches with the packages that have the modules; Optuna's processes in pods meet by gRPC."""
 ROLES: dict[str, Role] = {"native": "alternative"}
-"""Role of `native`: processes that share a study are what one would use instead of Ray, which does not contain
-Optuna."""
+"""Role of `native`: processes that share a study are what one would use instead of Ray, which has no Optuna in it."""
 TITLES = {
     "baseline": "Optuna in one process on {cpus}",
     "wide": "Optuna in one process on {cpus}",
@@ -71,8 +70,7 @@ def shown(recipe: SearchRecipe, arm: str, image: Installed = None) -> str:
 
 
 def modules(recipe: SearchRecipe) -> Mapping[str, str]:
-    """Return the modules that a user's own image has to have: what the script imports at its start, and what the search
-    imports."""
+    """Return the modules that a user's own image has to have, which the script's start and the search import."""
     return {**resolve.modules(recipe), **OPTUNA}
 
 
