@@ -45,8 +45,7 @@ class Arm:
         return named(workload).roles.get(self.name, usual)
 
     def processes(self, recipe: Recipe) -> int:
-        """Return the number of the arm's workers: of processes that train together, or of trials at a time in a
-        search."""
+        """Return how many processes of the arm train together, or, in a search, how many trials run at a time."""
         return 1 if self.start == "alone" else recipe.workers
 
     def process_cpus(self, recipe: Recipe) -> float:

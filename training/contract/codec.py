@@ -104,8 +104,7 @@ def _has_default(entry: dataclasses.Field[Any]) -> bool:
 
 
 def typed(kind: Any, data: Any, where: str) -> Any:
-    """Return `data` unchanged if it has the type `kind`. Raises ResultError with `where`, which names the place, if it
-    has another type."""
+    """Return `data`. Raises ResultError, with the place `where`, if it does not have the type `kind`."""
     if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
         raise ResultError(f"{where} is {type(data).__name__}, and should be {kind.__name__}")
     return data

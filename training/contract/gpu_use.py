@@ -30,8 +30,7 @@ class GpuUse:
 
     @property
     def held_back(self) -> dict[str, float]:
-        """Return the reasons why the GPU's clocks were held back in a noticeable share of the samples, with that
-        share."""
+        """Return the reasons why the GPU's clocks were held back in a noticeable share of samples, with that share."""
         return {why: share for why, share in (self.throttled or {}).items() if share >= NOTICEABLE_SHARE}
 
 

@@ -73,8 +73,7 @@ def boolean() -> Rule:
 
 
 def choice(*groups: Collection[str]) -> Rule:
-    """Return a rule that allows the names in `groups`. They are looked up when a value is read, because a registry may
-    have grown by then."""
+    """Return a rule that allows the names in `groups`, which are looked up only when a value is read."""
 
     def parse(text: str) -> str:
         if not any(text.strip() in names for names in groups):

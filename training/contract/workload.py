@@ -199,8 +199,7 @@ class Workload:
     same in all arms, and a description. None if the arms' own descriptions in `did` have to be equal."""
 
     def has_key_for_passes(self, recipe: Mapping[str, Any]) -> bool:
-        """Return whether the setting `passes_key` decides how long a run is. For a script it does only if
-        `scriptArguments` contain `{epochs}`."""
+        """Return whether `passes_key` decides a run's length: a script's only if `scriptArguments` have `{epochs}`."""
         return self.passes_key != "epochs" or "{epochs}" in recipe.get("scriptArguments", "{epochs}")
 
     def unit_in(self, recipe: Mapping[str, Any]) -> str:

@@ -128,8 +128,7 @@ def parse(arm: str, doc: str | None, arguments: list[str] | None = None) -> Requ
 
 
 def run(make: Callable[[], TrainingResult | None], path: Path) -> None:
-    """Call `make`, and write the result that it returns to `path`. For a ValueError or OSError, print the error without
-    a traceback and exit with code 1."""
+    """Call `make` and write its result to `path`; print a ValueError or OSError without traceback, and exit with 1."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -259,8 +258,7 @@ def _started() -> Stamp:
 
 
 def typed(rule: Any) -> Callable[[str], Any]:
-    """Return the function that reads a flag's text by the rule of its setting. The function raises ArgumentTypeError,
-    which says what is allowed."""
+    """Return the function that reads a flag's text by its setting's rule; it raises ArgumentTypeError."""
 
     def parse_flag(text: str) -> Any:
         try:

@@ -170,8 +170,7 @@ def prepare(workload: Workload, threads: int, rank: int, cpus: list[int] | None)
 
 
 def defer_garbage_collection() -> None:
-    """Turn garbage collection off until `resume_garbage_collection`, because the objects that imports and tracing
-    create stay anyway."""
+    """Turn garbage collection off until `resume_garbage_collection`: what imports and tracing create stays anyway."""
     gc.disable()
 
 
@@ -203,8 +202,7 @@ def short_folder() -> str | None:
 
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    """Return a temporary folder for a run, with a path that is short enough for Ray's sockets. If the run is killed,
-    Ray may leave files there."""
+    """Return a temporary folder, short enough for Ray's sockets; a Ray that is killed may leave files there."""
     room = LONGEST_TEMPORARY - len(tempfile.gettempdir()) - len("/r-xxxxxxxx")
     where = None if room >= 0 else "/tmp"  # noqa: S108
     return tempfile.TemporaryDirectory(prefix="r-", dir=where, ignore_cleanup_errors=True)

@@ -141,8 +141,7 @@ def _bound(cpus: int) -> Iterator[None]:
 
 
 def end_descendants(grace_seconds: float = GRACE_SECONDS) -> int:
-    """End all descendants of this process by SIGTERM, and by SIGKILL after `grace_seconds`. Return how many there
-    were."""
+    """End all descendants of this process: SIGTERM, then SIGKILL after `grace_seconds`. Return how many there were."""
     began, first, terminated = time.monotonic(), None, set[int]()
     while members := [process for process in psutil.Process().children(recursive=True) if _is_alive(process)]:
         first = len(members) if first is None else first

@@ -28,8 +28,7 @@ CGROUP_USAGE = Path("/sys/fs/cgroup/cpuacct/cpuacct.usage")
 
 
 class Usage:
-    """Samples this process's CPUs and memory from `start` to `stop`, once a second, in a thread that sleeps in
-    between."""
+    """Samples this process's CPUs and memory from `start` to `stop`, once a second, in a thread of its own."""
 
     def __init__(self) -> None:
         self.samples: list[list[float]] = []

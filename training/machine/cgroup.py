@@ -40,8 +40,7 @@ def pressure_seconds(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float 
 
 
 def memory_kills(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int:
-    """Return how many processes of this process's cgroup the system has killed for needing more memory than its
-    limit."""
+    """Return how many processes of this process's cgroup the system has killed at the cgroup's memory limit."""
     for folder in _folders(root, membership, "memory"):
         for name in ("memory.events", "memory.oom_control"):
             if (folder / name).is_file():

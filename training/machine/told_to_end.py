@@ -8,8 +8,7 @@ from contextlib import contextmanager
 
 
 class ToldToEnd(KeyboardInterrupt):
-    """Raised in the main thread when a signal tells this process to end. It interrupts whatever waits, and every
-    `finally` is run."""
+    """Raised in the main thread when a signal tells this process to end, so that every `finally` is run."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

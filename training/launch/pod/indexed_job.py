@@ -33,8 +33,7 @@ def addresses(hostname: str, index: int, service: str, workers: int) -> list[str
 
 
 def join(environment: Mapping[str, str] = os.environ) -> Rendezvous:
-    """Wait until the names of all pods resolve, and return the rendezvous of this pod. Raises TimeoutError, which names
-    a pod that never resolved."""
+    """Return this pod's rendezvous when the names of all pods resolve. Raises TimeoutError with one that never did."""
     index, workers = int(environment[INDEX]), int(environment[WORKERS])
     peers = addresses(socket.gethostname(), index, environment[SERVICE], workers)
     wait_for([peer.partition(":")[0] for peer in peers])

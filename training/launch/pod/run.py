@@ -126,8 +126,7 @@ def _pass_on(child: "subprocess.Popen[bytes]", number: int, _: FrameType | None)
 
 
 def _write_all(target: int, chunk: bytes) -> None:
-    """Write the whole chunk to a file descriptor. If nobody reads any more, or the disk is full, the run goes on
-    without an error."""
+    """Write the whole chunk to a file descriptor; ignore that nobody reads any more, or that the disk is full."""
     with suppress(OSError):
         while chunk:
             chunk = chunk[os.write(target, chunk) :]

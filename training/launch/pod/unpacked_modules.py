@@ -16,8 +16,7 @@ RAYS_PACKAGES = "thirdparty_files"
 
 
 def main(arguments: list[str]) -> None:
-    """Run the module that the first argument names, in this process, so that signals reach it and its exit code
-    counts."""
+    """Run the module that the first argument names, in this process: signals reach it, and its exit code counts."""
     project = str(Path(__file__).resolve().parents[3])
     sys.path.insert(0, project)
     os.environ["PYTHONPATH"] = os.pathsep.join([project, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -38,8 +37,7 @@ def find_psutil() -> None:
 
 
 def image_path() -> list[str]:
-    """Return the folders that the image itself names in PYTHONPATH, without this project's folder and without folders
-    that were added for it."""
+    """Return the folders in the image's own PYTHONPATH, without this project's folder and those added for it."""
     project = Path(__file__).resolve().parents[3]
     folders = map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     return [str(each) for each in folders if each.name != RAYS_PACKAGES and each.resolve() != project]

@@ -18,8 +18,7 @@ class WrongVersionsError(ValueError):
 
 
 def check(environment: Mapping[str, str] = os.environ) -> None:
-    """Raise WrongVersionsError if an installed version is not the one that the environment variable EXPECTED names.
-    Without the variable nothing is checked."""
+    """Raise WrongVersionsError if installed versions are not those in the variable EXPECTED; without it, do nothing."""
     expected = json.loads(environment.get(EXPECTED, "{}"))
     installed = {name: _installed(name) for name in expected}
     wrong = [
@@ -34,16 +33,14 @@ def check(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def differs(expected: Mapping[str, str], installed: Mapping[str, str], name: str) -> bool:
-    """Return whether the expected and the installed version of a package differ; for Python only major and minor
-    version are compared."""
+    """Return whether a package's expected and installed versions differ; of Python's, only major and minor count."""
     if name == "python":
         return expected[name].split(".")[:2] != installed[name].split(".")[:2]
     return expected[name] != installed[name]
 
 
 def _installed(name: str) -> str:
-    """Return the installed version of a package, "nothing" if it is missing. A package's variant `-cpu` stands for
-    it."""
+    """Return the installed version of a package or of its variant `-cpu`, which stands for it; else "nothing"."""
     if name == "python":
         return platform.python_version()
     for package in (name, f"{name}-cpu"):

@@ -44,8 +44,7 @@ class WorkersError(OSError):
 
 
 def documented_trainer(workload: Workload) -> Callable[..., Any]:
-    """Return the trainer class that Ray's guide uses for the workload's framework. Importing it imports the framework,
-    too, also in the driver."""
+    """Return the trainer class of Ray's guide for the workload's framework, which this imports, also in the driver."""
     module, _, name = workload.trainer.rpartition(".")
     trainer: Callable[..., Any] = getattr(import_module(module), name)
     return trainer
@@ -73,8 +72,7 @@ def run_on_this_machine(request: entry.Request, arm: str) -> TrainingResult:
 
 
 def run(request: entry.Request, arm: str) -> TrainingResult:
-    """Start Ray or connect to it, train, and shut Ray down. Return the result of rank 0, with the end-to-end time of
-    this process."""
+    """Start or join Ray, train, and shut Ray down. Return rank 0's result, with this process's end-to-end time."""
     read = entry.container_cpu_at_start(request)
     environment.defer_garbage_collection()
     with request.phases.measure("rayInit"):

@@ -31,8 +31,7 @@ def main(arguments: list[str]) -> None:
 
 
 def tell_secret(file: Path) -> None:
-    """Set the variables from the file in this process's environment, and tell child processes the file's name. Do
-    nothing if there is no file."""
+    """Set the file's variables in this environment, and tell child processes its name; do nothing without a file."""
     if file.exists():
         secret = json.loads(file.read_text(encoding="utf-8"))
         os.environ |= {**secret, SECRET_NAMES: ",".join(secret), SECRET_FILE: str(file)}

@@ -92,8 +92,7 @@ class Recovers:
         self.checkpoints = OfRay(request.storage) if self._recovery.checkpoints_kept else None
 
     def arguments(self, name: str) -> dict[str, Any]:
-        """Return the arguments for Ray Train's RunConfig; under this name a run resumes from what an earlier job
-        left."""
+        """Return arguments for Ray Train's RunConfig; under this name a run resumes from what an earlier job left."""
         recovery = self._recovery
         more: dict[str, Any] = {"failure_config": ray.train.FailureConfig(max_failures=recovery.max_failures)}
         if self._failures:

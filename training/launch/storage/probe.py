@@ -44,8 +44,7 @@ class UnusableError(Exception):
 
 
 def probe(address: str, way: str) -> str:
-    """Write, list and read a file in the storage and delete it. Return a warning if it cannot be deleted, else "".
-    Raises UnusableError."""
+    """Write, list, read and delete a file. Return a warning if it can't be deleted, else "". Raises UnusableError."""
     name = f"{NAME}-{uuid.uuid4().hex[:12]}"
     try:
         storage = Storage.at(address)
@@ -78,8 +77,7 @@ def _list(storage: Storage) -> None:
 
 
 def _use(own: Storage) -> None:
-    """Make the folder, write a file, list it and read it back. Raises OSError if it fails or other content comes
-    back."""
+    """Write a file in the folder, list and read it. Raises OSError if that fails or other content comes back."""
     own.make()
     with TemporaryDirectory() as folder:
         sent, received = Path(folder) / "there", Path(folder) / "back"
@@ -93,8 +91,7 @@ def _use(own: Storage) -> None:
 
 
 def _reason(error: OSError, address: str) -> str:
-    """Return the reason of a refusal. If the refusal has no reason, return the one that the same server gives when
-    asked for a list."""
+    """Return a refusal's reason; if it has none, that which the same server gives when asked for a list."""
     if WITHOUT_REASON not in str(error):
         return str(error)
     try:

@@ -61,8 +61,7 @@ class Storage:
 
     @classmethod
     def at(cls, address: str) -> "Storage":
-        """Return the storage at a path, s3://bucket/prefix or gs://bucket/prefix, with the environment's
-        credentials."""
+        """Return the storage at a path, or at s3:// or gs://bucket/prefix with the environment's credentials."""
         from pyarrow import fs
 
         if "://" in address:

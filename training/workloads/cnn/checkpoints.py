@@ -85,8 +85,7 @@ class Keeper:
         return epoch % self._session.recipe.checkpoint_epochs == 0
 
     def keep(self, record: Record, metrics: dict[str, Any]) -> None:
-        """Write a checkpoint of the current state; where the arm reports, also report the metrics with the checkpoint.
-        Every rank takes part."""
+        """Write a checkpoint and, where the arm reports, report the metrics with it. Every rank takes part."""
         began = time.monotonic()
         of_ranks = self._of_ranks(record)
         with tempfile.TemporaryDirectory(prefix="checkpoint-") as name:

@@ -125,8 +125,7 @@ def _own_part(listed: Listed, recipe: CnnRecipe, share: Share) -> Data:
 
 
 def _tested(wanted: int, classes: int) -> int | None:
-    """Return how many test images are used: a fifth of the wanted training images, at least one a class; None for
-    all."""
+    """Return how many test images to use: a fifth of the wanted training images, at least one a class; None for all."""
     return max(classes, wanted // 5) if wanted else None
 
 

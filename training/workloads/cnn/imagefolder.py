@@ -24,8 +24,7 @@ _COPIES = 2
 
 
 def listed(source: Source) -> Listed:
-    """Return the list of a folder's images with labels. Raise DatasetError if it can't be read or has another
-    layout."""
+    """Return the list of a folder's images with labels. Raise DatasetError if unreadable, or laid out otherwise."""
     if not source.path:
         raise DatasetError("data set imagefolder has no datasetPath; type: pulumi config set datasetPath FOLDER")
     try:

@@ -138,8 +138,7 @@ class Loop:
             variable.assign(tf.where(real > 0, variable.read_value(), value))
 
     def _share(self, images: Any, step: Any) -> tuple[Any, Any, Any]:
-        """Return the offset and the number of this replica's images in a step, and the number of all images in the
-        step, as `batch_split` does."""
+        """Return offset and number of this replica's images in a step, and the step's images, as `batch_split` does."""
         start = step * self._recipe.global_batch_size
         batch = tf.minimum(self._recipe.global_batch_size, images - start)
         share, rest = batch // self._world, batch % self._world
@@ -166,8 +165,7 @@ class Loop:
         return tf.gather(padded, columns[:, None] + across, axis=2, batch_dims=1)
 
     def _reduced(self, gradients: Any) -> Any:
-        """Return the gradients of the whole global batch. Each replica's gradients are already divided by the size of
-        that batch, so they are added up."""
+        """Return the sum of the replicas' gradients, each already divided by the size of the global batch."""
         if self._world == 1 or self._recipe.gradient_precision == "float32":
             return self._over_workers(gradients)
         return [tf.cast(g, tf.float32) for g in self._over_workers([tf.cast(g, tf.bfloat16) for g in gradients])]

@@ -101,8 +101,7 @@ def fetch_cifar10(source: Source) -> None:
 
 @dataset("cifar10", train_images=50_000, fetch=fetch_cifar10)
 def cifar10(source: Source) -> Images:
-    """Return CIFAR-10: 50,000 training and 10,000 test colour images, from `datasetPath` or downloaded. Source:
-    Krizhevsky 2009."""
+    """Return CIFAR-10, from `datasetPath` or downloaded: 50,000 training, 10,000 test images (Krizhevsky 2009)."""
     from training.workloads.cnn.sources import load_cifar10
 
     return load_cifar10(source.path)
@@ -110,8 +109,7 @@ def cifar10(source: Source) -> Images:
 
 @dataset("synthetic", train_images=SYNTHETIC_IMAGES, any_size=True)
 def synthetic(source: Source) -> Images:
-    """Return synthetic images in the shape of CIFAR's, of 10 learnable classes, drawn from a fixed seed; any number of
-    them, for benchmarks."""
+    """Return any number of synthetic images like CIFAR's, of 10 learnable classes, drawn from a fixed seed."""
     from training.workloads.cnn.sources import make_synthetic
 
     return make_synthetic(source.train_images or SYNTHETIC_IMAGES, source.seed)
@@ -119,8 +117,7 @@ def synthetic(source: Source) -> Images:
 
 @dataset("imagefolder", train_images=0, any_side=True)
 def imagefolder(source: Source) -> Listed:
-    """Return the list of image files `train/CLASS/*.jpg` and `val/CLASS/*.jpg` in a folder or storage, which is
-    ImageNet's layout."""
+    """Return the images `train/CLASS/*.jpg` and `val/CLASS/*.jpg`, ImageNet's layout, of a folder or storage."""
     from training.workloads.cnn.imagefolder import listed
 
     return listed(source)

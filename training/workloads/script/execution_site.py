@@ -233,8 +233,7 @@ class RankPod(Pod):
         return {**super().variables(invocation), **meeting}
 
     def seen(self, folder: Path) -> Sequence[Observation] | None:
-        """Return the observations of all ranks if this is rank 0; None in the other ranks, which send their
-        observations to rank 0."""
+        """Return the observations of all ranks in rank 0; None in the others, which send theirs to rank 0."""
         own = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("rank-*.json"))]
         if self._listener is None:
             rank_exchange.bring(self._meeting, {"rank": self._cluster.rank, "observations": own})
@@ -266,8 +265,7 @@ class HeadPod(Pod):
         return replace(end, began=end.began - waited)
 
     def workers_without_memory(self) -> Mapping[str, int | None]:
-        """Ask Ray in which pods a process was killed for its memory. Return nothing if Ray does not answer: that
-        failure is not memory."""
+        """Return in which pods Ray killed a process for its memory; nothing if Ray does not answer."""
         command = [sys.executable, "-P", "-m", "training.launch.ray.memory_kills"]
         try:
             output = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=RAY_SECONDS, check=True).stdout

@@ -176,8 +176,7 @@ def seconds(workers: int, in_pods: bool) -> int:
 
 
 def is_of_a_moment(outcome: Mapping[str, Any]) -> bool:
-    """Return whether the outcome may be another one at another time, because a run of the proof failed, ended too late,
-    or trained nothing."""
+    """Return whether the outcome may change: a run of the proof failed, ended too late, or trained nothing."""
     return outcome["outcome"] == "failed" or bool(outcome.get("error")) or outcome.get("reason") == "no backward"
 
 
@@ -311,8 +310,7 @@ def made_ranks(
 
 
 def to_write(proof: Proof, script: Script, workers: int) -> tuple[str, str]:
-    """Return what the user has to write to have such ranks without this project, and the smallest port as a diff; "" if
-    there is no port."""
+    """Return what the user writes to have such ranks without this project, and the smallest port as a diff, or ""."""
     by, port = proof.plan.get("framework", framework(script)), proof.port
     general = ray_start.PORTS[by]
     if by != "torch":

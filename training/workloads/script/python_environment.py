@@ -73,8 +73,7 @@ class PythonError(ValueError):
 
 
 def checked(python: str, script: Script | None) -> dict[str, str]:
-    """Return the versions of packages, by name, if the environment has what the script takes, new enough. Raise
-    PythonError if it does not."""
+    """Return the versions of packages, by name. Raise PythonError if what the script takes is missing or too old."""
     if script and "/" in python and not Path(python).exists():
         folder = Path(python).parent.parent
         raise PythonError(f"there is no {near(python)}", line_that_makes(script, folder))
@@ -85,27 +84,23 @@ def checked(python: str, script: Script | None) -> dict[str, str]:
 
 
 def versions(python: str) -> dict[str, str]:
-    """Return the versions of packages, by name, and Python's own version. Raise PythonError if `python` is not a Python
-    that can be observed."""
+    """Return versions of packages, by name, and Python's. Raise PythonError if `python` can't be observed."""
     installed: dict[str, str] = _probed(python)["versions"]
     return installed
 
 
 def modules(python: str) -> frozenset[str]:
-    """Return the names of the frameworks' modules that this Python can import, and `pip` if it has pip. Raise
-    PythonError as `versions` does."""
+    """Return which modules of frameworks this Python can import, and `pip` if it has pip; raise as `versions` does."""
     return frozenset(_probed(python)["modules"])
 
 
 def packages(python: str) -> dict[str, str]:
-    """Return the versions of all packages that this Python can import, by their names as uv.lock writes them. Raise
-    PythonError as `versions` does."""
+    """Return the versions of all packages of this Python, by their names in uv.lock; raise as `versions` does."""
     return {package_name(name): version for name, version in _probed(python)["packages"].items()}
 
 
 def folders(python: str) -> tuple[str, ...]:
-    """Return the folders of packages of this Python, in the order in which it searches them. Raise PythonError as
-    `versions` does."""
+    """Return this Python's folders of packages, in the order of its search. Raise PythonError as `versions` does."""
     return tuple(_probed(python)["folders"])
 
 
@@ -163,8 +158,7 @@ def _packages_by_module() -> Mapping[str, list[str]]:
 
 
 def check(script: Script, installed: Mapping[str, str], python: str) -> None:
-    """Check that the environment has what the script imports, new enough. Raise PythonError with the line that installs
-    what is missing."""
+    """Raise PythonError, with the line that installs what the script imports, if that is missing or too old."""
     missing = {name for name in script.loads if name not in modules(python)}
     if script.needs_ray and "ray" not in installed:
         missing.add("ray")
@@ -228,8 +222,7 @@ def line_that_makes(script: Script, folder: Path) -> str:
 
 
 def line_that_installs(names: Iterable[str], python: str, *, upgrade: bool = False) -> str:
-    """Return the command that installs packages into an existing environment; environments that uv made have no pip, so
-    uv installs there."""
+    """Return the command that installs packages into an environment: by uv if uv made it, because it has no pip."""
     tool = (
         [near(python), "-m", "pip", "install"]
         if PIP in modules(python)

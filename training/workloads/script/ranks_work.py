@@ -182,8 +182,7 @@ def _which_data(seen: Sequence[Observation]) -> dict[str, str]:
 
 
 def _which_rows(seen: Sequence[Observation]) -> Part:
-    """Return how many rows two ranks both had in the same pass, beyond those with which a sampler pads; the count is
-    the largest of any pass."""
+    """Return the most rows that two ranks shared in a pass, beyond those with which a sampler pads."""
     if len(seen) == 1:
         return {}, {}
     of_ranks = [observation.marked or () for observation in seen]
@@ -340,8 +339,7 @@ def _course(_: float, highest: float, mean: float, centre: float | None = None, 
 
 
 def _rules(seen: Sequence[Observation]) -> dict[str, str]:
-    """Return the first, highest and mean learning rates of every group, and, if known, what set the rates: a metric or
-    the steps alone."""
+    """Return each group's first, highest and mean learning rates, and, if known, what set them: a metric or steps."""
     of_ranks = [[rates for each in _in_order(observation) for rates in each.rates] for observation in seen]
     items = {
         name: _each_once(_and_so_on(", ", (f"{rates[place]:.6g}" for rates in groups)) for groups in of_ranks)

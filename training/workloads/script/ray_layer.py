@@ -106,8 +106,7 @@ def over(script: Script, python: str) -> Layer | None:
 
 
 def rays_version() -> str:
-    """Return the version of Ray in the project's own environment, or in uv.lock if that environment has no Ray, which
-    is not needed to try a script."""
+    """Return the version of Ray in the project's environment, or, if it has none, in uv.lock."""
     return metadata.version("ray") if util.find_spec("ray") else _locked()["ray"]
 
 
@@ -262,8 +261,7 @@ def _lines(versions: Mapping[str, str]) -> str:
 
 
 def _check(layer: Layer, theirs: Mapping[str, str]) -> None:
-    """Check that the layer's Python imports the packages of the script's environment in their versions, and Ray with
-    them. Raise _FailedError if not."""
+    """Raise _FailedError unless the layer's Python imports Ray and the script's packages in their versions."""
     seen = python_environment.packages(layer.python)
     if other := [name for name, version in theirs.items() if seen.get(name) != version]:
         raise _FailedError(f"{', '.join(sorted(other)[:3])} would be another version in it")

@@ -18,8 +18,7 @@ PATTERN_WORDS = "patterns of paths in {storage}, as `*.pt` or `**/*.pt`, with bl
 
 
 def variables(text: str) -> dict[str, str]:
-    """Return the environment variables by name from a text such as `DATA=/data HF_HOME=/models`. Raise ValueError
-    naming the word that is wrong."""
+    """Return the variables in a text such as `DATA=/data HF_HOME=/models`. Raise ValueError with the wrong word."""
     return dict(variable(word) for word in shlex.split(text))
 
 
@@ -44,8 +43,7 @@ def _readable_by(read: Any, allowed: str) -> Rule:
 
 
 def patterns(text: str) -> list[str]:
-    """Return the patterns in a text such as `*.pt 'run 1/*.json'`. Raise ValueError for a pattern that leads out of a
-    folder or is not valid."""
+    """Return the patterns in `*.pt 'run 1/*.json'`. Raise ValueError for one that is invalid or leaves the folder."""
     words = shlex.split(text)
     if not all(map(_is_pattern, words)):
         raise ValueError(text)

@@ -131,8 +131,7 @@ class Script:
 
 
 def recognise(path: Path, arguments: tuple[str, ...], kind: str = "auto", takes: Takes = IN_EVERY_ARM) -> Script:
-    """Return the script at `path` with what is recognised about it. Raise ScriptError if it can't be measured. `kind`
-    is one of KINDS, or `auto`."""
+    """Return the recognised script at `path`; `kind`: of KINDS, or `auto`. Raise ScriptError if not measurable."""
     if kind not in ("auto", *KINDS):
         raise ScriptError("kind", f"no script is of kind {kind!r}: allowed are auto, {', '.join(KINDS)}")
     tree = parsed(path)
@@ -301,8 +300,7 @@ def _lacks(tree: ast.Module, word: str) -> bool:
 
 @cache
 def _calls(tree: ast.Module, name: str) -> tuple[ast.Call, ...]:
-    """Return the calls of a function or class whose last name is `name`, as `train.ScalingConfig` for
-    `ScalingConfig`."""
+    """Return the calls of what has the last name `name`, as `train.ScalingConfig` for `ScalingConfig`."""
     return tuple(node for node in ast.walk(tree) if isinstance(node, ast.Call) and _last_name(node.func) == name)
 
 
@@ -377,8 +375,7 @@ def _of_file(tree: ast.Module, package: str) -> frozenset[str]:
 
 
 def _neighbours(top: Path, name: str, files: set[Path]) -> Iterator[tuple[Path, str]]:
-    """Yield the files beside the script that a dotted name loads, with their package, and add them to `files`, with all
-    files of a package."""
+    """Yield the files beside the script that a dotted name loads; add them, and all of a package, to `files`."""
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):  # an attribute of something else than a name
         return

@@ -59,8 +59,7 @@ class ResolvedScript:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """Return what decides the script's runs in addition to the recipe: its files, its environment, and the programs
-        that observe and split it."""
+        """Return what decides its runs besides the recipe: its files, environment, and what observes and splits it."""
         program = plain.mechanism(self.script) if self.splits else None
         return {
             "script": self.script.path.name,
@@ -79,15 +78,14 @@ class ResolvedScript:
         return ranks > 1 and not recipe.worker_gpus and plain.mechanism(self.script) is not None
 
     def proof(self, storage: Path, file: Path) -> ArmCommand:
-        """Return the command that proves what the script's ranks do, and writes the outcome into `file`; only for a
-        script that `splits`."""
+        """Return the command that proves what the ranks of a script that `splits` do, and writes that into `file`."""
         return commands.proof(
             self.script, self.python, self._sizes(plan="{plan}"), self._known({"storage": str(storage)}), file
         )
 
     def proof_key(self, needed: Mapping[str, str]) -> str:
-        """Return a key made from all that decides the outcome of the proof, except the files that the script reads,
-        which the outcome names."""
+        """Return a key of what decides the outcome of the proof, without the files that it reads: the outcome has
+        them."""
         arguments = commands.own_arguments(PROOF, self.script, self._sizes(), self._known({}))
         decides = {"inputs": self.inputs, "arguments": arguments, "workers": self.recipe.workers}
         return hashlib.sha256(canonical(decides | {"needed": dict(needed)}).encode()).hexdigest()[:16]

@@ -164,8 +164,7 @@ def _how_many_rows(item: Item, arms: Mapping[str, ArmWork]) -> Known:
 
 
 def _input(item: Item, arms: Mapping[str, ArmWork]) -> Known:
-    """Compare the model's input, which is equal if its type and its numbers per row are the same, apart from rows with
-    which a sampler pads."""
+    """Compare the model's input: equal if type and numbers per row are, apart from rows with which a sampler pads."""
     one_type = len({arm.items[item.name] for arm in arms.values()}) == 1
     if _first_module_is_drawn(arms):
         return may_follow(item, arms, "inputNumbers" if one_type else item.name)

@@ -127,8 +127,7 @@ class Package:
 
 
 def package_of(script: Script, folder: Path | None) -> Package:
-    """Return the package of a script's files, which keep their places relative to each other. Raise SourceError if pods
-    can't be given them."""
+    """Return the package of a script's files, in the same folders. Raise SourceError if pods can't be given them."""
     if folder:
         _refuse_links_out(folder)
     top = Path(os.path.commonpath([script.path.parent, *([folder] if folder else [])]))

@@ -289,8 +289,7 @@ def _provenance(ended: EndedRun) -> Provenance:
 
 
 def _worker(ended: EndedRun, observation: Observation | None) -> Worker:
-    """Return the worker of a rank, with the CPUs that the rank's own threads had; without an observation, one that
-    stands for the command."""
+    """Return a rank's worker, with its own threads' CPUs; without an observation, one that stands for the command."""
     pod = observation.pod if observation else None
     affinity = list(observation.affinity) if observation and observation.affinity and not pod else None
     is_rllib = observation is not None and observation.framework == RLLIB

@@ -90,8 +90,7 @@ class SearchRecipe(ScriptRecipe):
         return -(-self.epochs // self.search_grace)
 
     def placeholders(self) -> tuple[str, ...]:
-        """Return the placeholders that each trial replaces: the names in the search space, or none of these if the
-        space can't be read."""
+        """Return the placeholders that each trial replaces: the search space's names; none if it can't be read."""
         own = (CHECKPOINT,) if self.is_population else ()
         try:
             return (*Space.parse(self.search_space).ranges, *own)

@@ -174,8 +174,7 @@ def _readable_at_child_end() -> socket.socket:
 
 
 def _wait(trial: subprocess.Popen[bytes], ended: socket.socket) -> bool:
-    """Wait until the trial ends or the search asks for its end; return whether the search asked. Raise SystemExit if
-    the search is gone."""
+    """Wait for the trial's end; return whether the search asks for it. Raise SystemExit if the search is gone."""
     while trial.poll() is None:
         readable, _, _ = select.select([0, ended.fileno()], [], [])
         if 0 not in readable:

@@ -153,8 +153,7 @@ class RunningTrial:
         )
 
     def _of_population(self) -> dict[str, Any]:
-        """Return the additional placeholders of a population: the number of epochs, and the folder to continue from,
-        which is created."""
+        """Return a population's other placeholders: number of epochs, and the folder to continue from, now made."""
         if not self._recipe.is_population:
             return {}
         part = self._part

@@ -58,8 +58,7 @@ class ScriptTrial(tune.Trainable):  # type: ignore[misc]
         self._running = trial.start(plan, number, configuration, decides=decides, within=joined)
 
     def step(self) -> dict[str, Any]:
-        """Return the next report of the metric, and the last one when the trial has ended. Raise TrialFailedError if
-        the trial failed."""
+        """Return the next report, or the last metric when the trial has ended. Raise TrialFailedError if it failed."""
         report = self._running.next_report()
         if report is not None:
             return {self._metric: report.value}

@@ -177,8 +177,7 @@ def _digest_lightgbm(model: Any) -> str:
 
 @guard.guarded("XGBoost's ranks can't be told of each other")
 def join_xgboost(module: Any) -> None:
-    """Give Ray Train's local mode (`num_workers=0`) the tracker by which the ranks find each other. `module`:
-    ray.train.xgboost.config."""
+    """Give Ray Train's local mode the tracker by which the ranks meet. `module`: ray.train.xgboost.config."""
     cluster = own_rank.cluster()
     if cluster and cluster["tracker"]:
         module._set_xgboost_args({**cluster["tracker"], "dmlc_task_id": f"{cluster['rank']:08}"})

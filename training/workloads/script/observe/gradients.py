@@ -50,8 +50,7 @@ class _Tracked:
         self.had = has
 
     def kind(self, steps: int) -> str:
-        """Return when the parameter had a gradient in the `steps` steps so far (`always`, `atFirst`, `later` or
-        `atTimes`); "" if never."""
+        """Return when it had a gradient in `steps` steps: `always`, `atFirst`, `later`, `atTimes`; "" if never."""
         changes = self.changes + (self.had and self.last < steps)  # nobody trains it any more
         without = steps - self.steps
         if not self.steps or not changes:

@@ -63,8 +63,7 @@ def lose(what: str, *items: str, why: str = "") -> None:
 
 
 def guarded(what: str, *items: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that makes a hook of a function: if the function fails, the failure is recorded and the
-    function returns None."""
+    """Return a decorator for hooks: if the function fails, that is recorded, and the hook returns None."""
 
     def decorate(look: Callable[..., Any]) -> Callable[..., Any]:
         hook = Hook(look, what, items)

@@ -260,8 +260,7 @@ def _digest_of(now: state.State, reference: Callable[[], Any]) -> str | None:
 
 
 def _replicas(model: Any) -> int:
-    """Return the number of replicas over all processes, as the model's strategy says: the processes need not have
-    joined as TF_CONFIG says."""
+    """Return how many replicas all processes have, by the model's strategy, which may differ from TF_CONFIG."""
     if _group():
         return int(_group().get_world_size())
     return int(getattr(getattr(model, "distribute_strategy", None), "num_replicas_in_sync", 1))

@@ -124,8 +124,7 @@ class State:
         return time.monotonic() - self.own_seconds - self.hook_seconds
 
     def parts_here(self) -> StepParts | None:
-        """Return the record of the parts of each step if this thread makes the steps; None in another thread, or while
-        that thread is not known."""
+        """Return the record of each step's parts, in the thread that is known to make the steps; None in others."""
         return self.parts if self.parts.here() else None
 
     def part(self, name: str) -> contextlib.AbstractContextManager[None]:
@@ -170,8 +169,7 @@ class State:
         self.loaders[number] = loader
 
     def enters(self, where: int, *, training: bool) -> None:
-        """Record that a tensor at the address `where` enters the model; count it for its loader if the tensor is a
-        delivered batch."""
+        """Record that a tensor at the address `where` enters the model; count it if it is a delivered batch."""
         loader, freed = self._where[0].get(where) or self._where[1].get(where) or (None, bool)
         if loader is None or freed():  # something else is there now
             return

@@ -118,8 +118,7 @@ class StepParts:
         return self._calls[name]
 
     def deliver(self) -> None:
-        """Record that a training batch was delivered in this thread; in the thread of the steps, the time after it
-        counts as computing."""
+        """Record that a training batch was delivered; in the thread of the steps, what follows counts as computing."""
         thread = threading.get_ident()
         if self.thread is None:
             self._early[thread] = self._early.get(thread, 0) + 1

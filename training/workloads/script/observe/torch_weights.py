@@ -31,8 +31,7 @@ def see(seen: Optimizer, optimizer: Any) -> None:
 
 
 def trains_others(seen: Optimizer, optimizer: Any) -> bool:
-    """Return whether the script has filled the optimizer's groups with other parameters, so that only the optimizer
-    object is the same."""
+    """Return whether the script has filled the optimizer's groups with other parameters."""
     if _is_same(seen.weights[:1], (trained := _trained(optimizer))[:1]):
         return False
     known = {id(each) for each in (reference() for reference in seen.weights) if each is not None}

@@ -163,8 +163,7 @@ class Optimizer:
         """The fewest and the most counted steps from one of its steps to the next."""
 
     def step(self, rates: list[float], counted: int) -> None:
-        """Record a step of this optimizer with the learning rates of its groups. `counted`: steps that the step clock
-        has counted so far."""
+        """Record a step with the learning rates of the groups. `counted`: steps of the step clock so far."""
         self.steps += 1
         self.between = self.between + 1 if counted == self._last else 1
         self.most_between = max(self.most_between, self.between)
@@ -308,8 +307,7 @@ class Work:
         return optimizer.steps if optimizer else 0
 
     def succeed(self, optimizer: Optimizer) -> None:
-        """Record that `optimizer` takes over the step clock: from now on, the weights that this optimizer and later
-        ones train are looked at."""
+        """Record that `optimizer` takes over the step clock: from now on its weights and later ones' are looked at."""
         for other in self.present:
             other.weights = other.weights if other is optimizer else []
         self.present.clear()
@@ -340,8 +338,7 @@ class Work:
         return schedule
 
     def inputs(self) -> Inputs | None:
-        """Return the input of the model in training mode; if the model was always in evaluation mode, the input in
-        evaluation mode."""
+        """Return the model's input in training mode, or in evaluation mode if the model was always in that."""
         seen = [each for each in (self.training, self.evaluation) if each.types]
         return seen[0] if seen else None
 

@@ -27,8 +27,7 @@ def hold_ports(count: int, host: str, family: int = socket.AF_INET) -> dict[int,
 
 
 def torchrun(addresses: list[str], rank: int) -> dict[str, str]:
-    """Return all variables that torchrun sets and a library may read; Lightning, for example, reads the run's id. The
-    ranks on one machine are a group."""
+    """Return all variables that torchrun sets and a library may read; the ranks on one machine are a group."""
     world = str(len(addresses))
     host, _, port = addresses[0].rpartition(":")
     hosts = [address.rpartition(":")[0] for address in addresses]

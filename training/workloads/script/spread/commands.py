@@ -28,8 +28,7 @@ def rank() -> int:
 
 
 def plan() -> int:
-    """Run some steps of the script as a single process, whose files are thrown away, and write the plan for ranks;
-    return the exit code."""
+    """Run some steps of the script as one process, throw its files away, write the plan; return the exit code."""
     framework = "torch"
     if sys.argv[1] == "--framework":
         framework = sys.argv[2]

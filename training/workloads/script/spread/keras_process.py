@@ -64,8 +64,7 @@ class KerasProcess:
             tf.distribute.get_strategy = self._seen(tf.distribute.get_strategy, context.ensure_initialized)
 
     def _seen(self, get_strategy: Any, join: Any) -> Any:
-        """Return a replacement for `get_strategy` that shows the script a strategy of one process instead of the
-        strategy of the ranks."""
+        """Return a `get_strategy` that shows the script a strategy of one process, not that of the ranks."""
 
         class Strategy:
             num_replicas_in_sync = 1

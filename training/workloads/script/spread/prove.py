@@ -167,8 +167,7 @@ OTHERS: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def load() -> Any:
-    """Return PyTorch, after importing it together with the modules that optimizers import when they are created. No
-    thread may compute before a fork."""
+    """Return PyTorch, imported with all that optimizers import; no thread may compute before a fork."""
     import torch
     import torch._dynamo
     import torch.distributed

@@ -167,8 +167,7 @@ def _trace(folder: str, rank: int) -> Path:
 
 
 def apart(folder: str, world: int) -> str:
-    """Return where ranks took different ways through the script, from the trace files of ranks that have ended; "" if
-    no such place is known."""
+    """Return where ranks went apart in the script, from trace files of ended ranks; "" if not known."""
     traces: list[dict[int, tuple[int, str]]] = []
     for rank in range(world):
         path = _trace(folder, rank)
