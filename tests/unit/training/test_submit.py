@@ -248,6 +248,20 @@ def test_a_job_that_can_t_be_followed_any_more_is_ended(
     assert ["STOPPED" if heard else "RUNNING"] == ray.states["new"][-1:]
 
 
+def test_a_run_told_to_end_ends_by_its_signal_whatever_the_head_answers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A proxy before it may answer with a page."""
+    monkeypatch.setattr(JobsApi, "_send", lambda *_: b"<html>")
+    codes: list[int] = []
+    monkeypatch.setattr("os._exit", codes.append)
+
+    submit._Stop(JobsApi("http://x", TOKEN), "job-1")(15, None)
+
+    assert [143] == codes
+    assert "job-1" in capsys.readouterr().err
+
+
 def test_a_package_over_the_limit_is_not_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Ray's dashboard would refuse it after it was sent; bytes and a file alike."""
     monkeypatch.setattr(jobs_api, "MOST_PACKAGE_BYTES", 2**20)

@@ -221,7 +221,7 @@ class _Stop:
     def __call__(self, number: int, _: FrameType | None) -> None:
         try:
             self._api.stop(self._submission_id)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             print(f"could not stop Ray job {self._submission_id}: {error}", file=sys.stderr, flush=True)
         os._exit(128 + number)
 
