@@ -10,7 +10,6 @@ from tests.golden import Wording
 from tests.script.tryout import EXAMPLES, NO_TREES, run_one, try_script
 from tests.stacks import TREES
 from tests.storage import cloud as clouds
-from training.launch.storage.run_storage import Storage
 from training.workloads.script import same_work
 from training.workloads.script.recognise import WORDS
 
@@ -52,7 +51,7 @@ def test_files_may_be_in_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with clouds.running(tmp_path) as cloud:
         for name, value in cloud.variables(cloud.owner).items():
             monkeypatch.setenv(name, value)
-        Storage.at(f"s3://{clouds.BUCKET}/trees").put_folder(here, "data")
+        clouds.put_folder(cloud, here, "trees/data")
 
         address = f"s3://{clouds.BUCKET}"
         read = subprocess.run([*command, f"{address}/trees/data"], capture_output=True, text=True, check=True)

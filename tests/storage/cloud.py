@@ -102,6 +102,12 @@ def put(cloud: Cloud, objects: Mapping[str, str | bytes]) -> None:
         client.put_object(Bucket=BUCKET, Key=name, Body=content.encode() if isinstance(content, str) else content)
 
 
+def put_folder(cloud: Cloud, folder: Path, name: str) -> None:
+    """Put the files of a folder, and of those in it, below `name` in the bucket."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    put(cloud, {f"{name}/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in files})
+
+
 def _client(server: str, service: str, credentials: Mapping[str, str]) -> Any:
     import boto3
 

@@ -11,7 +11,7 @@ import pytest
 from infra.programs import ProgramError
 from infra.settings.storage import Storage
 from infra.storage import ask
-from tests.storage.cloud import PREFIX, Cloud
+from tests.storage.cloud import PREFIX, Cloud, put_folder
 from tests.training import images
 from tests.unit.training.test_cifar_pickle import Calling
 from training.launch.storage import run_storage as kept
@@ -31,13 +31,14 @@ def owner(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> kept.Storage:
     return kept.Storage.at(DATA)
 
 
+@pytest.mark.usefixtures("owner")
 def test_images_by_class_come_from_a_bucket_as_from_a_folder(
-    owner: kept.Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same of them for each worker, and the same hash; what stands for decoding is of the file's bytes."""
     monkeypatch.setattr(imagefolder, "_decoded", lambda content, _: np.uint8(zlib.crc32(content) % 256))
     made = images.make(tmp_path, train=10, test=2)
-    owner.put_folder(made, "images")
+    put_folder(cloud, made, "data/images")
     recipe = CnnRecipe(dataset="imagefolder", global_batch_size=8)
 
     for rank in range(2):
@@ -49,14 +50,16 @@ def test_images_by_class_come_from_a_bucket_as_from_a_folder(
         assert (here.test.labels == there.test.labels).all()
 
 
-def test_cifar10_comes_from_a_bucket(owner: kept.Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cifar10_comes_from_a_bucket(
+    cloud: Cloud, owner: kept.Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As from a folder; a file that lacks is named."""
     monkeypatch.setattr(sources, "CIFAR10_BATCH", 20)
     random = np.random.default_rng(1)
     for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
         batch = {b"data": random.integers(0, 256, (20, 3072)).astype(np.uint8), b"labels": [1] * 20}
         (tmp_path / name).write_bytes(pickle.dumps(batch))
-    owner.put_folder(tmp_path, "cifar")
+    put_folder(cloud, tmp_path, "data/cifar")
 
     here, there = sources.load_cifar10(str(tmp_path)), sources.load_cifar10(f"{DATA}/cifar")
     assert (here.train_images == there.train_images).all()

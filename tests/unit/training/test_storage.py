@@ -23,9 +23,9 @@ def weights(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_folder_comes_back_as_it_was(kept: Storage, weights: Path, tmp_path: Path) -> None:
+def test_a_file_comes_back_as_it_was(kept: Storage, weights: Path, tmp_path: Path) -> None:
     """Names and contents."""
-    kept.put_folder(tmp_path / "made", "checkpoint-1")
+    kept.put(weights, "checkpoint-1/below/weights")
     assert list(kept.names()) == ["checkpoint-1/below/weights"]
     kept.within("checkpoint-1").fetch("below/weights", tmp_path / "back" / "weights")
     assert (tmp_path / "back" / "weights").read_bytes() == weights.read_bytes()

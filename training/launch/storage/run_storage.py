@@ -90,12 +90,6 @@ class Storage:
         if is_local:
             self.system.move(written, target)
 
-    def put_folder(self, folder: Path, name: str) -> None:
-        """Copy all files of a local folder, and of the folders in it, into the folder `name`."""
-        for file in sorted(folder.rglob("*")):
-            if file.is_file():
-                self.put(file, f"{name}/{file.relative_to(folder).as_posix()}")
-
     def fetch(self, name: str, to: Path) -> None:
         """Copy a file of the storage to the local path `to`: completely or not at all."""
         from pyarrow import fs

@@ -69,7 +69,6 @@ def step_clock(
     starts = {after.start - 1 for before, after in pairwise(passes) if before.finished}
     first_steps = set() if of_one else {number for number in starts if 0 <= number < len(lengths)}
     settled = _settled(lengths) if marks is None else max(_settled(lengths), min(FIRST_WAITED, len(lengths)))
-    first_steps = {number for number in first_steps if number < len(lengths)}
     timed_steps = [number + 1 for number in range(settled, len(lengths)) if number not in first_steps]
     timed = [lengths[number - 1] for number in timed_steps]
     step = statistics.fmean(timed) if timed else 0.0

@@ -59,7 +59,6 @@ class State:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.pod = in_pod.Pod()
-        self.began = time.time()
         self.step_ends: list[float] = []
         """Time at the end of each step, in seconds of the monotonic clock without the time that the observer took."""
         self.work = Work()
@@ -394,7 +393,6 @@ class State:
             "framework": self.framework,
             "threads": self.threads,
             "ray": self.ray,
-            "startSeconds": self.began,
             "stepEnds": self.step_ends,
             "clockOffset": time.time() - time.monotonic(),
             "rowsAtStep": loader.rows_at_step if loader and not loader.is_ahead else None,

@@ -27,7 +27,7 @@ class Origins:
         self._torch, self._loaders, self._optimizers, self._operations = torch, loaders, optimizers, operations
         self.backwards = self.grads = self.by_hand = 0
         self._depth = 0
-        self._line = self._grad_line = ""
+        self._line = ""
         self._steps_without_backward = 0
         self._fresh = False
         self._sparse: set[int] = set()
@@ -63,7 +63,6 @@ class Origins:
             wanted = [inputs] if isinstance(inputs, origins._torch.Tensor) else list(inputs)
             if origins._depth == 0 and any(origins._optimizers.has(each) for each in wanted):
                 origins.grads += 1
-                origins._grad_line = places.line()
             return call(outputs, inputs, *args, **more)
 
         autograd.grad = grad
@@ -109,6 +108,6 @@ class Origins:
             "sparse": [
                 place for place, each in enumerate(self._optimizers.parameters()) if id(each) in self._sparse
             ],
-            "stepsWithout": self._steps_without_backward, "line": self._line, "gradLine": self._grad_line,
+            "stepsWithout": self._steps_without_backward, "line": self._line,
             "operations": {line: sorted(names) for line, names in self._named.items()},
         }  # fmt: skip
