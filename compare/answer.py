@@ -218,8 +218,8 @@ def ratios_per_epoch(pairs: Sequence[Pair]) -> list[float]:
 
 
 def break_even(pairs: Sequence[Pair], rule: Rule = ONCE) -> BreakEven | Missing:
-    """Return the epoch from which on the second clock stays below the first: up to `MOST_EPOCHS` epochs, and in an
-    epoch alone."""
+    """Return the epoch from which on the second clock stays below the first, up to `MOST_EPOCHS` epochs and in an epoch
+    alone, or why that is not known."""
     if not (limits := ratios_per_epoch(pairs)):
         return Missing(ONE_EPOCH)
 

@@ -23,7 +23,7 @@ from training.contract.repeats import MOST_AUTO_REPEATS
 from training.contract.result import TRAINER
 
 MOST_WORKERS = 1_000
-"""The largest number of workers for which the program looks whether that many workers could be worth it."""
+"""The most workers for which it is tested whether Ray could be worth it."""
 STARTS_DIFFER = 0.2
 """Share by which a start of Ray may be shorter than the shortest measured start (docs/own-script.md)."""
 NOT_DISTRIBUTED = "nothing distributes the script yet: Ray did not train it, and only the least that it takes is known"
@@ -77,7 +77,7 @@ class BoundFindings:
         return "Not worth it here" if any(each.is_lost for each in self.contests.values()) else "Not decided"
 
     def ending(self, repeats: int) -> Ending:
-        """Return why a measurement with `repeats auto` ends, or that it goes on."""
+        """Return why a measurement with `repeats auto` ends, or "goes on"."""
         if self.answer != "Not decided":
             return "decided"
         if all(_stays_open(each) for each in self.contests.values()):

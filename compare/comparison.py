@@ -109,8 +109,8 @@ def known(value: T | Missing) -> T | None:
 
 
 def find(runs: Sequence[Run], context: Context) -> Findings:
-    """Return all findings of the comparison. After a failed check there is no ratio, because unlike arms cannot be
-    compared."""
+    """Return all findings of the comparison. After a failed check there is no ratio but that with Ray Data, which has
+    checks of its own, because unlike arms cannot be compared."""
     measurement = measure(runs, context)
     rule = rule_of(measurement)
     others = quiet.observe(measurement)
@@ -235,8 +235,8 @@ def _median_phases(runs: Sequence[Run]) -> dict[str, float]:
 
 
 def _distribution(measurement: Measurement) -> Distribution | Missing:
-    """Return how the ranks were made if the script makes none itself, with the smallest port of the script if a run has
-    one."""
+    """Return how the ranks were made, with the script's smallest port if a run has one, or why nothing is said of
+    that."""
     runs = [run for of_arm in measurement.by_arm.values() for run in of_arm]
     made_ranks = [(run.arm, run.result.made_ranks) for run in runs if run.result.made_ranks]
     if not made_ranks:

@@ -112,8 +112,8 @@ def _ratio(pairs: Sequence[Sequence[float | None]], words: tuple[str, str] = ("s
 
 
 def _stops_paying_at(points: Sequence[CurvePoint]) -> int | Missing:
-    """Return the first number of workers whose gain over the number before is not certainly above 1, with 95 %
-    confidence."""
+    """Return the first number of workers whose gain over the number before is not above 1 with 95 % confidence, or why
+    there is none."""
     for point in points[1:]:
         if point.gain is None or point.gain.lower is None:
             return Missing(ONE_REPEAT if point.gain else "no time was measured")
@@ -123,8 +123,8 @@ def _stops_paying_at(points: Sequence[CurvePoint]) -> int | Missing:
 
 
 def costs_more_from(points: Sequence[CurvePoint]) -> int | Missing:
-    """Return the first number of workers beyond which a run costs more, with 95 % confidence. Several numbers are
-    tested, so the confidence is corrected for them.
+    """Return the first number of workers beyond which a run costs more, with 95 % confidence, or why there is none.
+    Several numbers are tested, so the confidence is corrected for them.
 
     `_stops_paying_at` needs no such correction: it tests the numbers in a fixed order and names only the first that
     fails.

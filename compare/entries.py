@@ -55,8 +55,8 @@ class Measure:
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """A ratio, or a difference, of a number of two arms' runs in one repeat. A quotient above 1 favours the arm
-    `below`."""
+    """A ratio, or a difference, of a number of two arms' runs in one repeat. A quotient of times above 1 favours the
+    arm `below`."""
 
     name: str
     title: str
@@ -70,8 +70,7 @@ class Ratio:
     factor: float = 1
     per_worker: bool = False
     words: tuple[str, str] | None = ("slower", "faster")
-    """Words for Ray if the ratio is below 1, and if it is above 1, with 95 % confidence; None if 1 has no special
-    meaning."""
+    """Words for a ratio that is certainly below 1, and certainly above 1; None if 1 has no special meaning."""
     because: str = "seconds.train"
     otherwise: str = "not measured in every repeat"
     detail: str = ""
@@ -94,8 +93,8 @@ class Ratio:
     def values(self, numbers: Mapping[str, Sequence[float | None]], measurement: Measurement) -> list[Value]:
         """Return the value of this ratio in each repeat, from the numbers of the arms' runs, or why it is missing.
 
-        If runs lack the number, the reason names all these runs. If an arm was not measured, the reason is why it was
-        not.
+        If runs lack the number, the reason names those that say why. If an arm was not measured, the reason is why it
+        was not.
         """
         if self.wanted_by and not self.wanted_by(measurement.context):
             return [Missing(self.otherwise)] * len(measurement.repeats)

@@ -151,8 +151,8 @@ def _of_cpus(workload: Workload, runs: Sequence[Run], wanted: Mapping[str, Reque
 
 
 def _cpus_as_asked(runs: Sequence[Run], wanted: Mapping[str, Requested]) -> Check:
-    """Check that the ranks of every run together had the CPUs of their arm, and enough of them for each rank. All runs
-    must have used the same CPUs: the CPUs of the baseline are among those of the other arms."""
+    """Check that the ranks of every run together had the CPUs of their arm, and enough of them for each rank, and that
+    every run's CPUs are among those of the run that had most. In pods that is not known."""
     for run in runs:
         pods = [worker.pod for worker in run.result.workers if worker.pod]
         if shared := sorted({pod for pod in pods if pods.count(pod) > 1}):

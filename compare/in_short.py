@@ -40,7 +40,7 @@ class InShort:
     ray_seconds: float | None = None
     """Time of Ray: the median over the repeats."""
     times_as_long: tuple[float, float | None, float | None] | None = None
-    """Ray's time ÷ the alternative's time, within repeats: the median, and the ends of the 95 % interval."""
+    """Ray's time ÷ the alternative's time, within repeats: the median, and the ends of its interval."""
     sentence: str
 
 
@@ -178,7 +178,7 @@ def _how_much(ratio: Estimate | None) -> str:
 
 
 def _outlook(comparison: Comparison, ratio: Estimate | None) -> str:
-    """Return what the reader has to know beside the times."""
+    """Return what the reader has to know beside the times; "" if that is nothing."""
     if comparison.claim in ("same script", "it finished"):
         return "The runs do not show that both did the same work."
     if comparison.answer.startswith("Worth it from "):

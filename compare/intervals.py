@@ -142,7 +142,8 @@ def repeats_to_decide(ratios: Sequence[float], rule: Rule = ONCE) -> int | None:
     """Return how many repeats, in all, would probably decide, if the ratio and its spread are what `ratios` say.
 
     This is the smallest number of repeats with which an interval of that width around that ratio excludes 1, or lies
-    within the margin, in nine of ten measurements. Returns None if more repeats than the rule allows are needed.
+    within the margin, in nine of ten measurements. Returns None if that is more than the rule allows, and FIRST_REPEATS
+    if there are too few ratios to know their spread.
     """
     if len(ratios) < ENOUGH_TO_ESTIMATE:
         return FIRST_REPEATS

@@ -16,8 +16,8 @@ FIRST = 8
 """With fewer repeats than this the test is not made: four repeats show next to nothing."""
 PERMUTATIONS = 199
 LEVEL = 0.05
-"""The remark is made below this probability: at most nine of the permutations may show as much, and with the repeats
-themselves that is ten of 200."""
+"""The remark is made below this probability: at most eight of the permutations may show as much, and with the repeats
+themselves that is nine of 200."""
 
 
 def remark(measurement: Measurement) -> str:

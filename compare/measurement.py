@@ -39,8 +39,8 @@ class Run:
 
     @classmethod
     def from_summary(cls, name: str, repeat: int, summary: dict[str, Any]) -> "Run":
-        """Return the run that a `TrainingResult.summary()` describes. Raises CompareError if the summary has another
-        version."""
+        """Return the run that a `TrainingResult.summary()` describes. Raises CompareError if the summary is of another
+        version, or not whole."""
         try:
             stored = Summary.from_dict(summary)
         except ResultError as error:
@@ -99,8 +99,8 @@ class SpotTerms(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """Settings of the measurement that the results do not contain. `recipe` is the recipe of the stack, for repeat 1.
-    `oversubscription` says in words what is oversubscribed; it is None if nothing is."""
+    """Settings of the measurement. `recipe` is the recipe of the stack, for repeat 1. `oversubscription` says in words
+    what is oversubscribed; it is None if nothing is."""
 
     recipe: Recipe
     target: str
@@ -213,7 +213,7 @@ def measure(runs: Sequence[Run], context: Context) -> Measurement:
     """Sort finished runs into repeats and the points of the curve, and return the measurement.
 
     Repeats that lack a run of some arm are left out, with a reason. Raises CompareError, which names the field, if a
-    run was not trained with the same recipe as the others.
+    run was not trained with the recipe of `context`, or if a repeat has two runs of an arm.
     """
     runs, context = _without_unmeasured(runs, context)
     of_arms = [run for run in runs if run.arm in context.arms]
@@ -329,7 +329,8 @@ def _refuse_different_recipes(runs: Sequence[Run], context: Context) -> None:
 
 
 def _complete_repeats(runs: Sequence[Run], context: Context) -> tuple[list[Repeat], dict[str, str]]:
-    """Return the repeats that have a run of every arm, in order, and the reasons why the other repeats are left out."""
+    """Return the repeats that have a run of every arm, in order, and why the others are left out. Raise CompareError
+    if a repeat has two runs of an arm."""
     repeats: dict[int, Repeat] = {number: {} for number in range(1, context.repeats + 1)}
     for run in sorted(runs, key=lambda run: (run.repeat, context.arms.index(run.arm))):
         present = repeats.setdefault(run.repeat, {}).setdefault(run.arm, run)

@@ -45,8 +45,8 @@ In leave-one-source-out over the curves of tests/data/scaling-curves.csv 90 % of
 points, lie inside at either distance: tests/simulations/projection.py.
 """
 STEEPEST = 1.1
-"""No speedup is predicted to rise more steeply than the number of workers to this power, unless the measured speedups
-did."""
+"""The part of the band that is from published curves ends where the speedup rises with the number of workers to this
+power, or as steeply as the measured speedups did."""
 KNEE = 1.1
 """The knee is the number of workers from which on twice as many workers are less than this many times as fast."""
 WHOLE_REPEATS = 3
@@ -135,7 +135,7 @@ def _interval(values: Sequence[float]) -> Interval:
 
 
 def project(measurement: Measurement, curve: Curve | Missing) -> Projection | Missing:
-    """Return the projection from the complete repeats, or why no trend can be fitted."""
+    """Return the projection from the complete repeats, or why there is none."""
     reason = _why_missing(measurement)
     if reason:
         return Missing(reason)
@@ -194,8 +194,8 @@ def _speedups(measurement: Measurement, curve: Curve | Missing) -> dict[int, Seq
     """Return the speedups of Ray by number of workers. If Ray was not measured with one worker, the speedup of one
     process, which is 1, stands there.
 
-    If fewer repeats have every point of the curve than have every arm, only the repeats of the arms are used: more than
-    two repeats say more than a further number of workers.
+    If fewer than WHOLE_REPEATS repeats have every point of the curve, and more have every arm, only those of the arms
+    are used: more than two repeats say more than a further number of workers.
     """
     points = [] if isinstance(curve, Missing) else curve.points
     speedups = {point.workers: point.speedup.values for point in points if point.speedup}

@@ -312,8 +312,8 @@ def _fewer_repeats(compared: int, wanted: int) -> str:
 
 
 def _order(measurement: Measurement) -> str:
-    """Return a remark if there are fewer repeats than arms. With as many repeats as arms, each arm has each place in
-    the order once, which balances a machine that drifts."""
+    """Return a remark if there are several repeats, but fewer than arms. With as many, each arm has each place in the
+    order once, which balances a machine that drifts."""
     repeats, arms = len(measurement.repeats), len(measurement.arms)
     if not 1 < repeats < arms:
         return ""

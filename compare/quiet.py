@@ -95,11 +95,8 @@ def _while(use: MachineUse | None) -> str:
 
 
 def _different(repeats: Sequence[Mapping[str, Run]], arm: str, subject: str, kept: Mapping[str, float]) -> str:
-    """Return a remark if others took more CPU time from one of two arms, by more than the width of the interval of the
-    arms' ratio.
-
-    The remark is only made if others are known to have used CPUs: the ranks of one arm may also wait for each other.
-    """
+    """Return a remark if others took more CPU time from one of two arms, by more than half the width of the interval of
+    the arms' ratio; else "". It is only made if others are known to have used CPUs: ranks may wait for each other."""
     pairs = [(repeat[arm], repeat[subject]) for repeat in repeats]
     uses = [run.result.machine for runs in pairs for run in runs]
     if not any(use and use.other_cpus + use.stolen_cpus > NOTICEABLE_CPUS for use in uses):
@@ -119,7 +116,8 @@ def _different(repeats: Sequence[Mapping[str, Run]], arm: str, subject: str, kep
 
 
 def _taken(runs: Sequence[Run], who: str, cpus: Callable[[MachineUse], float]) -> str:
-    """Return how many CPUs `who` took from the most disturbed run, and in how many runs that was noticeable."""
+    """Return how many CPUs `who` took from the most disturbed run, and in how many runs it was noticeable; "" if in
+    none."""
     taken = [(cpus(run.result.machine), run) for run in runs if run.result.machine]
     noticed = [(number, run) for number, run in taken if number > NOTICEABLE_CPUS]
     if not noticed:
@@ -171,11 +169,8 @@ def _idle_ray_cpus(measurement: Measurement) -> Summary[Spread]:
 
 
 def _idle_rate(before: Run, after: Run, others: Sequence[Run], gone_seconds: float | None) -> float | None:
-    """Return the CPUs that the Ray pods used from one Ray run to the next; None if more than runs of other arms lay
-    between.
-
-    If the workers do not stay, the time in which they end and the next workers start also lies between the two runs.
-    """
+    """Return the CPUs that the Ray pods used from one Ray run to the next. None if that is not known, if the pods were
+    replaced, or if not only runs of other arms lay between, with the end and start of workers that do not stay."""
     workers_stay = gone_seconds is None
     ends = _readings(before, last=True, workers_stay=workers_stay)
     starts = _readings(after, last=False, workers_stay=workers_stay)

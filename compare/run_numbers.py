@@ -120,14 +120,14 @@ def main_score(run: Run, measurement: Measurement) -> float | None:
 
 
 def epoch(run: Run, _: Measurement) -> float | None:
-    """Return the seconds of an epoch. An epoch has the same rows in all arms, even if the steps of the arms have
-    not."""
+    """Return the seconds of an epoch's steps, as `epoch_seconds` does. An epoch has the same rows in all arms, even
+    where a step has not."""
     return epoch_seconds(run.result)
 
 
 def whole(run: Run, measurement: Measurement) -> float | None:
-    """Return the whole time of a run. If runs stopped at different epochs, the time is for as many epochs as every run
-    trained."""
+    """Return the whole time of a run, for as many epochs as every run trained; None if the run trained more, and the
+    time of an epoch is not known."""
     return clock_of(run.result).at(measurement.epochs_trained[0])
 
 
@@ -197,7 +197,7 @@ def _in_pod(wait: CpuWait, worker: Worker) -> float:
 
 
 def reserved(arm: str, context: Context) -> Reserved:
-    """Return what a run of an arm reserves: for its processes, and on a cluster also for Ray's head and submitter."""
+    """Return what a run of an arm reserves: for its processes, and with Ray on a cluster for head and submitter."""
     its_arm, recipe = ARMS[arm], context.recipe
     extra = context.ray_overhead if its_arm.start == "ray" else Reserved()
     processes = its_arm.processes(recipe)

@@ -29,7 +29,7 @@ Ending = Literal["decided", "nothing to decide", "most repeats", "goes on"]
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """A value over the repeats."""
+    """A spread sums up a value over the repeats."""
 
     median: Annotated[float, "median over the repeats"]
     low: Annotated[float, "lowest repeat"]
@@ -40,7 +40,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate(Spread):
-    """A ratio over the repeats, and how certain it is."""
+    """An estimate is a ratio over the repeats, with how certain it is."""
 
     lower: Annotated[
         float | None,
@@ -60,7 +60,7 @@ class Estimate(Spread):
 
 @dataclass(frozen=True, kw_only=True)
 class RunLink:
-    """The file of a run that was compared."""
+    """A link names the file of a run that was compared."""
 
     name: Annotated[str, "for example `ray-2`"]
     repeat: Annotated[int, "repeat, from 1"]
@@ -73,7 +73,7 @@ class RunLink:
 
 @dataclass(frozen=True, kw_only=True)
 class StepTimes:
-    """Where the time of a step goes, on rank 0: seconds, medians over the repeats."""
+    """Step times say where the time of a step on rank 0 goes, in seconds, as medians over the repeats."""
 
     parts: Annotated[
         dict[str, float],
@@ -92,7 +92,7 @@ class StepTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmSummary:
-    """One arm; `runs` leads to everything."""
+    """A summary is of one arm; the files that `runs` names have the rest."""
 
     role: Annotated[str, "reference, alternative, control, subject or variant"]
     title: Annotated[str, "what ran, in words: `one process on 2 CPUs`"]
@@ -116,7 +116,7 @@ class ArmSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEven:
-    """The epoch from which on Ray's whole clock stays below an alternative's; null: none up to 10,000."""
+    """From this epoch on Ray takes less time than an alternative, start-up included; null: no epoch up to 10,000."""
 
     probably: Annotated[int | None, "by the centre of the interval of the ratio of the clocks"]
     possibly: Annotated[int | None, "by its upper end"]
@@ -125,7 +125,7 @@ class BreakEven:
 
 @dataclass(frozen=True, kw_only=True)
 class LongerRun:
-    """The least that might change *Not worth it here*."""
+    """This is the shortest longer run that might change *Not worth it here*."""
 
     passes: Annotated[
         int,
@@ -140,8 +140,8 @@ class LongerRun:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialBreakEven:
-    """The seconds of a trial of `baseline` from which on Ray's whole clock stays below an alternative's with as many
-    trials; null: none up to a day."""
+    """From trials of this length (of `baseline`, in seconds) on Ray takes less time than an alternative with as many
+    trials; null: no length up to a day."""
 
     probably: Annotated[float | None, "by the centre of the interval of the ratio of the clocks"]
     possibly: Annotated[float | None, "by its upper end"]
@@ -150,7 +150,7 @@ class TrialBreakEven:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """What a search came to."""
+    """This is what a search came to."""
 
     trials: Annotated[dict[str, int], "trials of all runs that are compared: `finished`, `stopped`, `failed`"]
     best_config: Annotated[str | None, "configuration of the best finished trial, as JSON; null: none finished"]
@@ -164,7 +164,7 @@ class Search:
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectedPoint:
-    """Ray with more workers than were measured, not measured: 90 % of published curves' points lie in such a band."""
+    """A point estimates a larger number of workers; 90 % of the points of published curves lie in such a band."""
 
     workers: Annotated[int, "how many"]
     speedup: Annotated[float | None, "baseline / this, steady state; null beyond twice the most that were measured"]
@@ -178,7 +178,7 @@ class ProjectedPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class NextMeasurement:
-    """What to measure for a narrower band."""
+    """This measurement would make the band narrower."""
 
     settings: Annotated[dict[str, str], "keys and values to set"]
     minutes: Annotated[float, "it takes, by the longest repeat of this measurement with its pauses"]
@@ -187,7 +187,7 @@ class NextMeasurement:
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """Ray with more workers, up to four times as many as were measured: bands, and no number beyond twice."""
+    """A projection estimates up to four times as many workers as were measured; beyond twice it has bands alone."""
 
     measured: Annotated[list[int], "numbers of workers that it is fitted to, ascending"]
     speedup: Annotated[float, "baseline / Ray with the most of them, steady state"]
@@ -210,7 +210,7 @@ class Projection:
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePoint:
-    """Ray with one number of workers, over the repeats."""
+    """A point sums up Ray's runs with one number of workers."""
 
     workers: Annotated[int, "how many"]
     step_seconds: Annotated[Spread | None, "mean timed step"]
@@ -225,7 +225,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkersCurve:
-    """Ray with the numbers of workers of the setting `workersCurve`, the last of them `workers`."""
+    """A curve has a point for each number of the settings `workersCurve` and `workers`."""
 
     points: Annotated[list[CurvePoint], "ascending"]
     stops_paying_at: Annotated[
@@ -239,7 +239,7 @@ class WorkersCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """The least time that Ray could take for a script that cannot be distributed as it is; Ray did not train it."""
+    """A bound is the least time that Ray could take for a script that nothing distributes; Ray did not train it."""
 
     workers: Annotated[int, "N: number of Ray's workers"]
     trainer: Annotated[str, "the framework of Ray's trainer; `tasks`: Ray has none for it, and tasks were started"]
@@ -272,7 +272,7 @@ class Bound:
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """How a script that trains in one process was run as ranks, and how to do that without this project."""
+    """A script that trains in one process was run as ranks; `write` says how to do that without this project."""
 
     arms: Annotated[dict[str, str], "what ranks did, by arm"]
     proof: Annotated[str, "what was proved of them; each outcome, if repeats differ"]
@@ -282,7 +282,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class SpotCourse:
-    """The parts of an undisturbed run, medians over the repeats."""
+    """These are the parts of an undisturbed run, as medians over the repeats."""
 
     start_seconds: Annotated[
         float, "start to first step, and what the first steps take beyond others; every restart pays it again"
@@ -295,7 +295,7 @@ class SpotCourse:
 
 @dataclass(frozen=True, kw_only=True)
 class SpotArm:
-    """An arm on spot capacity, with the interval between checkpoints that costs the least."""
+    """This is expected of an arm on spot capacity, with checkpoints as often as costs the least."""
 
     machines: Annotated[int, "machines, the loss of any of which stops the run; on a cluster Ray's head is one"]
     course: Annotated[SpotCourse, "what it is computed from"]
@@ -311,7 +311,7 @@ class SpotArm:
 
 @dataclass(frozen=True, kw_only=True)
 class Spot:
-    """Whether interruptible capacity is worth it, computed from undisturbed runs: nothing was interrupted."""
+    """This is what interruptible capacity would cost, computed from runs that nothing interrupted."""
 
     factor: Annotated[float, "`priceSpotFactor`"]
     interruptions_per_hour: Annotated[float, "of one worker, `interruptionsPerHour`"]
@@ -320,7 +320,7 @@ class Spot:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The `comparison` output: everything, as one JSON object."""
+    """The output `comparison` has everything as one JSON object."""
 
     schema_version: Annotated[int, "of this schema"]
     answer: Annotated[str, "how the verdict begins: `Worth it`, `Worth it from 12 epochs on`, `Not worth it here`, …"]

@@ -106,8 +106,7 @@ class SearchFindings:
 
 
 def search_of(measurement: Measurement, claim: Claim | None, why_nothing: str) -> SearchFindings | Missing:
-    """Return what the runs of a search say. `why_nothing`: why the times of the runs are not compared; "" if they
-    are."""
+    """Return what the runs of a search say. `why_nothing`: why the runs' times are not compared; "" if they are."""
     outcomes = [run.result.search for run in measurement.runs]
     known = [outcome for outcome in outcomes if outcome]
     if not measurement.workload.searches or not known:
@@ -247,7 +246,7 @@ def break_even(pairs: Sequence[tuple[Line, Line]], rule: Rule) -> TrialBreakEven
 
 
 def _break_evens(measurement: Measurement) -> dict[str, TrialBreakEven | Missing]:
-    """Return the break-even against each alternative that was measured, by the alternative's name."""
+    """Return the break-even against each measured alternative, or why it is not known, by the alternative's name."""
     subject, rule = measurement.subject, rule_of(measurement)
     by_arm: dict[str, TrialBreakEven | Missing] = {}
     for name in measurement.alternatives if subject else ():

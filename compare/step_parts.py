@@ -1,7 +1,7 @@
 """Where the time of an arm's step goes, over its repeats, and which rank the others wait for. Pure.
 
-The least exchange over the ranks of a step is the link's; what a rank has more it waits for slower ones. That needs no
-barrier and no common clock.
+The shortest exchange of all ranks in a step is the time of the link; where a rank's takes longer, that rank waits for
+slower ones. So no barrier and no common clock is needed.
 """
 
 import statistics

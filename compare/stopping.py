@@ -1,9 +1,8 @@
-"""When a measurement with `repeats auto` ends, and whether longer training may change a no.
+"""When a measurement with `repeats auto` ends, and whether longer training may change a no. Pure.
 
-Pure: what is decided in, whether another repeat could add to it out; and the least setting at which it is not known
-beforehand to be in vain. At each number of epochs (of trials, in a search) every alternative's ratio of whole clocks
-has its interval, by the runs that there are. Where one lies below 1.05 these runs answer *Not worth it here* for that
-number, too. An advice to train longer is therefore the first number at which none does.
+At each number of epochs (of trials, in a search) every alternative's ratio of whole clocks has its interval, by the
+runs that there are. Where one lies below 1.05 these runs answer *Not worth it here* for that number, too. So the
+advice to train longer names the first number at which none does.
 """
 
 import statistics

@@ -1,4 +1,4 @@
-"""A number of the comparison: it is there, or it is `Missing` and says why; over repeats it brings its warning."""
+"""A number of the comparison, or why it is `Missing`; over the repeats with a warning if some of them lack it."""
 
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Missing:
-    """Why a number, or something computed from numbers, is missing. The reason is "" if no setting asks for it."""
+    """Why a number, or something computed from numbers, is missing."""
 
     reason: str
 

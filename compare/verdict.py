@@ -1,6 +1,5 @@
-"""The verdict: the answer in its first words, then compared with what, how sure, where the time goes, and what would
-change it; and the details that stand below it. Pure: numbers in, words out; it computes no ratio.
-"""
+"""Writes the verdict (the answer, compared with what, how sure, where the time goes, what would change it), and the
+details below it. Pure: numbers in, words out; it computes no ratio."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -257,7 +256,7 @@ def _steps(findings: Findings) -> list[tuple[Estimate, str]]:
 
 
 def _whats_next(findings: Findings) -> str:
-    """Return whether longer training could change the answer."""
+    """Return whether longer training could change the answer; "" if nothing is said of that."""
     if findings.claim != "same work":  # the time to a result is what it is
         return ""
     contests, trained = findings.contests.values(), findings.measurement.workload

@@ -94,7 +94,7 @@ class Effect:
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """What makes a step longer, and how many seconds of a step removing this cause saves at most."""
+    """What makes a step longer, and how many seconds removing it saved; of a part of `CLOCKED`, saves at most."""
 
     name: str
     """The condition that removes the cause, or the part of the step that is the cause."""
@@ -221,7 +221,8 @@ def judge(tried: Tried, arms: int) -> ArmWhy | Missing:
 
 
 def distributions(tried: Mapping[str, Tried], known: Mapping[str, ArmWhy], arms: int) -> list[Distribution]:
-    """Return what distribution would gain if a cause of one of the two arms were removed in both."""
+    """Return what `native` would gain over `baseline` without a cause that some arm has; empty unless both are
+    known."""
     if not {"native", "baseline"} <= known.keys():
         return []
     causes = {cause.name for arm in known.values() for cause in arm.causes}

@@ -16,9 +16,9 @@ class Compared:
 
     times: str
     low: str
-    """Lower end of the 95 % interval, as text; "" with one repeat."""
+    """Lower end of the interval, as text; "" with one repeat."""
     high: str
-    """Upper end of the 95 % interval, as text; "" with one repeat."""
+    """Upper end of the interval, as text; "" with one repeat."""
     is_longer: bool
     differed: bool
     """Whether the runs differed a lot."""
