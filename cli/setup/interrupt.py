@@ -1,4 +1,4 @@
-"""Answers Ctrl-C while a command still imports its modules: without it, by a traceback of whichever it was at.
+"""Answers Ctrl-C with one line, not a traceback, while a command still imports its modules.
 
 `rwi` asks for it first; `project.run_main` takes over.
 """

@@ -42,7 +42,7 @@ class ToolError(Exception):
 
 
 def say(message: str) -> None:
-    """Print one line for the user on stderr, because stdout is for the output that the user asked for."""
+    """Print a message for the user on stderr, because stdout is for the output that the user asked for."""
     print(printable(message), file=sys.stderr, flush=True)
 
 
@@ -129,8 +129,8 @@ def _open_streams() -> None:
 
 
 def retry(what: str, action: Callable[[], T], is_final: Callable[[ToolError], bool] = lambda _: False) -> T:
-    """Return the result of a network step, which is tried up to three times. Print a line for each failure, and do not
-    retry one for which `is_final` is true."""
+    """Return the result of a network step, which is tried up to three times. Print a line before each retry, and do not
+    retry a failure for which `is_final` is true."""
 
     def pause(attempt: int, error: Exception) -> float | None:
         if attempt == _ATTEMPTS or (isinstance(error, ToolError) and is_final(error)):
@@ -164,8 +164,7 @@ def need_tests() -> None:
 
 
 def project_name() -> str:
-    """Return the name in Pulumi.yaml, which is read without a YAML parser. The name is a plain key at the start of a
-    line."""
+    """Return the name in Pulumi.yaml, which is read without a YAML parser. Raise ToolError if there is none."""
     match = re.search(r"^name:\s*[\"']?([\w.-]+)", (ROOT / "Pulumi.yaml").read_text(encoding="utf-8"), re.MULTILINE)
     if match is None:
         raise ToolError("Pulumi.yaml has no line `name: …`")

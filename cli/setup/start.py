@@ -16,8 +16,8 @@ MEASURING = (
     "up", "preview", "sweep", "destroy", "outputs", "report", "status", "doctor", "jobs", "bench", "check",
     "test", "project",
 )  # fmt: skip
-"""Commands that need TensorFlow, Ray or Pulumi in this environment. `try` and `why` do not, because a script has its
-own environment; `set` and mistyped commands, which are answered at once, do not either."""
+"""Commands that need TensorFlow, Ray or Pulumi in this environment. `try`, `why` and `compare-commits` do not, because
+a script has its own; nor do `set` and mistyped commands, which are answered at once."""
 CHECK = "import sys; from cli import door, setup; setup.project.run_main(lambda: door.check(sys.argv[1:]))"
 
 

@@ -29,8 +29,8 @@ OPTION = "--home"
 DOOR = "RWI_DOOR"
 """The environment variable that holds what a user types instead of `./rwi`."""
 LAID = ".tree.json"
-"""The file that names the version in a home (a folder with the project's files) and the hashes of its files. It is
-written last."""
+"""The file that names the version in a home (a folder with the project's files) and the hashes of its files. The
+version is written last."""
 OWN = "stacks/"
 """The folder with the settings of stacks, which users change. Changed files stay when a home gets another version."""
 
@@ -93,7 +93,7 @@ def _check_owner(home: Path) -> None:
 
 
 def data_folder() -> Path:
-    """Return the folder of all versions, by the XDG Base Directory Specification."""
+    """Return the folder of all versions, by the XDG Base Directory Specification. Raise ValueError without a home."""
     data = os.environ.get("XDG_DATA_HOME", "")
     home = os.path.expanduser("~")  # noqa: PTH111 - Path.home raises where there is none
     if not os.path.isabs(data) and not os.path.isabs(home):  # noqa: PTH117
@@ -170,7 +170,7 @@ def _hashes(archive: Path) -> dict[str, str]:
 
 
 def laid(home: Path) -> dict[str, object]:
-    """Return the version and the hashes of a home's files; empty if the home is not complete."""
+    """Return the archive's hash ("" until the home is complete) and the hashes of a home's files; empty if unknown."""
     try:
         known: dict[str, object] = json.loads((home / LAID).read_text(encoding="utf-8"))
     except (OSError, ValueError):
