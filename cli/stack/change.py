@@ -28,8 +28,8 @@ def change(stack: str, typed: Mapping[str, str]) -> int:
 
 
 def checked(stack: str, typed_values: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the values by key, None for a key to remove. Raise ToolError for an unknown key, and for a value that the
-    rule of the key refuses."""
+    """Return the values by key, None for a key to remove. Raise ToolError for an unknown or secret key, and for a value
+    that the rule of the key refuses."""
     known = every_key()
     present = {key.removeprefix(f"{project_name()}:") for key in stack_config.config_of(stack)}
     for key, text in typed_values.items():

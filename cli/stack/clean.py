@@ -47,8 +47,7 @@ def clean(*, with_measurements: bool) -> int:
 
 
 def left_in_storage() -> list[str]:
-    """Return the measurements that no command here deletes: for each stack with the key `storage`, a line with the
-    command that deletes them."""
+    """Return a line for each stack with the key `storage` about the measurements there, which nothing here deletes."""
     files = [file for folder in (STACKS, STATE / "config") for file in sorted(folder.glob("Pulumi.*.yaml"))]
     return sorted({line for file in files if (line := _left_by(file))})
 

@@ -89,7 +89,7 @@ def is_ours(base: Mapping[str, str]) -> bool:
 
 
 def _logged_in_to(base: Mapping[str, str]) -> str:
-    """Return the backend of the last `pulumi login`; "" if the user is not logged in."""
+    """Return the backend of the last `pulumi login`; "" if there is none. Raise ToolError if it cannot be read."""
     home = Path(base.get("PULUMI_HOME") or Path(base.get("HOME", "~")).expanduser() / ".pulumi")
     credentials = Path(base.get("PULUMI_CREDENTIALS_PATH") or home) / "credentials.json"
     try:

@@ -41,11 +41,7 @@ class Expected:
         }
 
     def text(self) -> str:
-        """Return the estimate of the whole measurement, or a text that says that nothing is known.
-
-        `./rwi up` keeps the runs of a measurement that was broken off. The program itself warns if a measurement will
-        take longer than its budget.
-        """
+        """Return the estimate of the whole measurement, runs that are kept included, or why there is none."""
         settings, request = self._settings, self._request
         arms = f"{_up_to(request, 1, 'repeat')} of {counted(len(request.sides), 'arm')}"
         first = f"stack {settings.stack}: {arms}, {_up_to(request, len(request.sides), 'run')}"

@@ -31,7 +31,7 @@ class Further:
         """Number of complete repeats after the last update, while the comparison was undecided."""
 
     def is_due(self, text: str | None) -> bool:
-        """Return whether another repeat begins; says why not, where it is not decided.
+        """Return whether another repeat begins. If the budget is too short for it, print that.
 
         Args:
             text: The stack's comparison after an update; None if it has none.

@@ -29,8 +29,8 @@ class Recovery:
     folder: Path = ROOT
 
     def clear(self, config: Path, overrides: dict[str, str]) -> None:
-        """Remove what a killed update left: its lock, its pending creates, and Helm's record of these. Raise ToolError
-        if they cannot be removed."""
+        """Remove what a killed update left: its lock and its pending creates, whose Helm release is marked as failed.
+        Raise ToolError if they cannot be removed."""
         self._remove_stale_lock()
         begun = self._clear_pending_creates(config)
         if self.target in CLUSTER_TARGETS and any(_HELM_RELEASE in urn for urn in begun):

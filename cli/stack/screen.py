@@ -1,6 +1,4 @@
-"""The display of a terminal while pulumi updates a stack: the runs as in `rwi status --watch`, their number and total,
-and the
-engine's other messages.
+"""The display of a terminal while pulumi updates a stack: the runs as in `rwi status --watch`, and what else happens.
 
 pulumi's own display is used if it may ask something, and without a terminal. Otherwise its output goes to files next to
 its log of events, so that pulumi never waits for a reader, even if this process is killed.

@@ -66,8 +66,8 @@ def _own(values: Mapping[str, T], project: str) -> dict[str, T]:
 
 
 def kept_at(settings: Settings) -> str:
-    """Return the address of the stack's folder in storage, as this machine reaches it. Raise ToolError if there is no
-    such folder, or this machine cannot reach it.
+    """Return the address of the stack's folder in storage, and set the variables that it is reached with. Raise
+    ToolError if there is no such folder, or this machine cannot reach it.
 
     The credentials are this process's own, because those of pods are not read here. A call may name another address of
     the server, such as that of a port forwarded to this machine.

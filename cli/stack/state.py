@@ -1,6 +1,6 @@
 """Reads what an interrupted update left in a stack's state: locks of dead processes, pending creates, resources.
 
-Changes nothing: what is to be done about it is `stack`'s to decide, by pulumi's own commands.
+Only `begun` and `restore` write anything. `cli.stack.recovery` decides what is done.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ def pinned_as(deployment: Mapping[str, Any]) -> str | None:
 
 
 def root_urn(deployment: Mapping[str, Any]) -> str | None:
-    """Return the URN of the stack itself, which no provider looks after."""
+    """Return the URN of the stack itself, which no provider looks after; None if it is not in the deployment."""
     return next((str(item["urn"]) for item in deployment.get("resources") or [] if item["type"] == _ROOT_TYPE), None)
 
 
