@@ -110,7 +110,7 @@ _ALL = -1
 
 
 def started(pod: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the start time of a pod's run, and the run's name."""
+    """Return when the pod of a run was created, and the run's name."""
     return pod["metadata"]["creationTimestamp"], pod["metadata"]["labels"][RUN_LABEL]
 
 

@@ -137,7 +137,8 @@ def _repeat(name: str) -> int:
 
 
 def _state(folder: Path) -> State:
-    """Return `finished` if the folder has a result, `running` while a process of the run exists, else `failed`."""
+    """Return `finished` if the folder has a result, `running` if it is new or a process of the run exists, else
+    `failed`."""
     if (folder / result.NAME).is_file():
         return "finished"
     young = time.time() - folder.stat().st_mtime < GRACE_SECONDS

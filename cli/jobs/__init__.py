@@ -1,1 +1,1 @@
-"""Jobs from outside: scripts of one's own on a stack's Ray cluster, beside no measurement."""
+"""Runs a user's own scripts as jobs on a stack's Ray cluster, while nothing is measured there."""

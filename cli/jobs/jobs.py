@@ -1,7 +1,7 @@
 """`rwi jobs`: scripts of one's own on a stack's Ray cluster while nothing is measured.
 
-In Kubernetes through the API server, as `rwi jobs dashboard`: no port of the cluster is open for it. Ray's token is
-never shown.
+A cluster in Kubernetes is asked through the API server, as by `rwi jobs dashboard`, so none of its ports has to be
+open. Ray's token is never shown.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Ray:
 
 
 def reach(place: RayPlace) -> Ray:
-    """Return the Ray cluster of a place. Raise ToolError if its head does not run."""
+    """Return the Ray cluster of a place. Raise ToolError if it is in Kubernetes, and its head does not run."""
     if isinstance(place, StackRay):
         return Ray(place, None, place.jobs)
     api = cluster.connect(place)

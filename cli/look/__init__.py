@@ -1,1 +1,1 @@
-"""Looks at this machine and at a stack's cluster; changes nothing."""
+"""Looks at this machine and at a stack's cluster. Only `update` changes anything there."""

@@ -1,7 +1,6 @@
-"""`rwi jobs dashboard`: where Ray's dashboard of a stack's cluster answers, made to answer on loopback where it must
-be.
+"""`rwi jobs dashboard`: says where the Ray dashboard of a stack's cluster answers, and forwards it if it must be.
 
-A Minikube's NodePort is reached from Linux; from macOS and Windows it is not, and `kubernetes` has none.
+A Minikube's NodePort is reached from Linux, but not from macOS and Windows, and `kubernetes` has none.
 """
 
 from __future__ import annotations

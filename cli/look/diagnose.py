@@ -71,8 +71,8 @@ Texts = Iterator[tuple[str, str]]
 
 
 def collect(stack_cluster: StackCluster, api: Any, add: Callable[[str, str], None], *, logs: bool) -> None:
-    """Call `add` with the name and the text of each file of the archive. The text of a file that cannot be read is `not
-    there: …`."""
+    """Call `add` with the name and the text of each file of the archive; in place of one that cannot be read, with
+    `NAME.missing.txt` and the reason."""
     namespace, ours = stack_cluster.namespace, Ours(stack_cluster.settings.cluster)
     here = f"/namespaces/{namespace}"
     steps: dict[str, Callable[[], Texts]] = {

@@ -102,7 +102,8 @@ def _ray_node(node: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _current_job(jobs: Objects, now: datetime) -> str:
-    """Return the Job of the run that goes on: runs are made one after another, so there is one at most."""
+    """Return a line about the Job of the run that goes on. Runs are made one after another, so there is one at
+    most."""
     for job in jobs:
         if (job.get("status") or {}).get("active"):
             run = job["spec"]["template"]["metadata"]["labels"].get(RUN_LABEL, "not a run of this project")
