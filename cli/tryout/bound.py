@@ -32,7 +32,7 @@ class Tried:
     """Seconds of Ray's start."""
     trainer: str
     passed: str
-    """The unit in which a time grows: `epoch`, `step`, or "" if only the time of the whole run is known."""
+    """The unit in which a time grows: `epoch`, `round`, `step`, or "" if only the time of whole runs is known."""
     passes: tuple[int, ...]
     """The numbers of epochs or steps for which times are shown."""
 

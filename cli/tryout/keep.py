@@ -1,4 +1,4 @@
-"""Stores what each arm of `rwi try` took, by phases, for estimates. Without the variables of --env, often secret."""
+"""Stores what each arm of `rwi try` took, by phases, for estimates; not --env, whose values are often secret."""
 
 import hashlib
 import json

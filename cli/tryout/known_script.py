@@ -22,8 +22,8 @@ def known_script(request: Request) -> tuple[Script, Mapping[str, str]]:
 
 
 def with_ray(request: Request, script: Script, versions: Mapping[str, str], say: Callable[[str], None]) -> WithRay:
-    """Return where the script's arms find Ray: in its environment, or in a layer (a folder of packages over the
-    environment), which is made if needed."""
+    """Return where the script's arms find Ray (in its environment, or in a layer, a folder of packages over that, which
+    is made if needed), or why nowhere."""
     if "ray" in versions:
         return WithRay(lacking=ray_layer.why_not_theirs(script, request.python))
     try:

@@ -172,7 +172,8 @@ def epochs_of(arguments: Sequence[str]) -> int | None:
 def estimate(
     facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome], steps: int, named_epochs: int | None
 ) -> str:
-    """Return an estimate of how long `rwi up` takes, with the epochs that the arguments name, else with 2 and 10.
+    """Return an estimate of how long `rwi up` takes, with the epochs that the arguments name and five times as many,
+    else with 2 and 10.
 
     The imports before the first run of an update take about as long as the start of an arm. For boosters an epoch is a
     round.

@@ -28,7 +28,7 @@ from training.workloads.script.recognise import Script
 
 
 def tryout(request: Request) -> int:
-    """Try a script in every arm, and print what was seen. Return 1 if no two arms can be compared, else 0."""
+    """Try a script in every arm, and print what was seen. Return 0 if it can be measured as it is, else 1."""
     script, versions = known_script(request)
     terminal.write(show.recognised(script, versions, str(commands.folder(script))))
     ray = with_ray(request, script, versions, terminal.write)
@@ -159,13 +159,13 @@ def _say_bound(
 
 
 def _can_be_measured(request: Request) -> int:
-    """Print which command to type next, and return the exit status."""
+    """Write the stack's file if it is asked for, print what to type next, and return the exit status 0."""
     terminal.write(_write_stack_file(request) if request.write_to else show.next_step(request))
     return 0
 
 
 def _refused(request: Request) -> int:
-    """Print a last line about arms that cannot be compared, and return the exit status."""
+    """Print that no stack's file is written, if one was asked for, and return the exit status 1."""
     if request.write_to:
         terminal.write("nothing is written: the arms can't be compared")
     return 1
