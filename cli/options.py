@@ -127,8 +127,8 @@ def assignments(metavar: str) -> Callable[[Callable[..., int]], Callable[..., in
 
 
 def of_script(*, required: bool) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return a decorator that adds the arguments and options of `try` and `why` for a script. The command's function
-    gets them as `typed`."""
+    """Return a decorator that adds the arguments and options that name a script and how it is run. The command's
+    function gets them as `typed`."""
     parameters = (
         click.argument("script", type=FromHere())
         if required

@@ -1,7 +1,5 @@
-"""`rwi report adopt`: writes `stacks/Pulumi.<stack>-best.yaml` from the newest result of a search: the same script
-with the
-arguments of the best trial, as workload script. It is for review: nothing is measured, and no file is written over.
-"""
+"""`rwi report adopt`: writes `stacks/Pulumi.<stack>-best.yaml` from a result of a search: the same script with the
+arguments of the best trial, as workload script. It is for review: nothing is measured, and no file is written over."""
 
 from __future__ import annotations
 
@@ -75,7 +73,7 @@ def search_of(stored: Stored, stack: str) -> Search:
 
 
 def adopted(comparison: Comparison, search: Search, stack: str) -> dict[str, str]:
-    """Return the keys of the new stack: those that were measured, the best trial's values in the arguments.
+    """Return the new stack's settings: those that were measured, with the best trial's values in the arguments.
 
     Raises ToolError for a search without a best trial.
     """

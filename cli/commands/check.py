@@ -11,7 +11,7 @@ STEPS = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy", ".
 
 @command("check", short_help="Lint, format and types.")
 def run() -> int:
-    """Lint, format and types of all code; the first that fails ends it."""
+    """Check lint, format and types of all code, up to the first that fails."""
     need_tests()
     bootstrap.ensure("dev")
     for program, *arguments in STEPS:

@@ -12,7 +12,7 @@ path_only = click.option("--print", "path_only", is_flag=True, help="Print its p
 
 @group("report", "open, history, tensorboard, fetch, adopt.")
 def run() -> None:
-    """Open the report of a result, list or compare results, and what runs left."""
+    """Open, list or compare results, and use what runs left."""
 
 
 @run.command("open", short_help="Open the report of a result.")
@@ -21,7 +21,7 @@ def run() -> None:
 @click.option("--result", help="Of which: as `report history` lists them; default: the stack's, as it is now.")
 @path_only
 def open_report(stack: str, settings: dict[str, str], result: str | None, path_only: bool) -> int:
-    """Open the report of a result in the browser; of what `pulumi up` measured it is written first."""
+    """Open the report of a result in the browser. It is written first if `pulumi up` measured it."""
     bootstrap.ensure_for(stack, settings)
     from report import show
 

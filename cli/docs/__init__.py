@@ -1,1 +1,1 @@
-"""Writes the tables of the docs."""
+"""Writes the tables of the docs, and README's pictures."""

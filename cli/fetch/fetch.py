@@ -1,7 +1,6 @@
 """`rwi report fetch ray-1`: brings back what a run kept in storage: checkpoints, its model, artifacts of a script.
 
-Into `runs/<stack>/<run>/kept`, or the folder of --to, where nothing else may be. Nothing is deleted there,
-and nothing in storage.
+It writes into `runs/<stack>/<run>/kept`, or the folder of --to, where nothing else may be, and deletes nothing.
 """
 
 import errno
@@ -85,7 +84,7 @@ def _also(names: Iterable[str], wanted: str, run: str) -> list[str]:
 
 
 def begin(to: Path, run: str) -> None:
-    """Create the folder and mark it as belonging to the run. Raise ToolError if the folder contains other files."""
+    """Create the folder and mark it as the run's. Raise ToolError if it has other files, or cannot be written."""
     try:
         to.mkdir(parents=True, exist_ok=True)
         mark = to / MARK

@@ -128,7 +128,7 @@ def in_words(comparison: CommitComparison) -> str:
 
 
 def commits_comment(comparison: CommitComparison) -> str:
-    """Return the text of the comment. If it is longer than GitHub allows, its longest parts are left out."""
+    """Return the text of the comment. If it is longer than LIMIT_BYTES, only its headline is left."""
     base, head = comparison.base, comparison.head
     lines = [MARKER, "## What this changes in the training", "", f"**{_cut(headline(comparison))}**", ""]
     lines += [f"- {name}: `{each.sha[:12]}` {_cut(each.subject)}" for name, each in (("base", base), ("head", head))]

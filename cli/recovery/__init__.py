@@ -1,1 +1,1 @@
-"""`rwi bench recovery`: a training that loses a worker, and goes on."""
+"""`rwi bench recovery`: a training that loses a worker, or Ray's head, and goes on."""

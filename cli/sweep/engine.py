@@ -35,7 +35,7 @@ class UpdateFailedError(ToolError):
 
 
 class SessionCommand(PulumiCommand):
-    """Runs commands that create resources in the project's folder through `cli.stack.session`, others as its parent.
+    """Runs `up` and `destroy` in the project's folder through `cli.stack.session`, other commands as its parent does.
 
     The other commands may make pulumi write a salt into the settings beside the project file, so they run in another
     folder than the one with the settings in git.
