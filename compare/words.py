@@ -90,11 +90,11 @@ def inverse(ratio: Estimate) -> Estimate:
     )
 
 
-def factor(value: Estimate, label: str = "") -> str:
+def factor(value: Estimate) -> str:
     """Return a ratio as text, with its interval if it has one: 1.87× (1.85× to 1.90×)."""
     if value.lower is None or value.upper is None:
         return f"{value.median:.2f}×"
-    return f"{value.median:.2f}× ({label}{value.lower:.2f}× to {value.upper:.2f}×)"
+    return f"{value.median:.2f}× ({value.lower:.2f}× to {value.upper:.2f}×)"
 
 
 def shown_times(value: float) -> str:

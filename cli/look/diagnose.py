@@ -34,8 +34,6 @@ from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_api import RayError
 from training.machine.command_line import rwi
 
-LOGS = "LOGS"
-"""Environment variable that says whether the archive contains logs."""
 KINDS = {
     "/api/v1": ("pods", "services"),
     "/apis/apps/v1": ("deployments", "replicasets"),

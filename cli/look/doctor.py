@@ -66,10 +66,10 @@ def plugin(name: str) -> Finding:
     return Finding(f"plugin {name}", where, f"{version}, or a way to download it", True, fix)
 
 
-def busy(interval_seconds: float = 1.0) -> str:
+def busy() -> str:
     """Return a warning that other programs use this machine's CPUs now; "" if it is quiet."""
     cpus = os.cpu_count() or 1
-    used = psutil.cpu_percent(interval_seconds) / 100 * cpus
+    used = psutil.cpu_percent(1.0) / 100 * cpus
     if used < BUSY_CPUS:
         return ""
     return f"busy: programs use {used:.1f} of {cpus} CPUs now. End them first: they change what is measured"

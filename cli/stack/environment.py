@@ -131,8 +131,8 @@ def show(stack: str) -> int:
     return 0
 
 
-def execute(command: Sequence[str], stack: str = DEFAULT_STACK) -> NoReturn:
+def execute(command: Sequence[str]) -> NoReturn:
     """Replace this process by a command, with PATH and switches set but no backend. Tests use it, and bring their own
     backend."""
-    environment = for_pulumi(os.environ, target_of(stack_text(stack)), backend=False)
+    environment = for_pulumi(os.environ, target_of(stack_text(DEFAULT_STACK)), backend=False)
     os.execvpe(command[0], list(command), environment)  # noqa: S606 - the caller's own command

@@ -106,8 +106,6 @@ class Update:
     """How often Ctrl-C reached the update."""
     is_previewed: bool = False
     """Whether the preview of the update has ended."""
-    changes: dict[str, int] = field(default_factory=dict)
-    """Number of resources by operation, of the last phase that ended."""
 
     def take(self, event: Event) -> None:
         """Update these fields from an event."""
@@ -124,7 +122,6 @@ class Update:
         elif "stdoutEvent" in event:
             self.is_stopped |= is_stop(event["stdoutEvent"]["message"])
         elif "summaryEvent" in event:
-            self.changes = dict(event["summaryEvent"].get("resourceChanges") or {})
             self.is_previewed = True
 
     def stop(self, presses: int, how: str = "Ctrl-C") -> str:
