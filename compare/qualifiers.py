@@ -379,13 +379,17 @@ def _kinds_of_core(runs: Sequence[Run]) -> str:
 
 
 def _numa_nodes(runs: Sequence[Run]) -> str:
-    """Return a remark if the ranks of an arm run on several NUMA nodes of one machine."""
-    nodes = {run.arm: sorted({node for _, node in _of_nodes(run, lambda p: p.numa_node) if node is not None})
-             for run in runs}  # fmt: skip
-    arms = [arm for arm, numbers in nodes.items() if len(numbers) > 1]
-    if not arms:
+    """Return a remark if the ranks of a run are on several NUMA nodes of one machine; "" if those of none are."""
+    nodes: dict[tuple[str, str, str], set[int]] = {}
+    for run in runs:
+        for machine, node in _of_nodes(run, lambda place: place.numa_node):
+            if node is not None:
+                nodes.setdefault((run.arm, run.name, machine), set()).add(node)
+    several = {arm: numbers for (arm, *_), numbers in nodes.items() if len(numbers) > 1}
+    if not several:
         return ""
-    return f"The workers of {_names(arms)} are on NUMA nodes {_names(map(str, nodes[arms[0]]))} of their machine"
+    numbers = several[next(iter(several))]
+    return f"The workers of {_names(several)} are on NUMA nodes {_names(map(str, numbers))} of their machine"
 
 
 def _different_systems(runs: Sequence[Run]) -> str:

@@ -65,6 +65,19 @@ def test_numa_nodes_are_said_where_there_are_several(wording: Wording) -> None:
     assert not qualified(with_places([place(0, numa_node=None)], [place(1, numa_node=None)]), "numaNodes")
 
 
+def test_numa_nodes_of_two_machines_are_not_several_of_one() -> None:
+    """Each rank is on one node of its machine, which is another node's number."""
+    assert not qualified(with_places([place(0)], [place(1, numa_node=1)], last="another"), "numaNodes")
+
+
+def test_numa_nodes_of_an_earlier_run_are_said() -> None:
+    """The ranks of the first repeat are on two nodes, and those of the others on one."""
+    first, others = (with_places([place(0)], [place(1, numa_node=node)]) for node in (1, 0))
+    runs = [run for run in first if run.repeat == 1] + [run for run in others if run.repeat > 1]
+
+    assert qualified(runs, "numaNodes") == qualified(first, "numaNodes")
+
+
 def test_another_kernel_and_another_number_of_cpus_are_said(wording: Wording) -> None:
     """Neither makes runs incomparable."""
     ray, *others = sorted(make_runs(), key=lambda run: run.name != "ray-1")
