@@ -1,4 +1,4 @@
-"""What an entry of the catalogue is: a measure of an arm or a ratio of two, and how runs have values of it. Pure."""
+"""The entries of the catalogue, a measure of an arm or a ratio of two arms, and their values in the runs. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

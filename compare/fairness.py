@@ -1,7 +1,6 @@
 """Decides whether runs may be compared: verifies the fairness rules on their results. Pure.
 
-It judges what the results say and measures nothing itself. The rules are the design's "Fair by construction".
-Standard library only.
+It judges what the results say and measures nothing itself. The rules are in docs/adr/0005-fairness.md.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""GPUs in the comparison: whether every worker had its own, of one model, and whether some arm's were held back.
-
-Pure.
-"""
+"""Whether each worker had a GPU of its own, of one model, and whether some arm's GPUs were held back. Pure."""
 
 from collections.abc import Iterator, Sequence
 

@@ -23,7 +23,8 @@ MARGIN = 1.05
 ENOUGH_TO_ESTIMATE = 3
 """With fewer repeats, the spread says too little to estimate how many repeats would decide."""
 AUTO_CONFIDENCE = 0.9875
-"""Of each interval of `repeats auto`: of the nine t intervals after 4 to 12 repeats *all* hold the truth in 95 %.
+"""The confidence of each interval of `repeats auto`: then all nine t intervals after 4 to 12 repeats hold the truth in
+95 % of the measurements.
 
 So whatever is decided, at whichever repeat the measurement ends and for whatever reason, is right with 95 %. One level
 for all looks: Pocock, Biometrika 64 (1977), 191. Intervals that hold together: Jennison and Turnbull, "Repeated

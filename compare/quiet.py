@@ -1,8 +1,8 @@
 """Finds what others took while runs went on: other programs, a virtual machine's host, idle Ray pods. Pure.
 
-A load beside a measurement is no noise: it meets the arms that need all CPUs more than those that need one. Nothing is
-corrected by it, and no run is dropped: it is said, and the check `machineQuiet` is *not known* then. The rule, and why
-a rank's own waiting is no proof of others: docs/adr/0005-fairness.md.
+A load beside a measurement is no noise: it slows arms that need all CPUs more than those that need one. It is said, and
+the check `machineQuiet` is *not known* then; no number is corrected, and no run dropped. The rule, and why a rank's own
+waiting is no proof of others: docs/adr/0005-fairness.md.
 """
 
 import math

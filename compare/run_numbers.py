@@ -1,6 +1,6 @@
 """Every number of one run: seconds, its clock, scores, waiting for CPUs, CPU hours, cost. Pure.
 
-None is a number that the run's result has not; its reason is in the result, or in the catalogue (`compare.measures`).
+A number that the run's result has not is None; the reason is in the result, or in the catalogue (`compare.measures`).
 """
 
 from collections.abc import Callable, Sequence
