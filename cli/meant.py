@@ -1,4 +1,4 @@
-"""What was probably meant by a call that can't be: words for it, with the line to type."""
+"""Says what was probably meant by a call that is wrong, with the line to type."""
 
 from __future__ import annotations
 

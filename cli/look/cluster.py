@@ -1,4 +1,4 @@
-"""The cluster of a stack, for what looks at it from outside an update: where it is, and why it can't be asked."""
+"""Where the cluster of a stack is, and why it cannot be asked: for commands that look at it outside an update."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs a pulumi command that runs the program, and follows its events: on a terminal with a screen of its own.
 
-Whatever goes wrong in following it is said, and changes nothing of the command: it ends as if nobody had followed.
+An error in following it is printed, and changes nothing of the command: it ends as if nobody had followed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether `rwi up` goes on with another repeat of `repeats auto`: until it is decided, or the budget is used up."""
+"""Decides whether `rwi up` adds another repeat with `repeats auto`: until it is decided, or the budget is used up."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Lines of `rwi` instead of those of plain pulumi: what `pulumi config …` would change, without pulumi on PATH.
+"""Replaces lines of plain pulumi by lines of `rwi`, for which pulumi need not be on PATH.
 
-A value that a call has is changed there; any other in the stack's file, by `rwi set`. Secrets are asked for by pulumi
-itself.
+A setting that the call has itself is changed in the call, any other in the stack's file by `rwi set`. For a secret the
+line runs pulumi, which asks for it.
 """
 
 from __future__ import annotations

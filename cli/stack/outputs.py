@@ -1,7 +1,6 @@
-"""A stack's comparison, without Pulumi, whose start takes longer: as the state has it, or as it was read before.
+"""Reads a stack's comparison without Pulumi, whose start takes longer: from the state, or from what Pulumi returned.
 
-The output is a secret for its length alone (docs/adr/0003). As long as its ciphertext in the state is the same, so is
-what it says.
+The output is a secret for its length alone (docs/adr/0003). While its ciphertext in the state is the same, so is it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The settings of a stack without an update: from Pulumi.yaml, its file and a call, as the program reads them.
+"""Reads the settings of a stack as the program does, without an update: from Pulumi.yaml, the stack's file and a call.
 
-For what looks at a stack and changes nothing; the engine is not asked.
+The engine is not asked.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ class Others:
                 looked = time.monotonic()
 
     def in_words(self) -> str:
-        """Return a text about the CPUs that other programs took, as the check `machineQuiet` would see them; "" if they
-        took little, or this is not known."""
+        """Return a text about the CPUs that other programs and the host took; "" if they took little, or this is not
+        known."""
         return in_words(self._first, self._last, len(self._cpus)) if self._first and self._last else ""
 
     def use(self) -> MachineUse | None:

@@ -1,4 +1,4 @@
-"""Runs one arm of somebody's script as a local run is run, and gives what came of it. Judges nothing."""
+"""Runs one arm of somebody's script as a local run is run, and returns how it ended. Judges nothing."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Prints what CHANGELOG.md says of a version: `python3 -m cli.wheel.notes v0.1.0`. Fails for one not to be released."""
+"""Prints what CHANGELOG.md says of a version, or why it is not ready: `python3 -m cli.wheel.notes v0.1.0`."""
 
 from __future__ import annotations
 

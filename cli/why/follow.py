@@ -1,4 +1,4 @@
-"""Follows a run in which conditions are tried, and has it end: when it is decided, when its time is up, or stalls."""
+"""Follows a run in which conditions are tried, and ends it when it is decided, when its time is up, or if it stalls."""
 
 import threading
 import time
