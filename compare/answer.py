@@ -112,8 +112,7 @@ class Contest:
 
     @property
     def epochs_to_win(self) -> int | Missing:
-        """Return the number of epochs from which on Ray takes less time, with 95 % confidence; or why there is no such
-        number."""
+        """Return the epochs from which on Ray takes less time, with 95 % confidence, or why there is no such number."""
         if isinstance(self.per_epoch, Missing):
             return self.per_epoch
         if self.per_epoch.lower is None:
@@ -146,13 +145,11 @@ class Contest:
 
     @property
     def is_lost_later(self) -> bool:
-        """Return whether one epoch alone takes longer with Ray, with 95 % confidence. With enough epochs Ray then loses
-        any lead."""
+        """Return whether an epoch alone takes longer with Ray, with 95 % confidence: in time it loses any lead."""
         return upper(self.per_epoch) < 1
 
     def is_lost_at(self, epochs: int) -> bool:
-        """Return whether Ray gains less than the least gain that matters over this number of epochs, with 95 %
-        confidence."""
+        """Return whether Ray gains less than `MARGIN` over this number of epochs, with 95 % confidence."""
         interval = ratio_interval(ratios_at(self.pairs, epochs), self.rule.confidence)
         return interval is not None and interval.upper < MARGIN
 
@@ -184,8 +181,7 @@ def compare_clocks(measurement: Measurement, claim: Claim | None) -> dict[str, C
 
 
 def contest_of(pairs: Sequence[Pair], epochs: int, against: str, rule: Rule = ONCE) -> Contest:
-    """Return the comparison of Ray's clocks with those of an alternative. Each pair has the alternative's clock and
-    then Ray's."""
+    """Return the comparison of Ray's clocks with an alternative's. In each pair Ray's clock is the second."""
     return Contest(
         against=against,
         now=_estimated(ratios_at(pairs, epochs), "no time was measured", rule),
@@ -284,8 +280,7 @@ def epochs_to_win(contests: Sequence[Contest]) -> int | Missing:
 
 
 def repeats_to_decide(contests: Sequence[Contest]) -> int | None:
-    """Return how many repeats would probably decide the comparisons that are open; None if more repeats than allowed
-    are needed."""
+    """Return how many repeats would probably decide what is open; None if more than allowed are needed."""
     open_contests = [each for each in contests if not (each.is_won or each.is_lost)]
     numbers = [each.now.repeats_to_decide for each in open_contests if isinstance(each.now, Estimate)]
     known = [number for number in numbers if number is not None]

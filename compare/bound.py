@@ -40,8 +40,7 @@ class Least:
     shared: float
     """T, the time of one process that could be split between workers."""
     clock: Clock
-    """A clock whose whole time is S + T / N for N workers. An epoch takes an N-th of the time that one process
-    needs."""
+    """A clock whose whole time is S + T / N for N workers. An epoch takes an N-th of one process's time."""
 
 
 def shared_of(whole: float, imports: float) -> float:

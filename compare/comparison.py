@@ -97,8 +97,7 @@ def compare(runs: Sequence[Run], context: Context) -> Comparison:
 
 
 def _checks(findings: Findings) -> dict[str, Check]:
-    """Return the checks of all compared arms, and the check of the arm with Ray Data, which has no influence on the
-    answer."""
+    """Return the checks of all compared arms, and that of the arm with Ray Data, which has no say in the answer."""
     with_data = findings.with_data
     return {**findings.fairness.checks, **({ROWS_EQUAL: with_data.rows} if with_data else {})}
 
@@ -181,8 +180,7 @@ def _ratio(each: Ratio, values: Sequence[Value], claim: Claim | None, rule: Rule
 
 
 def _unsaid(each: Ratio, values: Sequence[Value], context: Context, why: Missing) -> Summary[Estimate]:
-    """Return why a ratio is not given. For a ratio that cannot exist with these settings, the reason is that of the
-    settings."""
+    """Return why a ratio is not given: if it cannot exist with these settings, their reason."""
     own = next((value for value in values if isinstance(value, Missing)), why)
     return Summary(why if each.can_exist(context) else own)
 
@@ -235,8 +233,7 @@ def _median_phases(runs: Sequence[Run]) -> dict[str, float]:
 
 
 def _distribution(measurement: Measurement) -> Distribution | Missing:
-    """Return how the ranks were made, with the script's smallest port if a run has one, or why nothing is said of
-    that."""
+    """Return how the ranks were made, with the smallest port if a run has one, or why nothing is said of that."""
     runs = [run for of_arm in measurement.by_arm.values() for run in of_arm]
     made_ranks = [(run.arm, run.result.made_ranks) for run in runs if run.result.made_ranks]
     if not made_ranks:

@@ -112,8 +112,7 @@ def _ratio(pairs: Sequence[Sequence[float | None]], words: tuple[str, str] = ("s
 
 
 def _stops_paying_at(points: Sequence[CurvePoint]) -> int | Missing:
-    """Return the first number of workers whose gain over the number before is not above 1 with 95 % confidence, or why
-    there is none."""
+    """Return the first number whose gain over the one before is not certain at 95 %, or why there is none."""
     for point in points[1:]:
         if point.gain is None or point.gain.lower is None:
             return Missing(ONE_REPEAT if point.gain else "no time was measured")

@@ -39,8 +39,7 @@ class Measure:
     in_changes: bool = False
     """Whether two measurements are compared by this measure."""
     in_sweeps: str = ""
-    """Heading of the measure in the table of a sweep; "" if that table does not show it. The table on the page has it
-    for each arm."""
+    """Heading in the table of a sweep, "" if it has none there. The table on the page has it for each arm."""
     least: float | None = None
     """The measure is only shown if a run of some arm has more than this; None if it is always shown."""
     only: Callable[[Workload], bool] | None = None
@@ -55,8 +54,7 @@ class Measure:
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """A ratio, or a difference, of a number of two arms' runs in one repeat. A quotient of times above 1 favours the
-    arm `below`."""
+    """A ratio, or difference, of a number of two arms in a repeat. A quotient of times above 1 favours `below`."""
 
     name: str
     title: str
@@ -77,8 +75,7 @@ class Ratio:
     """What the docs add to the meaning."""
     in_changes: bool = False
     in_sweeps: str = ""
-    """Heading in the text table of a sweep; "" if the table does not show the ratio. The page of a sweep shows all
-    ratios."""
+    """Heading in the text table of a sweep, "" if it has none there. The sweep's page has all ratios."""
     only: Callable[[Workload], bool] | None = None
     """Function that says whether a workload has this ratio; None if all workloads have it."""
     claims: tuple[Claim, ...] = ("same work",)

@@ -39,8 +39,7 @@ class Fairness:
 
 
 def verify(measurement: Measurement, machine_quiet: Check) -> Fairness:
-    """Return what was verified of the complete repeats. Their recipes and seeds are equal, since `measure` refuses
-    others."""
+    """Return what was verified of the complete repeats. `measure` has refused other recipes and seeds."""
     runs = measurement.runs
     if not runs:
         return _judged({}, {})
@@ -226,8 +225,7 @@ def _cpus_disjoint(runs: Sequence[Run], wanted: Mapping[str, Requested]) -> Chec
 
 
 def _sharing(run: Run, wanted: int) -> tuple[bool, str]:
-    """Return whether ranks of a run share CPUs unevenly, and a text that says how they share them; "" if they share
-    none."""
+    """Return whether ranks of a run share CPUs unevenly, and how they share them, in words; "" if they share none."""
     allowed, turns = run.result.provenance.cpus_allowed, ""
     for node, ranks in _ranks_by_cpu(run).items():
         users, cpu = max((len(users), cpu) for cpu, users in ranks.items())

@@ -46,8 +46,7 @@ def _unknown(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def throttled_in_some(measurement: Measurement) -> str:
-    """Return which arms had their GPUs held back, if others had not or may not have had; "" if this is so in no arm or
-    in all."""
+    """Return which arms had their GPUs held back, if others had not or it is not known; "" if none or all had."""
     reasons = {arm: _held_back(measurement.by_arm[arm]) for arm in measurement.arms}
     slowed = [arm for arm, why in reasons.items() if why]
     unknown = [arm for arm, why in reasons.items() if not why and not _is_known(measurement.by_arm[arm])]

@@ -70,8 +70,7 @@ def in_short(comparison: Comparison) -> InShort:
 
 
 def machine_in_short(comparison: Comparison) -> str:
-    """Return what others took of the machine, and whether runs waited for that; "" if others took nothing
-    noticeable."""
+    """Return what others took of the machine, and whether runs waited for it; "" if that is not noticeable."""
     taken = [f"{text}." for key in MACHINE if (text := comparison.reasons.get(key))]
     if not is_disturbed(comparison):
         return " ".join([*taken, "No run waited noticeably for a CPU."]) if taken else ""

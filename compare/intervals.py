@@ -127,8 +127,7 @@ def difference_interval(
 
 
 def decide(interval: Interval | None) -> Decision:
-    """Return whether the ratio with this interval is above 1, below 1, not measurably different from 1, or not
-    decided."""
+    """Return whether the ratio of this interval is above 1, below it, not measurably different, or not decided."""
     if interval is None:
         return "not decided"
     if interval.lower > 1:
@@ -166,8 +165,7 @@ def least_visible(ratios: Sequence[float], rule: Rule = ONCE) -> float | None:
 
 
 def _probably_excluded(deviation: float, repeats: int, rule: Rule) -> float:
-    """Return how far, in logarithms, a mean has to be from a value so that the interval of the mean probably excludes
-    the value."""
+    """Return how far, in logarithms, a mean has to be from a value for its interval to probably exclude that."""
     quantiles = t_quantile((1 + rule.confidence) / 2, repeats - 1) + t_quantile(_POWER, repeats - 1)
     return quantiles * deviation / math.sqrt(repeats)
 
@@ -201,8 +199,7 @@ def estimate(
 
 
 def difference(values: Sequence[float], rule: Rule = ONCE) -> Estimate:
-    """Return the estimate of differences. There is no 1 with which a difference could be compared, so nothing is
-    decided."""
+    """Return the estimate of differences. No 1 is there to compare them with, so nothing is decided."""
     return _estimate(values, mean_interval(values, rule.confidence), "", None)
 
 
@@ -230,8 +227,7 @@ def t_quantile(probability: float, freedom: float) -> float:
 
 
 def _t_probability(t: float, freedom: float) -> float:
-    """Return P(T <= t) of Student's t distribution for t >= 0: 1 - I_x(freedom / 2, 1 / 2) / 2 with x = freedom /
-    (freedom + t²)."""
+    """Return P(T <= t) of Student's t for t >= 0: 1 - I_x(freedom / 2, 1 / 2) / 2, x = freedom / (freedom + t²)."""
     return 1 - _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5) / 2
 
 

@@ -59,6 +59,5 @@ def chance(log_clocks: Sequence[Sequence[float]]) -> float:
 
 
 def _resemblance(products: Sequence[Sequence[float]], order: Sequence[int]) -> float:
-    """Return the sum of the products of neighbours. What would divide this sum into a correlation is the same in every
-    order."""
+    """Return the sum of the products of neighbours: the divisor of a correlation is the same in every order."""
     return sum(products[before][after] for before, after in pairwise(order))

@@ -158,18 +158,15 @@ class Measurement:
     workload: Workload
     repeats: Sequence[Repeat]
     left_out: Mapping[str, str]
-    """Why each repeat that is not compared was left out, by `repeats.N`. If all are left out, the reason also stands by
-    arm."""
+    """Why each repeat that is not compared was left out, by `repeats.N`; if all were, also by arm."""
     of_curve: Sequence[Run]
-    """The runs of the subject with other numbers of workers. They are made in turns with the other runs, and belong to
-    no arm."""
+    """The subject's runs with other numbers of workers, made in turns with the others. They belong to no arm."""
     absent: Mapping[str, str]
     """Why each arm that is not in this measurement was not measured, by the arm's name."""
     runs: Sequence[Run]
     """All runs that are compared."""
     by_arm: Mapping[str, Sequence[Run]]
-    """The runs of every arm, also of variants, in the order of the repeats. An arm that was not measured has no
-    runs."""
+    """The runs of every arm, also of variants, in the order of the repeats; of an arm not measured none."""
     of_subject: Sequence[Run]
     """The runs of the subject."""
     requests: Mapping[str, Requested]
@@ -188,8 +185,7 @@ class Measurement:
     has_whole_epochs: bool
     """Whether the runs count their epochs. If they do not, each run as a whole counts as one epoch."""
     passed: str
-    """What the runs have done when they are compared, in words: `4 epochs`, `16 trials`, or `the whole run`; "" without
-    runs."""
+    """What the compared runs have done: `4 epochs`, `16 trials`, or `the whole run`; "" without runs."""
     common_score: float | None
     """The lowest of the best scores of the runs: every run reached this score, and time to accuracy ends there. None if
     a run has no score."""
@@ -200,8 +196,7 @@ class Measurement:
 
     @property
     def unit(self) -> str:
-        """Return the plural name of what the runs process, such as `images`: from the settings, else from the
-        workload."""
+        """Return the plural name of what runs process, such as `images`: of the settings, else of the workload."""
         return self.workload.unit_in(self.recipe.to_dict())
 
     def passes(self, number: int) -> str:
@@ -250,8 +245,7 @@ def _is_variant(arm: str, context: Context) -> bool:
 def of_repeats(
     repeats: Sequence[Repeat], context: Context, left_out: Mapping[str, str] | None = None, of_curve: Sequence[Run] = ()
 ) -> Measurement:
-    """Return the measurement of the given repeats, which all have the same arms. All these arms are compared with each
-    other."""
+    """Return the measurement of these repeats, which all have the same arms. All of these are compared."""
     runs = [run for repeat in repeats for run in repeat.values()]
     arms = [arm for name, arm in ARMS.items() if repeats and name in repeats[0]]
     workload = named(context.recipe.workload)
@@ -297,8 +291,7 @@ def requests_of(recipe: Recipe) -> dict[str, Requested]:
 
 
 def _counted_alike(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs with their epochs counted in one way: if any run lacks epoch boundaries, each run becomes one
-    epoch."""
+    """Return the runs, each counted as one epoch if any of them lacks epoch boundaries."""
     if all(run.result.steps.whole_epochs for run in runs):
         return list(runs)
     return [replace(run, result=_as_one(run.result)) for run in runs]
@@ -354,8 +347,7 @@ def best_score(result: TrainingResult) -> float | None:
 
 
 def seconds_to_target(result: TrainingResult, target: Target | None) -> float | None:
-    """Return seconds from the start of a run until the run first reported a value that reaches the target; None if no
-    value did."""
+    """Return seconds from a run's start until it first reported a value that reaches the target, or None."""
     points = result.reported.get(target.name, []) if target else []
     return next((point.seconds for point in points if target and target.is_reached(point.value)), None)
 

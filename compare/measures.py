@@ -36,8 +36,7 @@ NO_QUEUE = "runs wait in no queue"
 
 
 def _has_scores(trained: Workload) -> bool:
-    """Return whether the workload has scores of its own. Other workloads report metrics, and a setting names one of
-    them."""
+    """Return whether the workload has scores of its own. Others report metrics, of which a setting names one."""
     return bool(trained.scores)
 
 
@@ -378,8 +377,7 @@ class Numbers:
 
 
 def numbers_of(measurement: Measurement) -> Numbers:
-    """Return all numbers of the catalogue. Every number of every run is read once, and ratios are taken within a
-    repeat."""
+    """Return all numbers of the catalogue. Each of a run is read once; ratios are taken within a repeat."""
     recipe = measurement.recipe
     of_arms, ratios = measures_of(recipe.workload), ratios_of(recipe.workload, recipe.worker_gpus)
     readers: dict[str, Number] = {each.name: each.of for each in of_arms} | {each.name: each.of for each in ratios}

@@ -54,8 +54,7 @@ WHOLE_REPEATS = 3
 LEAST_GAIN = 1.02
 """A measurement is only proposed if it makes the band narrower by at least this factor."""
 LEAST_SHARE = 8
-"""The least images, or other units of a step, for each worker. With fewer a step is mostly overhead, and nothing is
-projected."""
+"""The least images, or other units of a step, for each worker. With fewer a step is mostly overhead."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +76,7 @@ class Trend:
 
     @cached_property
     def slope(self) -> Interval:
-        """Return the exponent of the line through the most workers and the next lower number that is at most half as
-        large."""
+        """Return the exponent between the most workers and the next lower number that is at most half of them."""
         return self.exponent(max(number for number in self.speedups if 2 * number <= self.most), self.most)
 
     def exponent(self, before: int, after: int) -> Interval:
@@ -87,14 +85,12 @@ class Trend:
         return _interval([math.log(more / less) / math.log(after / before) for less, more in pairs])
 
     def gain(self, workers: int) -> Interval:
-        """Return the logarithm of the gain that Amdahl's law gives for more workers over the most that were
-        measured."""
+        """Return the logarithm of the gain of more workers over the most measured ones, by Amdahl's law."""
         pairs = zip(self.speedups[1], self.speedups[self.most], strict=True)
         return _interval([math.log(_amdahl(now / first, self.most, workers)) for first, now in pairs])
 
     def band(self, workers: int) -> Interval:
-        """Return the speedup with more workers than were measured, at most four times as many, with a band that holds
-        90 % of points."""
+        """Return the speedup of more workers, at most four times the most measured, with the band of 90 % of points."""
         distance = math.log(workers / self.most)
         (low, high), noise = self.errors(len(self.speedups), distance), self.noise(workers)
         ahead = 0.5 * (distance * self.slope.centre + self.gain(workers).centre)
@@ -121,8 +117,7 @@ class Trend:
 
 
 def _amdahl(speedup: float, now: int, workers: int) -> float:
-    """Return how many times as fast `workers` workers are as `now` workers, by Amdahl's law. The serial part is at
-    least 0."""
+    """Return how many times as fast `workers` are as `now` are, by Amdahl's law, the serial part at least 0."""
     serial = max(0.0, (now / speedup - 1) / (now - 1))
     return workers / (1 + serial * (workers - 1)) * (1 + serial * (now - 1)) / now
 
@@ -239,15 +234,13 @@ def _point(trend: Trend, workers: int, measurement: Measurement) -> ProjectedPoi
 
 
 def _has_answer(trend: Trend, point: ProjectedPoint) -> bool:
-    """Return whether the band of the point says something: it must not hold both *faster than now* and *half as
-    fast*."""
+    """Return whether the point's band says something: it must not hold both *faster* and *half as fast*."""
     now = math.exp(trend.now.centre)
     return not (point.upper > now and point.lower <= now / 2)
 
 
 def _knee(trend: Trend, points: Sequence[ProjectedPoint]) -> tuple[int | None, int | None]:
-    """Return the least and the largest number of workers at which the knee may be; None if it lies beyond the projected
-    numbers."""
+    """Return the least and the largest number of workers of the knee; None beyond the projected numbers."""
     measured = [(before, trend.exponent(before, after)) for before, after in pairwise(trend.speedups)]
     segments = [(workers, exponent.lower, exponent.upper) for workers, exponent in measured]
     now = math.exp(trend.now.centre)

@@ -27,8 +27,7 @@ ACCURACY_POINTS = 2.0
 """A larger gap in test accuracy, in percentage points, qualifies the verdict: the arms then did not learn the same."""
 
 THROTTLED_SECONDS, THROTTLED_SHARE = 0.05, 0.01
-"""If a CPU quota held a run back for less than these seconds, or for less than this share of its training, that is not
-reported."""
+"""A CPU quota that held a run back for less, in seconds or as a share of its training, is not reported."""
 
 MOST_OBSERVING = 0.01
 """The largest share of a run's steps that the observer may take without a remark."""
@@ -323,16 +322,14 @@ def _order(measurement: Measurement) -> str:
 
 
 def _same_but(runs: Sequence[Run]) -> str:
-    """Return how ranks differ from one process, if all the rest is proved to be the same; "" if no such proof was
-    made."""
+    """Return how ranks differ from one process, if all the rest is proved to be the same; "" without a proof."""
     proofs = sorted({run.result.did.get(PROOF, "") for run in runs})
     text = next((proof for proof in proofs if proof.startswith(SAME_BUT)), "")
     return f"Ranks do {text}. Any distributed version of the script differs from one process in that" if text else ""
 
 
 def _equal_weights(measurement: Measurement) -> str:
-    """Return a remark if the arm `native` and the subject ended with the same weights in every repeat, to the last
-    bit."""
+    """Return a remark if `native` and the subject ended with the same weights in every repeat, bit for bit."""
     pairs = [(repeat.get(NATIVE.name), repeat.get(measurement.subject or "")) for repeat in measurement.repeats]
     if not all(native and ray and native.result.weights == ray.result.weights is not None for native, ray in pairs):
         return ""
@@ -372,8 +369,7 @@ def _shared_cores(runs: Sequence[Run]) -> str:
 
 
 def _kinds_of_core(runs: Sequence[Run]) -> str:
-    """Return a remark if ranks of an arm run on slower cores than others: synchronous workers go at the pace of the
-    slowest one."""
+    """Return a remark if ranks of an arm run on slower cores than others: all go at the slowest one's pace."""
     arms = [run.arm for run in runs if len({place.kind for place in _places(run)}) > 1]
     return f"Different kinds of core: the workers of {_names(arms)} go at the slowest one's pace" if arms else ""
 
@@ -407,8 +403,7 @@ def _places(run: Run) -> list[Cpu]:
 
 
 def _of_nodes(run: Run, read: Callable[[Cpu], T]) -> set[tuple[str, T]]:
-    """Return what `read` returns for each CPU of the run's ranks, as a set of pairs of the machine's name and that
-    value."""
+    """Return what `read` returns for each CPU of the run's ranks, as pairs with the machine's name."""
     return {(worker.node, read(place)) for worker in run.result.workers for place in worker.cpus or ()}
 
 

@@ -23,8 +23,7 @@ from training.contract.cpu_use import NOTICEABLE_CPUS, MachineUse
 MOST_WAITED = 0.05
 """The largest share of a run's CPU time that the run may have waited: the margin of *no measurable difference*."""
 LEAST_DIFFERENCE = 0.01
-"""If the shares that two arms waited differ by less than this, the difference says nothing, even if their interval is
-narrow."""
+"""If the shares that two arms waited differ by less, that says nothing, however narrow their interval is."""
 MOST_UNEVEN = 0.2
 """Runs of one arm have the same work, so they use about as many CPUs. If the numbers differ by more than this share,
 something else had the CPUs."""
@@ -36,8 +35,7 @@ CLOCKS_SECONDS = 2.0
 
 NO_RAY_PODS = "no Ray pods run beside the other arms"
 ONE_RAY_RUN = "it is read between two Ray runs: set repeats 2"
-"""Why the CPUs of idle Ray pods were not measured: on this machine, or with only one Ray run. Users need not be told
-that."""
+"""Why idle Ray pods were not measured: on this machine, or with one Ray run. Users need not be told."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +43,11 @@ class Quiet:
     """What other programs, the host and idle Ray pods took of the machines while the runs went on."""
 
     check: Check
-    """The check `machineQuiet`. It is never false, because nothing says how the runs would have been on a quiet
-    machine."""
+    """The check `machineQuiet`: never false, as nothing says how runs would be on a quiet machine."""
     remarks: Mapping[str, str]
     """Remarks that qualify the verdict, by name. A remark that does not apply is ""."""
     idle_ray_cpus: Summary[Spread]
-    """CPUs that all Ray pods together used between two Ray runs, while the other arms ran. Each value belongs to one
-    such gap."""
+    """CPUs of all Ray pods together between two Ray runs, while other arms ran: a value for each such gap."""
 
 
 def observe(measurement: Measurement) -> Quiet:
@@ -116,8 +112,7 @@ def _different(repeats: Sequence[Mapping[str, Run]], arm: str, subject: str, kep
 
 
 def _taken(runs: Sequence[Run], who: str, cpus: Callable[[MachineUse], float]) -> str:
-    """Return how many CPUs `who` took from the most disturbed run, and in how many runs it was noticeable; "" if in
-    none."""
+    """Return how many CPUs `who` took at most, of which run, and in how many it was noticeable; "" if in none."""
     taken = [(cpus(run.result.machine), run) for run in runs if run.result.machine]
     noticed = [(number, run) for number, run in taken if number > NOTICEABLE_CPUS]
     if not noticed:

@@ -35,8 +35,7 @@ class DataPair:
 
 
 def data_pair(measurement: Measurement) -> DataPair | None:
-    """Return the comparison of the two arms over all complete repeats; None if the arm with Ray Data was not
-    measured."""
+    """Return the comparison of both arms over all complete repeats; None if that with Ray Data has no runs."""
     if RAYDATA.name not in measurement.variants:
         return None
     rows = _rows_equal(measurement)

@@ -35,8 +35,7 @@ def epoch_seconds(result: TrainingResult) -> float | None:
 
 
 def whole_seconds(result: TrainingResult) -> float:
-    """Return the seconds from the start of the process or container to the result, without the time of this project's
-    own probes."""
+    """Return the seconds from the start of the process or container to the result, without our own probes."""
     return result.seconds.wall - result.seconds.probe
 
 
@@ -79,8 +78,7 @@ def of_steps(part: Callable[[StepSeconds], float]) -> Number:
 
 
 def of_workers(part: Callable[[Worker], float | None], join: Callable[[Sequence[float]], float]) -> Number:
-    """Return a reader that joins a number of all workers of a run; it reads None unless all workers measured the
-    number."""
+    """Return a reader that joins a number of a run's workers, and reads None unless all have it."""
 
     def value(run: Run, _: Measurement) -> float | None:
         values = [part(worker) for worker in run.result.workers]
@@ -91,14 +89,12 @@ def of_workers(part: Callable[[Worker], float | None], join: Callable[[Sequence[
 
 
 def seconds_to_score(result: TrainingResult, score: float) -> float | None:
-    """Return the seconds of training until the score that training follows was first at least `score`; None if it never
-    was."""
+    """Return the seconds of training until the score that training follows was at least `score`, or None."""
     return next((point.seconds for point in result.curve if point.score >= score), None)
 
 
 def score_seconds(run: Run, measurement: Measurement) -> float | None:
-    """Return the seconds of training until the run reached the score that every run reached; None if there is no such
-    score."""
+    """Return the seconds of training until the score that every run reached; None if there is no such score."""
     score = measurement.common_score
     return None if score is None else seconds_to_score(run.result, score)
 
@@ -137,8 +133,7 @@ def of_search(part: Callable[[SearchOutcome], float | None]) -> Number:
 
 
 def epochs_if_stopped(run: Run, measurement: Measurement) -> float | None:
-    """Return the epochs of all trials of a run; None if no run of the search stopped trials, because all arms then
-    train the same."""
+    """Return the epochs of all trials of a run; None if no run stopped trials: all arms then train the same."""
     searches = [each.result.search for each in measurement.runs]
     is_stopped = any(search and search.stopped for search in searches)
     return run.result.search.epochs_trained if is_stopped and run.result.search else None
@@ -215,8 +210,7 @@ def cpu_hours(run: Run, context: Context) -> float:
 
 
 def idle_ray_cpu_hours(run: Run, context: Context) -> float | None:
-    """Return the CPUs that idle Ray pods reserved during a run × hours; None for runs with Ray, and if there are no
-    idle Ray pods."""
+    """Return the CPUs that idle Ray pods reserved during a run × hours; None with Ray, or without such pods."""
     if ARMS[run.arm].start == "ray" or not context.idle_ray.cpus:
         return None
     return context.idle_ray.cpus * whole_seconds(run.result) / HOUR

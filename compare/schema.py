@@ -375,8 +375,7 @@ class Comparison:
 
     @classmethod
     def from_json(cls, text: str) -> "Comparison":
-        """Return the comparison that `text` holds as JSON. Raises CompareError, which says what is wrong with the
-        text."""
+        """Return the comparison that `text` holds as JSON. Raise CompareError that says what is wrong with it."""
         try:
             data = json.loads(text)
         except ValueError as error:
@@ -394,8 +393,7 @@ class Comparison:
 
     @property
     def unit(self) -> str:
-        """Return the plural name of what the runs process, such as `images`: from the settings, else from the
-        workload."""
+        """Return the plural name of what runs process, such as `images`: of the settings, else of the workload."""
         return named(self.workload).unit_in(self.recipe)
 
     @property

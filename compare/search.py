@@ -133,8 +133,7 @@ def remarks(measurement: Measurement, ratios: Mapping[str, Estimate]) -> dict[st
 
 
 def _failed_trials(searches: Mapping[str, SearchOutcome]) -> str:
-    """Return which runs had failed trials, and how many; "" if none failed. This is said even if each arm has the same
-    number."""
+    """Return which runs had failed trials, and how many, even if each arm has as many; "" if none failed."""
     failed = {name: f"{each.failed} of {sum(getattr(each, state) for state in STATES)}"
               for name, each in searches.items() if each.failed}  # fmt: skip
     if not failed:
@@ -221,8 +220,7 @@ def line(result: TrainingResult, baseline_trial_seconds: float) -> Line | None:
 
 
 def break_even(pairs: Sequence[tuple[Line, Line]], rule: Rule) -> TrialBreakEven:
-    """Return the length of a trial from which on the second time stays below the first. Lengths are searched to a
-    millisecond."""
+    """Return the trial's length from which on the second time stays below the first, to a millisecond."""
 
     @cache
     def at(milliseconds: int) -> tuple[list[float], Interval | None]:
@@ -327,5 +325,4 @@ STOPPING = tuple(
     )
     for prefix, above in OF_ALTERNATIVES.items()
 )  # fmt: skip
-"""The two factors of an end-to-end ratio if a rule stopped trials. Only the second factor, the time of an epoch, is due
-to Ray."""
+"""The two factors of an end-to-end ratio if a rule stopped trials. Only the second one is due to Ray."""

@@ -15,8 +15,7 @@ from training.contract.result import StepParts, TrainingResult
 
 NOT_CLOCKED = "the parts of a step are clocked in scripts of PyTorch"
 LEAST_SLOWER = 0.02
-"""Share of a step. If a rank works longer than the others by less than this, the rank is not named, however certain
-that is."""
+"""Share of a step. A rank that works longer by less than this is not named, however certain that is."""
 LEAST_TOLD = 0.05
 """Share of a step below which a wait is not reported."""
 
@@ -47,8 +46,7 @@ def step_times(results: Sequence[TrainingResult], confidence: float) -> StepTime
 
 
 def waits(times: StepTimes) -> str:
-    """Return what a step waits for, such as `5 ms for gradients and 4 ms for rank 1`; "" if it waits for hardly
-    anything."""
+    """Return what a step waits for, as `5 ms for gradients and 4 ms for rank 1`; "" if hardly for anything."""
     step = sum(times.parts.values())
     slower = "slower ranks" if times.slowest_rank is None else f"rank {times.slowest_rank}"
     reasons = {"input": "input", "exchange": "gradients", "waiting": slower}

@@ -68,8 +68,7 @@ def repeat_seconds(comparison: Comparison) -> float:
 
 
 def _longest_repeat(runs: Sequence[tuple[int, float, float]]) -> float:
-    """Return the seconds of the longest repeat. `runs`: for each run the number of its repeat, its start, and its
-    seconds."""
+    """Return the seconds of the longest repeat. `runs`: each run's repeat, start and seconds."""
     spans = sorted((started, wall) for _, started, wall in runs)
     pauses = [max(0.0, start - before - wall) for (before, wall), (start, _) in pairwise(spans)]
     pause = statistics.median(pauses) if pauses else 0.0
@@ -145,8 +144,7 @@ def first_after(number: int, is_open: Callable[[int], bool]) -> int | None:
 
 
 def _seconds(run: Run, passes: int) -> float | None:
-    """Return how many seconds a run would take with this number of passes (epochs or trials), by its own clock; None if
-    unknown."""
+    """Return a run's seconds with this number of passes (epochs or trials), by its own clock; None if unknown."""
     clock = clock_of(run.result)
     if clock.per_epoch is None:
         return None
@@ -154,8 +152,7 @@ def _seconds(run: Run, passes: int) -> float | None:
 
 
 def _not_advised(measurement: Measurement, passes: int, seconds: float | None, longest: float | None) -> str:
-    """Return why the longer run is not advised; "" if it is. `seconds`: the time of all runs; `longest`: that of the
-    longest run."""
+    """Return why the longer run is not advised; "" if it is. `seconds`: of all runs; `longest`: of the longest."""
     recipe, key = measurement.recipe.to_dict(), measurement.workload.passes_key
     is_by_key = measurement.workload.has_key_for_passes(recipe) and not recipe.get("measureSteps")
     if not is_by_key or list(measurement.epochs_trained) != [recipe.get(key)]:

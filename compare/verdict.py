@@ -107,8 +107,7 @@ def verdict(findings: Findings) -> str:
 
 
 def details(findings: Findings) -> dict[str, str]:
-    """Return the details below the verdict, by name, as sentences without full stops. More details are in the
-    qualifiers."""
+    """Return the details below the verdict, by name, without full stops. More are in the qualifiers."""
     if findings.answer == "Not comparable":
         return {}
     texts = {
@@ -248,8 +247,7 @@ def _an_epoch(findings: Findings) -> str:
 
 
 def _steps(findings: Findings) -> list[tuple[Estimate, str]]:
-    """Return the ratios of the step times that are known, each with the title of the alternative that Ray is compared
-    with."""
+    """Return the known ratios of the step times, each with the title of the alternative."""
     steps = {"baseline": "speedup", "wide": "wideSpeedup"}
     ratios = [(findings.ratio(steps.get(name, "")), contest.against) for name, contest in findings.contests.items()]
     return [(ratio, against) for ratio, against in ratios if ratio]
@@ -286,15 +284,13 @@ def _stays(findings: Findings, longer: Missing) -> str:
 
 
 def _longer(what: str, trained: Workload, because: Sequence[Contest]) -> str:
-    """Return what longer training does, and as the reason how long an epoch of Ray takes; "" if `because` has no such
-    ratio."""
+    """Return what longer training does, and why: how long an epoch of Ray takes; "" without such a ratio."""
     epochs = [(each.per_epoch, each.against) for each in because if isinstance(each.per_epoch, Estimate)]
     return f"{trained.longer} {what}: without start-up, {trained.passing} {sides(epochs)}." if epochs else ""
 
 
 def _tries(findings: Findings, longer: LongerRun) -> str:
-    """Return what to try: the smallest setting that might change the answer, and more repeats if they could prove a
-    gain."""
+    """Return the smallest setting that might change the answer, and more repeats if they could prove a gain."""
     # With `repeats auto` there are no more of them.
     can_be_proven = all(upper(each.per_epoch) > 1 for each in findings.contests.values()) and not findings.ending
     trained, of_all = findings.measurement.workload, " against one of them" if len(findings.contests) > 1 else ""
@@ -321,8 +317,7 @@ def _by_steps(findings: Findings) -> str:
 
 
 def _trial_length(findings: Findings) -> str:
-    """Return how long a trial of a search has to be for Ray to take less time; "" if this is no search or was not
-    compared."""
+    """Return from which length of a trial on Ray takes less time; "" if this is no search, or not compared."""
     if isinstance(findings.search, Missing) or not (text := length_words(findings.search)):
         return ""
     took = findings.median(BASELINE.name, "trialSeconds")
@@ -383,8 +378,7 @@ def _model(findings: Findings) -> str:
 
 
 def doubt_of(machine_quiet: bool | None, qualifiers: Mapping[str, str]) -> str:
-    """Return why a projection may be far off, if the measured runs were or may have been disturbed; "" if they were
-    not."""
+    """Return why a projection may be far off: the runs were, or may have been, disturbed; "" if not."""
     if machine_quiet:
         return ""
     if {"otherPrograms", "stolen"} & qualifiers.keys():

@@ -31,8 +31,7 @@ HALF_WIDTH = 0.05
 LEAST_GAIN = 0.02
 """A gain below this share of a step is not reported, however certain the gain is."""
 CLOCKED = ("between", "save", "report", "collective")
-"""Parts of a step that become causes by the clock alone, without an experiment: removing such a part gains at most its
-time."""
+"""Parts of a step that are causes by the clock alone: removing one gains at most its time."""
 MOST_CONDITIONS = 4
 """The most conditions that are tried on an arm beside `as is`: input ready, no exchange, and two numbers of threads."""
 CLAIMS = MOST_CONDITIONS + 1 + len(CLOCKED) + 1
@@ -54,8 +53,7 @@ class Round:
     """A round of the experiment, in which each condition is tried once."""
 
     seconds: Mapping[str, float]
-    """Seconds of a step of the slowest rank, by condition. Steps before which more was done than before most steps are
-    left out."""
+    """Seconds of a step of the slowest rank, by condition, without steps before which rare work was done."""
     whole_step: float
     """Seconds of a step where nothing is changed, with the steps that `seconds` leaves out."""
     parts: StepParts | None
@@ -85,8 +83,7 @@ class Effect:
     seconds: float
     lower: float
     upper: float
-    """Upper end of the interval of `seconds`. This interval and all other intervals of the run hold together with 95
-    %."""
+    """Upper end of the interval of `seconds`. All intervals of the run hold together with 95 %."""
     decision: Decision
     most_gain: float
     """The largest share of a step that the condition can save, by the interval."""
@@ -134,8 +131,7 @@ class ArmWhy:
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """How many times as many rows a second one arm trains as another: as the arms are, and with a condition in both
-    arms."""
+    """How many times as many rows a second one arm trains as another, as they are and with a condition in both."""
 
     above: str
     below: str
@@ -221,8 +217,7 @@ def judge(tried: Tried, arms: int) -> ArmWhy | Missing:
 
 
 def distributions(tried: Mapping[str, Tried], known: Mapping[str, ArmWhy], arms: int) -> list[Distribution]:
-    """Return what `native` would gain over `baseline` without a cause that some arm has; empty unless both are
-    known."""
+    """Return what `native` gains over `baseline` without a cause of some arm; empty unless both are known."""
     if not {"native", "baseline"} <= known.keys():
         return []
     causes = {cause.name for arm in known.values() for cause in arm.causes}
@@ -269,8 +264,7 @@ def _as_is(tried: Tried) -> float:
 
 
 def _intervals(tried: Tried, arms: int) -> dict[str, Interval]:
-    """Return, by condition, the interval of the ratio of its step time to that of the same round in which nothing was
-    changed."""
+    """Return, by condition, the interval of its step time ÷ that of the unchanged steps of the same round."""
     intervals = {
         name: ratio_interval([each.seconds[name] / each.seconds[AS_IS] for each in tried.rounds], confidence(arms))
         for name in tried.conditions
@@ -339,8 +333,7 @@ def _by_clock(name: str, parts: Sequence[StepParts], step: float, waits: float, 
 
 
 def _best_threads(causes: Sequence[Cause | None]) -> list[Cause | None]:
-    """Return the causes with only the best of the numbers of threads, because a script can have only one of these
-    numbers."""
+    """Return the causes, of the numbers of threads only the best: a script can have only one of them."""
     of_threads = [cause for cause in causes if cause and cause.name.startswith(THREADS)]
     best = max(of_threads, key=lambda cause: cause.seconds, default=None)
     return [cause for cause in causes if cause not in of_threads or cause is best]

@@ -41,8 +41,7 @@ class Compared:
 
 
 def compared(ratio: Estimate) -> Compared:
-    """Return a ratio of two times in words. A `ratio` above 1 favours the denominator, which is then that many times as
-    fast."""
+    """Return a ratio of two times in words. Above 1 the denominator is that many times as fast."""
     is_certain, is_longer = ratio.lower is not None and ratio.upper is not None, ratio.median < 1
     low, high = ratio.lower or 0.0, ratio.upper or 0.0
     ends = (reciprocal(high), reciprocal(low)) if is_longer else (low, high)
@@ -56,8 +55,7 @@ def compared(ratio: Estimate) -> Compared:
 
 
 def sides(ratios: Sequence[tuple[Estimate, str]]) -> str:
-    """Return Ray's time compared with several others: `takes 3.0 times as long (2.9 to 3.1) as one process on 1 CPU and
-    …`."""
+    """Return Ray's time against others': `takes 3.0 times as long (2.9 to 3.1) as one process on 1 CPU and …`."""
     texts, verb = [], ""
     for ratio, against in ratios:
         text = compared(ratio)
@@ -111,15 +109,13 @@ def shown_seconds(seconds: float | None) -> str:
 
 
 def time_unit(seconds: float) -> tuple[float, str]:
-    """Return the unit in which a time of this length is shown: the unit's length in seconds, and its name `s`, `min` or
-    `h`."""
+    """Return the unit in which a time of this length is shown: its seconds, and its name `s`, `min` or `h`."""
     units: Sequence[tuple[float, float, str]] = ((180, 1, "s"), (7200, 60, "min"))
     return next(((unit, name) for least, unit, name in units if seconds < least), (3600.0, "h"))
 
 
 def names_by_reason(reasons: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Return the names that have the same reason, by reason, in the order given. `reasons`: pairs of a name and its
-    reason."""
+    """Return the names that share a reason, by reason, in their order. `reasons`: pairs of name and reason."""
     names: dict[str, list[str]] = {}
     for name, why in reasons:
         names.setdefault(why, []).append(name)
