@@ -43,8 +43,7 @@ def ensure(*parts: str, cli: bool = False, whole: bool = True) -> None:
 
 
 def ensure_for(stack: str, settings: Optional[Mapping[str, str]] = None, *, cli: bool = True) -> None:  # noqa: UP045
-    """Install what a stack needs, by its file and the settings of this call. A sweep's stack needs what the stack of
-    its settings needs."""
+    """Install what a stack (of a sweep: its origin) needs, by its file and the settings of this call."""
     text = stack_text(stack[len(SWEEP_PREFIX) :] if stack.startswith(SWEEP_PREFIX) else stack)
     is_tracked = sets(text, "trackingUri") or "trackingUri" in (settings or {})
     ensure(*["tracking"] if is_tracked else [], cli=cli)

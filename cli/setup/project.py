@@ -77,8 +77,7 @@ def capture(
 
 
 def last_line(text: str) -> str:
-    """Return the last line of a program's output that is not empty, because programs usually give the reason of a
-    failure there."""
+    """Return the last line of a program's output that is not empty: there is usually the reason of a failure."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "no message"
 

@@ -23,8 +23,7 @@ _IN_USE = TOOLS / "cli-in-use.json"
 
 @dataclass(frozen=True)
 class Cli:
-    """A usable Pulumi CLI: the folder of its programs, its version, and a text for users that says where it comes
-    from."""
+    """A usable Pulumi CLI: the folder of its programs, its version, and a text that says where it comes from."""
 
     folder: str
     version: str
@@ -32,8 +31,7 @@ class Cli:
 
 
 def ensure() -> Cli:
-    """Return the first usable CLI, in the order PATH, .tools, vendor's download, Go modules. Print a line when the
-    choice changes."""
+    """Return the first usable CLI of PATH, .tools, the vendor's download, Go modules; print a line if it is another."""
     on_path, why_not = _on_path()
     cli = on_path or _under_tools() or _get(why_not)
     _announce(cli, why_not)
@@ -48,14 +46,12 @@ def folder_in_use() -> str | None:
 
 
 def path_without_ours(path: str) -> str:
-    """Return PATH without the folders under .tools, which `rwi project env` adds, so that only the user's own folders
-    are left."""
+    """Return PATH without the folders under .tools, which `rwi project env` adds: the user's own folders."""
     return os.pathsep.join(folder for folder in path.split(os.pathsep) if not folder.startswith(f"{TOOLS}{os.sep}"))
 
 
 def parse_version(text: str) -> tuple[int, int, int]:
-    """Return the three numbers of a version such as `v3.220.0` or `3.220.0-dev.1`; zeros if the text is not a
-    version."""
+    """Return the three numbers of a version such as `v3.220.0` or `3.220.0-dev.1`; zeros for any other text."""
     match = re.match(r"v?(\d+)\.(\d+)\.(\d+)", text.strip())
     if match is None:
         return (0, 0, 0)
@@ -115,8 +111,7 @@ def _get(why_not_on_path: str) -> Cli:
 
 
 def _keep(origin: str) -> Cli:
-    """Rename the finished folder, after which later calls use it, and return the CLI. Raise ToolError if its version is
-    too old."""
+    """Rename the finished folder, so that later calls use it. Return the CLI, or raise ToolError if it is too old."""
     version = _version_of(str(_PARTIAL / "bin" / "pulumi"))
     if parse_version(version) < MINIMUM:
         raise ToolError(f"gave version {version or 'none'}, {_text(MINIMUM)} or newer is needed")
@@ -142,8 +137,7 @@ def _build(folder: Path) -> None:
 
 
 def _is_final(error: ToolError) -> bool:
-    """Return whether a retry within seconds cannot help, because the host is unknown, not reachable or refuses, or the
-    archive is wrong."""
+    """Return whether a retry cannot help: the host is unknown or refuses, or the archive is wrong."""
     return any(sign in str(error) for sign in ("urlopen error", "timed out", "HTTP Error 4", "checksum", "no archive"))
 
 

@@ -32,8 +32,7 @@ def main() -> None:
 
 
 def _is_light(arguments: Sequence[str]) -> bool:
-    """Return whether a call needs no TensorFlow, Ray or Pulumi, because of its command, or because it only asks for
-    help."""
+    """Return whether a call needs no TensorFlow, Ray or Pulumi, by its command or because it asks for help."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return not options or options[0] not in MEASURING or not {"-h", "--help"}.isdisjoint(options)
 

@@ -27,8 +27,7 @@ _PARTS = {
     "dev": ("--group", "pytest"),
     "tensorboard": ("--group", "tensorboard"),
 }
-"""The optional parts of the environment by name: uv's option for the part, and a package that shows that the part is
-installed."""
+"""The environment's optional parts: uv's option for the part, and a package that shows that it is installed."""
 LEAST = "script"
 """The dependency group that `rwi try` needs, without TensorFlow, Ray and Pulumi."""
 _LEAST_ALONE = f" {LEAST}"
@@ -98,8 +97,7 @@ def _ours() -> Path:
 
 
 def _install(target: Path) -> None:
-    """Install uv's program, a single file, at `target` in one step, so that an interrupted installation leaves no
-    partial file."""
+    """Install uv's program, a single file, at `target` in one step: no interruption leaves a part of it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=TOOLS, prefix="uv-install-") as folder:
         pip = _pip(Path(folder))
@@ -116,8 +114,7 @@ def _install(target: Path) -> None:
 
 
 def _pip(folder: Path) -> list[str]:
-    """Return the command of a pip: this Python's, or that of a temporary environment. A Python of Debian may lack pip,
-    venv, or both."""
+    """Return the command of this Python's pip, or of a temporary environment's: Debian's Python may lack pip."""
     if capture([sys.executable, "-m", "pip", "--version"]).returncode == 0:
         return [sys.executable, "-m", "pip"]
     environment = folder / "pip"
@@ -148,6 +145,5 @@ def _locked_digest() -> str:
 
 
 def _installed_parts() -> set[str]:
-    """Return the parts that are installed. They are looked up and not remembered, because `uv sync` or `pulumi install`
-    may remove them."""
+    """Return the installed parts. They are looked up each time: `uv sync` or `pulumi install` may remove them."""
     return {part for part, (_, name) in _PARTS.items() if any(VENV.glob(f"lib/python*/site-packages/{name}"))}

@@ -43,8 +43,7 @@ class _StackLoader(yaml.SafeLoader):
     keys such as `1` and `yes` as text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Return the mapping of a node. Raise ConstructorError with the position of the second key if a key is written
-        twice."""
+        """Return the mapping of a node. Raise ConstructorError with the place of a key that is there already."""
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
@@ -74,8 +73,7 @@ def write_copy(settings: str, stack: str) -> Path:
 
 
 def with_secrets_of(settings: str, earlier: str) -> str:
-    """Return the settings, with the lines of an earlier copy that decrypt secrets put before them if the settings have
-    no such lines."""
+    """Return the settings, after an earlier copy's lines that decrypt secrets if they have none themselves."""
     if _SECRETS.search(settings):
         return settings
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in _SECRETS.findall(earlier)) + settings

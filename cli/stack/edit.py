@@ -68,8 +68,7 @@ def _line(key: str, value: str, indent: str = "  ") -> str:
 
 
 def _comment(value: str) -> str:
-    """Return the comment on the first line of a value, with the blanks before the comment; "" if there is no
-    comment."""
+    """Return the comment on a value's first line, with the blanks before it; "" if there is none."""
     match = _COMMENTED.match(value.partition("\n")[0])
     return match[1] if match else ""
 

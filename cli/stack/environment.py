@@ -45,8 +45,7 @@ def switches(target: str) -> dict[str, str]:
 
 
 def state_variables(base: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that name the backend of the state and its passphrase; empty if the user has another
-    backend."""
+    """Return the variables that name the state's backend and its passphrase; empty if the user has another."""
     if not is_ours(base):
         return {}
     BACKEND.mkdir(parents=True, exist_ok=True)
@@ -79,8 +78,7 @@ def file_backend() -> Path | None:
 
 
 def is_ours(base: Mapping[str, str]) -> bool:
-    """Return whether the state is in the project's own backend, that is, the user named no other and is not logged in
-    to any."""
+    """Return whether the state is in the project's own backend: the user named no other, and is logged in to none."""
     if base.get("PULUMI_BACKEND_URL"):
         return base["PULUMI_BACKEND_URL"] == backend_url()
     if base.get("PULUMI_ACCESS_TOKEN"):
@@ -101,8 +99,7 @@ def _logged_in_to(base: Mapping[str, str]) -> str:
 
 
 def _passphrase_file() -> Path:
-    """Return the path of the file with the passphrase. The file is generated once, and only its owner can ever read
-    it."""
+    """Return the path of the file with the passphrase, which is made once, and which its owner alone can read."""
     if not PASSPHRASE.exists():
         partial = PASSPHRASE.with_suffix(f".{os.getpid()}")
         partial.touch(mode=0o600, exist_ok=False)
@@ -115,8 +112,7 @@ def _passphrase_file() -> Path:
 
 
 def exports(base: Mapping[str, str], target: str) -> str:
-    """Return shell lines for `eval` that export the variables and put the needed folders before the shell's PATH, all
-    quoted."""
+    """Return quoted shell lines for `eval` that export the variables and put the needed folders before PATH."""
     variables = {**switches(target), **state_variables(base)}
     folders = [folder for folder in path_additions() if folder not in base.get("PATH", "").split(os.pathsep)]
     lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(variables.items())]
@@ -132,7 +128,6 @@ def show(stack: str) -> int:
 
 
 def execute(command: Sequence[str]) -> NoReturn:
-    """Replace this process by a command, with PATH and switches set but no backend. Tests use it, and bring their own
-    backend."""
+    """Replace this process by a command of tests, with PATH and switches set, but no backend."""
     environment = for_pulumi(os.environ, target_of(stack_text(DEFAULT_STACK)), backend=False)
     os.execvpe(command[0], list(command), environment)  # noqa: S606 - the caller's own command

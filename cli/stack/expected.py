@@ -80,8 +80,7 @@ def shown(request: Wanted, estimated: Estimate) -> str:
 
 
 def _up_to(request: Wanted, of_each: int = 1, noun: str = "") -> str:
-    """Return `of_each` times the number of repeats, with the noun: a number, or a range if the number of repeats is not
-    fixed."""
+    """Return `of_each` times the repeats, with the noun: a number, or a range if their number is not fixed."""
     least, most = request.repeats * of_each, request.most_repeats * of_each
     number = counted(most, noun) if noun else str(most)
     return number if least == most else f"{least} to {number}"
@@ -104,8 +103,7 @@ def unknown(settings: Settings, request: Wanted, basis: Basis, overrides: Mappin
 
 
 def _otherwise(settings: Settings, known: Sequence[Timed]) -> dict[str, object]:
-    """Return the values, by key, in which the most similar known run differs from these settings; empty if no run is
-    known."""
+    """Return the values, by key, in which the most similar known run differs from these; empty if none is known."""
     differing = [(timed.differences(each, settings.recipe), each) for each in known]
     keys, nearest = min(differing, key=lambda keys_and_run: len(keys_and_run[0]), default=([], None))
     return {key: nearest.recipe[key] for key in keys} if nearest else {}

@@ -74,8 +74,7 @@ def run(
 
 
 def run_quietly(command: Sequence[str], environment: Mapping[str, str], stack: str) -> tuple[int, Update]:
-    """Run a preview as an update is run, with its output in separate files. Return the exit status and the preview's
-    steps."""
+    """Run a preview as an update is run, its output in files. Return the exit status and the preview's steps."""
     update = Update()
     with _own_folder(folder_of(stack) / PREVIEW) as folder:
         log = folder / EVENTS
@@ -285,8 +284,7 @@ def is_on_terminal() -> bool:
 
 
 def may_ask(settings: str, environment: Mapping[str, str]) -> bool:
-    """Return whether pulumi would ask for the passphrase of these settings. Only pulumi's own display can ask for
-    it."""
+    """Return whether pulumi would ask for the passphrase of these settings, as only its own display can."""
     return "encryptionsalt:" in settings and not {
         "PULUMI_CONFIG_PASSPHRASE",
         "PULUMI_CONFIG_PASSPHRASE_FILE",

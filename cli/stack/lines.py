@@ -29,8 +29,7 @@ def for_rwi(text: str, stack: str, overrides: Mapping[str, str]) -> str:
 
 
 def plain(command: str, stack: str) -> str:
-    """Return the shell line that runs a `pulumi` command in the project's environment from the folder where `rwi` was
-    called."""
+    """Return the shell line that runs `pulumi` in the project's environment, from where `rwi` was called."""
     folder = Path(os.environ.get(FROM) or ROOT)
     if not folder.is_relative_to(ROOT):
         command = re.sub(r"(^|&& )pulumi ", rf"\1pulumi -C {quoted(os.path.relpath(ROOT, folder))} ", command)
@@ -47,8 +46,7 @@ def _line(command: str, stack: str, overrides: Mapping[str, str]) -> str:
 
 
 def _of_call(stack: str, values: Mapping[str, str | None]) -> str:
-    """Return the command line of this call with changed values. A removed key gets its default, or is left out if it
-    has no default."""
+    """Return this call's line with changed values. A removed key gets its default, or is left out if it has none."""
     known, call = every_key(), os.environ.get(NAME, "up")
     swept = {word.partition("=")[0] for word in shlex.split(call)}
     texts = {key: known[key].default if value is None and key in known else value for key, value in values.items()}

@@ -43,15 +43,13 @@ def known(stack: str) -> str | None:
 
 
 def in_state(stack: str) -> object:
-    """Return the comparison as the state holds it: a text, or the form of an encrypted secret; None if the state cannot
-    be read."""
+    """Return the comparison as the state has it: a text, or an encrypted secret; None if that cannot be read."""
     backend = environment.file_backend()
     return state.output(backend, project_name(), stack, "comparison") if backend else None
 
 
 def keep(stack: str, stored: object, comparison: str | None) -> None:
-    """Write the comparison that Pulumi returned to a file, if the state's value is the same after Pulumi was asked as
-    before."""
+    """Write the comparison that Pulumi returned to a file, unless the state's value has changed meanwhile."""
     if comparison is None or not isinstance(stored, dict) or stored != in_state(stack):
         return
     with suppress(OSError):  # it is asked again

@@ -67,8 +67,7 @@ def _changed(update: Update) -> str:
 
 
 def _is_complete(update: Update) -> bool:
-    """Return whether the existing runs are all runs of the last measurement. If so, any other runs are newly asked
-    for."""
+    """Return whether the existing runs are all of the last measurement: any others are then newly asked for."""
     return update.compared_repeats == _repeats(update.existing) > 0
 
 

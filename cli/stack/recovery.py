@@ -96,8 +96,7 @@ class Recovery:
         return begun
 
     def ray_clusters(self) -> tuple[str, list[str]]:
-        """Return the name by which the stack's cluster is reached, and the namespaces of its RayClusters, both read
-        from the state."""
+        """Return the name by which the stack's cluster is reached, and its RayClusters' namespaces, from the state."""
         deployment = self._deployment()
         return state.pinned_as(deployment) or self.stack, state.ray_namespaces(deployment)
 

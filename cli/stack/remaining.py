@@ -41,8 +41,7 @@ class Remaining:
         return sum(max(0.0, (whole[run] or 0.0) - elapsed[run]) + BETWEEN_SECONDS for run in left)
 
     def _of(self, side: str) -> float | None:
-        """Return the expected seconds of a run of an arm; if no run of the arm is known, those of the other arms; else
-        None."""
+        """Return the expected seconds of an arm's run; without known ones those of other arms; else None."""
         if own := self._own.get(side):
             return statistics.fmean(own)
         others = [statistics.fmean(values) for values in self._own.values()] or list(self._known.values())

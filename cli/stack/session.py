@@ -65,8 +65,7 @@ def run(
 
 
 class _Signals:
-    """Receives the signals that are meant for pulumi. Signals that come before pulumi starts are delivered at its
-    start."""
+    """Receives the signals that are meant for pulumi; those that come before it starts are delivered then."""
 
     def __init__(self, pressed: Callable[[int], None]) -> None:
         self._pressed = pressed
@@ -127,8 +126,7 @@ def is_in_foreground() -> bool:
 
 @contextmanager
 def _terminal_kept() -> Iterator[None]:
-    """Restore the terminal's modes at the end, because pulumi's display sets the raw mode, and cannot undo it if pulumi
-    is killed."""
+    """Restore the terminal's modes at the end: a pulumi that is killed cannot undo its display's raw mode."""
     modes = termios.tcgetattr(sys.stdin)
     try:
         yield

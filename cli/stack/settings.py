@@ -47,8 +47,7 @@ def refuse_wrong(stack: str, overrides: Mapping[str, str]) -> None:
 
 
 def _texts_and_facts(stack: str, overrides: Mapping[str, str]) -> tuple[dict[str, str], Facts]:
-    """Return the values of this project's keys as texts, from the stack's file and the call, and the facts of this
-    machine."""
+    """Return this project's keys as texts, from the stack's file and the call, and the facts of this machine."""
     stack_values = stack_config.config_of(stack.removeprefix(SWEEP_PREFIX))
     project = project_name()
     values = _own(stack_values, project)

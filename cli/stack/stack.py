@@ -207,8 +207,7 @@ class Stack:
         return any(entry["name"].rpartition("/")[2] == self.name for entry in listed)
 
     def select(self) -> int:
-        """Select this stack for plain `pulumi` commands, and create the stack if needed. `smoke` is created, but not
-        selected."""
+        """Select this stack for plain `pulumi` commands, and create it if needed. `smoke` is not selected."""
         if not self._exists():
             folder = stack_config.write_init_project()
             self._pulumi("stack", "init", "--no-select", folder=folder)
@@ -248,8 +247,7 @@ class Stack:
         return text
 
     def _run(self, *arguments: str, config: Path) -> int:
-        """Run a pulumi command that changes the stack, in its own session and shown live on the terminal. Return its
-        exit status."""
+        """Run a pulumi command that changes the stack, in its own session, shown live. Return its exit status."""
         command = self._command(*arguments, config=config)
         with self._recovery.begun():
             if arguments[0] == "up":
@@ -287,8 +285,7 @@ class Stack:
         return status
 
     def _seconds_of_arms(self) -> dict[str, float]:
-        """Return the expected seconds of a run by arm; empty if they are not known, because no command depends on
-        them."""
+        """Return the expected seconds of a run by arm; empty if they are not known: no command depends on them."""
         return self._expected.seconds_of_arms() if self._expected else {}
 
     def _print_expected(self) -> None:
@@ -344,8 +341,7 @@ def _report_command(arguments: Sequence[str], comparison: str) -> int:
 
 
 def _publish(stack: str, comparison: str) -> subprocess.CompletedProcess[str]:
-    """Publish the comparison, and return the finished process, whose stdout ends with the path of the result's
-    folder."""
+    """Publish the comparison. Return the process, whose stdout ends with the path of the result's folder."""
     command = [sys.executable, "-m", "report", "publish", "--stack", stack]
     return subprocess.run(command, cwd=ROOT, input=comparison, stdout=subprocess.PIPE, text=True, check=False)
 

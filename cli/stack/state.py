@@ -23,8 +23,7 @@ _ROOT_TYPE = "pulumi:pulumi:Stack"
 _RAY_CLUSTER_TYPE = "kubernetes:ray.io/v1:RayCluster"
 _PINNED_TYPE = "dynamic/cluster:Pinned"
 _BEGUN = Path(".state", "updates")
-"""The folder with one folder for each stack, and in it one file for each container in which an update began and left
-its lock."""
+"""Has a folder for each stack, with a file for each container in which an update began and left its lock."""
 _ALL_PROCESSES = "pid:[4026531836]"
 """The name that Linux gives to the process namespace of the whole machine."""
 _BOOKKEEPING = (_ROOT_TYPE, "pulumi:providers:")
@@ -88,14 +87,12 @@ def _namespace() -> str:
 
 
 def _sees_all_processes() -> bool:
-    """Return whether this process sees all of the machine's processes, that is, it is not in a container that hides
-    some."""
+    """Return whether this process sees all of the machine's processes, so that no container hides any."""
     return _namespace().endswith(_ALL_PROCESSES) or not Path("/proc/self").exists()
 
 
 def running(backend: Path, project: str, stack: str) -> int | None:
-    """Return the id, as seen from here, of the process on this machine that is working on the stack now; None if there
-    is none."""
+    """Return the id, as seen here, of this machine's process that works on the stack now; None if there is none."""
     locks = [lock for lock in _locks(backend, project, stack) if _is_of_this_machine(lock)]
     return next((process for lock in locks for process in _processes(lock["pid"])), None)
 
@@ -231,8 +228,7 @@ def _content(file: Path) -> bytes:
 
 
 def pending_creates(deployment: Mapping[str, Any]) -> list[str]:
-    """Return the URNs of the resources in a deployment (from `pulumi stack export`) whose creation was begun and never
-    ended."""
+    """Return the URNs of resources of a deployment (`pulumi stack export`) whose creation has begun, but not ended."""
     operations = deployment.get("pending_operations") or []
     return [operation["resource"]["urn"] for operation in operations if operation["type"] == "creating"]
 

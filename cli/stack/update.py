@@ -208,8 +208,7 @@ def repeat_of(run: str) -> int:
 
 
 def _differences(metadata: Mapping[str, Any], repeat: int) -> dict[str, tuple[object, object]]:
-    """Return the settings of a run that differ before and after a step, from its recipe and from inputs outside the
-    recipe."""
+    """Return the settings of a run that differ before and after a step, from its recipe and its other inputs."""
     inputs = [(metadata.get(when) or {}).get("inputs") or {} for when in ("old", "new")]
     if not all(each.get("recipe") for each in inputs):  # as of what a replacement deletes
         return {}
@@ -222,8 +221,7 @@ def _differences(metadata: Mapping[str, Any], repeat: int) -> dict[str, tuple[ob
 
 
 def _settings_of(inputs: Mapping[str, Any], repeat: int) -> dict[str, object]:
-    """Return the settings of a run by key. The seed is that of the first repeat, because later repeats count up from
-    it."""
+    """Return the settings of a run by key, with the seed of the first repeat, from which later ones count up."""
     recipe: dict[str, object] = from_texts(inputs["recipe"])
     if isinstance(seed := recipe.get("seed"), int) and repeat:
         recipe["seed"] = seed - repeat + 1
