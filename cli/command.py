@@ -17,8 +17,7 @@ from training.machine import command_line
 END, REST = "--", "arguments"
 """The word before a program's own arguments, and the name of the parameter that holds these."""
 NAME = "RWI_COMMAND"
-"""The environment variable with the command that is running, for messages that say how to call the command
-differently."""
+"""The environment variable with the running command, for messages that say how to call it differently."""
 
 ONLY_PARSE = "only parse"
 """The object of click's contexts with which no command is run."""
@@ -47,8 +46,7 @@ class Command(click.Command):
         self.interrupted = interrupted
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the words before `--`. Words after it are the arguments of a program, which may not be given anywhere
-        else."""
+        """Parse the words before `--`. Those after it are a program's arguments, which may not be given elsewhere."""
         passes_on = any(each.name == REST for each in self.params) and not ctx.resilient_parsing
         end = args.index(END) if passes_on and END in args else len(args)
         with augment_usage_errors(ctx):  # else an option without its value does not say of which command

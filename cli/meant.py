@@ -28,8 +28,7 @@ _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z][\w:.-]*)=(?P<value>.*)", re.DOTALL)
 
 
 def setting_names() -> list[str]:
-    """Return the names of the settings that Pulumi.yaml declares. The file is read without a YAML parser, whose import
-    is slow."""
+    """Return the settings that Pulumi.yaml declares, read without a YAML parser, whose import is slow."""
     text = (ROOT / "Pulumi.yaml").read_text(encoding="utf-8")
     block = re.search(r"^config:\n(.*?)(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
     return re.findall(r"^  ([A-Za-z]\w*):\s", block[1] if block else "", re.MULTILINE)
@@ -117,8 +116,7 @@ def _behind_command(option: str, context: click.Context, arguments: list[str]) -
 
 
 def _of_assignment(context: click.Context, arguments: list[str]) -> list[str]:
-    """Return a suggestion for a setting that was typed with a blank between key and value, in one word or in
-    several."""
+    """Return a suggestion for a setting typed with a blank between key and value, in one word or in several."""
     for at in range(_depth(context), len(arguments)):
         used = 1 if " " in arguments[at].strip() else 3 if arguments[at + 1 : at + 2] == ["="] else 2
         match = re.fullmatch(r"\s*([A-Za-z][\w:.-]*)[\s=]+(.+)", " ".join(arguments[at : at + used]))
@@ -236,8 +234,7 @@ def _key(name: str) -> str:
 
 
 def _with(arguments: list[str], at: int, used: int, words: Sequence[str]) -> list[str]:
-    """Return a suggestion with `used` words from index `at` on replaced by other words. Return an empty list if there
-    are no other words."""
+    """Return a suggestion with `used` words from index `at` on replaced by others; empty if there are no others."""
     return [_did_you_mean([*arguments[:at], *words, *arguments[at + used :]])] if words else []
 
 

@@ -47,8 +47,7 @@ def count(report: Path) -> dict[str, Counter[str]]:
 
 
 def seconds(report: Path) -> dict[str, float]:
-    """Return the total seconds of the tests in each tier. Several tests run at a time, so these are more than the
-    elapsed seconds."""
+    """Return the total seconds of the tests in each tier: more than elapsed, since several run at a time."""
     sums: dict[str, float] = {}
     for case in cases(report):
         sums[tier_of(case)] = sums.get(tier_of(case), 0) + float(case.get("time", 0))
@@ -56,8 +55,7 @@ def seconds(report: Path) -> dict[str, float]:
 
 
 def failed(report: Path) -> list[str]:
-    """Return a line for each failed test, with the beginning of its message, for the end of a log of thousands of
-    lines."""
+    """Return a line for each failed test, with the beginning of its message, for the end of a long log."""
     lines = []
     for case in cases(report):
         for kind in ("failure", "error"):

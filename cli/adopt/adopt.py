@@ -90,8 +90,7 @@ def adopted(comparison: Comparison, search: Search, stack: str) -> dict[str, str
 
 
 def with_values(arguments: str, configuration: Mapping[str, Value]) -> str:
-    """Return the script's arguments with the values of a configuration put in. All are quoted anew if a value needs
-    quotes."""
+    """Return the script's arguments with a configuration's values put in; all are quoted anew if one needs quotes."""
     if all(map(_PLAIN.fullmatch, words(configuration).values())):
         return replaced([arguments], configuration)[0]
     return shlex.join(replaced(shlex.split(arguments), configuration))
@@ -125,8 +124,7 @@ def write(stack: str, values: Mapping[str, str], heading: str) -> Path:
 
 
 def secrets_of(stack: str) -> list[str]:
-    """Return the keys that the search's stack file has as secrets, encrypted for that stack alone; empty if there is no
-    file."""
+    """Return the keys that the search's stack file has as secrets, encrypted for it alone; empty without a file."""
     try:
         config = stack_config.config_of(stack)
     except ToolError:

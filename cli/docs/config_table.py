@@ -104,8 +104,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _meaning(key: Key, usual: Sequence[str]) -> str:
-    """Return the key's meaning, with its targets if these differ from the usual ones, and with an example if the key
-    has one."""
+    """Return the key's meaning, with its targets if they differ from the usual ones, and an example if it has one."""
     targets = "every target" if key.targets == TARGETS else f"{_listed(key.targets)} only"
     only = "" if key.targets == usual else f" ({targets})"
     example = f"; for example `{key.example}`" if key.example else ""
@@ -113,8 +112,7 @@ def _meaning(key: Key, usual: Sequence[str]) -> str:
 
 
 def declarations() -> str:
-    """Return the declarations of all keys for Pulumi.yaml, without types. Texts are written as JSON strings, which are
-    valid in YAML."""
+    """Return all keys' declarations for Pulumi.yaml, without types; texts are JSON strings, which YAML has, too."""
     return "\n".join(
         f"  {key.name}:\n    description: {_quoted(key.help)}\n    default: {_quoted(key.declared_default())}"
         for key in every_key().values()
@@ -139,8 +137,7 @@ def rendered(name: str, text: str) -> str:
 
 
 def between(text: str, markers: tuple[str, str], table: str) -> str:
-    """Return the text with the part between its markers replaced by a table. Raise ValueError if the text does not
-    contain the markers."""
+    """Return the text with the part between its markers replaced by a table. Raise ValueError without markers."""
     head, begin, rest = text.partition(markers[0])
     _, end, tail = rest.partition(markers[1])
     if not (begin and end):

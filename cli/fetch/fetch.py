@@ -22,8 +22,7 @@ KEPT = "kept"
 """The subfolder of a run into which its files are fetched if no other folder is named."""
 MOST_SHOWN = 5
 NO_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
-"""Error numbers of a file system for names that no file can have. An object's name in storage may be four times as
-long."""
+"""Errors of a file system for names that no file can have. An object's name may be four times as long."""
 
 
 def bring_back(stack: str, overrides: Mapping[str, str], wanted: str, folder: str) -> int:

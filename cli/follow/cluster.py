@@ -63,8 +63,7 @@ class ClusterSource:
         return news
 
     def is_over(self) -> bool:
-        """Return whether the measurement was published since this object was made, or a run that was in progress has
-        failed."""
+        """Return whether the measurement was published since this object was made, or a run in progress has failed."""
         return self._failed or published(self._project, self._cluster.stack) != self._published
 
     def _pods(self) -> list[dict[str, Any]]:
@@ -74,8 +73,7 @@ class ClusterSource:
         return [pod for pod in pods if pod["metadata"]["labels"].get(INDEX_LABEL, "0") == "0"]
 
     def _reasons(self) -> str:
-        """Return the reasons why the project's pods wait, as Ray's pods may before the first run; "" if no pod
-        waits."""
+        """Return the reasons why the project's pods wait, as Ray's may before the first run; "" if none waits."""
         path = f"/api/v1/namespaces/{self._cluster.namespace}/pods"
         pods = kube.items(self._api, path, labelSelector=f"{PROJECT_LABEL}={PROJECT}")
         return "; ".join(dict.fromkeys(reason for pod in pods for reason in waits.reasons(pod)))
@@ -115,8 +113,7 @@ def started(pod: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield the events in log lines that `training.contract.progress.describe` wrote. Ray may put the worker's name
-    before a line."""
+    """Yield the events in log lines of `training.contract.progress.describe`, before which Ray may put a name."""
     for line in lines:
         if match := _EPOCH.search(line):
             epoch, epochs, *numbers = match.groups()

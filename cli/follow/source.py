@@ -54,8 +54,7 @@ class Source(Protocol):
     """What pods wait for while no run is in progress, in the cluster's words; empty if no pod waits."""
 
     def poll(self) -> list[News]:
-        """Return the news of each run of the measurement, in the order of the runs' starts, without waiting for
-        events."""
+        """Return the news of each run of the measurement, in the order of the starts, without waiting for events."""
 
     def is_over(self) -> bool:
         """Return whether the measurement is over, that is, was published, or one of its runs failed meanwhile."""
@@ -84,8 +83,7 @@ class LocalSource:
         return news
 
     def is_over(self) -> bool:
-        """Return whether the measurement was published since this object was made, or a run that was in progress ended
-        without a result."""
+        """Return whether the measurement was published since this object was made, or a run in progress has failed."""
         return self._failed or published(self._project, self._stack) != self._published
 
     def _news(self, folder: Path) -> News:
@@ -137,8 +135,7 @@ def _repeat(name: str) -> int:
 
 
 def _state(folder: Path) -> State:
-    """Return `finished` if the folder has a result, `running` if it is new or a process of the run exists, else
-    `failed`."""
+    """Return `finished` if the folder has a result, `running` if it is new or has a process, else `failed`."""
     if (folder / result.NAME).is_file():
         return "finished"
     young = time.time() - folder.stat().st_mtime < GRACE_SECONDS

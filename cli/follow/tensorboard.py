@@ -50,8 +50,7 @@ def tensorboard_folder(project: Path, stack: str, wanted: str) -> Path:
 
 
 def start_tensorboard(folder: Path, arguments: list[str]) -> int:
-    """Run TensorBoard on a folder until Ctrl-C, and return its exit status. TensorBoard is installed first if it is
-    missing."""
+    """Run TensorBoard, which is installed if it is missing, on a folder until Ctrl-C. Return its exit status."""
     program = _find_tensorboard()
     if program is None:
         bootstrap.ensure("tensorboard")

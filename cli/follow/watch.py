@@ -93,8 +93,7 @@ def is_updating(stack: str) -> bool | None:
 
 
 class _Current:
-    """The news of the measurement in progress. Runs that ended earlier are only shown if they belong to that
-    measurement."""
+    """The news of the measurement in progress. Runs that ended earlier are shown only if they belong to it."""
 
     def __init__(self, source: Source, is_updating: Callable[[], bool | None]) -> None:
         self._source, self._is_updating = source, is_updating

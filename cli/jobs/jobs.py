@@ -148,8 +148,7 @@ def _start(ray: Ray, submission: request.Request, **runtime_env: Any) -> str:
 
 
 def refuse_beside_measurement(ray: Ray, otherwise: str, known: Sequence[Mapping[str, Any]] | None = None) -> None:
-    """Raise ToolError if a measurement or a recovery uses the cluster. `known` are the cluster's jobs, if already
-    listed."""
+    """Raise ToolError if a measurement or a recovery uses the cluster. `known`: its jobs, if already listed."""
     jobs = ray.jobs.jobs() if known is None else known
     reason = measuring.update_or_run(ray.place, ray.kube) or measuring.ray_job(ray.place, jobs)
     if reason:
@@ -258,8 +257,7 @@ def _chosen(ray: Ray, verb: str, name: str) -> Mapping[str, Any]:
 
 
 def on_ray(stack: str, overrides: Mapping[str, str], command: str, run: Callable[[RayPlace], int]) -> int:
-    """Run one of these commands on the Ray cluster of a stack. Raise ToolError if the stack has no Ray cluster that
-    stays up."""
+    """Run one of these commands on a stack's Ray cluster. Raise ToolError if the stack has none that stays up."""
     target = stack_settings.load(stack, overrides).target
     if ray := ray_cluster.find(stack, overrides):
         return run(ray)

@@ -52,8 +52,7 @@ class Request:
 
 
 def read(workers: int, typed: Typed) -> Request:
-    """Return the checked request; `workers` is the number of workers in the Ray cluster. Raise ToolError for a wrong
-    argument."""
+    """Return the checked request. `workers`: those of the Ray cluster. Raise ToolError for a wrong argument."""
     script = _script(typed.script)
     folder = _folder(typed.folder, script)
     return Request(
@@ -101,8 +100,7 @@ def _arguments(words: Sequence[str], workers: int) -> list[str]:
 
 
 def _packages(typed: Sequence[str]) -> tuple[str, ...]:
-    """Return the packages, or the lines of the requirements file if one is named. Raise ToolError for lines that name
-    local files."""
+    """Return the packages, or a requirements file's lines. Raise ToolError for lines that name local files."""
     words = list(typed)
     if len(words) == 1 and words[0].endswith(".txt") and words[0][0] != "-":
         try:

@@ -45,8 +45,7 @@ class StackCluster:
 
 
 def find(stack: str, overrides: Mapping[str, str]) -> StackCluster:
-    """Return the cluster that a stack's settings name. Raise ToolError if the stack has no cluster, or its settings are
-    wrong."""
+    """Return the cluster that a stack's settings name. Raise ToolError if they name none, or are wrong."""
     settings = stack_settings.load(stack, overrides)
     if settings.cluster is None:
         raise ToolError(
@@ -57,8 +56,7 @@ def find(stack: str, overrides: Mapping[str, str]) -> StackCluster:
 
 
 def client_of_made(stack_cluster: StackCluster) -> Any:
-    """Return a client of the cluster without sending a request; None before the first `up`. Raise ToolError for a bad
-    kubeconfig."""
+    """Return a client, without a request; None before the first `up`. Raise ToolError for a bad kubeconfig."""
     if not (ROOT / stack_cluster.kubeconfig).is_file():
         return None
     try:
@@ -68,8 +66,7 @@ def client_of_made(stack_cluster: StackCluster) -> Any:
 
 
 def connect(stack_cluster: StackCluster) -> Any:
-    """Return a client of a cluster that answers. Raise ToolError that says why the cluster does not answer, and what to
-    type."""
+    """Return a client of a cluster that answers. Raise ToolError that says why it does not, and what to type."""
     api = client_of_made(stack_cluster)
     if api is None:
         raise ToolError(

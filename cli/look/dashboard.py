@@ -33,8 +33,7 @@ def is_reachable(address: str, port: int) -> bool:
 
 
 def forward(api: Any, namespace: str, listener: socket.socket) -> None:
-    """Forward every connection of the listener to the head of Ray that runs at that moment. This function never
-    returns."""
+    """Forward each connection of the listener to the head of Ray that runs at that moment, without end."""
     while True:
         accepted, _ = listener.accept()
         threading.Thread(target=_serve, args=(api, namespace, accepted), daemon=True).start()

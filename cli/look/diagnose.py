@@ -61,8 +61,7 @@ SETTINGS = (
     "headCpus", "headMemory", "sharedMemory", "scratch", "minikubeProfile", "minikubeNodes",
     "minikubeCpus", "minikubeMemory", "operator", "kuberayVersion", "image", "namespace", "createNamespace",
 )  # fmt: skip
-"""Keys whose values are shown, because they are numbers, switches, versions, or names from a list or of Kubernetes
-objects."""
+"""Keys whose values are shown: numbers, switches, versions, and names from a list or of Kubernetes objects."""
 _GONE = (KubeError, RayError, ToolError)
 
 Texts = Iterator[tuple[str, str]]
@@ -164,8 +163,7 @@ def settings_text(stack_cluster: StackCluster) -> str:
 
 
 def versions(stack_cluster: StackCluster) -> str:
-    """Return a line for each program of this machine, for each locked package, and for the version that the cluster
-    should have."""
+    """Return a line for each program of this machine, each locked package, and the version that is wanted."""
     lines = [f"{platform.platform()}, Python {platform.python_version()}", *map(_program, PROGRAMS)]
     lines += [f"{name} {_package(name)}" for name in PACKAGES]
     lines += [f"wanted: KubeRay {stack_cluster.cluster.kuberay_version}"]

@@ -99,8 +99,7 @@ SHOWN: dict[str, dict[str, Any]] = {
         },
     },
 }
-"""The fields that are shown of each kind: True for a value, `*` for all values of a mapping, a list for each entry of a
-list."""
+"""The fields that are shown, by kind: True for a value, `*` for all of a mapping, a list for each of its entries."""
 TOLD = ("BackOff", "Evicted", "FailedScheduling", "Preempted")
 """Reasons of events whose messages come from the scheduler or the kubelet. Other messages may quote a program, a driver
 or a registry's answer."""
@@ -132,8 +131,7 @@ def plain(value: Any) -> Any:
 
 
 def event_line(event: Mapping[str, Any]) -> str:
-    """Return an event in the form of `kubectl get events`, without its message if another program may have written
-    that."""
+    """Return an event as `kubectl get events` has it, without its message if another program may have written it."""
     about, when = event["involvedObject"], event.get("lastTimestamp") or event.get("eventTime") or "–"
     reason = event.get("reason")
     message = f": {plain(event.get('message'))}" if reason in TOLD else ""

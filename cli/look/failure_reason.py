@@ -95,8 +95,7 @@ def _troubles(pod: Pod, before: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def _ends(pod: Pod) -> Iterator[Mapping[str, Any]]:
-    """Yield the terminated states of a pod's containers that Kubernetes still has, each with exit code, reason and
-    time."""
+    """Yield the terminated states of a pod's containers that Kubernetes still has."""
     for container in kube.statuses(pod):
         for state in (container["state"], container.get("lastState") or {}):
             if ended := state.get("terminated"):

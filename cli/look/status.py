@@ -55,8 +55,7 @@ def _ray(api: Any, namespace: str) -> Ray:
 
 
 def node_port_of(stack_cluster: StackCluster, nodes: list[dict[str, Any]]) -> tuple[str, int] | None:
-    """Return the address and port of a node at which Ray's dashboard answers; None if it can only be reached by
-    forwarding."""
+    """Return the node's address and port at which Ray's dashboard answers; None if it has to be forwarded."""
     addresses = [address["address"] for node in nodes for address in node["status"].get("addresses") or []
                  if address["type"] == "InternalIP"]  # fmt: skip
     return stack_cluster.place.dashboard_address(stack_cluster.settings, addresses[0]) if addresses else None

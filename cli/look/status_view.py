@@ -54,8 +54,7 @@ def _pod(pod: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
 
 
 def phase(pod: Mapping[str, Any]) -> str:
-    """Return the pod's phase, with the reason in brackets if a container or the scheduler gives one: Pending
-    (ErrImagePull)."""
+    """Return the pod's phase, with the reason if a container or the scheduler gives one: Pending (ErrImagePull)."""
     reasons = []
     for container in kube.statuses(pod):
         state = container.get("state") or {}
@@ -102,8 +101,7 @@ def _ray_node(node: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _current_job(jobs: Objects, now: datetime) -> str:
-    """Return a line about the Job of the run that goes on. Runs are made one after another, so there is one at
-    most."""
+    """Return a line about the Job of the run that goes on: there is one at most."""
     for job in jobs:
         if (job.get("status") or {}).get("active"):
             run = job["spec"]["template"]["metadata"]["labels"].get(RUN_LABEL, "not a run of this project")

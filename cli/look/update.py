@@ -47,8 +47,7 @@ def alone(target: str) -> Iterator[None]:
 
 @contextmanager
 def ready(target: str, stack: str, overrides: dict[str, str]) -> Iterator[None]:
-    """Hold the machine's lock and start the cluster, each only if needed, for the time of an update. Raise ToolError if
-    that fails."""
+    """Hold the machine's lock, and start the cluster, if needed, for an update. Raise ToolError if that fails."""
     with alone(target):
         if cluster_of(target).traits.owned:
             resume(stack, overrides)
@@ -68,8 +67,7 @@ def mark_interrupted_release(stack: str, overrides: dict[str, str]) -> None:
 
 
 def resume(stack: str, overrides: dict[str, str]) -> None:
-    """Start the stack's cluster if it was stopped. A cluster that never existed is left to `up`. Raise ToolError if the
-    start fails."""
+    """Start the stack's cluster if it was stopped, not if there never was one. Raise ToolError if that fails."""
     stack_cluster = cluster.find(stack, overrides)
     try:
         stack_cluster.place.resume(stack_cluster.settings)

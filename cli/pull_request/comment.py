@@ -12,8 +12,7 @@ from report.change import UNCHANGED, Change, changes, how_decided, made_differen
 from training.contract.arms import BASELINE
 
 LIMIT_BYTES = 65_000
-"""Most bytes of a comment. GitHub refuses more than 65,536 characters, and a text has at least as many bytes as
-characters."""
+"""Most bytes of a comment. GitHub refuses more than 65,536 characters, each of which has a byte or more."""
 
 PREVIEW_MARKER = "<!-- ray-worth-it: preview -->"
 MEASURE_MARKER = "<!-- ray-worth-it: measure -->"
@@ -66,8 +65,7 @@ def _counts(changed: Difference, resources: int) -> str:
 
 
 def _blocks(delta: Difference) -> list[list[str]]:
-    """Return the diff lines of each resource: changed ones, then new ones, with their properties, then removed ones,
-    with their names alone."""
+    """Return the diff lines of each resource: changed ones, new ones, and of removed ones the names alone."""
     changed = [[f"  {name}", *_indented(lines)] for name, lines in delta.changed.items()]
     added = [[f"+ {name} (new)", *_indented(lines)] for name, lines in delta.added.items()]
     return changed + added + [[f"- {name} (gone)"] for name in delta.removed]
@@ -78,8 +76,7 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 
 def _fill(lines: list[str], sections: Mapping[str, tuple[str, list[list[str]]]], limit_bytes: int) -> str:
-    """Return the lines, followed by the section of each stack, with as many resources as fit into its share of the
-    bytes that are left."""
+    """Return the lines, and each stack's section with as many resources as fit into its share of the bytes left."""
     frames = {stack: _details(stack, summary, [], len(blocks)) for stack, (summary, blocks) in sections.items()}
     room = limit_bytes - len("\n".join([*lines, *frames.values(), ""]).encode()) - 1
     parts = []
@@ -93,8 +90,7 @@ def _fill(lines: list[str], sections: Mapping[str, tuple[str, list[list[str]]]],
 
 
 def _that_fit(blocks: Sequence[list[str]], room: int) -> tuple[list[list[str]], int]:
-    """Return the first resources' diff lines that fit into `room` bytes, and their size in bytes. The last resource may
-    be cut."""
+    """Return the first resources' diff lines that fit into `room` bytes, the last perhaps cut, and their size."""
     shown: list[list[str]] = []
     used = 0
     for block in blocks:
@@ -116,8 +112,7 @@ def _details(stack: str, summary: str, blocks: Sequence[list[str]], left_out: in
 
 
 def measure_comment(base: Comparison | None, head: Comparison | None, why_not: str = "") -> str:
-    """Return the comment on the change of ratios, times and accuracy, each with its interval. `why_not` says why base
-    or head is missing."""
+    """Return the comment on changes, each with its interval. `why_not` says why base or head is missing."""
     lines = [MEASURE_MARKER, "## What this changes in the measurement", ""]
     if base is None or head is None:
         missing = " and ".join(name for name, side in (("base", base), ("head", head)) if side is None)
@@ -193,6 +188,5 @@ def safe(text: str) -> str:
 
 
 def _name(stack: str) -> str:
-    """Return a stack's name with every letter that Pulumi does not allow replaced, because a backslash does not escape
-    inside an HTML tag."""
+    """Return a stack's name with letters that Pulumi does not allow replaced: no backslash escapes in a tag."""
     return re.sub(r"[^A-Za-z0-9._-]", "?", stack)[:100].replace("www.", "www?")

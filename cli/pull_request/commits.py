@@ -102,8 +102,7 @@ def _seconds(values: Sequence[float]) -> str:
 
 
 def _ratio(ratio: Estimate | None) -> str:
-    """Return the ratio as a text, with its interval only if there are enough repeats, because with few the interval may
-    end at millions."""
+    """Return the ratio as text, with its interval if there are enough repeats: with few it may end at millions."""
     if ratio is None:
         return "unknown"
     return factor(ratio if ratio.n >= FIRST_REPEATS else replace(ratio, lower=None))

@@ -17,8 +17,7 @@ ACCOUNT = "github-actions[bot]"
 
 
 def keep_comment(environment: Mapping[str, str], text: str) -> str:
-    """Write the comment on the workflow's pull request, or update the earlier one. Return `made`, `updated` or
-    `unchanged`."""
+    """Write or update the comment on the workflow's pull request. Return `made`, `updated` or `unchanged`."""
     repository, number = _pull_request(environment)
     marker = text.partition("\n")[0]
     if not marker.startswith("<!--"):

@@ -53,8 +53,7 @@ class Difference:
 
 
 def read_preview(text: str) -> Preview:
-    """Return the preview from the output of `pulumi preview --json`. Raise PreviewError if the text is not such an
-    output."""
+    """Return the preview that `pulumi preview --json` printed. Raise PreviewError for any other text."""
     try:
         data = json.loads(text)
         steps = data.get("steps") or []
@@ -80,8 +79,7 @@ def _properties(step: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the leaves of a value, each with its dotted path. A text that is a JSON object, such as the spec of a pod,
-    is parsed first."""
+    """Yield the leaves of a value, each with its dotted path. A text that is a JSON object is parsed first."""
     value = _parsed(value)
     if isinstance(value, dict) and value and SECRET not in value:
         for key, item in value.items():
@@ -103,8 +101,7 @@ def _parsed(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value; a placeholder for a secret, because each preview encrypts secrets differently, and for a value
-    not known yet."""
+    """Return the value, or a placeholder for a secret, which each preview encrypts anew, or an unknown value."""
     if isinstance(value, dict) and SECRET in value:
         return "[secret]"
     return "[computed]" if value == UNKNOWN else value

@@ -36,8 +36,7 @@ _ENVIRONMENT: Mapping[str, str] = {
 
 
 def build(folder: Path) -> None:
-    """Build the programs into `folder`/bin. Raise ToolError if Go is missing, or with the last line of the log if Go
-    fails."""
+    """Build the programs into `folder`/bin. Raise ToolError if Go is missing, or with the log's last line."""
     if shutil.which("go") is None:
         raise ToolError("no `go` on PATH; install Go as new as cli/pulumi_from_source/cli/go.mod asks")
     _LOG.unlink(missing_ok=True)
@@ -54,8 +53,7 @@ def build(folder: Path) -> None:
 
 
 def _compile(module: Path, package: str, program: Path) -> None:
-    """Download the modules that the package needs, then build the program with the version that the CLI should
-    print."""
+    """Download the modules that the package needs, and build the program with the version that it should print."""
     retry("Go modules", lambda: _go(module, "list", "-deps", package), is_final=_is_no_network_matter)
     version = _go(module, "list", "-m", "-f", "{{.Version}}", _SDK)
     stamp = f"-s -w -X {_SDK}/go/common/version.Version={version}"

@@ -24,8 +24,7 @@ def installed() -> list[dict[str, str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the installed distributions as JSON for `list`, and refuse every other command of pip. Return the exit
-    status."""
+    """Print the distributions as JSON for `list`, and refuse pip's other commands. Return the exit status."""
     if arguments[:1] != ["list"]:
         sys.stderr.write("this is no pip: it lists packages for Pulumi's language host; `uv` installs them\n")
         return 2

@@ -72,8 +72,7 @@ class OnCluster:
             return _ended(self.ray.jobs, name, wanted.storage, events, killed_at)
 
     def _follow(self, name: str, wanted: Wanted, events: list[Seen], kill: Victim | None) -> float | None:
-        """Submit the job and collect its events until the job or the head ends; return the time of the kill, or
-        None."""
+        """Submit the job and collect its events until it or the head ends; return the time of the kill, or None."""
         command = ["python", "-m", "training.launch.pod.run", "ray", "--address=auto", f"--storage={wanted.storage}"]
         variables = {progress.ECHO: progress.AS_JSON, progress.EACH_STEP: "1"}
         killed_at, shown = None, 0
@@ -101,8 +100,7 @@ class OnCluster:
             raise ToolError(f"stack {self.ray.place.stack}: {refusal(others, self.ray.place.stack, KILLS)}")
 
     def _let_in(self, minutes: float) -> None:
-        """Assume the role that grants pods access to storage, if one is set, because earlier credentials may expire too
-        soon."""
+        """Assume the role that lets pods into the storage, if one is set: earlier credentials may expire too soon."""
         settings = self.ray.place.settings
         if not (settings.storage and settings.storage.role):
             return
@@ -127,8 +125,7 @@ class OnCluster:
         raise ToolError(f"no {kind} of Ray runs in a pod")
 
     def _await_another(self, heads: Mapping[str, str], nodes: int, minutes: float) -> None:
-        """Wait for a ready head that is not one of these, and for as many nodes as before. Raise ToolError at the
-        deadline."""
+        """Wait for a ready head but these, and for as many nodes as before. Raise ToolError at the deadline."""
         say(f"waiting for another head with {nodes} nodes")
         deadline = time.monotonic() + 60 * minutes
         while not self._is_another_up(heads, nodes):

@@ -163,8 +163,7 @@ def judge(undisturbed: Ended, killed: Ended) -> Recovery:
 
 
 def _largest_difference(undisturbed: Ended, killed: Ended) -> float:
-    """Return the largest difference between the two runs in an epoch's loss. Raise ToolError if the numbers of epochs
-    differ."""
+    """Return the largest difference of an epoch's loss. Raise ToolError if the numbers of epochs differ."""
     losses, losses_of_killed = (
         [epoch.loss for epoch in detail_of(ended.result).history] for ended in (undisturbed, killed)
     )

@@ -64,8 +64,7 @@ class SessionCommand(PulumiCommand):
 
 @contextmanager
 def _interruptions() -> Iterator[Any]:
-    """Yield a function that returns whether a signal to end came. `session` handles the signal, but does not report
-    it."""
+    """Yield a function that returns whether a signal to end came, which `session` handles but does not report."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)

@@ -74,8 +74,7 @@ def _clock(outcome: Outcome, facts: ArmFacts | None, passed: str) -> Clock:
 
 
 def open_from(bound: Tried) -> int | None:
-    """Return the fewest epochs or steps at which Ray could be worth it over all alternatives; None if there is no such
-    number."""
+    """Return the fewest epochs or steps at which Ray could be worth it over all alternatives; None if none are."""
 
     def is_open(passes: int) -> bool:
         ray = bound.least.at(passes)

@@ -206,8 +206,7 @@ def _with_lines(message: str, lines: str) -> str:
 
 
 def python_problem(error: PythonError, request: Request) -> str:
-    """Return why the script's Python cannot be used, and the command lines that fix that, first for an existing
-    environment."""
+    """Return why the script's Python cannot be used, and the lines that fix that, for an existing one first."""
     if not error.interpreter:
         return f"{error.why}:\n  {error.fix}" if error.fix else error.why
     make_it = error.fix.replace(" && ", "\n  ")
@@ -231,8 +230,7 @@ _OWN_ROWS = (
 
 
 def own_rows(script: Script) -> str:
-    """Return advice on how to give each rank its own rows, for the framework that the script trains with; "" if
-    unknown."""
+    """Return advice on how ranks get rows of their own, for the script's framework; "" if it is unknown."""
     text = next((text for module, text in _OWN_ROWS if script.uses(module)), "")
     return f"What usually helps: {text}." if text else ""
 

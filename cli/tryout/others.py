@@ -60,8 +60,7 @@ class Others:
                 looked = time.monotonic()
 
     def in_words(self) -> str:
-        """Return a text about the CPUs that other programs and the host took; "" if they took little, or this is not
-        known."""
+        """Return a text about the CPUs that others took, the host included; "" if few, or if it is not known."""
         return in_words(self._first, self._last, len(self._cpus)) if self._first and self._last else ""
 
     def use(self) -> MachineUse | None:

@@ -103,15 +103,13 @@ def before_porting(proof: Proof, script: Script, command: ArmCommand, request: R
 
 
 def port_of(script: Script) -> Path:
-    """Return the path of the file with a script's port. It contains a hash, because scripts in different folders may
-    have one name."""
+    """Return the path of a script's port, with a hash, since scripts of different folders may have one name."""
     path = script.path.resolve()
     return PORTS / f"{path.stem}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}.diff"
 
 
 def _port(script: Script, command: ArmCommand, request: Request, folder: Path) -> Mapping[str, str]:
-    """Look for the smallest port (the smallest change of the script with which it trains in ranks), and return the
-    outcome."""
+    """Look for the smallest port (change of the script with which it trains in ranks). Return the outcome."""
     changed = {str(folder / plain.OUTCOME): str(folder / "port.json"), "prove": "port"}
     ours = command.command.index("--")  # the script's own arguments follow
     of_port = (*(changed.get(word, word) for word in command.command[:ours]), *command.command[ours:])

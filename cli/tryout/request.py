@@ -109,8 +109,7 @@ def surrounding(script: str) -> str:
 
 
 def interpreter(text: str) -> str:
-    """Return the path of the interpreter. If the text names the folder of an environment, return the interpreter in
-    that folder."""
+    """Return the path of the interpreter; of a folder of an environment, that of the interpreter in it."""
     inside, path = Path(text) / "bin" / "python", ROOT / Path(text).expanduser()
     is_missing = "/" in text and not path.exists() and not path.name.startswith("python")
     return str(inside) if is_missing or (ROOT / inside.expanduser()).exists() else text

@@ -133,8 +133,7 @@ def guarded(plan: Path, limit_seconds: int, own: Path) -> Iterator[subprocess.Po
 
 
 def _guarded(plan: Path, limit_seconds: int, own: Path, is_over: Callable[[], bool]) -> tuple[int, str, int]:
-    """Run the plan under a guard. Return the exit code, the end of the output, and the number of bytes in the whole
-    output."""
+    """Run the plan under a guard. Return the exit code, the end of the output, and the output's bytes."""
     running = _start(plan, limit_seconds, own, subprocess.PIPE)
     assert running.stdin is not None and running.stdout is not None  # noqa: S101, PT018 (both are pipes)
     tail = _Tail(running.stdout, running.stdin)

@@ -163,8 +163,7 @@ def observer_cost(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def epochs_of(arguments: Sequence[str]) -> int | None:
-    """Return the number of epochs in a script's arguments, such as `--epochs 3` or `num_epochs=3`; None if they have
-    none."""
+    """Return the epochs in a script's arguments, such as `--epochs 3` or `num_epochs=3`; None without any."""
     text = re.search(r"(?:^|\s)-*(?:max[-_]|num[-_])?epochs?[= ](\d+)(?!\S)", " ".join(arguments))
     return int(text[1]) if text and int(text[1]) else None
 

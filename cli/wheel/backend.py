@@ -24,11 +24,9 @@ PYTHONS = tuple(f"3.{minor}" for minor in range(9, 15))
 """Versions of Python with which the launcher, and so `./rwi`, is promised to start."""
 LEFT_OUT = (".ci/", ".github/", ".gitignore", "AGENTS.md", "action.yml", "tests/")
 DESCRIPTION = "cli/wheel/README.md"
-"""The text that a package index shows. The project's own README would link to files and pictures that an index does not
-have."""
+"""The text that a package index shows: README would link to files and pictures that an index has not."""
 LIST = "FILES"
-"""The file in a source archive that lists the archive's files. A folder may contain more files after a build or a
-run."""
+"""The file in a source archive that lists its files: the folder may have more after a build or a run."""
 START = '"""Starts the launcher: `python -m ray_worth_it`."""\n\nfrom ray_worth_it import launcher\n\nlauncher.main()\n'
 DATE = (1980, 1, 1, 0, 0, 0)
 """The time stamp of all files: the oldest that a zip archive can hold, so that archives of equal files are equal."""

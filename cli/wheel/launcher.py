@@ -233,8 +233,7 @@ def furnish(home: Path, tree: Path, digest: str, hashes: Mapping[str, str]) -> N
 
 
 def _refuse_project(home: Path, before: Mapping[str, str], hashes: Mapping[str, str]) -> None:
-    """Raise ValueError if the folder is somebody's project, that is, has other files of these names, or a
-    repository."""
+    """Raise ValueError if the folder is somebody's project: has other files of these names, or a repository."""
     mine = [name for name in hashes if name not in before and not name.startswith(OWN) and _differs(home, name, hashes)]
     if not before and (home / ".git").exists():
         mine = [".git", *mine]
@@ -271,8 +270,7 @@ def _is_changed(home: Path, name: str, before: Mapping[str, str]) -> bool:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Replace a file in one step, so that a process that reads the file gets all of the old or all of the new
-    content."""
+    """Replace a file in one step, so that who reads it gets all of the old or all of the new content."""
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f"{target.name}.partial")
     shutil.copy2(source, partial)

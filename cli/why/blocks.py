@@ -37,8 +37,7 @@ class Reader:
         self._complete = self._again = 0
 
     def read(self) -> Tried | None:
-        """Return the complete rounds so far; None before the run's plan exists. The first round only warms up, and is
-        left out."""
+        """Return the complete rounds so far, but the first, which warms up; None before the run's plan exists."""
         if not self._plan and not self._read_plan():
             return None
         plan = self._plan

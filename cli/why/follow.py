@@ -17,8 +17,7 @@ STALLED = "it tried nothing any more, as where ranks wait for each other, or a v
 """The reason that is printed if a run is ended because it makes no progress."""
 LOOK_SECONDS = 1.0
 STALLED_SECONDS = 180.0
-"""Seconds without another block after which ranks are taken to wait for each other for ever; longer if a block takes
-long."""
+"""Seconds without a block after which ranks are taken to wait for ever; longer if a block takes long."""
 STALLED_BLOCKS = 10
 OVERTIME_SECONDS = 20.0
 """Seconds after which a run that was told to end, and did not, is ended from outside."""

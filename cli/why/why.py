@@ -46,8 +46,7 @@ START_SECONDS = 120
 
 
 def try_conditions(request: WhyRequest) -> int:
-    """Try conditions in each arm, print and write the results, and return 1 if nothing can be said about any arm, else
-    0."""
+    """Try conditions in each arm, print and write the results. Return 1 if nothing can be said of any arm."""
     script, versions = known_script(request.of_try)
     if "torch" not in versions:
         raise ToolError(
@@ -103,8 +102,7 @@ def write_page(content: Why, path: Path) -> Path:
 def _wanted(
     arms: Iterable[commands.ArmCommand], request: WhyRequest
 ) -> tuple[list[commands.ArmCommand], dict[str, str]]:
-    """Return the wanted arms, and the reasons why other wanted arms are absent. Raise ToolError if no wanted arm is
-    left."""
+    """Return the wanted arms, and why others are absent. Raise ToolError if no wanted arm is left."""
     every = {arm.arm: arm for arm in arms}
     wanted = [every[name] for name in request.arms]
     for arm in wanted:
@@ -119,8 +117,7 @@ def _wanted(
 
 
 def _try_all(arms: list[commands.ArmCommand], script: Script, request: WhyRequest, folder: Path) -> dict[str, Tried]:
-    """Try conditions in one arm after another, and return the results by arm. Time that one arm leaves is given to the
-    next."""
+    """Try conditions in one arm after another, and return the results by arm. Time left goes to the next."""
     left, tried = float(request.limit_seconds), {}
     for number, arm in enumerate(arms):
         seconds = left / (len(arms) - number)
