@@ -136,11 +136,8 @@ class Contest:
     @property
     def is_lost_for_good(self) -> bool:
         """Return whether Ray loses now, and also gains too little in an epoch without start-up, both with 95 %
-        confidence.
-
-        With more epochs than were trained, the ratio moves from the ratio of the whole clocks to the ratio of an epoch.
-        So Ray stays behind if both ratios are too low.
-        """
+        confidence. The ratio moves from that of the whole clocks to that of an epoch with more epochs, so Ray then
+        stays behind."""
         return self.is_lost and upper(self.per_epoch) < MARGIN
 
     @property
@@ -198,10 +195,7 @@ def _estimated(ratios: Sequence[float], otherwise: str, rule: Rule) -> Estimate 
 
 def ratios_at(pairs: Sequence[Pair], epochs: int) -> list[float]:
     """Return first clock ÷ second clock at this number of epochs, for each pair; empty unless all clocks have a time
-    above 0.
-
-    If pairs without a time were only left out, the interval would be that of another measurement.
-    """
+    above 0: without some pairs the interval would be that of another measurement."""
     both = [(above.at(epochs), below.at(epochs)) for above, below in pairs]
     ratios = [above / below for above, below in both if above and below and above > 0 and below > 0]
     return ratios if len(ratios) == len(pairs) else []

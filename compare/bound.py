@@ -50,10 +50,8 @@ def shared_of(whole: float, imports: float) -> float:
 
 
 def least_of(baseline: Clock, start: float, shared: float, workers: int) -> Least:
-    """Return the least time of a run with Ray, from the clock of one process.
-
-    `start`: the time of Ray's start, or the shortest of several; `shared`: the time that can be split.
-    """
+    """Return the least time of a run with Ray, from the clock of one process. `start`: the time of Ray's start, or the
+    shortest of several; `shared`: the time that can be split."""
     fastest = (1 - STARTS_DIFFER) * start
     per_epoch = None if baseline.per_epoch is None else baseline.per_epoch / workers
     return Least(start=fastest, shared=shared, clock=Clock(baseline.epochs, fastest + shared / workers, per_epoch))
@@ -90,10 +88,8 @@ def _stays_open(contest: Contest) -> bool:
 
 
 def bound_of(measurement: Measurement, fairness: Fairness) -> BoundFindings | None:
-    """Return the least time of Ray, from all complete repeats.
-
-    None if Ray trained the script, if no start of Ray was measured, or if the arms cannot be compared.
-    """
+    """Return the least time of Ray, from all complete repeats. None if Ray trained the script, if no start of Ray was
+    measured, or if the arms cannot be compared."""
     if fairness.failed:
         return None
     if measurement.subject or RAYSTART.name not in measurement.variants:

@@ -58,11 +58,8 @@ OF_SEARCH = ("bestConfig", "bestMetric", "trials", "breakEvenTrialSeconds")
 
 
 def compare(runs: Sequence[Run], context: Context) -> Comparison:
-    """Return the comparison of finished runs. Raises CompareError, which names the field, if a run was not trained with
-    the same recipe as the others.
-
-    Repeats that lack a run of some arm are left out, with a reason.
-    """
+    """Return the comparison of finished runs. Repeats that lack a run of some arm are left out, with a reason. Raise
+    CompareError as `measure` does."""
     findings = find(runs, context)
     measurement, contests, points = findings.measurement, findings.contests, findings.workers_curve
     first, text = first_words(findings.answer, list(contests.values()), measurement), verdict(findings)

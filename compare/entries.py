@@ -88,11 +88,8 @@ class Ratio:
         return {self.above, self.below} <= {*context.arms} and (self.wanted_by is None or self.wanted_by(context))
 
     def values(self, numbers: Mapping[str, Sequence[float | None]], measurement: Measurement) -> list[Value]:
-        """Return the value of this ratio in each repeat, from the numbers of the arms' runs, or why it is missing.
-
-        If runs lack the number, the reason names those that say why. If an arm was not measured, the reason is why it
-        was not.
-        """
+        """Return the value of this ratio in each repeat, from the numbers of the arms' runs, or why it is missing: of
+        runs that lack the number, as they say; of an arm that was not measured, why it was not."""
         if self.wanted_by and not self.wanted_by(measurement.context):
             return [Missing(self.otherwise)] * len(measurement.repeats)
         measured = {*measurement.arms, *measurement.variants}

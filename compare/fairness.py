@@ -203,11 +203,8 @@ def _numbers(numbers: Iterable[int]) -> str:
 
 
 def _cpus_disjoint(runs: Sequence[Run], wanted: Mapping[str, Requested]) -> Check:
-    """Check that every rank was bound to as many CPUs as it has compute threads, and that no two ranks of a run share a
-    CPU.
-
-    If there are more ranks than CPUs, the ranks have to share the CPUs evenly; the check is then not known (None).
-    """
+    """Check that every rank was bound to as many CPUs as it has compute threads, and that no two ranks of a run share
+    one. With more ranks than CPUs they have to share evenly; that is then not known (None)."""
     for run, worker in _workers(runs):
         if not worker.bound:
             return Check(None, f"nothing bound the processes of {run.name} to CPUs")

@@ -256,11 +256,8 @@ MORE = (
 
 
 def measures_of(workload: str, unit: str = "") -> tuple[Measure, ...]:
-    """Return the measures of an arm with this workload, in display order: the measures that all workloads have, and the
-    workload's own scores.
-
-    `unit`: the unit of work, if it is not that of the workload.
-    """
+    """Return the measures of an arm with this workload, its own scores included, in display order. `unit`: the unit of
+    work, if it is not that of the workload."""
     trained = named(workload)
     pace = (*PACE, _throughput(trained, unit or trained.unit))
     return _of_workload((*pace, *CLOCKS, *map(_of_score, trained.scores), *TRIALS, *MORE), trained)

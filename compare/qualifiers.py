@@ -1,7 +1,5 @@
-"""Qualifications of the numbers and of where runs were: each a sentence without its full stop. Pure.
-
-It judges nothing: none of this makes runs incomparable.
-"""
+"""Qualifications of the numbers and of where runs were: each a sentence without its full stop. None of them makes runs
+incomparable. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -182,11 +182,8 @@ def _idle_rate(before: Run, after: Run, others: Sequence[Run], gone_seconds: flo
 
 
 def _readings(ray: Run, *, last: bool, workers_stay: bool) -> dict[str, tuple[float, float]]:
-    """Return, by Ray pod, when the pod's CPU time was read, and the CPU seconds; empty if the CPU time of one pod is
-    not known.
-
-    Workers that do not stay are left out, because they cannot be idle while the other arms run.
-    """
+    """Return, by Ray pod, when the pod's CPU time was read, and the CPU seconds; empty if one pod's are not known.
+    Workers that do not stay are left out: they cannot be idle while the other arms run."""
     head, workers = ray.result.ray_head, ray.result.workers
     read = {worker.pod or "": worker.container_cpu for worker in workers} if workers_stay else {}
     if head is None or not all(read.values()):

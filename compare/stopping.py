@@ -56,11 +56,8 @@ def _budget_seconds(settings: Mapping[str, str]) -> float | None:
 
 
 def repeat_seconds(comparison: Comparison) -> float:
-    """Return the seconds of the longest repeat so far; 0 without repeats.
-
-    The time of a repeat is the time of its runs, and the usual pause before each run. So a repeat that was interrupted
-    and resumed later does not count as longer.
-    """
+    """Return the seconds of the longest repeat so far, of its runs and the usual pause before each: an interruption of
+    a repeat does not count. 0 without repeats."""
     runs = [run for arm in comparison.arms.values() for run in arm.runs]
     return _longest_repeat(
         [(run.repeat, datetime.fromisoformat(run.started_at).timestamp(), run.wall_seconds) for run in runs]
