@@ -35,13 +35,7 @@ class Command(click.Command):
     shells expect."""
 
     def __init__(self, *args: Any, interrupted: str = "", **kwargs: Any) -> None:
-        """Declare a command.
-
-        Args:
-            args: Arguments of click.Command.
-            interrupted: The text printed after Ctrl-C; "" for a command that usually ends that way.
-            kwargs: Keyword arguments of click.Command.
-        """
+        """Declare a command. `interrupted` is printed after Ctrl-C; "" for one that usually ends that way."""
         super().__init__(*args, **kwargs)
         self.interrupted = interrupted
 

@@ -108,10 +108,8 @@ def door() -> None:
 
 
 def parse(words: Sequence[str], **kwargs: Any) -> click.Context:
-    """Return the context of the command that the words name, with its parameters; nothing is run.
-
-    Raises click.UsageError if no command takes these words.
-    """
+    """Return the context of the command that the words name, with its parameters; nothing is run. Raise
+    click.UsageError if no command takes these words."""
     context: click.Context = door.main(
         list(words), **{"prog_name": "./rwi", "standalone_mode": False, **kwargs}, obj=ONLY_PARSE
     )

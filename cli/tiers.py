@@ -1,7 +1,5 @@
-"""Reads what `rwi test --slow` ran. Fails when a tier of tests has none that passed, and when a test was left out.
-
-The files of tests for which CI had no time are named.
-"""
+"""Reads what `rwi test --slow` ran. Fails when a tier of tests has none that passed, and when a test was left out. The
+files of tests for which CI had no time are named."""
 
 from __future__ import annotations
 

@@ -73,10 +73,8 @@ def search_of(stored: Stored, stack: str) -> Search:
 
 
 def adopted(comparison: Comparison, search: Search, stack: str) -> dict[str, str]:
-    """Return the new stack's settings: those that were measured, with the best trial's values in the arguments.
-
-    Raises ToolError for a search without a best trial.
-    """
+    """Return the new stack's settings: those that were measured, with the best trial's values in the arguments. Raise
+    ToolError for a search without a best trial."""
     if search.best_config is None:
         why = comparison.reasons.get("bestConfig", "no trial ended with its metric")
         raise ToolError(f"stack {stack} has no best trial: {why}\n  {rwi('report open', stack)}")

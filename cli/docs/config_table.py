@@ -1,7 +1,5 @@
-"""Writes the tables of docs/settings.md and the keys of Pulumi.yaml from `infra.settings.table`.
-
-Only what stands between the marker lines of each is touched. A test compares them with what this writes.
-"""
+"""Writes the tables of docs/settings.md and the keys of Pulumi.yaml from `infra.settings.table`, between the marker
+lines of each. A test compares them with what this writes."""
 
 import json
 import sys

@@ -1,7 +1,5 @@
-"""Writes the list that claim A rests on into docs/own-script.md.
-
-Only maintainers run it: `python -m cli.docs.same_work_table`. A test compares the page with what this writes.
-"""
+"""Writes the list that claim A rests on into docs/own-script.md: `python -m cli.docs.same_work_table`. A test compares
+the page with what this writes."""
 
 import sys
 from pathlib import Path

@@ -44,10 +44,7 @@ class ClusterSource:
 
     def poll(self) -> list[News]:
         """Return the news of the runs since the last call; empty before the cluster exists, and without events while it
-        does not answer.
-
-        Raises ToolError for a kubeconfig that can't be used.
-        """
+        does not answer. Raise ToolError for a kubeconfig that can't be used."""
         self._api = self._api or cluster.client_of_made(self._cluster)
         if self._api is None:
             return []

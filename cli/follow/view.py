@@ -59,13 +59,8 @@ class Board:
         return lines
 
     def render(self, status: str, most_rows: int | None = None) -> RenderableType:
-        """Return the table of runs, with a line below it that says what is going on. If there is no room for all runs,
-        show the newest.
-
-        Args:
-            status: What is going on.
-            most_rows: Number of lines for runs and for remarks about runs; None if there is room for all.
-        """
+        """Return the table of runs, the newest if there is no room for all, with a line below it that says what is
+        going on. `most_rows`: lines for runs and remarks about them; None if there is room for all."""
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
         for title in ("run", "", "epoch", "loss", "accuracy", "validation", "images/s", "left"):
             table.add_column(title, justify="left" if title in ("run", "") else "right", no_wrap=True)

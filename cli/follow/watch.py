@@ -69,16 +69,11 @@ def watch(
     console: Console | None = None,
     is_updating: Callable[[], bool | None] = lambda: None,
 ) -> int:
-    """Show news until the measurement is over, in a table on a terminal, else as a line for each event.
+    """Show news until the measurement is over, in a table on a terminal, else as a line for each event. Return the exit
+    status.
 
-    Args:
-        source: The source of the runs' progress.
-        stack: Name of the stack.
-        console: Where the runs are shown; None means stdout.
-        is_updating: Returns whether an update of the stack is running here; None if that is not known.
-
-    Returns:
-        The exit status; NOTHING_TO_FOLLOW if there is neither a run in progress nor an update that would start one.
+    `console` is stdout if it is None. `is_updating` returns whether an update of the stack runs here; None if that is
+    not known.
     """
     console = console or Console()
     current = _Current(source, is_updating)

@@ -16,10 +16,8 @@ from training.machine.command_line import rwi
 
 
 def update_or_run(ray_cluster: StackCluster | StackRay, api: Any) -> str:
-    """Return a text that says how a measurement is seen to run: by pulumi here, or by a Job of a run; "" if none runs.
-
-    A run on an existing Ray cluster is a job of Ray, see `ray_job`. Raise KubeError.
-    """
+    """Return how a measurement is seen to run, by pulumi here or by a Job of a run; "" if none runs. A run on an
+    existing Ray cluster is seen by `ray_job`. Raise KubeError."""
     backend = environment.file_backend()
     if backend and (process := state.running(backend, project_name(), ray_cluster.stack)):
         return (

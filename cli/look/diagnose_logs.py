@@ -1,7 +1,5 @@
-"""Reads the logs of a stack's containers, of Ray, and of the program that made the nodes. Changes nothing.
-
-They are what programs printed, secrets included: nothing is removed from them.
-"""
+"""Reads the logs of a stack's containers, of Ray, and of the program that made the nodes, as they were printed: nothing
+is removed from them, secrets included. Changes nothing."""
 
 from __future__ import annotations
 

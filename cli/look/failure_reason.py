@@ -67,12 +67,8 @@ def _pods_and_queue(stack: str, overrides: Mapping[str, str]) -> tuple[Sequence[
 
 
 def reasons(pods: Sequence[Pod], before: Collection[str] = ()) -> list[str]:
-    """Return a sentence for each pod that failed or can't start; for a run, only for the rank that failed first.
-
-    Args:
-        pods: The pods as Kubernetes returns them.
-        before: Ids of containers that had ended before the update; they are ignored.
-    """
+    """Return a sentence for each pod that failed or can't start; for a run, only for the rank that failed first. Ends
+    of containers in `before` (ids) are ignored."""
     first: dict[str, tuple[str, str]] = {}
     for pod in pods:
         for when, text in _troubles(pod, before):

@@ -29,11 +29,8 @@ _ANY = (*helm_release.PENDING, "deployed")
 
 @contextmanager
 def alone(target: str) -> Iterator[None]:
-    """Hold the machine's lock during the `with` block if updates of the target need it. If another process holds the
-    lock, print that this one waits.
-
-    The lock is released when this process ends, in whatever way.
-    """
+    """Hold the machine's lock during the `with` block if updates of the target need it; however this process ends, it
+    is released. If another process holds it, print that this one waits."""
     if not choose(target).holds_machine:
         yield
         return
@@ -56,9 +53,7 @@ def ready(target: str, stack: str, overrides: dict[str, str]) -> Iterator[None]:
 
 def mark_interrupted_release(stack: str, overrides: dict[str, str]) -> None:
     """Mark the operator's Helm release in a managed cluster as failed, if Pulumi was killed before it recorded that.
-
-    The next `up` then installs it again.
-    """
+    The next `up` then installs it again."""
     stack_cluster = cluster.find(stack, overrides)
     if not stack_cluster.place.traits.owned:
         return

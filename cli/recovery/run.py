@@ -1,7 +1,4 @@
-"""One run of the arm `ray` with checkpoints, followed while it trains; optionally a part of it is killed.
-
-Judges nothing.
-"""
+"""One run of the arm `ray` with checkpoints, followed while it trains; a part of it may be killed. Judges nothing."""
 
 import os
 import signal

@@ -25,12 +25,9 @@ def is_pending() -> bool:
 
 
 def ensure(*parts: str, cli: bool = False, whole: bool = True) -> None:
-    """Install the missing parts of the environment.
+    """Install the missing parts of the environment, and these optional ones: `dev`, `tracking`, `tensorboard`.
 
-    Args:
-        parts: Optional parts of the Python environment to install too: `dev`, `tracking`, `tensorboard`.
-        cli: Whether to install the Pulumi CLI too, and uv, which Pulumi's language host starts.
-        whole: Whether to install all that measuring needs; else only what `rwi try` needs.
+    `cli`: also the Pulumi CLI, and uv, which Pulumi's language host starts. Without `whole`: only what `rwi try` needs.
     """
     if os.environ.get(SWITCH) == "no":
         return

@@ -1,7 +1,5 @@
-"""Answers Ctrl-C with one line, not a traceback, while a command still imports its modules.
-
-`rwi` asks for it first; `project.run_main` takes over.
-"""
+"""Answers Ctrl-C with one line, not a traceback, while a command still imports its modules. `rwi` asks for it first,
+and `project.run_main` takes over."""
 
 from __future__ import annotations
 

@@ -85,11 +85,8 @@ def last_line(text: str) -> str:
 def run_main(main: Callable[[], int], interrupted: str = "") -> NoReturn:
     """End the process with `main`'s status. Print only the message of an error, and end on a signal as shells expect.
 
-    Errors of the file system that a user can fix, such as a full disk, are also printed as a message alone.
-
-    Args:
-        main: What the process does.
-        interrupted: The text printed after Ctrl-C or SIGTERM; "" for a command that usually ends that way.
+    Errors of the file system that a user can fix, such as a full disk, are printed so, too. `interrupted` is printed
+    after Ctrl-C or SIGTERM; "" for a command that usually ends that way.
     """
     interrupt.back_to_default()
     _open_streams()

@@ -79,10 +79,8 @@ def find_uv() -> Path:
 
 
 def folder_for_path() -> str | None:
-    """Return the folder of the project's own uv if PATH has no uv, because Pulumi's language host starts uv; else None.
-
-    Return None also if there is no uv at all; `find_uv` installs one.
-    """
+    """Return the folder of the project's own uv, which Pulumi's language host starts, if PATH has no uv; None if PATH
+    has one, or if there is none at all until `find_uv` installs it."""
     return None if _on_path() or not _ours().is_file() else str(_ours().parent)
 
 

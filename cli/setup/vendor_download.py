@@ -1,7 +1,5 @@
-"""Pulumi's own archive of its CLI, for machines that have none: fetched, compared with its checksum, unpacked.
-
-The vendor's install script is not used: nothing of it could be verified.
-"""
+"""Pulumi's own archive of its CLI, for machines that have none: fetched, compared with its checksum, unpacked. The
+vendor's install script is not used: nothing of it could be verified."""
 
 from __future__ import annotations
 

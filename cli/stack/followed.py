@@ -52,14 +52,11 @@ def run(
     new_screen: NewScreen | None = None,
     previewed: Callable[[Update], None] = lambda _: None,
 ) -> tuple[int, Update]:
-    """Run the command, follow its events, and return its exit status and the update as its events describe it.
+    """Run a command of pulumi that takes `--event-log`. Return its exit status, and the update as its events describe
+    it.
 
-    Args:
-        command: A command of pulumi that takes `--event-log`.
-        environment: The environment variables of the command.
-        stack: Name of the stack.
-        new_screen: Makes the screen that a terminal shows; None if pulumi shows its own display.
-        previewed: Called once, when the preview before an update has ended.
+    `new_screen` makes the screen that a terminal shows; None if pulumi shows its own display. `previewed` is called
+    once, when the preview before an update has ended.
     """
     update = Update()
     with ExitStack() as stack_of:

@@ -31,11 +31,8 @@ class Further:
         """Number of complete repeats after the last update, while the comparison was undecided."""
 
     def is_due(self, text: str | None) -> bool:
-        """Return whether another repeat begins. If the budget is too short for it, print that.
-
-        Args:
-            text: The stack's comparison after an update; None if it has none.
-        """
+        """Return whether another repeat begins, by the stack's comparison after an update (None if it has none). If the
+        budget is too short for one, print that."""
         if not text or json.loads(text).get("auto") != GOES_ON:
             return False
         comparison, now = Comparison.from_json(text), self._clock()

@@ -12,13 +12,8 @@ _MOST_VALUES = 4
 
 
 def words(update: Update, stack: str, known: Mapping[str, float]) -> str:
-    """Return a description of a preview that has ended; "" if the preview has no runs.
-
-    Args:
-        update: The preview's steps.
-        stack: Name of the stack.
-        known: Seconds of a run by arm, as far as known.
-    """
+    """Return a description of a preview that has ended; "" if it has no runs. `known`: seconds of a run by arm, as far
+    as they are known."""
     if not update.planned:
         return ""
     kept, beside = len(update.planned) - len(update.to_make), update.others

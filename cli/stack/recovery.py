@@ -81,10 +81,8 @@ class Recovery:
             self.pulumi("cancel", "--yes")
 
     def _clear_pending_creates(self, config: Path) -> list[str]:
-        """Drop the resources whose creation a killed update had begun, and return their URNs.
-
-        The refresh is limited to the stack resource itself, so no provider is called.
-        """
+        """Drop the resources whose creation a killed update had begun, and return their URNs. The refresh is limited to
+        the stack resource itself, so no provider is called."""
         deployment = self._deployment()
         begun = state.pending_creates(deployment)
         if begun:

@@ -1,7 +1,5 @@
 """Reads the settings of a stack as the program does, without an update: from Pulumi.yaml, the stack's file and a call.
-
-The engine is not asked.
-"""
+The engine is not asked."""
 
 from __future__ import annotations
 

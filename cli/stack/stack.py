@@ -1,7 +1,5 @@
-"""One stack (up, preview, destroy, outputs, report): pulumi's own commands, in order.
-
-They add nothing that a measurement depends on: a plain `pulumi up` makes the same runs.
-"""
+"""One stack (up, preview, destroy, outputs, report): pulumi's own commands, in order. They add nothing that a
+measurement depends on: a plain `pulumi up` makes the same runs."""
 
 from __future__ import annotations
 
@@ -223,11 +221,8 @@ class Stack:
 
     def show(self, comparison: str | None) -> int:
         """Print the table, publish the comparison, and print the answer and the path of the report. Return the exit
-        status.
-
-        The exit status is that of the first step that failed. Publishing counts first, because a result that is only on
-        the screen is soon lost.
-        """
+        status of the first step that failed. Publishing counts first, because a result that is only on the screen is
+        soon lost."""
         if comparison is None:
             return 0
         shown = _report_command(["table"], comparison)

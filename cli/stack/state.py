@@ -264,10 +264,8 @@ def output(backend: Path, project: str, stack: str, name: str) -> object:
 
 
 def stacks_with_resources(backend: Path) -> dict[str, int]:
-    """Count the resources of each stack of a file backend that has resources, by `project/stack`.
-
-    Raises ToolError for a state that was cut off and has no whole copy.
-    """
+    """Count the resources of each stack of a file backend that has resources, by `project/stack`. Raise ToolError for a
+    state that was cut off and has no whole copy."""
     counts = {f"{file.parent.name}/{_stack(file)}": _resource_count(backend, file) for file in _states(backend)}
     return {stack: count for stack, count in counts.items() if count}
 

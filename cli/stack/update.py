@@ -247,12 +247,8 @@ def plain(message: str) -> str:
 def ending(update: Update, status: int, again: str, outputs: str, repeats: int = 0) -> list[str]:
     """Return the last lines of an update that failed: what happened, what is kept, what to type.
 
-    Args:
-        update: The failed update, as far as it came.
-        status: pulumi's exit status.
-        again: The command line that continues the update.
-        outputs: The command line that shows the last complete measurement; "" if there is none.
-        repeats: Number of repeats that this command completed in earlier updates, with `repeats auto`.
+    `again`: the line that continues it. `outputs`: the line that shows the last complete measurement; "" if there is
+    none. `repeats`: how many this command completed in earlier updates, with `repeats auto`.
     """
     lines = [_what_happened(update, status)]
     if update.planned:

@@ -105,10 +105,8 @@ class SweepStack:
         return automation.Stack.create_or_select(self.name, workspace)
 
     def measure(self, overrides: Mapping[str, str]) -> str:
-        """Update the stack with its file's settings and `overrides`, and return the comparison as JSON.
-
-        Raise UpdateFailedError or UpdateInterruptedError if the update does not end well.
-        """
+        """Update the stack with its file's settings and `overrides`, and return the comparison as JSON. Raise
+        UpdateFailedError or UpdateInterruptedError if the update does not end well."""
         config = self._write_config(overrides)
         self._recovery.clear(config, dict(overrides))
         further, comparison = Further("The sweep goes on with its next point"), self._update(config)

@@ -40,13 +40,9 @@ TEXT = "report.txt"
 
 
 def sweep(typed: Mapping[str, str], origin: str, base: Mapping[str, str], *, keep: bool) -> int:
-    """Run or continue a sweep. Return 0 if every point was measured.
+    """Run or continue a sweep over the values `typed`, by key. Return 0 if every point was measured.
 
-    Args:
-        typed: The values to try, by key.
-        origin: The stack whose settings the points share.
-        base: Settings in addition to those, which all points share too.
-        keep: Whether to keep the stack's resources at the end.
+    All points share the settings of the stack `origin`, and `base`. With `keep` the stack's resources stay at the end.
     """
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # its lines stand among pulumi's
     settings = stack_text(origin)

@@ -1,7 +1,5 @@
-"""What a try says of a script that nothing distributes: the least that Ray could take, by single runs. Pure.
-
-They have no interval, so nothing is decided by them; `./rwi up` decides.
-"""
+"""What a try says of a script that nothing distributes: the least that Ray could take, by single runs. They have no
+interval, so `./rwi up` decides. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

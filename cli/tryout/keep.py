@@ -20,9 +20,7 @@ FOLDER = STATE / "tried"
 
 def keep(request: Request, seen: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome]) -> None:
     """Write the runs of a try to a file, in place of that of an earlier try with equal script, arguments and workers.
-
-    An arm that is not in `seen` showed no steps, so it was run to its end.
-    """
+    An arm that is not in `seen` showed no steps, so it was run to its end."""
     recipe = ScriptRecipe(
         script=request.keys["script"],
         script_arguments=request.keys.get("scriptArguments", ""),

@@ -16,9 +16,8 @@ from training.machine.cpu_time import CpuTime, Reading
 class Others:
     """Counts the CPUs that other programs use during the `with` block. Processes that this one starts are the arms'.
 
-    Args:
-        look_seconds: The time between two readings of all processes. A process of Ray that begins and ends between two
-            readings is counted as another program, because Ray's raylet does not report the CPU time of its workers.
+    All processes are read every `look_seconds`. A process of Ray that begins and ends between two readings is counted
+    as another program, because Ray's raylet does not report the CPU time of its workers.
     """
 
     def __init__(self, look_seconds: float = LOOK_SECONDS) -> None:

@@ -120,10 +120,7 @@ def guarded(plan: Path, limit_seconds: int, own: Path) -> Iterator[subprocess.Po
     """Start a plan of `foreign_command` under a guard, with the output of this process. Whatever happens, none of its
     processes is left afterwards.
 
-    Args:
-        plan: The plan's file.
-        limit_seconds: The time after which the guard ends all processes of the plan.
-        own: Folder with the progress.jsonl in which the guard reports that it waits for the machine.
+    After `limit_seconds` the guard ends them. In `own`/progress.jsonl it reports that it waits for the machine.
     """
     running = _start(plan, limit_seconds, own, None)
     try:
