@@ -136,7 +136,7 @@ class Contest:
     @property
     def is_lost_for_good(self) -> bool:
         """Return whether Ray loses now, and also gains too little in an epoch without start-up, both with 95 %
-        confidence. The ratio moves from that of the whole clocks to that of an epoch with more epochs, so Ray then
+        confidence. With more epochs the ratio moves from that of the whole clocks to that of an epoch, so Ray then
         stays behind."""
         return self.is_lost and upper(self.per_epoch) < MARGIN
 
