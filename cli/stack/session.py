@@ -27,8 +27,8 @@ from training.machine import process_session
 _FORWARDED = {signal.SIGINT: signal.SIGINT, signal.SIGTERM: signal.SIGTERM, signal.SIGHUP: signal.SIGTERM}
 _PATIENCE_SECONDS = 10
 _SAME_SECONDS = 5
-"""Seconds within which two signals count as one request to end: a supervisor may send a signal to both a launcher and
-us, and the launcher passes its signal on to us."""
+"""Seconds after a signal within which any but Ctrl-C's is taken for the same request to end: a supervisor may signal
+both a launcher and us, and the launcher passes its signal on."""
 
 Output = tuple[IO[bytes], IO[bytes]]
 """Files for stdout and stderr of a command that shows nothing itself, and so can ask nothing."""
