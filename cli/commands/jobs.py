@@ -40,7 +40,7 @@ def submit(
     stack: str, settings: dict[str, str], script: str, arguments: tuple[str, ...], folder: str,
     variables: dict[str, str], packages: tuple[str, ...], detach: bool,
 ) -> int:  # fmt: skip
-    """Run SCRIPT on the Ray cluster, and follow its log. What follows -- is the script's; {workers} is their number."""
+    """Run SCRIPT on the Ray cluster and follow its log. What follows -- is SCRIPT's; {workers}: number of workers."""
     bootstrap.ensure_for(stack, settings, cli=False)
     from cli.jobs import jobs, request
 
