@@ -61,7 +61,8 @@ SETTINGS = (
     "headCpus", "headMemory", "sharedMemory", "scratch", "minikubeProfile", "minikubeNodes",
     "minikubeCpus", "minikubeMemory", "operator", "kuberayVersion", "image", "namespace", "createNamespace",
 )  # fmt: skip
-"""Keys whose values are shown: numbers, switches, versions, and names from a list or of Kubernetes objects."""
+"""Keys whose values are shown, because they are numbers, switches, versions, or names from a list or of Kubernetes
+objects."""
 _GONE = (KubeError, RayError, ToolError)
 
 Texts = Iterator[tuple[str, str]]

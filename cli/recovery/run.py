@@ -125,7 +125,8 @@ def _train(wanted: Wanted, followed: _Followed, kill: Victim | None) -> float | 
 
 @contextmanager
 def _guarded(wanted: Wanted, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the run under a guard, and yield the guard's process. No process of the run is left at the end."""
+    """Start the run under a guard, and yield the guard's process. Whatever happens, no process of the run is left at
+    the end."""
     command = [
         *(
             sys.executable,
