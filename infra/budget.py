@@ -46,8 +46,7 @@ def seconds_of(settings: Settings) -> float | None:
 
 
 def warnings(settings: Settings, project: Path = PROJECT) -> list[str]:
-    """Return a warning for a preview if the measurement will probably exceed its budget; empty if it will not, or if
-    nothing is known about its duration."""
+    """Return a warning if the measurement will probably exceed its budget; empty if it fits, or if nothing is known."""
     budget = seconds_of(settings)
     if budget is None:
         return []

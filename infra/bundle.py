@@ -1,7 +1,6 @@
-"""Files for places where this project is not installed (a Ray cluster, a prebuilt image), and the packages needed
-there.
+"""Files and packages that a run needs where this project is not installed: on a Ray cluster, in a prebuilt image.
 
-Pure; no Pulumi. Each place sends the files in its own way.
+Imports no Pulumi. Each place sends the files in its own way.
 """
 
 import io

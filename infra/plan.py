@@ -1,8 +1,8 @@
 """Plans the runs of a measurement: their order, and what each depends on. Pure: no Pulumi and no processes.
 
-A run carries two hashes. `own_key` covers what can change this run alone; `measurement` covers what can change any run
-of the comparison, and which arms it has. How often and how long a run executes is in neither: changing that repeats
-nothing.
+A run carries two hashes. `own_key` covers what can change this run; `measurement` covers what can change any run of the
+comparison, and which arms it has. How many repeats there are, and how long a run may take, is in neither: changing that
+repeats nothing.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ class Site:
     installed: Installed = None
     """The versions of the packages in the pods' image, by package; None if runs are on this machine."""
     machines: Mapping[str, Any] | None = None
-    """What is known about other machines before they exist; None if there are no other machines."""
+    """What is known before a run about the machines that execute it; None if that is this machine."""
     pods: Declared | None = None
     """What the place declares for the runs; None if the plan alone determines the runs."""
     ray_overhead: Reserved = field(default_factory=Reserved)

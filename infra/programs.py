@@ -16,8 +16,7 @@ LAST_LINES = 15
 
 
 class UserError(Exception):
-    """An error that the user has to know or fix. Only its message is printed. It is the base class of the errors that
-    `infra` raises."""
+    """The base class of errors that the user has to know or fix. Only the message of such an error is printed."""
 
 
 class ProgramError(UserError):
@@ -36,8 +35,8 @@ def run(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run the command and return its stdout. Its output is printed, unless `quiet`. Raise ProgramError with the end of
-    the output if the command fails."""
+    """Run the command. With `quiet` return its stdout; otherwise print its output and return an empty text. Raise
+    ProgramError with the end of the output if the command fails."""
     run_it = output.capture_text if quiet else _shown
     try:
         done = run_it(command, seconds=seconds, cwd=cwd, env=environment)

@@ -24,9 +24,9 @@ class Provider(ResourceProvider):
 def replaced_by(replaces: Sequence[str], *, deleted_first: bool | None = None) -> DiffResult:
     """Return that a change of these properties replaces the resource; without properties, that nothing has changed.
 
-    If `changes` is None, the engine itself compares the resource's inputs, and a preview shows the inputs that differ.
-    If it is True, a preview shows all inputs, and every line of the old outputs. Use this only for a provider whose
-    outputs as of creation are its inputs: if the inputs do not differ, the engine sees no change.
+    If properties changed, the engine itself compares the resource's inputs (`changes` is None), and a preview shows
+    those that differ; with True it would show all inputs, and every line of the old outputs. Use this only for a
+    provider whose outputs as of creation are its inputs: if the inputs do not differ, the engine sees no change.
     """
     return DiffResult(changes=None if replaces else False, replaces=list(replaces), delete_before_replace=deleted_first)
 

@@ -52,7 +52,7 @@ def repeats_now(comparison: Mapping[str, Any] | None, measurement: str, at_a_tim
 
 
 def words(comparison: Mapping[str, Any] | None, measurement: str, number: int) -> str:
-    """Return a text about the repeats that an update adds to a measurement; empty if it starts a new measurement.
+    """Return a text about the repeats that an update adds to an undecided measurement; empty for a new or decided one.
 
     Args:
         comparison: The stack's last comparison, of any version; None without an earlier comparison.
@@ -70,8 +70,8 @@ def words(comparison: Mapping[str, Any] | None, measurement: str, number: int) -
 
 
 def _at_a_time(settings: Settings, comparison: Mapping[str, Any] | None) -> int:
-    """Return the number of repeats to add: as many as will probably end within the budget, which is the budget of one
-    update."""
+    """Return the number of repeats to add: the usual number, but no more than will probably end within the budget,
+    which is the budget of one update."""
     number = int(os.environ.get(AT_A_TIME_VARIABLE) or AT_A_TIME)
     seconds = budget.seconds_of(settings)
     if seconds is None or comparison is None:

@@ -69,7 +69,7 @@ def way_of(storage: Storage) -> str:
 
 
 def _variables(storage: Storage, timeout_minutes: float) -> dict[str, str]:
-    """Return the environment variables that runs will have, as far as they concern storage."""
+    """Return the environment variables that runs will have while they train."""
     credentials = storage.credentials
     if storage.role:
         credentials = assumed(storage.role, timeout_minutes, "write-test").variables()

@@ -44,8 +44,8 @@ def identity(name: str, *, pull: bool) -> str:
     """Return `NAME@sha256:…` for an image, or `NAME#sha256:…` for an image without a registry. Raise ProgramError if
     neither is known.
 
-    The image that Docker has here takes precedence, because a build uses that image. Otherwise the registry is asked,
-    and with `pull` the image is pulled.
+    An image that Docker has here takes precedence, because a build uses it. Any other is pulled; without `pull`, its
+    registry is asked.
     """
     if "@" in name:
         return name
