@@ -95,11 +95,8 @@ class Draft:
         return f"{key} = {short(text)}" + (" (the default)" if text == default else "")
 
     def changed(self, *, secret: bool = False) -> dict[str, str]:
-        """Return the texts that differ from their key's default, by key. Secrets are left out, and addresses that
-        contain a password.
-
-        With `secret`, they are included.
-        """
+        """Return the texts that differ from their key's default, by key. Secrets, and addresses that contain a
+        password, are left out unless `secret` is true."""
         texts = {key: text for key in self.keys if (text := self.texts.get(key, "").strip())}
         return {
             key: text
@@ -109,8 +106,8 @@ class Draft:
         }
 
     def path(self, text: str | None) -> Path | None:
-        """Return the path on this machine that a setting's text means, relative to the project's folder; None if the
-        text means no path on this machine."""
+        """Return the path on this machine that a setting's text means; a relative one starts at the project's folder.
+        None if the text means no path on this machine."""
         if not text or self.in_storage(text):
             return None
         return self.facts.folder / os.path.expanduser(text)  # noqa: PTH111 (Path's raises for an unknown ~user)

@@ -261,7 +261,7 @@ def server() -> Rule:
 
 
 def is_in_bucket(address: str) -> bool:
-    """Return whether the address has a storage scheme, a bucket and a path, without credentials or options."""
+    """Return whether the address has a storage scheme and a bucket, without credentials or options."""
     scheme, is_address, path = address.partition("://")
     return bool(is_address) and scheme in STORES and "@" not in path and bool(_BUCKET.match(path))
 

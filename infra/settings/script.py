@@ -63,7 +63,7 @@ class ScriptDraft(script_data.DataDraft):
 
 
 def is_recognised(draft: ScriptDraft) -> Iterator[Problem]:
-    """Yield a problem unless the script exists, is Python, and takes its number of workers from its arguments."""
+    """Yield a problem unless the script exists, is Python, and gets the arguments that its kind needs."""
     if not draft.recipe.script:
         yield Problem(
             draft.shown("script"), "the file that trains", (set_line("script", draft.keys["script"].example),),
@@ -303,7 +303,7 @@ def python_is_the_image_s(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def image_has_it(installed: Mapping[str, str], draft: ScriptDraft) -> Iterator[Problem]:
-    """Yield a problem if the image lacks a framework that the script imports at its top level, or has a version too
+    """Yield a problem if the image lacks a package that the script imports at its top level, or has one that is too
     old."""
     script = _recognised(draft)
     why = _why_image_lacks(script, installed, draft) if script else ""

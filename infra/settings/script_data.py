@@ -1,8 +1,8 @@
 """The checks of `dataArguments` and `dataCpus`: arguments with which a script reads through Ray Data, in an arm of its
 own.
 
-Ray Data's tasks need a CPU of Ray that no worker holds. With two workers on two CPUs there was no end within 90 s. So
-what would take every CPU is refused here.
+Ray Data's tasks need a CPU of Ray that no worker holds. With two workers on two CPUs, a run did not end within 90 s, so
+settings that take every CPU are refused here.
 """
 
 import re
@@ -66,8 +66,8 @@ def is_another_way(draft: DataDraft) -> Iterator[Problem]:
 
 
 def reads_as_often(draft: DataDraft) -> Iterator[Problem]:
-    """Yield a problem if only one of `dataArguments` and `scriptArguments` has a placeholder, because the two arms
-    would then not read the same rows."""
+    """Yield a problem if only one of `dataArguments` and `scriptArguments` has {epochs}, or only one has {seed},
+    because the two arms would then not read the same rows as often and in the same order."""
     recipe = draft.recipe
     for name in ALIKE if recipe.data_arguments else ():
         having = ["{" + name + "}" in text for text in (recipe.script_arguments, recipe.data_arguments)]

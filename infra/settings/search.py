@@ -1,8 +1,8 @@
 """The settings of a search over a script's arguments, and their checks: what is searched, by which metric, and what
 stops a trial.
 
-A trial is one process of the script in an environment that needs neither Ray nor Optuna, so checks of the workload
-script that are about workers of a script hold with `trialWorkers` alone.
+A trial is one process, whose environment needs neither Ray nor Optuna. Checks about the workers of a script apply only
+if `trialWorkers` is above 1.
 """
 
 import json
@@ -97,8 +97,8 @@ class SearchDraft(ScriptDraft):
 
 
 def is_not_on_a_ray_cluster_that_exists(draft: SearchDraft) -> Iterator[Problem]:
-    """Yield a problem for target ray: the whole run would be one Ray job, and all arms but `ray` would be jobs on one
-    node."""
+    """Yield a problem for target ray, whose nodes have neither Optuna nor a way for the processes of a search to
+    meet."""
     if draft.target in RAY:
         allowed = [target for target in TARGETS if target not in RAY]
         yield Problem(
