@@ -2,8 +2,8 @@
 cluster.
 
 A pod fits a node or does not: sums over nodes say nothing. So pods are placed one by one as the scheduler would, in the
-order of their creation, each on the node with most CPUs left, of the workers of an arm each on one with the fewest of
-them; a part of each node is reserved for other pods.
+order of their creation: each on the node with most CPUs left, and a worker on one with the fewest workers of its arm. A
+part of each node is reserved for other pods.
 """
 
 from collections import Counter
@@ -96,8 +96,8 @@ class Measurement:
         return Size(self.workers * self.worker.cpus, self.workers * self.worker.memory_bytes)
 
     def pods(self) -> dict[str, list[Pod]]:
-        """Return the pods that exist at the same time, by arm. They include the operator and the idle Ray cluster,
-        which always run."""
+        """Return the pods that exist at the same time, by arm: among them the operator and the Ray cluster, which
+        always run, but with `per_run` Ray's workers only in arms that use Ray."""
         workers = [Pod(self.worker, RAY.name)] * self.workers
         always = [*map(Pod, [OPERATOR, *self.others, self.head]), *([] if self.per_run else workers)]
         of_ray = workers if self.per_run else []
@@ -307,8 +307,7 @@ def largest_worker(measurement: Measurement, nodes: Sequence[Size], kept: Sequen
 
 
 def room(settings: Settings, nodes: Sequence[Size], kept: Sequence[Size]) -> Finding:
-    """Return a finding that says how large the workers could be. A setting decides the size, so previews and pull
-    requests show the finding."""
+    """Return a finding that says how large the workers could be. It is never a failure: settings decide the size."""
     measurement = measurement_of(settings.recipe, settings.run.worker_memory, settings.of_cluster, settings.arms)
     largest = largest_worker(measurement, nodes, kept)
     of = f"{len(nodes)} of at most {max(nodes, key=lambda node: node.cpus)}" if nodes else "none"

@@ -1,5 +1,5 @@
-"""Whether the quotas and limit ranges of the namespace admit the pods of a measurement. Who may not read them is let
-through: then the API server refuses the pods, and the update says so.
+"""Whether the quotas and limit ranges of the namespace admit the pods of a measurement. If the user may not read them,
+nothing is refused here: the API server then refuses the pods, and the update says so.
 
 What others use now is no obstacle: it ends. A quota that holds for some pods alone (`scopes`) is not looked at.
 """

@@ -97,8 +97,8 @@ class ClusterPlace(ABC):
         return []
 
     def site(self, settings: Settings) -> ClusterSite:
-        """Return the site, without its nodes, which are unknown before they exist. A Ray run holds its workers, the
-        head and the pod that submits the job; while other arms run, the RayCluster is idle."""
+        """Return the site, without its nodes. A Ray run holds its workers, the head and the pod that submits the job;
+        while other arms run, the RayCluster is idle."""
         recipe, cluster, worker = settings.recipe, settings.of_cluster, settings.run.worker_memory.bytes
         beside = fit.BESIDE_HEAD[cluster.ray_workers]
         cpus, memory = cluster.head_cpus + beside.cpus, cluster.head_memory.bytes + beside.memory_bytes
@@ -170,8 +170,8 @@ def _gone_seconds(cluster: ClusterSettings) -> float | None:
 def take_away_workers(api: Any, settings: Settings) -> None:
     """Remove Ray's workers that a failed or interrupted run left, because they hold resources that the next run needs.
 
-    Do nothing with `rayWorkers kept`, and nothing if the update replaces the RayCluster because it has no autoscaler
-    yet or an autoscaler with another idle time. Raise ScaleError or KubeError if the workers cannot be removed.
+    Call this only without `rayWorkers kept`. It does nothing if the update replaces the RayCluster because it has no
+    autoscaler yet or one with another idle time. Raise ScaleError or KubeError if the workers cannot be removed.
     """
     cluster, namespace = settings.of_cluster, settings.of_cluster.namespace
     if cluster.ray_workers != AUTOSCALED:

@@ -1,7 +1,7 @@
 """Watches the Jobs of a stack's runs while an update waits for them: says what their pods wait for, and ends a Job
 whose pods never start. In a queue it says what Kueue says.
 
-Pulumi waits for a Job until its deadline, whatever happens to its pods: one that has ended is what ends the wait.
+Pulumi waits for a Job until its deadline, whatever happens to its pods: only a Job that has ended ends the wait.
 """
 
 import contextvars

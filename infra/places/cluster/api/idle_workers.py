@@ -1,7 +1,7 @@
 """Waits until Ray's autoscaler has removed all workers (`rayWorkers autoscaled`), and stops what would keep them.
 
-The autoscaler removes workers that are idle, which those of a job are not whose run was interrupted; and only while it
-lives: KubeRay gives the head's pod the restart policy Never, so nobody starts its container again.
+The autoscaler removes only idle workers, which those of an interrupted run's job are not; and it may have ended:
+KubeRay gives the head's pod the restart policy Never, so nobody starts its container again.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Jobs that an interrupted update left running: Pulumi does not know one if it was killed during its creation.
 
-The next update would create another one, and both would share the cores to be measured. Without an update, no Job of a
-run has to run.
+The next update would create another one, and both would share the cores to be measured. While no update runs, no Job of
+a run is needed.
 """
 
 import time

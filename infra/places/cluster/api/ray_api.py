@@ -39,8 +39,8 @@ def head(api: Any, namespace: str) -> str:
 
 
 def namespaces(api: Any) -> list[str]:
-    """Return the namespaces that have a pod of Ray's head, with this project's labels. Raise KubeError if the cluster
-    does not answer or refuses."""
+    """Return the namespaces with a pod of Ray's head whose RayCluster has the name that this project gives. Raise
+    KubeError if the cluster does not answer or refuses."""
     pods = kube.items(api, "/api/v1/pods", labelSelector=_HEADS)
     return sorted({str(pod["metadata"]["namespace"]) for pod in pods})
 

@@ -24,8 +24,8 @@ DOWN_SECONDS = 120.0
 POLL_SECONDS = 0.25
 ASK_RAY_SECONDS = 1.0
 PHASES = ("created", "scheduled", "image", "ready")
-"""The phases of the workers' start, in order. A phase is reached when all workers have a pod, a node, a first container
-that is no longer waiting, a raylet that is alive."""
+"""The phases of the workers' start, in order. They are reached when all workers have: a pod; a node; a first container
+that is no longer waiting; a raylet that is alive."""
 _OF_WORKERS = ",".join(f"{key}={value}" for key, value in WORKER_LABELS.items())
 
 Pod = Mapping[str, Any]

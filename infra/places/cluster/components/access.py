@@ -46,11 +46,11 @@ class Access:
         """Return the options of a resource in the cluster. With them, Pulumi deletes the old object before it creates
         the new one.
 
-        The reason is that each object has a fixed name. If Pulumi created the replacement first, as it does when the
-        namespace changes, a node port or a Helm release would collide with the old one. After a failed update, the old
-        object would wait for its deletion. A user who then returns to the old settings would collide with it or, in a
-        cluster that the stack owns, lose what was recreated under its name. Also, a Job that an interruption left would
-        share its cores with a second Job.
+        Each object has a fixed name. If Pulumi created the replacement first, as it does when the namespace changes, a
+        node port or a Helm release would collide with the old one. After a failed update, the old object would wait for
+        its deletion. A user who then returns to the old settings would collide with it or, in a cluster that the stack
+        owns, lose what was recreated under its name. Also, a Job that an interruption left would share its cores with a
+        second Job.
         """
         return pulumi.ResourceOptions(
             parent=parent, provider=self.provider, deleted_with=self.cluster, delete_before_replace=True, **more

@@ -206,7 +206,7 @@ class ProjectModules(pulumi.ComponentResource):
 
 
 class RayTrainingCluster(pulumi.ComponentResource):
-    """A RayCluster. A changed number of workers is applied in place; any other change replaces the RayCluster."""
+    """A RayCluster. Changes that KubeRay does not apply to running pods replace it; in a queue, every change does."""
 
     ready: RayReady
     """The resource that exists once the head and all permanent workers are ready."""

@@ -80,8 +80,8 @@ class ClusterRuns(pulumi.ComponentResource):
         return self._wanted.per_run and ARMS[plan.arm].start == "ray"
 
     def _workers_end(self, plan: RunPlan, job: k8s.batch.v1.Job, workers: RayWorkers | None) -> RayWorkers:
-        """Return the resource that removes the workers after the run's Job, whatever the Job's result is. With Ray's
-        autoscaler, the resource waits until the autoscaler has removed them."""
+        """Return the resource that removes the workers after the run's Job has succeeded, even if its result cannot be
+        read. With Ray's autoscaler, the resource waits until the autoscaler has removed them."""
         properties = self._of_workers(plan) | {"workers": 0}
         if workers:
             properties |= {"after": workers.id}

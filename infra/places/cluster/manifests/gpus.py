@@ -1,7 +1,7 @@
 """GPUs of the pods that train, and the nodes that have them. Pure: dicts, no Pulumi.
 
 Pods without a GPU, as those of Ray's head, the operator and the submitter, stay off the nodes that have GPUs: they
-would take the CPUs of what trains there, and keep a node that costs many times theirs.
+would take CPUs from what trains there, and occupy a node that costs many times as much as theirs.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Prometheus beside a stack's Ray cluster, or what one that the cluster has needs to find it. Pure: dicts, no Pulumi.
 
 Ray's pods are found by the DNS names of headless Services, so Prometheus needs neither a token nor rights. The pods of
-runs have no metrics: only their number is known, from the answers to the same kind of question.
+runs have no metrics: DNS tells how many there are, and no more.
 """
 
 import hashlib

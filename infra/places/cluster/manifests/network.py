@@ -76,7 +76,7 @@ ANYWHERE = ("0.0.0.0/0", "::/0")
 
 
 def namespace(name: str) -> Manifest:
-    """Return the spec of the namespace, which admits only pods that pass Pod Security `restricted`."""
+    """Return the manifest of the namespace, which admits only pods that pass Pod Security `restricted`."""
     levels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
     return {"metadata": {"name": name, "labels": levels}}
 

@@ -1,7 +1,7 @@
 """The common parts of every pod that the program declares: identity, security, size, placement. Pure: dicts, no Pulumi.
 
-Every pod passes Pod Security `restricted`, holds no service account token, and has CPUs and memory equal to its limits:
-so no pod gains what another does not use, which a measurement would show.
+Every pod passes Pod Security `restricted`, holds no service account token, and requests the CPUs and memory that are
+its limits: so no pod gains what another does not use, which a measurement would show.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,4 @@
 """The pods of a stack, derived from its settings: image, placement, sizes, and everything Kubernetes gets of a run.
-Pure.
 
 `measurement` declares these, and `infra.plan` puts them into the hashes of the runs: so whatever changes a pod of any
 arm is another measurement, whichever setting, file or line of this program it comes from.

@@ -1,5 +1,4 @@
-"""Ray's autoscaler as KubeRay starts it: a container in the head's pod, of which no pod template of ours says anything.
-Pure: dicts, no Pulumi.
+"""Ray's autoscaler as KubeRay starts it: a container in the head's pod, and in no pod template. Pure: no Pulumi.
 
 KubeRay makes a ServiceAccount, a Role and a RoleBinding of the RayCluster's name. The pod mounts no token; the volume
 below holds one, and this container alone mounts it.

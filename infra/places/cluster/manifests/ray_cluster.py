@@ -45,8 +45,7 @@ does apply a changed number of workers."""
 AUTOSCALER_PATHS = ("spec.enableInTreeAutoscaling", "spec.autoscalerOptions")
 """Further parts of a RayCluster with Ray's autoscaler whose changes KubeRay does not apply to running pods."""
 RAY_VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0"}
-"""Variables with which Ray behaves as documented: its workers keep the niceness of 15 that Ray gives them, the same as
-on the target `local`."""
+"""The variables of Ray's pods, which send no usage statistics."""
 
 
 @dataclass(frozen=True)
