@@ -2,9 +2,9 @@
 
 Reads files; contacts no cluster. Merges as kubectl does: the first file with a name defines it.
 
-Not by kubectl itself, which not everybody has whose cluster is used here, such as MicroK8s's. `kubectl config view`
-prints paths as they stand in whichever file they come from, and with `--flatten` copies certificates that their owner
-renews. Nor by the Python client's merger, by which the last file's current context wins, and which refuses nothing.
+kubectl itself is not used, because some users have none, for example with MicroK8s. `kubectl config view` also prints
+paths as they stand in whichever file they come from, and with `--flatten` copies certificates that their owner renews.
+The Python client's merger is not used, because in it the last file's current context wins, and it refuses nothing.
 """
 
 import base64

@@ -52,7 +52,7 @@ class ExistingCluster(ClusterPlace):
         return (*own, *super().checks)
 
     def why_no_node(self, draft: Draft) -> str:  # noqa: ARG002
-        """Return a sentence that says that the nodes are unknown, because a preview contacts no cluster."""
+        """Return a sentence that says that the nodes are unknown, because a preview may see no cluster."""
         return f"whether a node holds it is not known at preview; if one does: {set_line('wideArm', ON)}"
 
     def survey(self, settings: Settings) -> ClusterSite:
@@ -134,8 +134,8 @@ def _selected(settings: Settings) -> Selected:
 
 
 def _refuse_unusable(settings: Settings) -> None:
-    """Log which cluster it is. Raise RunError if it cannot hold the measurement or does not answer; a preview only
-    warns, except about the queue."""
+    """Log which cluster it is. Raise RunError if it cannot hold the measurement or does not answer. A preview only
+    warns, except about the queue, and about a kubeconfig that cannot be used."""
     try:
         selected = _selected(settings)
         pulumi.log.info(f"the cluster: {selected}")

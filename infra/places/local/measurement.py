@@ -41,7 +41,7 @@ class ProcessMeasurement(pulumi.ComponentResource):
 
 
 def common(settings: Settings, plan: RunPlan) -> dict[str, Any]:
-    """Return the properties of every run."""
+    """Return the properties that a run has on target local and on target ray."""
     return {
         "stack": settings.stack,
         "name": plan.name,

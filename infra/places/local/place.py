@@ -34,8 +34,7 @@ no threads."""
 
 
 class Local:
-    """This machine as a place. It exists already, so nothing is created or cleaned up, and a preview refuses what the
-    machine cannot do."""
+    """This machine as a place. It exists already, so nothing is created or cleaned up."""
 
     target: Target = "local"
     trains_here = True
@@ -59,8 +58,8 @@ class Local:
         """Return the judgement that every arm is measured. It reports too few CPUs or GPUs, and ports that other
         machines reach, unless settings permit them.
 
-        Its remarks say which cores workers share although each worker has its own CPUs, and which instructions the CPU
-        lacks.
+        Its remarks say which workers share cores, or get slower ones, although each has its own CPUs, and which
+        instructions the CPU lacks.
         """
         shared = _oversubscription(draft)
         no_gpus = unusable_here(draft) if draft.recipe.worker_gpus else []
@@ -162,8 +161,8 @@ def _emulated(draft: Draft) -> str:
 
 
 def _sharing(draft: Draft) -> str:
-    """Return a text about the cores that workers share although each worker has its own CPUs; empty if they share no
-    cores.
+    """Return a text about cores that workers share, or slower cores that they get, although each worker has its own
+    CPUs; empty if neither is so.
 
     Sharing cores is never refused, because two virtual CPUs are often one core, and the measurement reports it.
     """
@@ -234,7 +233,7 @@ def _cores_suffice(draft: Draft) -> Iterator[Problem]:
 
 
 def _input_has_cpus(draft: Draft) -> Iterator[Problem]:
-    """Yield a problem if the workers leave no CPU for Ray Data, even if `allowOversubscription` is set."""
+    """Yield a problem if the workers and Ray Data need more CPUs than there are, even with `allowOversubscription`."""
     shared = _oversubscription(draft)
     if not (shared and draft.recipe.input_cpus):
         return

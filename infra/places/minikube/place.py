@@ -101,8 +101,8 @@ class MinikubePlace(ClusterPlace):
         return [*([of_storage] if draft.storage.address == CLAIM else []), *([unlike] if unlike else [])]
 
     def why_no_node(self, draft: Draft) -> str:
-        """Return why the arm `wide` does not fit the nodes, or needs more of this machine than the other arms; empty if
-        it can run."""
+        """Return why the arm `wide` does not fit the nodes, or needs more than this machine has; empty if it can
+        run."""
         kept, node = _kept(draft.cluster.minikube_nodes), _node(draft)
         measurement = _measurement(draft, [name for name, arm in ARMS.items() if arm is WIDE or _is_on(arm, draft)])
         others = measurement.without(WIDE.name)
@@ -130,8 +130,8 @@ class MinikubePlace(ClusterPlace):
         return replace(super().site(settings), machines=machines)
 
     def survey(self, settings: Settings) -> ClusterSite:
-        """Raise RunError if the cluster is missing or stopped. Otherwise clean up after a killed `up`, reload images
-        that the nodes lost, and return the site. A preview changes nothing."""
+        """Raise RunError if the cluster was deleted or is stopped. Otherwise clean up after a killed `up`, reload
+        images that the nodes lost, and return the site. A preview changes nothing."""
         require_packages(self.target)
         ask_storage(settings)
         preview = pulumi.runtime.is_dry_run()
@@ -224,7 +224,7 @@ def _have_machine() -> None:
 
 
 def _refuse_and_clear(settings: Settings) -> None:
-    """Raise RunError if the cluster is missing or stopped, or cannot be used. Otherwise clean up what a killed `up`
+    """Raise RunError if the cluster was deleted, is stopped or cannot be used. Otherwise clean up what a killed `up`
     left in it."""
     profile, own = settings.of_cluster.minikube_profile, kube.own_path(settings.stack)
     try:

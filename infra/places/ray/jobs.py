@@ -1,4 +1,4 @@
-"""A run as a job of a Ray cluster: the files it sends, the CPUs it reserves, its command. Pure; no Pulumi.
+"""A run as a job of a Ray cluster: the files it sends, the CPUs it reserves, its command. Imports no Pulumi.
 
 The project's own modules travel with each run: the cluster's image is not ours. They have a folder of their own next to
 a script's files, because a script may have modules of the same names.

@@ -52,12 +52,12 @@ class ExistingRay:
         )
 
     def installed(self, requirements: str | None, image: str | None) -> OfRayCluster:  # noqa: ARG002
-        """Return the versions of Ray and Python on this machine, because a preview does not ask the nodes."""
+        """Return this machine's versions of Ray and Python, because settings are judged before the nodes are asked."""
         return OfRayCluster(ray=_version("ray"), python=platform.python_version())
 
     def judge(self, draft: Draft, arms: Sequence[str], optional: Collection[str]) -> Judgement:  # noqa: ARG002
-        """Return a judgement without the arms on one node, because a preview does not ask the nodes for their CPUs.
-        `up` asks the cluster what it can hold.
+        """Return a judgement that leaves out the arms on one node unless `wideArm` is true, because settings are judged
+        before the nodes are asked for their CPUs.
 
         The judgement has a remark if secrets are sent to the cluster unencrypted.
         """
@@ -73,8 +73,8 @@ class ExistingRay:
         return Judgement(absent=absent, remarks=[f"{' and '.join(secret)}: {readable(address)}"] if is_readable else [])
 
     def site(self, settings: Settings, nodes: RayNodes | None = None) -> Site:
-        """Return the site, with what is known about the cluster's nodes. Ray's head and the driver reserve nothing, and
-        exist also without a measurement."""
+        """Return the site, with what is known about the cluster's nodes. A run reserves nothing beside its workers:
+        Ray's head exists without a measurement, too, and the driver holds no CPU."""
         image = self.installed(settings.requirements, None)
         known = {"version": nodes.version, "cpus": list(nodes.cpus)} if nodes else None
         machines = {"address": settings.of_ray.ray_address, "nodes": known}

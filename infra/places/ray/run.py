@@ -1,5 +1,5 @@
-"""One run on a Ray cluster as a Pulumi dynamic resource. As on this machine (`infra.places.local.run`), where a guarded
-process makes a run, with another process: the one that submits it and follows it.
+"""One run on a Ray cluster as a Pulumi dynamic resource. It differs from a run on this machine
+(`infra.places.local.run`) in its guarded process, which submits a job and follows it.
 
 The state holds the provider pickled by reference: this module and its class keep their names for ever.
 """
