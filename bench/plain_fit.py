@@ -19,7 +19,8 @@ from training.workloads.cnn.workload import WORKLOAD
 
 
 def main() -> None:
-    """Read the recipe from JSON, train one epoch to warm up and one that is timed, and print the images per second."""
+    """Read the recipe from JSON, train two batches to warm up and an epoch that is timed, and print images per
+    second."""
     recipe = CnnRecipe.from_dict(json.loads(sys.argv[1]))
     environment.defer_garbage_collection()
     environment.prepare(WORKLOAD, recipe.compute_threads(), 0, provenance.allowed_cpus())

@@ -2,7 +2,7 @@
 
 Many values are shown and three decide, because one of twenty equal values is told apart by chance: the interval of each
 of the three is one of 98.3 % (Bonferroni), so that all three together err as often as one of 95 %; with `repeats auto`,
-whose number of repeats follows from them, of 98.75 %. Two measurements share no repeats, so their values are unpaired.
+whose number of repeats follows from them, of 99.6 %. Two measurements share no repeats, so their values are unpaired.
 """
 
 import math

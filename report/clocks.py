@@ -16,8 +16,8 @@ PARTS = ("start-up", "training", "evaluation", "saving, reports", "other")
 SHOWN_SHARE = 0.01
 """A part that in no arm is longer than this share of the longest time cannot be seen, and is not named."""
 FARTHEST = 4
-"""If the certain break-even lies at more than this many times the probable break-even or the measured epochs, it is not
-shown: the crossing of the lines could not be seen."""
+"""If the certain break-even lies at more than this many times the probable break-even and the measured epochs, it is
+not shown: the crossing of the lines could not be seen."""
 ROOM = 1.2
 """Factor by which the axis of epochs is longer than the last number of epochs that is of interest."""
 

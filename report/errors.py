@@ -6,8 +6,7 @@ from cli.setup.project import ToolError
 
 
 class ReportError(ToolError):
-    """Something could not be shown or published; the message says why. All errors that reports raise are of this
-    class."""
+    """The base class of this module's errors: something could not be shown or published, and the message says why."""
 
 
 class PublishError(ReportError):

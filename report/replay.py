@@ -1,7 +1,7 @@
 """What stopping would have saved a search that stopped nothing: its recorded curves, replayed in many orders. Pure.
 
-A replay is no measurement. It knows no start of a process and no overhead of who searches, and it lets trials run as
-fast beside each other as they were recorded. In this it is the same for every rule; so it compares rules, and no arms.
+A replay is no measurement: no process starts, the searching program takes no time, and trials run as fast beside each
+other as they were recorded. That is the same for every rule, so a replay compares rules, and no arms.
 
 The two rules are called asynchronous successive halving, and are not one rule:
 

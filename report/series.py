@@ -19,7 +19,7 @@ class Value:
     """Name of the curve. Viewers group curves by the part of the name before the slash."""
     value: float
     step: int
-    """The number of the epoch or of the report, counted from 1."""
+    """The number of the epoch or of the report, counted from 1; 0 for a number of the whole run."""
     at: float
     """Time of the point, in seconds since 1970."""
 

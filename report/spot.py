@@ -20,7 +20,7 @@ ROOM = 1.15
 
 
 def rows(comparison: Comparison) -> list[list[str]]:
-    """Return a row for each arm, with the columns of `HEADINGS`; empty if no price of spot is set."""
+    """Return a row for each arm, with the columns of `HEADINGS`; empty if nothing is known of spot."""
     arms = comparison.spot.arms if comparison.spot else {}
     return [_row(name, arms[name], comparison) for name in comparison.shown_arms() if name in arms]
 
@@ -86,8 +86,8 @@ class Curves:
 
 
 def curves(comparison: Comparison) -> Curves | None:
-    """Return the lines of the picture, from no interruptions to a rate beyond all that is marked; None if no price of
-    spot is set."""
+    """Return the lines of the picture, from no interruptions to a rate beyond all that is marked; None if nothing is
+    known."""
     spot = comparison.spot
     if spot is None:
         return None

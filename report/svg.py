@@ -22,7 +22,7 @@ _LINES: tuple[Any, ...] = ((0, (4, 2)), (0, (6, 1.5, 1, 1.5)), (0, (1, 1.2)), "s
 ARM_LINES = dict(zip(ARMS, cycle(_LINES), strict=False))
 ARM_MARKERS = dict(zip(ARMS, cycle("oDs^vP"), strict=False))
 SERIES = tuple(f"#03{number:02x}00" for number in range(1, 7))
-"""Colours of links and of the lines of a sweep. No arm has one of these colours."""
+"""Colours of the lines of a sweep, and of other things that are no arm. No arm has one of these colours."""
 PARTS = tuple(f"#04{number:02x}00" for number in range(1, 6))
 """Colours of the parts of the whole time of a run."""
 

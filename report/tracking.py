@@ -1,8 +1,8 @@
 """A published comparison onto the MLflow server that its settings name, by a process of its own that has a time limit.
 
 The server gets a run for the measurement, and inside it one for each run of an arm, made from the comparison and the
-runs' result files. A process, because what MLflow's client is told by its environment is for nobody else, and because a
-server may be slow in ways that no timeout of a request ends. It is asked in `report.mlflow_client` alone.
+runs' result files. The process (`report.mlflow_client`) has environment variables that nothing else should see, and its
+limit ends what no timeout of a request would end.
 """
 
 import hashlib
