@@ -1,4 +1,4 @@
-"""The rules of every stack, as plain functions: each takes a resource, and yields a sentence for each violation.
+"""The rules of every stack, as plain functions that yield a sentence for each violation.
 
 They read the declared resources and share nothing with the code that declares them: so they detect its mistakes.
 """
@@ -41,10 +41,10 @@ Rule = Callable[[Declared], Iterator[str]]
 
 
 def pinned_images(resource: Declared) -> Iterator[str]:
-    """Require images that cannot change under one name: another image would silently be another measurement.
+    """Require images that cannot change under the same name, because an unnoticed other image is another measurement.
 
-    An image that is built here is tagged with a hash of its content; any other has a digest. A chart is a file of this
-    machine that the program has verified: Helm would fetch one by name or address unverified.
+    An image that is built here has a hash of its content as its tag, and any other image has a digest. A chart is a
+    file on this machine that the program has verified, because Helm does not verify a chart that it fetches.
     """
     for pod in _with_autoscaler(resource):
         for container in pod_security.containers(pod):
@@ -55,8 +55,8 @@ def pinned_images(resource: Declared) -> Iterator[str]:
 
 
 def requests_are_limits(resource: Declared) -> Iterator[str]:
-    """Require requests equal to limits: otherwise a pod would gain what another does not use, and change the
-    measurement. Disk makes no training faster: a pod may ask for some without a limit."""
+    """Require that requests of CPU and memory equal the limits, because otherwise a pod would gain what another pod
+    does not use. A request for disk needs no limit, because disk makes no training faster."""
     wanted = [
         (str(container["name"]), container.get("resources", {}))
         for pod in _with_autoscaler(resource)
@@ -72,7 +72,7 @@ def requests_are_limits(resource: Declared) -> Iterator[str]:
 
 
 def deadlines(resource: Declared) -> Iterator[str]:
-    """Require a deadline for every run, so that one that hangs ends by itself: `pulumi up` waits for it."""
+    """Require a deadline for every run, because `pulumi up` waits for a run until it ends."""
     if resource.type == LOCAL_RUN and not _is_positive(resource.properties.get("timeoutMinutes")):
         yield "timeoutMinutes is not set"
     seconds = resource.properties.get("spec", {}).get("activeDeadlineSeconds")
@@ -81,7 +81,7 @@ def deadlines(resource: Declared) -> Iterator[str]:
 
 
 def explicit_provider(resource: Declared) -> Iterator[str]:
-    """Require an explicit provider: the default one uses whichever cluster the user's kubeconfig names."""
+    """Require an explicit provider, because the default provider uses whichever cluster the user's kubeconfig names."""
     if resource.type.startswith("kubernetes:") and (resource.provider or "default").startswith("default"):
         yield "it names no provider, and would be made in the kubeconfig's current context"
 
@@ -93,7 +93,7 @@ def no_privileged_pods(resource: Declared) -> Iterator[str]:
 
 
 def restricted_namespaces(resource: Declared) -> Iterator[str]:
-    """Require that a namespace created here admits no other pods."""
+    """Require that a namespace which the stack creates admits only pods that pass Pod Security `restricted`."""
     if resource.type == NAMESPACE:
         labels = resource.properties.get("metadata", {}).get("labels", {})
         if labels.get(ENFORCED) != "restricted":
@@ -101,8 +101,8 @@ def restricted_namespaces(resource: Declared) -> Iterator[str]:
 
 
 def no_service_account_tokens(resource: Declared) -> Iterator[str]:
-    """Refuse service account tokens: training does not use the API server. Ray's autoscaler does: the head's pod may
-    hold a token for it that no other container mounts."""
+    """Refuse service account tokens, because training does not use the API server. Ray's autoscaler does, so the head's
+    pod may hold a token that only the autoscaler's container mounts."""
     head = None if _autoscaler(resource) is None else _head(resource)
     for pod in _pods(resource.properties):
         if pod.get("automountServiceAccountToken") is not False:
@@ -117,7 +117,8 @@ def no_service_account_tokens(resource: Declared) -> Iterator[str]:
 
 
 def exposed_services(stack: Sequence[Declared]) -> Iterator[tuple[Declared, str]]:
-    """Refuse node ports other than the dashboard's on Minikube, which requires a token."""
+    """Refuse Services that others outside the cluster reach, except the dashboard's node port on Minikube, which asks
+    for a token."""
     on_minikube = any(resource.type == MINIKUBE for resource in stack)
     for resource in stack:
         kind = resource.properties.get("spec", {}).get("type") if resource.type == SERVICE else None
