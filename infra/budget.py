@@ -23,8 +23,7 @@ COSTS = {
     NATIVE: "no figures for the cost of Ray itself",
     WIDE: "no comparison with a bigger machine",
 }
-"""The arms that may be left out, the arm that is least needed first, each with what the verdict can then no longer
-say."""
+"""The arms that may be left out, the least needed first, each with what the verdict can then no longer say."""
 OF_A_METRIC = ("metric", "metricTarget", "metricTolerance")
 
 
@@ -59,8 +58,7 @@ def warnings(settings: Settings, project: Path = PROJECT) -> list[str]:
 
 
 def advice(settings: Settings, request: Wanted, known: Sequence[Timed], estimated: Estimate) -> list[str]:
-    """Return lines that say that the measurement fits its budget, or what to leave out. Call this only for settings
-    with a budget."""
+    """Return lines that say that the measurement fits its budget, which has to be set, or what to leave out."""
     budget = seconds_of(settings) or math.inf
     if estimated.total.high <= budget:
         return [f"that is within budgetMinutes {settings.run.budget_minutes}"]
@@ -80,8 +78,7 @@ def _line(change: Change) -> str:
 
 
 def changes(settings: Settings, request: Wanted, known: Sequence[Timed]) -> list[Change]:
-    """Return the changes of single settings that make the measurement shorter. The change that costs the verdict least
-    is first."""
+    """Return the changes of single settings that make the measurement shorter, cheapest for the verdict first."""
     budget = seconds_of(settings) or math.inf
     shorter = (
         *_fewer_sides(request),
@@ -120,8 +117,7 @@ def _fewer_repeats(request: Wanted, known: Sequence[Timed], budget: float) -> It
 
 
 def _certainty(repeats: int, before: int) -> str:
-    """Return a text about the precision of fewer repeats: Student's t divided by the root of their number, if the runs
-    vary as much as before."""
+    """Return a text about the precision of fewer repeats: Student's t divided by the root of their number."""
     if repeats == 1:
         return "one repeat decides nothing"
     wider = _half_width(repeats) / _half_width(before)
@@ -133,8 +129,7 @@ def _half_width(repeats: int) -> float:
 
 
 def _fewer_steps(settings: Settings, request: Wanted, known: Sequence[Timed], budget: float) -> Iterator[Shorter]:
-    """Yield the change to the largest number of steps that fits the budget, if the workload can stop after a number of
-    steps."""
+    """Yield the change to the largest number of steps that fits, if the workload can stop after a number of steps."""
     if "measureSteps" not in request.recipe.settings():
         return
     steps_of_runs = [timed.steps for timed in known if timed.arm in {side.arm for side in request.sides}]
@@ -159,8 +154,7 @@ def _rounded(steps: int) -> int:
 
 
 def _most(least: int, most: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest number that fits, or `least` if no number fits. If a number fits, all smaller numbers have to
-    fit, too."""
+    """Return the largest number that fits, or `least` if none does. Below a number that fits, all have to fit."""
     while least < most:
         middle = (least + most + 1) // 2
         least, most = (middle, most) if fits(middle) else (least, middle - 1)
@@ -173,8 +167,7 @@ def _fits(request: Wanted, known: Sequence[Timed], budget: float) -> bool:
 
 
 def _together(settings: Settings, request: Wanted, known: Sequence[Timed]) -> list[str]:
-    """Return lines with one change after another until the measurement fits. The last line says so if all changes
-    together are not enough."""
+    """Return lines with one change after another until the measurement fits. The last line says so if it never does."""
     budget, lines, less = seconds_of(settings) or math.inf, list[str](), request
     total = Range(low=0.0, high=math.inf)
     while total.high > budget:

@@ -13,8 +13,7 @@ from training.contract.recipe import Recipe
 from training.contract.workload import named
 
 LEAST_RAY = (2, 54)
-"""The oldest Ray version that is accepted. In older versions, a web page could run code through the dashboard
-(CVE-2026-27482)."""
+"""The oldest Ray that is accepted: in older ones, a web page could run code through the dashboard (CVE-2026-27482)."""
 LEAST_PYTHON = (3, 11)
 """The oldest Python that the project's modules support."""
 TRAIN = dict.fromkeys(("fsspec", "pandas", "pyarrow", "pydantic", "requests"), "ray[train]")

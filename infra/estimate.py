@@ -16,14 +16,11 @@ from training.contract.recipe import Recipe
 from training.contract.timed import Timed, scaled
 
 MOST_RUNS = 8
-"""The number of newest runs that count for a side (an arm with its number of workers), because what a machine did long
-ago says less."""
+"""The number of newest runs that count for a side, because what a machine did long ago says less."""
 OF_ONE_RUN = 0.25
-"""The margin below and above the time of a single run, as a fraction of this time. One run says nothing about the
-spread."""
+"""The margin around the time of a single run, as a fraction of it: one run says nothing about the spread."""
 BETWEEN_SECONDS = 2.0
-"""The shortest pause in seconds between two runs. Runs of `rwi try` have no update between them, and so shorter
-pauses."""
+"""The shortest pause in seconds between two runs. Runs of `rwi try` have no update between them, and shorter pauses."""
 LONGEST_BETWEEN_SECONDS = 60.0
 """The longest pause in seconds that counts. A longer pause was a break, or waited for another measurement."""
 
@@ -76,8 +73,7 @@ class Wanted:
         return replace(self, repeats=repeats, most_repeats=repeats)
 
     def without(self, *arms: str, curve: bool = True) -> "Wanted":
-        """Return the measurement without the sides of these arms; with `curve` false, also without the sides with other
-        numbers of workers."""
+        """Return the measurement without these arms; with `curve` false, also without other numbers of workers."""
         kept = [side for side in self.sides if side.arm not in arms and (curve or side.workers == self.recipe.workers)]
         return replace(self, sides=tuple(kept))
 

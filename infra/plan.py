@@ -139,8 +139,7 @@ def _parts(settings: Settings, site: Site, drafts: Sequence[RunPlan], code: Mapp
 
 
 def _context(settings: Settings, site: Site) -> dict[str, Any]:
-    """Return what all runs have in common. It contains this machine only if runs are on this machine, because otherwise
-    the machine of the program runs nothing."""
+    """Return what all runs have in common. It contains this machine only if runs are executed on it."""
     trained = workload.named(settings.recipe.workload)
     return {
         "environment": environment.steering(os.environ) if site.trains_here else None,

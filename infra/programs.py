@@ -53,8 +53,7 @@ def run(
 
 
 def _shown(command: Sequence[str], *, seconds: float | None, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run the command and print its output line by line on stderr. The `stderr` of the returned result holds the last
-    lines."""
+    """Run the command and print its output line by line on stderr. The result's `stderr` holds the last lines."""
     last = deque[str](maxlen=LAST_LINES)
     with output.started(command, stderr=subprocess.STDOUT, **options) as process:
         for line in output.texts(chunk for _, chunk in output.printed(process, seconds)):
@@ -73,8 +72,7 @@ def succeeds(*command: str) -> bool:
 
 
 def with_retries(what: str, action: Callable[[], object]) -> None:
-    """Try an action over the network up to three times, and print a line for each failure. Raise the last ProgramError
-    if all attempts fail."""
+    """Try an action up to three times, and print a line for each failure. Raise the last ProgramError if all fail."""
 
     def pause(attempt: int, failure: Exception) -> float | None:
         if attempt == ATTEMPTS:
@@ -86,8 +84,7 @@ def with_retries(what: str, action: Callable[[], object]) -> None:
 
 
 def run_main(actions: Mapping[str, Callable[[], object]]) -> NoReturn:
-    """Run the action that is named on the command line, and exit. If the action fails, only its message is printed, and
-    the exit code is 1."""
+    """Run the action that the command line names, and exit; if it fails, with only its message, and code 1."""
     chosen = actions.get(sys.argv[1]) if len(sys.argv) == 2 else None
     if chosen is None:
         sys.exit(f"error: one of {', '.join(actions)} is allowed, not {' '.join(sys.argv[1:]) or 'nothing'}")

@@ -16,8 +16,7 @@ class Provider(ResourceProvider):
     serialize_as_secret_always = False
 
     def configure(self, req: ConfigureRequest) -> None:  # noqa: ARG002
-        """Hide tracebacks. Pulumi calls this before anything else in the provider's process, and only in that
-        process."""
+        """Hide tracebacks. Pulumi calls this before anything else, and only in the provider's own process."""
         sys.tracebacklimit = 0
 
 
@@ -32,6 +31,5 @@ def replaced_by(replaces: Sequence[str], *, deleted_first: bool | None = None) -
 
 
 def changed(olds: Mapping[str, Any], news: Mapping[str, Any], *keys: str) -> list[str]:
-    """Return the names of the properties that differ. An unknown value (`pulumi.output.Unknown`) differs from every
-    other value."""
+    """Return the properties that differ. An unknown value (`pulumi.output.Unknown`) differs from every other value."""
     return [key for key in keys if news.get(key) != olds.get(key)]

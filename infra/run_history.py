@@ -35,8 +35,7 @@ class Basis:
 
 
 def known(settings: Settings, request: Wanted, project: Path = PROJECT) -> Basis:
-    """Return the stack's own runs if they cover every side, otherwise the runs of `rwi try` if these do, otherwise
-    both."""
+    """Return the stack's own runs if they cover every side, else those of `rwi try` if they do, else both."""
     own = [each for each in _of_stack(project / "runs" / settings.stack) if _is_of(each, request)]
     tried = [each for each in _tried(project / ".state" / "tried") if _is_of(each, request)]
     if not tried or not estimate.missing(request, own):

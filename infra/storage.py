@@ -38,8 +38,7 @@ def data_of(settings: Settings) -> str:
 
 
 def ask(storage: Storage, timeout_minutes: float, data: str = "") -> str:
-    """Return remarks about the storage; empty for no remarks. Raise ProgramError if the storage cannot be used, or if
-    nothing is at the address `data`."""
+    """Return remarks about the storage, or an empty text. Raise ProgramError if it, or `data` in it, cannot be used."""
     command = [sys.executable, "-m", "training.launch.storage.probe", storage.address, "--way", way_of(storage)]
     command += ["--data", data] if data else []
     variables = _variables(storage, timeout_minutes)
@@ -57,8 +56,7 @@ def ask(storage: Storage, timeout_minutes: float, data: str = "") -> str:
 
 
 def way_of(storage: Storage) -> str:
-    """Return the name of the key that gives runs their credentials; `own` if runs use the credentials that AWS' tools
-    find."""
+    """Return the key that gives runs their credentials; `own` if runs use those that AWS' tools find."""
     ways = {
         "storageCredentials": storage.credentials,
         "storageRole": storage.role,

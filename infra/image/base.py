@@ -15,8 +15,7 @@ from infra.settings.settings import Settings
 ENGINE_SECONDS = 20.0
 REGISTRY_SECONDS = 30.0
 ID = "#"
-"""The character between a name and an image's ID, for an image without a digest: `NAME#sha256:…`. No image's name
-contains this character."""
+"""The character between a name and an image's ID, for an image without a digest. No image's name contains it."""
 
 
 def pinned(settings: Settings) -> Settings:

@@ -27,8 +27,7 @@ INDEX = "RAY_WORTH_IT_INDEX"
 """The variable that passes the package index settings to BuildKit."""
 INDEX_MOUNT = "RUN --mount=type=secret,id=index,target=/run/index "
 INDEX_LABEL = "ray-worth-it.index=secret"
-"""The label of each image that the classic builder makes with the secret in it. No other image has this label, so the
-images are found and removed by it."""
+"""The label of the images that the classic builder makes with the secret in them, by which they are removed."""
 
 
 def build() -> None:
@@ -80,8 +79,7 @@ def has_buildkit() -> bool:
 
 
 def _build_with_secret(command: list[str], index: dict[str, str], folder: Path) -> None:
-    """Build the image with the settings of the package index mounted during installation only, so that no layer, cache
-    or file contains them."""
+    """Build the image with the package index's settings mounted during installation only: no layer or file has them."""
     environment = os.environ | {"DOCKER_BUILDKIT": "1", INDEX: image_index.shell(index)}
     secret = ["--secret", f"id=index,env={INDEX}", "--file", str(DOCKERFILE)]
     with_retries("build of the image", lambda: run(*command, *secret, str(folder), environment=environment))
@@ -114,8 +112,7 @@ def _build_classically(command: list[str], index: dict[str, str], folder: Path) 
 
 
 def classic(dockerfile: str) -> str:
-    """Return the Dockerfile for a builder without mounts: the secret is copied into the stages, and these get a
-    label."""
+    """Return the Dockerfile for a builder without mounts: it copies the secret into the stages, which get a label."""
     return dockerfile.replace(INDEX_MOUNT, f"LABEL {INDEX_LABEL}\nCOPY secret/ /run/\nRUN ")
 
 
@@ -156,15 +153,13 @@ def nodes(profile: str) -> list[str]:
 
 
 def _has(node: str, image: str) -> bool:
-    """Return whether a node's containerd has the image, under the image's name or under the full name that containerd
-    gives to short names."""
+    """Return whether a node's containerd has the image, by its name or by the full name that containerd gives it."""
     listed = run("docker", "exec", node, "ctr", "--namespace", "k8s.io", "images", "list", "--quiet", quiet=True)
     return bool({image, f"docker.io/{image}", f"docker.io/library/{image}"} & set(listed.split()))
 
 
 def _import(into: list[str], images: list[str]) -> None:
-    """Import the images into all nodes at the same time, from one stream. `minikube image load` would first write a
-    compressed copy of the images."""
+    """Import the images into all nodes from one stream. `minikube image load` would write a compressed copy first."""
     take = ["ctr", "--namespace", "k8s.io", "images", "import", "-"]
     with ExitStack() as open_programs:
         save = open_programs.enter_context(subprocess.Popen(["docker", "save", *images], stdout=subprocess.PIPE))

@@ -72,8 +72,7 @@ def has_credentials(values: Mapping[str, str]) -> bool:
 
 
 def certificates(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the file that the environment names with this machine's own certificates; None if there is no such
-    file."""
+    """Return the file that the environment names with this machine's own certificates; None if there is none."""
     named = next((Path(environment[name]) for name in CERTIFICATES if environment.get(name)), None)
     return named if named and named.is_file() else None
 
@@ -83,8 +82,7 @@ def _is_wanted(name: str) -> bool:
 
 
 def _files(environment: Mapping[str, str], name: str, usual: tuple[str, ...]) -> list[Path]:
-    """Return the configuration files, the one with the highest precedence last. If a variable names a file, return only
-    that file."""
+    """Return the configuration files, highest precedence last; if a variable names a file, only that file."""
     named = environment.get(name)
     paths = [Path(named)] if named else [Path(path).expanduser() for path in usual]
     return [path for path in paths if path.is_file()]

@@ -69,8 +69,7 @@ class Content:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
     def dataset_flag(self) -> list[str]:
-        """Return the flag that tells an entry point where the image's data set is; empty if the image has no data
-        set."""
+        """Return the flag that tells an entry point where the image's data set is; empty if it has none."""
         return [f"--dataset-path={DATA}/{CIFAR10}"] if self.has_cifar10 else []
 
     def more(self) -> str:
@@ -146,8 +145,7 @@ def _locked(lock: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def _is_for(python: str, package: Mapping[str, Any]) -> bool:
-    """Return whether the image has this version of a package, if uv.lock has several versions. This depends on the
-    image's Python, and on Linux."""
+    """Return whether this version of a package is the one that uv.lock has for the image's Python, on Linux."""
     version = {"python_version": ".".join(python.split(".")[:2]), "python_full_version": f"{python}.0"}
     linux = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix"}
     markers = package.get("resolution-markers", [])

@@ -9,8 +9,7 @@ from infra.settings.problem import Problem, set_line
 
 
 def problems(draft: Draft) -> Iterator[Problem]:
-    """Yield a problem for an idle time without Ray's autoscaler, and for Ray's autoscaler with a service account of the
-    user's."""
+    """Yield a problem for an idle time without Ray's autoscaler, and for a service account of the user's with it."""
     if draft.target not in CLUSTER:
         return
     autoscaled = draft.cluster.ray_workers == AUTOSCALED

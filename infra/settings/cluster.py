@@ -11,8 +11,7 @@ from training.contract.rules import boolean, choice, number, text, whole
 PROMETHEUS_IMAGE = (
     "docker.io/prom/prometheus:v3.5.0@sha256:63805ebb8d2b3920190daf1cb14a60871b16fd38bed42b857a3182bc621f4996"
 )
-"""Prometheus' image, a version with long-term support. The name has a digest, so that it always means the same
-image."""
+"""Prometheus' image, a version with long-term support. With its digest the name always means the same image."""
 PREFERRED, REQUIRED, OFF = "preferred", "required", "off"
 """The values of `spreadWorkers`, the setting for how workers are spread over nodes."""
 KEPT, PER_RUN, AUTOSCALED = "kept", "per-run", "autoscaled"

@@ -1,5 +1,4 @@
-"""The settings of the CNN in addition to its recipe: its data set and its arms' switches, and the checks between
-them."""
+"""The settings of the CNN in addition to its recipe (its data set, its arms' switches), and the checks between them."""
 
 import math
 from collections.abc import Iterator, Mapping

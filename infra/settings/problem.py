@@ -57,6 +57,5 @@ def set_line(key: str, value: object) -> str:
 
 
 def secret_line(key: str) -> str:
-    """Return the command line that prompts for a secret value, which so stays out of the shell's history and,
-    unencrypted, out of the stack's file."""
+    """Return the command line that prompts for a secret value, which keeps it out of the shell's history."""
     return f"pulumi config set --secret {key}"

@@ -9,8 +9,7 @@ from infra.settings.problem import Problem, set_line
 
 
 def problems(draft: Draft) -> Iterator[Problem]:
-    """Yield a problem for a waiting time without a queue, and for a queue with a RayCluster whose size changes at each
-    run."""
+    """Yield a problem for a waiting time without a queue, and for a queue with Ray workers that come and go."""
     if draft.target not in KUBERNETES:
         return
     queue = draft.cluster.queue

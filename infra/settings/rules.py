@@ -27,8 +27,7 @@ _SUBDOMAIN = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*", re.ASCII)
 STORES = ("s3", "gs")
 """The schemes of addresses in storage."""
 CHART, CHART_FILE = "kuberay-operator", "kuberay-operator-{}.tgz"
-"""The name of KubeRay's chart in its repository, and the file name of its archive, as `helm pull` writes it; {} is the
-version."""
+"""The name of KubeRay's chart in its repository, and its archive's, as `helm pull` writes it; {} is the version."""
 CHART_REPOSITORY = "https://ray-project.github.io/kuberay-helm/"
 SUMS = "SHA256SUMS"
 """The file with the digest of an archive, in the same folder as the archive."""
@@ -192,8 +191,7 @@ class Supplies:
     images: tuple[str, ...] = ()
     """Images of this machine's Docker that are loaded into every Minikube node first."""
     network: str = "calico"
-    """Minikube's pod network: a name that Minikube knows, or the path of a manifest. The network must enforce
-    NetworkPolicy."""
+    """Minikube's pod network: a name that Minikube knows, or a manifest's path. It must enforce NetworkPolicy."""
     network_digest: str = ""
     """The SHA-256 of that manifest; empty if `network` is a name."""
     addons: tuple[str, ...] = ("metrics-server",)
@@ -228,8 +226,7 @@ class Destination:
 
 
 def destination() -> Rule:
-    """Return the rule for a destination: an address or a range of addresses, and a TCP port. It allows no host names,
-    because NetworkPolicy accepts none."""
+    """Return the rule for addresses and a TCP port. It allows no host names, because NetworkPolicy accepts none."""
 
     def parse(text: str) -> Destination:
         addresses, _, port = text.strip().rpartition(":")
@@ -242,14 +239,12 @@ def destination() -> Rule:
 
 
 def repository() -> Rule:
-    """Return the rule for an image repository: a registry and a path. It allows no tag, because the tag is a hash of
-    the image's content."""
+    """Return the rule for an image repository: a registry and a path, and no tag, which is a hash of the content."""
     return matching(_IMAGE_PATH, "a registry and a path, without https:// and without a tag")
 
 
 def server() -> Rule:
-    """Return the rule for an HTTP address. An address with credentials is refused later, where the message can leave
-    them out."""
+    """Return the rule for an HTTP address. One with credentials is refused later, in a message that can hide them."""
 
     def parse(text: str) -> str:
         address = text.strip().rstrip("/")

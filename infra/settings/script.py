@@ -98,8 +98,7 @@ def _not_recognised(draft: ScriptDraft, error: ScriptError) -> Problem:
 
 
 def settings_reach_it(draft: ScriptDraft) -> Iterator[Problem]:
-    """Yield a problem if `epochs` is set but has no effect, because the script's arguments lack the placeholder
-    {epochs}."""
+    """Yield a problem if `epochs` is set but has no effect, because the script's arguments lack {epochs}."""
     if draft.recipe.epochs != int(draft.keys["epochs"].default) and "{epochs}" not in draft.recipe.script_arguments:
         yield Problem(
             f"{draft.shown('epochs')} with {draft.shown('scriptArguments')}",
@@ -110,8 +109,7 @@ def settings_reach_it(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def python_has_imports(draft: ScriptDraft) -> Iterator[Problem]:
-    """Yield a problem if the script's Python does not answer, lacks a package that the script imports, or has a package
-    too old to be observed."""
+    """Yield a problem if the script's Python does not answer, or lacks a package or has one too old to be observed."""
     script, python = _recognised(draft), resolve.interpreter(draft.recipe.python)
     try:
         python_environment.checked(python, script)
@@ -163,8 +161,7 @@ def has_ray_arm(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def curve_has_runs(draft: ScriptDraft) -> Iterator[Problem]:
-    """Yield a problem for a curve over numbers of workers if nothing distributes the script, which then trains in one
-    process."""
+    """Yield a problem for a curve over numbers of workers if nothing distributes the script: it is one process."""
     script = _recognised(draft)
     if script and commands.not_distributed(script) and draft.run.workers_curve:
         yield Problem(
@@ -213,8 +210,7 @@ def metric_is_named(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def artifacts_have_a_place(draft: ScriptDraft) -> Iterator[Problem]:
-    """Yield a problem if artifacts have no storage to be copied to, or if the script does not get the folder from which
-    they are copied."""
+    """Yield a problem if artifacts have no storage to be copied to, or the script gets no folder to leave them in."""
     if not draft.recipe.artifacts:
         return
     if not draft.storage.address:
@@ -245,8 +241,8 @@ def secrets_are_secret(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def secrets_can_be_hidden(draft: ScriptDraft) -> Iterator[Problem]:
-    """Yield a problem if a secret is so short that the same text may occur in a log by chance. The message contains
-    only the name of the secret."""
+    """Yield a problem if a secret is so short that a log may have its text by chance. It shows only the secret's
+    name."""
     for name, value in variables(draft.own.secret_environment).items():
         if not hidden_parts(value):
             yield Problem(
@@ -303,8 +299,7 @@ def python_is_the_image_s(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def image_has_it(installed: Mapping[str, str], draft: ScriptDraft) -> Iterator[Problem]:
-    """Yield a problem if the image lacks a package that the script imports at its top level, or has one that is too
-    old."""
+    """Yield a problem if the image lacks a package that the script imports at its top level, or has one too old."""
     script = _recognised(draft)
     why = _why_image_lacks(script, installed, draft) if script else ""
     if why:

@@ -41,8 +41,7 @@ def is_used(draft: DataDraft) -> Iterator[Problem]:
 
 
 def is_on_this_machine(draft: DataDraft) -> Iterator[Problem]:
-    """Yield a problem for `dataArguments` on clusters, because no CPU there is usable both by a loader's processes and
-    by Ray Data."""
+    """Yield a problem for `dataArguments` on clusters, where no CPU serves both a loader's processes and Ray Data."""
     if draft.recipe.data_arguments and draft.target not in LOCAL:
         yield Problem(
             f"{draft.shown('dataArguments')} with {draft.shown('target')}",
@@ -117,8 +116,7 @@ def _with_workers(arguments: str) -> str:
 
 
 def leaves_a_cpu(draft: DataDraft) -> Iterator[Problem]:
-    """Yield a problem if the script's workers ask for every CPU that Ray has, because none would be left for Ray
-    Data."""
+    """Yield a problem if the script's workers ask for every CPU that Ray has, because none is left for Ray Data."""
     script, recipe = _recognised(draft), draft.recipe
     if script is None or script.most_cpus_asked < recipe.worker_cpus + recipe.input_cpus:
         return

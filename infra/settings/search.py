@@ -97,8 +97,7 @@ class SearchDraft(ScriptDraft):
 
 
 def is_not_on_a_ray_cluster_that_exists(draft: SearchDraft) -> Iterator[Problem]:
-    """Yield a problem for target ray, whose nodes have neither Optuna nor a way for the processes of a search to
-    meet."""
+    """Yield a problem for target ray, whose nodes have neither Optuna nor a way for a search's processes to meet."""
     if draft.target in RAY:
         allowed = [target for target in TARGETS if target not in RAY]
         yield Problem(
@@ -220,8 +219,7 @@ def _why_no_pattern(pattern: str) -> str:
 
 
 def epochs_reach_it(draft: SearchDraft) -> Iterator[Problem]:
-    """Yield a problem unless `epochs` reaches the script. Otherwise a search could not tell whether a trial trained to
-    its end."""
+    """Yield a problem unless `epochs` reaches the script: otherwise nobody knows whether a trial trained to its end."""
     if "{epochs}" not in draft.recipe.script_arguments:
         arguments = f"{draft.recipe.script_arguments} {TAKES_EPOCHS}".strip()
         yield Problem(
@@ -232,8 +230,7 @@ def epochs_reach_it(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def stopping_has_an_effect(draft: SearchDraft) -> Iterator[Problem]:
-    """Yield a problem if stopping is on but no trial can be stopped before its end, and for keys about stopping if
-    stopping is off."""
+    """Yield a problem if stopping is on and can stop no trial, and for keys about stopping if it is off."""
     recipe = draft.recipe
     if recipe.search_scheduler == "none":
         for key in ("searchGrace", "searchReduction"):
@@ -284,8 +281,7 @@ def configurations_are_many_enough(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def has_no_curve(draft: SearchDraft) -> Iterator[Problem]:
-    """Yield a problem for other numbers of workers (`workersCurve`), because the curve fitted to them is valid only for
-    workers that exchange gradients."""
+    """Yield a problem for `workersCurve`, whose fit is valid only for workers that exchange gradients."""
     if draft.is_set("workersCurve"):
         yield Problem(
             draft.shown("workersCurve"), "none with workload search", ("pulumi config rm workersCurve",),
@@ -306,8 +302,7 @@ def trials_of_several_workers_run_here(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def script_has_workers(draft: SearchDraft) -> Iterator[Problem]:
-    """Yield a problem if a trial has several workers, but Ray or the script's framework cannot distribute the
-    script."""
+    """Yield a problem if trials have several workers, but Ray or the framework cannot distribute the script."""
     try:
         recognised = resolve.script_of(draft.recipe) if draft.recipe.script else None
     except ScriptError:
@@ -325,8 +320,7 @@ def script_has_workers(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def ray_is_tune_s(draft: SearchDraft) -> Iterator[Problem]:
-    """Yield a problem if a trial has several workers, but the script's Python does not have the versions of Ray and
-    Python that Tune needs."""
+    """Yield a problem if trials have several workers, but the script's Python lacks the versions that Tune needs."""
     python = resolve.interpreter(draft.recipe.python)
     if draft.recipe.trial_workers == 1 or any(script.python_has_imports(draft)):
         return
@@ -361,9 +355,8 @@ def optuna_is_installed(draft: SearchDraft) -> Iterator[Problem]:
 
 
 def checks_where(installed: Installed) -> tuple[Check, ...]:
-    """Return the checks of the environment that searches (the project's own Python, or the image of the pods), and of
-    the script's Python. The latter needs the packages that the script imports, Ray if trials have several workers, and
-    never Optuna."""
+    """Return the checks of the environment that searches (this Python, or the pods' image), and of the script's Python,
+    which needs its imports, Ray if trials have several workers, and never Optuna."""
     if installed is None:
         return (optuna_is_installed, script.python_has_imports, ray_is_tune_s)
     in_pods = (script.python_is_the_image_s, script.fits_pods)

@@ -81,8 +81,7 @@ class Settings:
     arms: tuple[str, ...]
     """The arms to measure, in the order of presentation."""
     absent_arms: Mapping[str, str]
-    """Why an arm is not measured, by the arm's name. Variants are left out, because nobody misses a variant that was
-    not asked for."""
+    """Why an arm is not measured, by its name. Variants are left out: nobody misses one that was not asked for."""
     ray_dashboard: bool
     dataset_path: str | None
     """The absolute path of an existing folder, or an address in storage; None if `datasetPath` is not set."""
@@ -91,18 +90,15 @@ class Settings:
     storage: Storage | None
     """Where runs keep files that outlive them; None if no storage is set."""
     oversubscription: str | None
-    """The sentence in the verdict about cores that workers share because the user allowed it; None if they share no
-    cores."""
+    """The verdict's sentence about cores that workers share because the user allowed it; None if they share none."""
     requirements: str | None
-    """The absolute path of a file with packages for the training image, in addition to the project's; None without such
-    a file."""
+    """The absolute path of a file with further packages for the training image; None without such a file."""
     secret_environment: Mapping[str, str] = field(repr=False)
     """The script's secret variables, with their values."""
     secret_digest: str | None
     """The salted scrypt hash of the secret variables, by which a change is detected; None without secret variables."""
     commands: tuple[str, ...]
-    """The command of each arm, or why the arm is absent, for reviewers of a preview; empty if arms run the project's
-    own programs."""
+    """The command of each arm, or why it is absent, for reviewers; empty if arms run the project's own programs."""
     explicit: dict[str, str]
     """The texts of the keys whose values differ from their defaults, without secrets."""
     warnings: tuple[str, ...]
@@ -137,8 +133,7 @@ def load() -> Draft:
 
 
 def accepted(draft: Draft, place: Judge) -> Settings:
-    """Return settings with which the stack can be deployed. Raise SettingsError, which lists all problems, if it
-    cannot."""
+    """Return settings that the stack can be deployed with. Raise SettingsError, listing all problems, if it cannot."""
     try:
         settings = checked(draft, place)
     except InvalidSettingsError as error:
@@ -151,8 +146,7 @@ def accepted(draft: Draft, place: Judge) -> Settings:
 
 
 def checked(draft: Draft, place: Judge) -> Settings:
-    """Return settings that passed every check. Raise InvalidSettingsError, which lists all problems, if any check
-    fails."""
+    """Return settings that passed every check. Raise InvalidSettingsError, which lists all problems, if any fails."""
     own, installed = of_workload(draft.workload), _installed(draft, place)
     checks = (*CHECKS, *own.checks, *own.checks_where(installed), *place.checks)
     problems = [*draft.problems, *run_checks(draft, checks)]
@@ -227,8 +221,7 @@ def _requirements(draft: Draft) -> str | None:
 
 
 def _installed(draft: Draft, place: Judge) -> Installed:
-    """Return the packages of the image. They include those in `requirements` if that file can be used; if not, another
-    check reports it."""
+    """Return the packages of the image, with those in `requirements` unless another check reports that file."""
     image = draft.values.get("image")
     try:
         return place.installed(_requirements(draft), image)
@@ -246,8 +239,7 @@ def _commands(
 
 
 def secret_digest(secret: Mapping[str, str], facts: Facts) -> str:
-    """Return the scrypt hash of the secret variables. The salt is the project and the stack, so that two stacks with
-    the same values have different hashes."""
+    """Return the scrypt hash of the secret variables, with the project and the stack as its salt."""
     salt = f"{facts.project}/{facts.stack}".encode()
     return hashlib.scrypt(canonical(dict(secret)).encode(), salt=salt, n=2**14, r=8, p=1, dklen=32).hex()
 

@@ -218,8 +218,7 @@ def _is_secret(draft: Draft) -> Iterator[Problem]:
 
 
 def _namespace_stays(draft: Draft) -> Iterator[Problem]:
-    """Yield a problem if objects that must exist before the stack, or outlive it, are in a namespace that the stack
-    creates."""
+    """Yield a problem if objects that exist before the stack, or outlive it, are in a namespace that it creates."""
     if draft.target not in CLUSTER or not draft.cluster.create_namespace:
         return
     create_not = set_line("createNamespace", "false")

@@ -38,8 +38,7 @@ OF_WORKLOAD = {
     "script": "infra.settings.script",
     "search": "infra.settings.search",
 }
-"""The modules with the settings of a workload in addition to its recipe, as `OWN`. Only the module of the chosen
-workload is loaded."""
+"""The modules with a workload's settings in addition to its recipe, as `OWN`. Only the chosen one is loaded."""
 SECTIONS: dict[str, type[Any]] = {
     "run": RunSettings,
     "storage": StorageSettings,
@@ -62,8 +61,7 @@ class OfWorkload:
     checks: tuple[Check, ...] = ()
     """The checks between the workload's keys."""
     checks_where: Callable[[Installed], tuple[Check, ...]] = lambda _: ()
-    """Returns the checks that depend on the packages in the image of the pods, which are None if runs are on this
-    machine."""
+    """Returns the checks that depend on the packages in the pods' image, which are None for runs on this machine."""
     remarks: Callable[[Any, Installed], Iterable[str]] = lambda *_: ()
     """Returns warnings, from a draft and the packages in the image of the pods."""
     recipe: Callable[[Any], Mapping[str, Any]] = lambda _: {}
@@ -73,8 +71,7 @@ class OfWorkload:
 
 
 def of_workload(name: str) -> OfWorkload:
-    """Return the settings of a workload in addition to its recipe; empty for a workload that is not in
-    `OF_WORKLOAD`."""
+    """Return a workload's settings in addition to its recipe; empty for one that is not in `OF_WORKLOAD`."""
     own: OfWorkload = import_module(OF_WORKLOAD[name]).OWN if name in OF_WORKLOAD else OfWorkload()
     return own
 
@@ -173,15 +170,13 @@ def _recipe(kind: type[Recipe], values: Mapping[str, Any]) -> Recipe:
 
 
 def _workload(texts: Mapping[str, str]) -> str:
-    """Return the workload whose keys apply; the first workload if the text is wrong, which is reported together with
-    the other keys."""
+    """Return the workload whose keys apply; the first if the text is wrong, which is reported with the other keys."""
     name = texts.get("workload", "").strip() or ("script" if texts.get("script", "").strip() else "")
     return name if name in WORKLOADS else WORKLOADS[0]
 
 
 def _target(texts: Mapping[str, str]) -> Target:
-    """Return the target whose defaults apply; `local` if the text is wrong, which is reported together with the other
-    keys."""
+    """Return the target whose defaults apply; `local` if the text is wrong, which is reported with the other keys."""
     name = texts.get("target", "").strip() or _CHOICES["target"].default
     return next((target for target in TARGETS if target == name), "local")
 
