@@ -37,8 +37,7 @@ LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 
 
 class ChartError(pulumi.RunError):
-    """Raised if the chart cannot be fetched or is the wrong chart. The message names the setting; Pulumi prints the
-    message without a traceback."""
+    """Raised, with the setting to change, if the chart cannot be fetched or is wrong. Pulumi shows no traceback."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +45,13 @@ class Source:
     """Where KubeRay's chart comes from, and the version that the settings ask for."""
 
     path: str | None
-    """The path of the chart's archive in the folder `offline`; None if the archive is fetched from KubeRay's
-    repository."""
+    """The path of the chart's archive in the folder `offline`; None if it is fetched from KubeRay's repository."""
     version: str
     digest: str = ""
     """The SHA-256 of the archive that the folder `offline` states; empty if the folder states no SHA-256."""
 
     def pinned(self) -> tuple[str, str]:
-        """Return the digest that is known before anything is fetched, and its origin; two empty texts if no digest is
-        known."""
+        """Return the digest that is known before anything is fetched, and its origin; two empty texts without one."""
         if self.digest:
             return self.digest, SUMS
         return (DIGESTS[self.version], "this program") if self.version in DIGESTS else ("", "")
@@ -110,8 +107,7 @@ def find(source: Source, cache: Path = CACHE) -> Chart:
 
 
 def _is_verified(kept: Path, source: Source) -> bool:
-    """Return whether the cached copy has the right digest; if not (damaged, or from another repository), the caller
-    fetches the chart again."""
+    """Return whether the cached copy has the right digest. It has not if damaged, or from another repository."""
     try:
         record = json.loads(_record(kept).read_text(encoding="utf-8"))
         digest = hashlib.sha256(kept.read_bytes()).hexdigest()
@@ -122,8 +118,7 @@ def _is_verified(kept: Path, source: Source) -> bool:
 
 
 def _fetched(source: Source) -> tuple[bytes, dict[str, str]]:
-    """Return the fetched archive, whose digest was verified, and the record that verifies the cached copy at the next
-    use."""
+    """Return the fetched archive, whose digest was verified, and the record that verifies the cached copy later."""
     entry = _entry(source)
     content = _download(urllib.parse.urljoin(CHART_REPOSITORY, str(entry["urls"][0])))
     digest, says = source.pinned()
@@ -150,8 +145,7 @@ def _compare(content: bytes, source: Source, expected: str, says: str) -> None:
 
 
 def _checked(chart: Chart) -> Chart:
-    """Return the chart if it has the version that the settings name. Raise ChartError if it has another version, or is
-    not a Helm chart."""
+    """Return the chart. Raise ChartError if it has another version than the settings name, or is no Helm chart."""
     try:
         version = _metadata(chart.path)["version"]
     except (OSError, EOFError, KeyError, TypeError, ValueError, zlib.error, tarfile.TarError, yaml.YAMLError) as error:
@@ -219,8 +213,7 @@ def _download(address: str) -> bytes:
 
 
 def _record(kept: Path) -> Path:
-    """Return the path of the record next to a cached chart; the record holds the repository and the digest of the
-    chart."""
+    """Return the path of the record next to a cached chart, which holds the chart's repository and digest."""
     return kept.with_suffix(".json")
 
 

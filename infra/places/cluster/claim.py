@@ -40,8 +40,7 @@ SINGLE_NODE = {
     "rancher.io/local-path": "nfs.csi.k8s.io",
     "kubernetes.io/no-provisioner": "nfs.csi.k8s.io",
 }
-"""Provisioners whose volumes only the pods of one node can write, each with a provisioner whose volumes all pods can
-write."""
+"""Provisioners whose volumes one node's pods can write, each with one whose volumes all nodes' pods can write."""
 DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -60,8 +59,7 @@ class ClaimProvider(Provider):
     """Creates and expands the storage claim; never deletes the claim."""
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Return whether the claim's size or class changed. Another namespace gets a new claim, and a deleted claim is
-        recreated."""
+        """Return a change of the claim's size or class, or a replacement in another namespace or of a deleted claim."""
         moved = ["namespace"] if changed(olds, news, "namespace") or _is_gone(olds) else []
         resized = changed(olds, news, "size", "storageClass", "byManyNodes")
         return DiffResult(changes=bool(moved or resized), replaces=moved)
@@ -117,14 +115,12 @@ def path(namespace: str) -> str:
 
 
 def existing(api: Any, namespace: str) -> dict[str, Any] | None:
-    """Return the existing claim, or None if the namespace has no such claim. Raise KubeError if the cluster does not
-    answer."""
+    """Return the existing claim, or None if the namespace has none. Raise KubeError if that fails."""
     return kube.find(api, path(namespace))
 
 
 def refusals(api: Any, wanted: Claim, stack: str, namespace: str) -> list[Problem]:
-    """Return the reasons to refuse the claim, each with the command lines that fix it. The caller asks before anything
-    is created."""
+    """Return the reasons to refuse the claim, with command lines that fix it. Ask before anything is created."""
     claim = existing(api, namespace)
     classes = kube.items(api, "/apis/storage.k8s.io/v1/storageclasses")
     name = (claim or {}).get("spec", {}).get("storageClassName") or wanted.storage_class or _default(classes)
@@ -181,8 +177,7 @@ def _foreign(claim: Mapping[str, Any], stack: str, namespace: str) -> list[Probl
 
 
 def _on_its_way(claim: Mapping[str, Any], stack: str) -> list[Problem]:
-    """Return a problem if the claim is being deleted. Such a claim cannot be restored, and is gone as soon as no pod
-    mounts it."""
+    """Return a problem if the claim is being deleted: that cannot be undone, and ends as soon as no pod mounts it."""
     if "deletionTimestamp" not in claim["metadata"]:
         return []
     why = f"the claim {CLAIM} is being deleted: it is gone as soon as no pod mounts it; to start with a new one"

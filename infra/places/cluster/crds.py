@@ -82,8 +82,7 @@ def _api(props: dict[str, Any]) -> Any:
 
 
 def refuse_foreign(api: Any, names: Iterable[str]) -> None:
-    """Raise ForeignCrdsError if a CRD of one of these names exists and another owner manages it. Raise KubeError if the
-    cluster does not answer."""
+    """Raise ForeignCrdsError if another owner manages a CRD of one of these names, and KubeError if that is unknown."""
     foreign = [name for name in names if _owner(api, name) not in (OWNER, None)]
     if foreign:
         raise ForeignCrdsError(
@@ -94,8 +93,7 @@ def refuse_foreign(api: Any, names: Iterable[str]) -> None:
 
 
 def _owner(api: Any, name: str) -> str | None:
-    """Return who manages a CRD: empty if its labels do not say, None if the CRD does not exist. Raise KubeError if the
-    cluster does not answer."""
+    """Return a CRD's manager: empty if its labels name none, None without the CRD. Raise KubeError if that fails."""
     try:
         metadata = kube.metadata(api, f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
     except KubeError as error:

@@ -56,8 +56,7 @@ BESIDE_HEAD = {KEPT: Size(0, 0), PER_RUN: Size(0, 0), AUTOSCALED: Size.of(ray_au
 PARTS = (0.75, 0.5, 0.25)
 """Fractions of a CPU that a worker may have if the nodes are too small for whole CPUs."""
 RESERVED = Size(1, GIB)
-"""The size that is reserved on a node with system pods. The first node of a two-node Minikube with Calico used 0.85
-CPUs for its system pods."""
+"""What is reserved on a node with system pods. Those of Minikube's first node of two used 0.85 CPUs with Calico."""
 RESERVED_WITHOUT_CONTROL_PLANE = Size(0.5, GIB)
 """The size that is reserved on a node which runs only per-node agents. Calico's agent takes 0.25 CPUs."""
 
@@ -68,8 +67,7 @@ class Pod:
 
     size: Size
     arm: str = ""
-    """The arm whose worker this pod is, if the arm has several workers, because those are spread over the nodes;
-    otherwise empty."""
+    """The arm whose worker this pod is, if the arm has several, which are spread over the nodes; otherwise empty."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +116,7 @@ class Measurement:
         return replace(self, arms=tuple(arm for arm in self.arms if arm not in arms))
 
     def most(self, kept: Sequence[Size]) -> Size:
-        """Return the most CPUs and memory that all pods take at the same time, plus what is reserved on each node
-        (`kept`)."""
+        """Return the most CPUs and memory of all pods at the same time, plus those reserved on each node (`kept`)."""
         moments = self.moments().values()
         return Size(
             max(sum(pod.cpus for pod in pods) for pods in moments) + sum(size.cpus for size in kept),
@@ -159,8 +156,7 @@ def cluster_fit(measurement: Measurement, nodes: Sequence[Size], kept: Sequence[
 
 
 def spreads(measurement: Measurement, nodes: Sequence[Size], kept: Sequence[Size]) -> dict[str, tuple[int, ...]]:
-    """Return, for each arm that has several workers and fits, how many of its workers each node is expected to hold,
-    largest number first."""
+    """Return how many workers each node will probably hold, most first, for each arm that fits and has several."""
     numbers = {}
     for arm, pods in measurement.pods().items():
         places = _placed(measurement, pods, nodes, kept) or []
@@ -186,8 +182,7 @@ def unlike_spreads(measurement: Measurement, nodes: Sequence[Size], kept: Sequen
 
 
 def arms_to_leave_out(measurement: Measurement, fits: Callable[[Measurement], bool]) -> tuple[str, ...]:
-    """Return the fewest arms that have to be left out so that the measurement fits; empty if no choice of arms makes it
-    fit."""
+    """Return the fewest arms without which the measurement fits; empty if no choice of arms makes it fit."""
     optional = [arm for arm in measurement.arms if ARMS[arm].switch and not measurement.worker.gpus]
     for number in range(1, len(optional) + 1):
         for arms in combinations(optional, number):
@@ -204,8 +199,7 @@ def without_arms_line(arms: Sequence[str]) -> list[str]:
 def _placed(
     measurement: Measurement, pods: Sequence[Pod], nodes: Sequence[Size], kept: Sequence[Size]
 ) -> list[int] | None:
-    """Return for each pod the index of the node on which the scheduler would place the pod; None if any pod fits no
-    node."""
+    """Return the index of the node on which the scheduler would place each pod; None if any pod fits no node."""
     left = [[a.cpus - b.cpus, a.memory_bytes - b.memory_bytes, a.gpus] for a, b in zip(nodes, kept, strict=True)]
     counts: dict[str, list[int]] = {}
     places = []

@@ -52,8 +52,7 @@ def refuse(settings: Settings) -> None:
 
 
 def _expected(settings: Settings) -> list[str]:
-    """Return the API paths of the namespace, if the stack creates it, and of the RayCluster, which a complete stack
-    with these settings has."""
+    """Return the API paths of the RayCluster, and of the namespace if the stack creates it, in a complete stack."""
     namespace = settings.of_cluster.namespace
     (of_namespace, _), (of_ray, _) = _KINDS.values()
     own = [of_namespace.format(name=namespace)] if settings.of_cluster.create_namespace else []

@@ -48,8 +48,7 @@ class BadImageError(UserError):
 
 
 class ImageCheck(Resource, module="cluster", name="ImageCheck"):
-    """The check of a prebuilt image as a Pulumi resource. `found` are the versions that the image has, as canonical
-    JSON."""
+    """The check of a prebuilt image as a Pulumi resource. `found` are the image's versions, as canonical JSON."""
 
     found: pulumi.Output[str]
 
@@ -66,8 +65,7 @@ class ImageCheckProvider(Provider):
         return replaced_by(["pod"] if replaced else [])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Run the check in the image. Raise BadImageError, which says what to change, if the image cannot run the
-        pods."""
+        """Run the check in the image. Raise BadImageError, with what to change, if the image cannot run the pods."""
         try:
             api = kube.connect(props["kubeconfig"])
             log = short_job.run(api, props["namespace"], NAME, json.loads(props["pod"]), SECONDS)

@@ -38,8 +38,7 @@ UID_LABEL = "batch.kubernetes.io/controller-uid"
 LOG_SECONDS = 60.0
 """The most seconds to wait for the next byte of a log: a long time, because the kubelet of a busy node is slow."""
 PROVISIONED = "RayClusterProvisioned"
-"""KubeRay's condition that all pods were ready for the first time. In a cluster that is suspended later, the condition
-changes again."""
+"""KubeRay's condition that all pods were ready for the first time. A later suspension changes it again."""
 SUSPENDED = "RayClusterSuspended"
 """KubeRay's condition that a RayCluster is suspended; the condition changes when the suspension ends. A RayCluster in
 no queue has the condition, too, since the operator first saw the RayCluster."""
@@ -52,8 +51,7 @@ class NoResultError(UserError):
 
 
 class JobResult(Resource, module="cluster", name="JobResult"):
-    """A finished Job's result as a Pulumi resource. `result` is the summary of what the Job printed, as canonical
-    JSON."""
+    """A finished Job's result as a Pulumi resource. `result` is the summary of it, as canonical JSON."""
 
     result: pulumi.Output[str]
 
@@ -156,8 +154,7 @@ def _refuse_no_queue(props: dict[str, Any], job: Mapping[str, Any]) -> None:
 
 
 def _refuse_eviction(props: dict[str, Any], job: Mapping[str, Any]) -> None:
-    """Raise ResultError if Kueue evicted the run's pods, or the RayCluster's pods during the run, because what remains
-    is not one complete run."""
+    """Raise ResultError if Kueue evicted pods of the run, or of the RayCluster meanwhile: it is not one whole run."""
     if "queue" not in props or not job:
         return
     with _asking_kueue(props):
@@ -180,8 +177,7 @@ def _asking_kueue(props: dict[str, Any]) -> Iterator[None]:
 
 
 def _read_log(props: dict[str, Any]) -> str:
-    """Return the whole log of the Job's pod, or of the pod with index 0 for an Indexed Job. Raise NoResultError if the
-    log is gone or cannot be read."""
+    """Return the log of the Job's pod, or of its pod 0 if Indexed. Raise NoResultError if it cannot be read."""
     from kubernetes.client import CoreV1Api
     from kubernetes.client.exceptions import ApiException
     from urllib3.exceptions import HTTPError

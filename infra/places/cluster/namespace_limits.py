@@ -41,8 +41,7 @@ def problems(api: Any, settings: Settings) -> Iterator[Problem]:
 
 
 def _kubectl(settings: Settings) -> str:
-    """Return the start of a kubectl command for the stack's cluster, with the stack's own kubeconfig file as soon as
-    the file exists."""
+    """Return the start of a kubectl command for the stack's cluster, by its own kubeconfig once that exists."""
     own = kube.own_text(settings.stack)
     return "kubectl" if own is None else f"kubectl --kubeconfig={kube.own_path(settings.stack)}"
 
@@ -63,8 +62,7 @@ def _too_little(
     hard = _parsed(quota["spec"].get("hard") or {})
 
     def above(smaller: Measurement) -> dict[str, dict[str, float]]:
-        """Return, for each arm that exceeds the quota, the resources that exceed it and the amounts that the arm
-        needs."""
+        """Return the resources that exceed the quota, and the amounts needed, for each arm that exceeds it."""
         moments = {arm: pods if installs else _without(OPERATOR, pods) for arm, pods in smaller.moments().items()}
         needed = {arm: _amounts(pods, gpu_resource) for arm, pods in moments.items()}
         return {

@@ -1,5 +1,4 @@
-"""The base class of places with a cluster. What is specific to one place is in its own class, next to its
-components."""
+"""The base class of places with a cluster. What only one place has is in its own class, with its components."""
 
 import importlib.util
 from abc import ABC, abstractmethod
@@ -72,8 +71,7 @@ class ClusterPlace(ABC):
         )
 
     def installed(self, requirements: str | None, image: str | None) -> Installed:
-        """Return the packages of the training image. For a prebuilt image, return the least versions that it must
-        have."""
+        """Return the packages of the training image; of a prebuilt image, the least versions that it must have."""
         return _of_others() if image else image_spec.installed(requirements)
 
     def judge(self, draft: Draft, arms: Sequence[str], optional: Collection[str]) -> Judgement:
@@ -148,8 +146,7 @@ class ClusterPlace(ABC):
         """Start the stack's own cluster if it is stopped. Raise ProgramError if it does not start."""
 
     def dashboard_address(self, settings: Settings, node: str) -> tuple[str, int] | None:  # noqa: ARG002
-        """Return the host and port of Ray's dashboard, given the address of a node; None if the dashboard is reached
-        only by port forwarding."""
+        """Return the host and port of Ray's dashboard, given a node's address; None if it needs port forwarding."""
         return None
 
     def log_command(self, settings: Settings) -> Sequence[str]:  # noqa: ARG002
@@ -184,8 +181,7 @@ def take_away_workers(api: Any, settings: Settings) -> None:
 
 
 def ask_storage(settings: Settings) -> None:
-    """Raise RunError if the stack's storage cannot be used from this machine. Do nothing if the stack has no
-    storage."""
+    """Raise RunError if the stack has a storage, and it cannot be used from this machine."""
     if settings.storage:
         storage_preflight.ask_from_here(settings)
 
@@ -197,8 +193,7 @@ def storage_problems(api: Any, settings: Settings) -> list[Problem]:
 
 
 def require_packages(target: str) -> None:
-    """Raise RunError, with the command line that installs the packages, if a Python package that clusters need is
-    missing."""
+    """Raise RunError, with the command line that installs it, if a Python package for clusters is missing."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise pulumi.RunError(

@@ -64,8 +64,7 @@ class RayDashboardsProvider(Provider):
         return replaced_by(["pod"] if replaced else [], deleted_first=True)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Generate the dashboards in the image, and create their ConfigMaps. Raise NoDashboardsError if either
-        fails."""
+        """Generate the dashboards in the image, and create their ConfigMaps. Raise NoDashboardsError if that fails."""
         try:
             api = kube.connect(props["kubeconfig"])
             pod = json.loads(props["pod"])
@@ -82,8 +81,7 @@ class RayDashboardsProvider(Provider):
 
 
 def pod_of(placement: Placement) -> Manifest:
-    """Return the pod that generates an image's dashboards. It has the same placement and the same restrictions as all
-    other pods."""
+    """Return the pod that generates an image's dashboards, with the placement and restrictions of all pods."""
     bare = monitoring.bare(placement)
     command = ["python", "-c", GENERATOR.read_text(encoding="utf-8")]
     main = container(NAME, placement.image, SIZE, command=command, environment=UNPACKED_VARIABLES)
@@ -91,8 +89,7 @@ def pod_of(placement: Placement) -> Manifest:
 
 
 def _unpacked(log: str) -> dict[str, str]:
-    """Return the dashboards from the last line of a pod's log, by name. Raise ValueError or zlib.error if the line
-    holds no dashboards."""
+    """Return the dashboards, by name, in a log's last line. Raise ValueError or zlib.error if it holds none."""
     lines = log.strip().splitlines()
     if not lines:
         raise ValueError("its log is empty")

@@ -38,13 +38,11 @@ class RayReadyProvider(Provider):
     """Waits for the RayCluster when the resource is created; there is nothing to delete."""
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Return that the resource is replaced, and so waits again, if the RayCluster or the number of workers
-        changed."""
+        """Return that the resource is replaced, and waits again, if the RayCluster or the number of workers changed."""
         return replaced_by(changed(olds, news, "uid", "workers"))
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Wait until the RayCluster's head and all workers are ready. Raise NotReadyError if they do not become
-        ready."""
+        """Wait until the RayCluster's head and all workers are ready. Raise NotReadyError if they never are."""
         api, namespace, workers = kube.connect(props["kubeconfig"]), props["namespace"], int(props["workers"])
         patience = Patience(lambda reason: print(f"{NAME}: {reason}", flush=True), is_new=False)
         deadline, problem, in_vain = time.monotonic() + float(props["seconds"]), "", ""

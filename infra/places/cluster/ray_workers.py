@@ -20,8 +20,7 @@ from infra.places.cluster.run_credentials import ended_well
 from infra.provider import Provider, changed, replaced_by
 
 SCALED = "ray-worth-it/scaled-up"
-"""The annotation of a Job's template that names the workers asked for. New workers change the annotation, and so repeat
-the run."""
+"""The annotation of a Job's template that names the workers asked for. New workers so repeat the run."""
 
 
 class RayWorkers(Resource, module="cluster", name="RayWorkers"):
@@ -38,8 +37,7 @@ class RayWorkersProvider(Provider):
     """Changes the number of workers when the resource is created, and at no other time."""
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
-        """Return that the workers are replaced whenever their run is repeated, also if they are still marked for a run
-        that did not end well."""
+        """Return that the workers are replaced when their run is repeated, or if it did not end well before."""
         replaces = changed(olds, news, "run", "workers", "namespace", "after")
         if not replaces and olds["workers"] and _was_interrupted(olds):
             return DiffResult(changes=True, replaces=["run"])

@@ -63,8 +63,7 @@ class RunCredentialsProvider(Provider):
         return CreateResult(credentials.expires.isoformat(), props)
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """Report the credentials as gone if the run's Job does not exist, so that after a refresh both are
-        recreated."""
+        """Report the credentials as gone if the run's Job is, so that after a refresh both are recreated."""
         return ReadResult(id_ if ended_well(props) is not None else None, props)
 
 
@@ -80,8 +79,7 @@ def make(props: Mapping[str, Any]) -> Assumed:
 
 
 def make_there(api: Any, props: Mapping[str, Any]) -> Assumed:
-    """Assume the role, write its credentials into the namespace's Secret through a connected API client, and return
-    them. Raises as `make` does."""
+    """Do what `make` does, through a connected API client."""
     namespace, stack = props["namespace"], props["stack"]
     if whose := of_others(api, stack, namespace):
         raise ForeignSecretError(whose)
@@ -109,8 +107,7 @@ def _holds(secret: Mapping[str, Any] | None) -> bool:
 
 
 def remove(props: Mapping[str, Any]) -> None:
-    """Delete the stack's Secret. The Secret of another owner stays. Raise KubeError if the cluster does not answer or
-    refuses."""
+    """Delete the Secret, unless it has another owner. Raise KubeError if that fails."""
     api = kube.connect(props["kubeconfig"])
     if not of_others(api, props["stack"], props["namespace"]):
         kube.delete(api, _path(props["namespace"]))
@@ -135,8 +132,7 @@ def ended_well(props: Mapping[str, Any]) -> bool | None:
 
 @cache
 def _by_run(kubeconfig: str, namespace: str) -> Mapping[str, bool] | None:
-    """Return for each run whether one of its Jobs succeeded; None if the cluster does not answer. The cluster is asked
-    once in an update."""
+    """Return whether a Job succeeded, by run; None if the cluster does not answer. It is asked once in an update."""
     try:
         jobs = kube.items(kube.connect(kubeconfig), f"/apis/batch/v1/namespaces/{namespace}/jobs")
     except KubeError:

@@ -90,8 +90,7 @@ class RunWatch:
 
 
 def start(settings: Settings) -> None:
-    """Start a thread that watches the runs until the program ends. It sees nothing before the cluster can be
-    reached."""
+    """Start a thread that watches the runs, once the cluster can be reached, until the program ends."""
     watch = RunWatch(settings, pulumi.log.warn, pulumi.log.error)
 
     def follow() -> None:

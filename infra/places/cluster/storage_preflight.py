@@ -19,8 +19,7 @@ ALSO_WHERE_IT_IS = "--dry-run=client --output=yaml | kubectl apply --filename -"
 
 
 def problems(api: Any, settings: Settings) -> list[Problem]:
-    """Return what the cluster lacks for storage, each problem with the command lines that fix it. Raise KubeError if
-    the cluster does not answer."""
+    """Return what the cluster lacks for storage, each with command lines that fix it. Raise KubeError if that fails."""
     storage, namespace = settings.storage, settings.of_cluster.namespace
     if storage is None:
         return []

@@ -32,8 +32,7 @@ class UnusableStorageError(UserError):
 
 
 class StorageProbe(Resource, module="cluster", name="StorageProbe"):
-    """The check of a stack's storage by a pod, as a Pulumi resource. `known` are remarks about the storage; empty for
-    no remarks."""
+    """The check of a stack's storage by a pod, as a Pulumi resource. `known` are remarks, or an empty text."""
 
     known: pulumi.Output[str]
 
@@ -42,8 +41,7 @@ class StorageProbe(Resource, module="cluster", name="StorageProbe"):
 
 
 class StorageProbeProvider(Provider):
-    """Tries the storage when the resource is created; deletes the credentials for this try when the resource is
-    deleted."""
+    """Tries the storage when the resource is created; when it is deleted, deletes the credentials for that."""
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Return that the check is replaced if the storage, its credentials or the image changed."""
@@ -66,8 +64,7 @@ class StorageProbeProvider(Provider):
         return CreateResult(props["address"], props | {"known": log.strip()})
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        """Delete the Secret with a role's credentials, which have expired or will expire soon. Raise KubeError if the
-        cluster does not answer."""
+        """Delete the Secret with a role's temporary credentials. Raise KubeError if that fails."""
         if props["role"]:
             run_credentials.remove(props)
 

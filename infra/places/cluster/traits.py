@@ -11,5 +11,4 @@ class Traits:
     """Whether the stack creates the cluster. If so, everything in it is deleted with it, and objects that an
     interrupted update left are adopted."""
     pod_range: str | None
-    """The range of the pods' addresses, from which the dashboard's node port may not be used. None if the dashboard has
-    no node port."""
+    """The range of the pods' addresses, which may not use the dashboard's node port. None if there is no such port."""

@@ -96,8 +96,7 @@ class _Left:
 
 
 class _OwnJobs:
-    """The stack's own jobs that run on the RayCluster. An interrupted run left them, because no run is in progress
-    now."""
+    """The stack's own jobs on the RayCluster, which an interrupted run left, because no run is in progress now."""
 
     def __init__(self, api: Any, namespace: str, stack: str) -> None:
         self.stack, self.stopped = stack, list[str]()
@@ -124,8 +123,7 @@ class _OwnJobs:
 
     @property
     def are_settled(self) -> bool:
-        """Return whether so much time has passed since the last of these jobs ran that no worker can still appear for
-        them."""
+        """Return whether the last of these jobs ran so long ago that no worker can still appear for them."""
         return time.monotonic() - self._ran_at >= SETTLED_SECONDS
 
 

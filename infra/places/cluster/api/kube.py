@@ -16,8 +16,7 @@ from training.contract.codec import write_whole
 from training.contract.provenance import PROJECT
 
 CONNECT_SECONDS = 4.0
-"""The seconds to wait for a connection: enough for two TCP retransmissions, and so few that an unreachable server is
-reported quickly."""
+"""The seconds to wait for a connection: enough for two TCP retransmissions, and soon over if nothing is reachable."""
 SECONDS = 10.0
 """The seconds to wait for each answer."""
 RETRY_SECONDS = 2
@@ -30,8 +29,7 @@ MANAGER = "ray-worth-it"
 
 
 class KubeError(UserError):
-    """Raised if the cluster refuses a request, or if the request or the connection fails. `status` is the HTTP status,
-    or 0 without an answer."""
+    """Raised if a request is refused or fails. `status` is the HTTP status, or 0 without an answer."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -68,8 +66,7 @@ def own_text(stack: str) -> str | None:
 
 
 def own_folder() -> Path:
-    """Return the folder of all stacks' own kubeconfig files. If the folder is missing, it is created for this user
-    alone."""
+    """Return the folder of all stacks' own kubeconfig files. A missing folder is created, for this user alone."""
     folder = PROJECT / own_path("any").rpartition("/")[0]
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
@@ -77,8 +74,7 @@ def own_folder() -> Path:
 
 
 def write_own(stack: str, text: str) -> None:
-    """Write the stack's own kubeconfig file atomically. The file holds credentials, so at no moment may anybody else
-    read it."""
+    """Write the stack's own kubeconfig file atomically. It holds credentials, which nobody else may ever read."""
     write_whole(own_folder() / stack, text, mode=0o600)
 
 
@@ -88,8 +84,7 @@ def remove_own(stack: str) -> None:
 
 
 def client(kubeconfig: str | Mapping[str, Any], *, retries: Any = None) -> Any:
-    """Return an API client for the current context of a kubeconfig, given as the path of a file in the project or as
-    its content."""
+    """Return an API client for the current context of a kubeconfig: a file's path in the project, or its content."""
     from kubernetes import config
     from kubernetes.client import Configuration
 
@@ -119,8 +114,7 @@ def _strip_tokens(configuration: Any) -> None:
 
 
 def connect(kubeconfig: str | Mapping[str, Any]) -> Any:
-    """Return a client that fails quickly if the cluster does not answer. Raise KubeError if the kubeconfig cannot be
-    used."""
+    """Return a client that fails quickly without an answer. Raise KubeError if the kubeconfig cannot be used."""
     from kubernetes.config import ConfigException
     from kubernetes.dynamic import DynamicClient
     from urllib3 import Retry
@@ -205,8 +199,7 @@ def _ask(api: Any, method: str, path: str, **request: Any) -> bytes:
 
 
 def no_answer(api: Any, error: Exception) -> KubeError:
-    """Return the error for a request that ended with `error` and without an answer. The message says what the user can
-    try."""
+    """Return the error for a request that ended with `error` and without an answer. It says what the user can try."""
     host = api.configuration.host
     return KubeError(
         f"{host} does not answer ({_shortly(error)}). Start it, or check the connection (VPN, firewall); to test it:\n"
@@ -252,8 +245,7 @@ def metadata(api: Any, path: str) -> dict[str, Any]:
 
 
 def log(api: Any, namespace: str, pod: str, **query: str | int) -> str:
-    """Return the log of a pod's container, but at most its first MOST_LOG bytes. Raise KubeError if the server does not
-    answer or refuses."""
+    """Return the log of a pod's container, at most its first MOST_LOG bytes. Raise KubeError if that fails."""
     path, limited = f"/api/v1/namespaces/{namespace}/pods/{pod}/log", {"limitBytes": MOST_LOG, **query}
     return _ask(api, "GET", path, query_params=list(limited.items())).decode(errors="replace")
 

@@ -28,8 +28,7 @@ Helm chart suspends nothing in namespaces that it does not select."""
 PODSET_LABEL = f"{GROUP}/podset"
 """The label that Kueue adds to the template of the pods that it admits."""
 SUSPENDED = "Suspended"
-"""The condition of a Job that is suspended, or was suspended before. KubeRay gives every RayCluster a similar condition
-of its own."""
+"""The condition of a Job that is suspended, or was. KubeRay gives every RayCluster a similar one of its own."""
 
 LAST = "9999-12-31T23:59:59Z"
 """A time later than all other times."""
@@ -51,8 +50,7 @@ def local_queues(api: Any, served: str, namespace: str) -> dict[str, Object]:
 
 
 def why_inactive(queue: Object) -> str:
-    """Return why a LocalQueue or a ClusterQueue admits nothing; empty if it is active, or does not say whether it is
-    active."""
+    """Return why a LocalQueue or a ClusterQueue admits nothing; empty if it is active, or does not say so."""
     conditions = queue.get("status", {}).get("conditions", ())
     return next(
         (str(each.get("message") or each.get("reason"))
@@ -146,8 +144,7 @@ def evictions(api: Any, namespace: str) -> dict[str, str]:
 
 
 def _workloads(api: Any, served: str, namespace: str) -> list[Object]:
-    """Return the Workloads that belong to objects of this project. Raise KubeError if the cluster does not answer or
-    refuses."""
+    """Return the Workloads that belong to objects of this project. Raise KubeError if that fails."""
     workloads = kube.items(api, f"/apis/{served}/namespaces/{namespace}/workloads") if served else []
     return [workload for workload in workloads if PROJECT_LABEL in _labels(workload)]
 

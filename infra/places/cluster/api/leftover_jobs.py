@@ -18,8 +18,7 @@ POLL_SECONDS = 0.5
 
 
 def unfinished(api: Any, namespace: str) -> dict[str, str]:
-    """Return the runs' unfinished Jobs by name, each with the name of its stack. Raise KubeError if the cluster does
-    not answer or refuses."""
+    """Return the runs' unfinished Jobs by name, each with its stack's name. Raise KubeError if that fails."""
     return {str(job["metadata"]["name"]): stack_of(job) for job in unfinished_jobs(api, namespace)}
 
 

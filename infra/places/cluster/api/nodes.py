@@ -1,5 +1,4 @@
-"""The resources of a cluster's nodes, and the conditions for pods to use them. Pure: nodes as the API server writes
-them."""
+"""The resources of a cluster's nodes, as the API server writes them, and the conditions for pods to use them. Pure."""
 
 import re
 from collections.abc import Mapping

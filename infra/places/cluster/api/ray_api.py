@@ -31,8 +31,7 @@ class RayError(OSError):
 
 
 def head(api: Any, namespace: str) -> str:
-    """Return the name of the head's running pod. Raise RayError if no such pod runs, and KubeError if the cluster does
-    not answer."""
+    """Return the name of the head's running pod. Raise RayError if none runs, and KubeError if that cannot be asked."""
     if pod := _head(api, namespace):
         return str(pod["metadata"]["name"])
     raise RayError("no pod of Ray's head runs")
@@ -67,8 +66,7 @@ class ForwardedJobs(JobsApi):
         self._api, self._namespace = api, namespace
 
     def _send(self, method: str, path: str, content: bytes | None = None) -> bytes:
-        """Return the dashboard's answer. Raise RayError if the dashboard cannot be asked, and urllib's HTTPError if it
-        refuses."""
+        """Return the dashboard's answer. Raise RayError if it cannot be asked, and urllib's HTTPError if it refuses."""
         from kubernetes.client.exceptions import ApiException
 
         try:

@@ -18,8 +18,7 @@ from infra.programs import UserError
 MARK = "ray-worth-it/workers-for"
 """The RayCluster's annotation with the name of the run for which the workers are. It stays if that run did not end."""
 UP_SECONDS = 900.0
-"""The most seconds to wait for the workers, the same as Pulumi waits for a RayCluster: nodes may be added, and images
-fetched."""
+"""The most seconds to wait for the workers, as for a RayCluster: nodes may be added, and images fetched."""
 DOWN_SECONDS = 120.0
 POLL_SECONDS = 0.25
 ASK_RAY_SECONDS = 1.0
@@ -103,8 +102,7 @@ def take_away_left(api: Any, namespace: str) -> str:
 
 
 def marked_for(api: Any, namespace: str) -> str:
-    """Return the name of the last run that had workers, if that run did not end; otherwise empty. Raise KubeError if
-    the cluster does not answer."""
+    """Return the last run that had workers, if it did not end; otherwise empty. Raise KubeError if that fails."""
     return _mark(read_cluster(api, namespace)) or ""
 
 
@@ -187,8 +185,7 @@ def read_cluster(api: Any, namespace: str) -> dict[str, Any] | None:
 
 
 def existing(api: Any, namespace: str) -> dict[str, Any]:
-    """Return the RayCluster. Raise ScaleError if it does not exist, and KubeError if the cluster does not answer or
-    refuses."""
+    """Return the RayCluster. Raise ScaleError if it does not exist, and KubeError if it cannot be read."""
     cluster = read_cluster(api, namespace)
     if cluster is None:
         raise ScaleError(
@@ -207,8 +204,7 @@ def is_ready(cluster: Mapping[str, Any], workers: int) -> bool:
 
 
 def all_pods(api: Any, namespace: str) -> list[dict[str, Any]]:
-    """Return the pods of the RayCluster that are not being deleted. Raise KubeError if the cluster does not answer or
-    refuses."""
+    """Return the pods of the RayCluster that are not being deleted. Raise KubeError if that fails."""
     chosen = ",".join(f"{key}={value}" for key, value in CLUSTER_LABELS.items())
     pods = kube.items(api, f"/api/v1/namespaces/{namespace}/pods", labelSelector=chosen)
     return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]

@@ -16,12 +16,10 @@ from training.machine import output
 
 POLL_SECONDS = 1.0
 PLACE_SECONDS = 60.0
-"""The seconds after which a pod without a node counts as refused. The resources of an earlier pod are free again within
-seconds."""
+"""The seconds after which a pod without a node is refused. An earlier pod's resources are free again sooner."""
 NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 BACKED_OFF = "ImagePullBackOff"
-"""The state between two attempts to pull an image. The message of this state does not say why the first attempt
-failed."""
+"""The state between two attempts to pull an image. Its message does not say why the first attempt failed."""
 LAST_LINES = 20
 
 
@@ -52,8 +50,7 @@ def _jobs(namespace: str) -> str:
 
 
 def _manifest(name: str, pod: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Return the Job's manifest. A deadline and a time to live end and delete the Job even if this program is
-    killed."""
+    """Return the Job's manifest. A deadline and a time to live remove the Job even if this program is killed."""
     metadata = pod["metadata"]
     return {
         "apiVersion": "batch/v1",
@@ -107,8 +104,7 @@ def _log_of(api: Any, namespace: str, pod: Mapping[str, Any], ended: Mapping[str
 
 
 def _refuse_waiting(pod: Mapping[str, Any], why_no_image: str) -> str:
-    """Raise ShortJobError if the pod's container can never start; otherwise return why its image could not be pulled so
-    far."""
+    """Raise ShortJobError if the pod's container can never start; else return why no image could be pulled so far."""
     for waiting in _waiting(pod):
         reason, message = waiting.get("reason", ""), str(waiting.get("message", "")).strip()
         if reason in NOT_STARTED:

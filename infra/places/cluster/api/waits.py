@@ -11,14 +11,11 @@ from infra.places.cluster.api.kube import KubeError
 
 NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 REFUSED = ("FailedCreate", "FailedToCreateHeadPod", "FailedToCreateWorkerPod")
-"""The reasons of events which say that the API server refuses an object's pods: events of Jobs, and KubeRay's of
-RayClusters."""
+"""The reasons of events by which the API server refuses a Job's pods, or, as KubeRay reports it, a RayCluster's."""
 SAY_SECONDS = 8.0
-"""The seconds that a reason has to last before it is reported. The resources of an earlier pod are free again within
-seconds."""
+"""The seconds that a reason has to last to be reported. An earlier pod's resources are free again sooner."""
 GIVE_UP_SECONDS = 120.0
-"""The seconds after which waiting for a refused pod or an image that cannot be pulled ends, because neither changes by
-itself."""
+"""The seconds after which waiting for a refused pod or an unavailable image ends: neither changes by itself."""
 
 Object = Mapping[str, Any]
 
@@ -57,8 +54,7 @@ def refusals(api: Any, namespace: str, **owner: str) -> list[dict[str, Any]]:
 
 
 def _texts(refused: Iterable[Object]) -> list[str]:
-    """Return the messages of refusals without duplicates. They are cut before the pod's name, which differs in each
-    refusal."""
+    """Return the messages of refusals without duplicates, cut before the pod's name, which differs each time."""
     texts = [str(event["message"]).strip() for event in refused]
     return list(dict.fromkeys(text.partition(" is forbidden: ")[2] or text for text in texts))
 

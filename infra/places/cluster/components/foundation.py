@@ -30,8 +30,7 @@ NETWORK = "network"
 
 
 class TrainingNamespace(pulumi.ComponentResource):
-    """The namespace with its network policies and the service account of its pods. An existing namespace is not
-    created."""
+    """The namespace, which may exist already, with its network policies and the service account of its pods."""
 
     name: pulumi.Input[str]
     """The name of the namespace. If this component creates the namespace, the name is an output, so that Pulumi deletes
@@ -89,8 +88,7 @@ def _known(policy: str, spec: Any, settings: NetworkSettings, access: Access) ->
 
 
 class Operator(pulumi.ComponentResource):
-    """KubeRay's CRDs, then the Helm release of its operator. This component is not created if a platform team runs the
-    operator."""
+    """KubeRay's CRDs, then the Helm release of its operator. Not created if a platform team runs the operator."""
 
     release: k8s.helm.v3.Release
     """The Helm release. KubeRay acts on RayClusters only after the release is ready."""
@@ -256,8 +254,7 @@ class RayTrainingCluster(pulumi.ComponentResource):
 
 
 class Dashboard(pulumi.ComponentResource):
-    """A Service in front of the head's dashboard. Users reach it at a node port, or by port forwarding if the place has
-    no node port for it."""
+    """A Service in front of the head's dashboard, for a node port or, where there is none, for port forwarding."""
 
     url: pulumi.Output[str]
     token_command: str

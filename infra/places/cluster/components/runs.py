@@ -28,8 +28,7 @@ class WantedRuns:
     jobs: JobSettings
     keep_baseline: bool
     before_run: Callable[[RunPlan, pulumi.ResourceOptions], pulumi.Resource] | None
-    """The function that creates what a single run needs, such as credentials, together with the run; None if runs need
-    nothing."""
+    """The function that creates what a single run needs, such as credentials; None if runs need nothing."""
     per_run: bool = False
     """Whether Ray's workers exist only while Ray runs."""
     idle_seconds: int | None = None

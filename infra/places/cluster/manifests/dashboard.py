@@ -7,8 +7,7 @@ from infra.places.cluster.manifests.ray_cluster import DASHBOARD_PORT, HEAD_LABE
 
 NAME = "ray-dashboard"
 NODE_PORT = 30265
-"""The port of the nodes at which the dashboard answers in a cluster that the stack owns, where no other Service can
-have this port."""
+"""The dashboard's port on the nodes of a cluster that the stack owns, where no other Service can have it."""
 
 
 def service(*, at_nodes: bool) -> Manifest:

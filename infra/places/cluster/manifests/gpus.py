@@ -13,8 +13,7 @@ from infra.settings.pod_template import REQUIRED
 from infra.settings.rules import PodTemplate
 
 CAPABILITIES = {"NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
-"""The parts of the driver that NVIDIA's runtime puts into a container: CUDA, and the library that reports what a GPU is
-doing."""
+"""The parts of the driver that NVIDIA's runtime puts into a container: CUDA, and the library that observes a GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,8 +74,7 @@ class JobSettings:
 
 
 def environment(expected_versions: Mapping[str, str], secret: Secret | None = None) -> dict[str, Any]:
-    """Return the environment variables of every training process. Each value is a text, or a reference that Kubernetes
-    resolves."""
+    """Return the environment variables of training processes: texts, or references that Kubernetes resolves."""
     return {
         versions.EXPECTED: json.dumps(dict(expected_versions), sort_keys=True),
         progress.ECHO: "1",
@@ -85,8 +84,7 @@ def environment(expected_versions: Mapping[str, str], secret: Secret | None = No
 
 
 def annotations(stack: str) -> dict[str, str]:
-    """Return the Job's annotations: the name of its stack, and an order to Pulumi to replace a failed Job at the next
-    `up`."""
+    """Return the Job's annotations: its stack's name, and that Pulumi replaces a failed Job at the next `up`."""
     return {STACK_ANNOTATION: stack, "pulumi.com/replaceUnready": "true"}
 
 

@@ -60,8 +60,7 @@ class Monitoring:
     """How a stack's Ray cluster is observed."""
 
     way: str
-    """Whose Prometheus reads the metrics: `prometheus` (the stack's own) or `existing` (one that the cluster already
-    has)."""
+    """Whose Prometheus reads the metrics: `prometheus`, the stack's own, or `existing`, one that the cluster has."""
     image: str
     """Prometheus' image."""
     placement: Placement
@@ -92,8 +91,7 @@ def services(monitoring: Monitoring) -> dict[str, Manifest]:
 
 
 def _ports(service: str) -> list[Manifest]:
-    """Return the ports of a headless Service. The port of an arm's Service is never called, but a Service needs a
-    port."""
+    """Return the ports of a headless Service. That of an arm is never called, but a Service needs a port."""
     numbers = HEAD_PORTS if service == HEAD_SERVICE else (RAY_PORT,)
     return [{"name": f"tcp-{number}", "port": number, "protocol": "TCP"} for number in numbers]
 
@@ -138,16 +136,14 @@ def _dns(name: str, port: int) -> Manifest:
 
 
 def config_map(monitoring: Monitoring) -> tuple[str, Manifest]:
-    """Return the name and the contents of the ConfigMap with Prometheus' configuration. The name contains a hash of the
-    configuration."""
+    """Return the name, which has a hash, and the contents of the ConfigMap with Prometheus' configuration."""
     text = config(monitoring.arms)
     digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
     return f"{NAME}-{digest}", {"immutable": True, "data": {CONFIG_KEY: text}}
 
 
 def deployment(monitoring: Monitoring) -> Manifest:
-    """Return the spec of the Deployment of Prometheus. It has one pod, and the pod's data is deleted together with the
-    pod."""
+    """Return the spec of the Deployment of Prometheus: one pod, with whose end its data is deleted."""
     name, _ = config_map(monitoring)
     main = pod_parts.container(NAME, monitoring.image, SIZE)
     main |= {
@@ -172,8 +168,7 @@ def deployment(monitoring: Monitoring) -> Manifest:
 
 
 def bare(placement: Placement) -> Placement:
-    """Return the placement for a pod that does not belong to Ray: without the project's modules and without shared
-    memory."""
+    """Return the placement for a pod that is not Ray's: without the project's modules and without shared memory."""
     return replace(placement, modules=None, shared_memory=None)
 
 

@@ -52,8 +52,7 @@ METADATA: tuple[Network, ...] = (
     IPv6Network("fd00:c1::/64"),  # the same
     IPv4Network("192.80.8.124/32"),  # Equinix Metal
 )
-"""Addresses where clouds hand out a node's credentials: the link-local ranges, which most clouds use, and further
-addresses of single clouds."""
+"""Where clouds hand out a node's credentials: the link-local ranges, and further addresses of single clouds."""
 NODE_DNS = (
     LINK_LOCAL,
     "10.0.0.0/8",
@@ -112,8 +111,7 @@ class NetworkSettings:
     pod_range: str | None
     """The range of the pods' addresses if the dashboard has a NodePort; None if the dashboard has no NodePort."""
     native_ports: tuple[int, ...]
-    """The ports on which the pods of the arm `native` talk to each other. Empty means all ports, which a user's script
-    may need."""
+    """The ports between pods of the arm `native`. Empty means all ports, which a user's script may need."""
     egress: tuple[Destination, ...] = ()
     """Destinations outside of the cluster that the project's pods may call."""
     monitoring: Monitoring | None = None
@@ -156,8 +154,7 @@ def policies(settings: NetworkSettings) -> dict[str, Manifest]:
 
 
 def object_name(policy: str) -> str:
-    """Return the name of a policy's object. It has a prefix, because other policies of the namespace may be called
-    `default-deny`."""
+    """Return the name of a policy's object, with a prefix: others of the namespace may be called `default-deny`."""
     return f"{PROJECT}-{policy}"
 
 

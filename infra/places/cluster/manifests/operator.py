@@ -8,8 +8,7 @@ from infra.places.cluster.manifests.pod_parts import Manifest, Placement, Size
 from infra.settings.rules import CHART
 
 RELEASE = "ray-worth-it-operator"
-"""The name of the Helm release. It differs from KubeRay's usual name, which a release in the namespace may already
-have."""
+"""The name of the Helm release. It is not KubeRay's usual one, which the namespace may have already."""
 DEPLOYMENT = "kuberay-operator"
 OPERATOR_LABELS = {"app.kubernetes.io/name": CHART, "app.kubernetes.io/instance": RELEASE}
 """Labels, set by Helm, that tell the operator's pod of this release from the pod of another release."""

@@ -28,11 +28,9 @@ SERVICE_ACCOUNT = "ray-worth-it-pods"
 """The service account of all pods except the operator's. The account has no rights, and no pod holds a token of it."""
 DISK = "ephemeral-storage"
 LOG_MIB = 64
-"""The disk space in MiB for the log of a container. A kubelet keeps five files of 10 MiB, unless it is configured
-otherwise."""
+"""The disk space in MiB for a container's log. A kubelet keeps five files of 10 MiB, unless told otherwise."""
 USER = 1000
-"""The user ID with which the image runs. It is a number, because the kubelet cannot tell whether a user's name means
-root."""
+"""The image's user ID, as a number, because the kubelet cannot tell whether a user's name means root."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 (of the pod)
 RESULTS = "/results"
 """The folder in which `training.launch.pod.run` keeps a run's files."""
@@ -45,8 +43,7 @@ PACKED = "/modules"
 """The folder in which an init container finds the packed modules."""
 UNPACK = f"import zipfile; zipfile.ZipFile('{PACKED}/{PACKED_MODULES}').extractall('{IN_OTHER_IMAGE}')"
 UNPACKED_START = ("python", "-P", f"{IN_OTHER_IMAGE}/training/launch/pod/unpacked_modules.py")
-"""The command that starts a module of the project after it was unpacked; the module's name follows as the last
-argument."""
+"""The command that starts an unpacked module of the project, whose name follows as the last argument."""
 UNPACKED_VARIABLES = {
     "HOME": "/tmp",  # noqa: S108 (of the pod)
     "USER": "training",
@@ -74,8 +71,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Placement:
-    """What all pods have in common: the image, the nodes that they may use, and resources other than CPUs and
-    memory."""
+    """What all pods have in common: the image, the nodes that they may use, and resources but CPUs and memory."""
 
     image: str
     template: PodTemplate = field(default_factory=PodTemplate)
@@ -164,8 +160,7 @@ def with_variables(pod: Manifest, **variables: str) -> Manifest:
 
 
 def referred(pod: Manifest, variables: Manifest) -> Manifest:
-    """Return the pod's spec with more environment variables in its container. Each value is a dict as in
-    `valueFrom`."""
+    """Return the pod's spec with more environment variables in its container, each a dict as in `valueFrom`."""
     return _with(pod, "env", *({"name": key, "valueFrom": value} for key, value in variables.items()))
 
 

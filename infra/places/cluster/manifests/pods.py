@@ -69,8 +69,7 @@ class Pods:
 
 
 def pods_of(settings: Settings) -> Pods:
-    """Return the pods that the settings of a cluster's stack describe. Reads the files from which the image is
-    built."""
+    """Return the pods that a stack's settings describe. Reads the files from which the image is built."""
     cluster, recipe, workload = settings.of_cluster, settings.recipe, named(settings.recipe.workload)
     versions = image_spec.expected_versions(workload=workload.name)
     files = workload.files(recipe)

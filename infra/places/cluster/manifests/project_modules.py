@@ -31,8 +31,7 @@ class Modules:
     """SHA-256 over the names and the contents of the modules."""
 
     ray_version: ClassVar[str] = f"{dotted(LEAST_RAY)}.0"
-    """The version of Ray that KubeRay is told before the image is checked. The image has this version or a newer
-    version."""
+    """The version of Ray that KubeRay is told before the image is checked, which has this or a newer one."""
 
     @property
     def name(self) -> str:

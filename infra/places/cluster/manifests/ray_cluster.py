@@ -25,8 +25,7 @@ HEAD_LABELS = {**CLUSTER_LABELS, "ray.io/node-type": "head"}
 WORKER_LABELS = {**CLUSTER_LABELS, "ray.io/node-type": "worker"}
 DASHBOARD_PORT = 8265
 OBJECT_STORE_BYTES = 100 * 2**20
-"""The size of Ray's object store. It is small, because training data does not pass through it; by default Ray takes 30
-% of the memory."""
+"""The size of Ray's object store: small, as no training data passes it. By default Ray takes 30 % of the memory."""
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 (of the pod; network policies say who reaches it)
 GRACE_SECONDS = 5
 """The seconds that a pod has to end by itself. Ray needs two seconds; but after training, when an actor stays, Ray
@@ -71,8 +70,7 @@ class RayClusterSettings:
 
     @property
     def await_seconds(self) -> int:
-        """Return the seconds within which all pods of the RayCluster have to be ready. In this time nodes may be added,
-        and images fetched."""
+        """Return the seconds in which all pods have to be ready: nodes may be added, and images fetched."""
         return AWAIT_SECONDS + (self.queue.seconds if self.queue else 0)
 
 

@@ -82,8 +82,8 @@ _RAY = (
 
 
 def dashboard(*, arms: bool) -> str:
-    """Return the dashboard as JSON. With `arms`, Prometheus is the stack's own and counts the arms' pods, and the
-    dashboard has a panel for them."""
+    """Return the dashboard as JSON. `arms`: with a panel of the arms' pods, which only the stack's Prometheus
+    counts."""
     panels = [_ARMS, *_RAY] if arms else list(_RAY)
     document = {
         "title": TITLE,

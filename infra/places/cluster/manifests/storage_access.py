@@ -61,8 +61,7 @@ class InPods:
 
     @property
     def flag(self) -> str:
-        """Return the flag that tells a run its own folder in storage. Kubernetes expands the two variables in this
-        flag."""
+        """Return the flag that tells a run its own folder in storage, by two variables that Kubernetes expands."""
         return f"--storage=$({FOLDER_VARIABLE})/$({JOB_VARIABLE})"
 
     def kept(self, pod: Manifest) -> Manifest:
@@ -95,8 +94,7 @@ def _by_file() -> dict[str, str]:
 
 
 def _references(secret: str) -> Manifest:
-    """Return references to the keys of the Secret. The session token is optional, because long-lived keys have no
-    session token."""
+    """Return references to the Secret's keys. The session token is optional: long-lived keys have none."""
     return {
         name: {"secretKeyRef": {"name": secret, "key": name, **({"optional": True} if name == SESSION else {})}}
         for name in (KEY_ID, KEY, SESSION)
