@@ -92,8 +92,7 @@ def plan_runs(settings: Settings, site: Site) -> tuple[RunPlan, ...]:
 
 
 def storage_of(settings: Settings, plan: RunPlan) -> str:
-    """Return the address of the measurement's folder in storage, in which each run has a folder of its own; empty
-    without storage."""
+    """Return the address of the measurement's folder in storage, with a folder for each run; empty without storage."""
     if settings.storage is None:
         return ""
     return folder_of(settings.storage.address, settings.stack, plan)

@@ -22,8 +22,7 @@ S = TypeVar("S", bound=Site)
 
 
 class Place(Judge, Protocol[S]):
-    """The place where a stack's runs execute. In addition to its checks of the settings, a place offers these
-    methods."""
+    """The place where a stack's runs execute. It checks settings, and offers these methods."""
 
     @property
     def target(self) -> Target:
@@ -35,8 +34,7 @@ class Place(Judge, Protocol[S]):
 
     @property
     def holds_machine(self) -> bool:
-        """Return whether an update needs this machine for itself, because its runs are here and cannot wait for other
-        programs."""
+        """Return whether an update needs this machine for itself: its runs are here, and cannot wait for others."""
 
     def site(self, settings: Settings) -> S:
         """Return what is known about the place from the settings alone."""
@@ -85,8 +83,7 @@ PLACES: dict[str, Callable[[], Place[Any]]] = {
     "kubernetes": _kubernetes,
     "ray": _ray,
 }
-"""The places by name. Each is imported only when it is chosen, so that a target does not need the dependencies of other
-targets."""
+"""The places by name, each imported only when chosen: a target does not need what others depend on."""
 
 
 def choose(target: str) -> Place[Any]:
@@ -102,8 +99,7 @@ def settings_of(values: Mapping[str, str], facts: Facts) -> Settings:
 
 
 def cluster_of(target: str) -> "ClusterPlace":
-    """Return the place with this name, for programs that inspect its cluster. Raise ValueError if the place has no
-    cluster."""
+    """Return the place with this name, for programs that inspect its cluster. Raise ValueError without a cluster."""
     from infra.places.cluster.place import ClusterPlace
 
     place = choose(target)

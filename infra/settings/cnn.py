@@ -25,8 +25,7 @@ WITHOUT_FILES = ("digits", "synthetic")
 """Data sets that need no files of the user's, because their images come with the program."""
 CNNS = ("cnn", "cnn-half", "cnn-double")
 LARGEST_OF_CNN = 128
-"""The largest side of an image in pixels for the CNNs. At this side, the dense layer of `cnn` has 34 million
-weights."""
+"""The largest side of an image in pixels for the CNNs: the dense layer of `cnn` then has 34 million weights."""
 A_BUCKET = "s3://my-bucket/training"
 _LEAST_IMAGES = 10
 """The fewest images. Every tenth image is for validation, so fewer than ten leave no image for validation."""
@@ -70,14 +69,12 @@ def dataset_of(draft: CnnDraft) -> str:
 
 
 def _images(draft: CnnDraft) -> int:
-    """Return the number of images before validation images are split off; 0 if only the data set's loader knows this
-    number."""
+    """Return the number of images before validation images are split off; 0 if only the data's loader knows it."""
     return draft.recipe.train_images or DATASETS[dataset_of(draft)].train_images
 
 
 def _after_validation(images: int) -> int:
-    """Return the number of images that are left for training, as `training.workloads.cnn.dataset.load` splits them. A
-    test compares the two."""
+    """Return the number of images left for training, split as by `training.workloads.cnn.dataset.load` (tested)."""
     return images - images // 10
 
 
@@ -165,8 +162,7 @@ def _dataset_path_is_of_use(draft: CnnDraft) -> Iterator[Problem]:
 
 
 def _data_is_in_its_storage(draft: CnnDraft) -> Iterator[Problem]:
-    """Yield a problem unless data in storage has a valid address of the same kind as `storage`, whose credentials the
-    runs use."""
+    """Yield a problem unless data in storage has a valid address that the credentials of `storage` are for."""
     address, storage = draft.in_storage(draft.own.dataset_path), draft.storage.address or ""
     if not address or draft.target in RAY:
         return

@@ -113,8 +113,7 @@ class Draft:
         return self.facts.folder / os.path.expanduser(text)  # noqa: PTH111 (Path's raises for an unknown ~user)
 
     def in_storage(self, text: str | None) -> str | None:
-        """Return the address in storage that a setting's text means: of a bucket, or a path in the pods' claim. None if
-        the text means neither."""
+        """Return the address in storage, in a bucket or the pods' claim, that a setting's text means; None if none."""
         address = (text or "").rstrip("/")
         if "://" in address:
             return address

@@ -13,8 +13,7 @@ from training.contract import provenance
 from training.machine import cpu, topology
 
 YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The class that loads YAML: libyaml's loader if it is installed, because it is eight times as fast as PyYAML's own
-loader."""
+"""The class that loads YAML: if installed, libyaml's, which is eight times as fast as PyYAML's own."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +38,13 @@ class Facts:
     cpu_quota: float | None = None
     """The number of CPUs that a quota of this machine or container allows; None without a quota."""
     cores_by_kind: tuple[int, ...] = ()
-    """The number of physical cores among the allowed CPUs, for each kind of core, the fastest kind first; empty if the
-    system does not report kinds."""
+    """The number of physical cores among the allowed CPUs by kind, fastest first; empty if kinds are not known."""
     lacks_bfloat16: bool = False
     """Whether the CPU is known to have no instructions for bfloat16."""
     declared: Mapping[str, str] = field(default_factory=dict)
-    """The keys that Pulumi.yaml declares, with their defaults, because the engine passes these defaults as if the user
-    had set them."""
+    """The defaults in Pulumi.yaml by key, which the engine passes as if the user had set them."""
     elsewhere: frozenset[str] = frozenset()
-    """Keys with a prefix other than the project's name, such as `aws:region`; the program does not read their
-    values."""
+    """Keys of other prefixes than the project's name, such as `aws:region`. Their values are not read."""
     set_twice: tuple[str, ...] = ()
     """Keys that the stack's file contains twice: without a prefix, and with the project's name."""
 
@@ -64,8 +60,7 @@ def of_stack() -> Facts:
 
 
 def machine_facts(project: str, stack: str, secret_keys: frozenset[str], configured: Iterable[str] = ()) -> Facts:
-    """Return the facts of a stack on this machine. `configured` are all keys that the engine passes, or that a stack's
-    file contains."""
+    """Return the facts of a stack on this machine. `configured`: all keys that the engine or a stack's file has."""
     host = provenance.host()
     return Facts(
         project=project,
@@ -99,8 +94,7 @@ def declared(folder: Path) -> dict[str, str]:
 
 
 def set_twice(file: Path, project: str) -> tuple[str, ...]:
-    """Return the keys that a stack's file contains twice: without a prefix, and with the project's name. Pulumi takes
-    the value of either, by chance."""
+    """Return the keys that a file has with the project's name and without. Pulumi takes either value, by chance."""
     try:
         keys = set((_yaml(file) or {}).get("config") or {})
     except (OSError, ValueError, AttributeError, TypeError, yaml.YAMLError):  # no file, or none that Pulumi reads

@@ -25,8 +25,7 @@ def keys_have_gpus(draft: Draft) -> Iterator[Problem]:
 
 
 def script_uses_them(draft: Draft) -> Iterator[Problem]:
-    """Yield a problem if workers have GPUs, but the script does not train with PyTorch, or does not let Ray give GPUs
-    to its workers."""
+    """Yield a problem if workers have GPUs, but the script does not use PyTorch, or does not ask Ray for GPUs."""
     script, what = _script(draft), f"{draft.shown('workerGpus')} with {draft.shown('script')}"
     if script is None:
         return
@@ -43,8 +42,7 @@ def script_uses_them(draft: Draft) -> Iterator[Problem]:
 
 
 def _script(draft: Draft) -> Script | None:
-    """Return the script whose workers have GPUs; None if no script has GPUs, or if the script cannot be read, which
-    another check reports."""
+    """Return the script whose workers have GPUs; None without, or if another check reports that it cannot be read."""
     recipe = draft.recipe
     if not recipe.worker_gpus or not isinstance(recipe, ScriptRecipe) or not recipe.script:
         return None
@@ -55,8 +53,7 @@ def _script(draft: Draft) -> Script | None:
 
 
 def pytorch_is_not_the_cpu_s(installed: Mapping[str, str], draft: Draft) -> Iterator[Problem]:
-    """Yield a problem if the installed PyTorch has no CUDA, because every arm would then train on CPUs while the GPUs
-    are idle."""
+    """Yield a problem if the installed PyTorch has no CUDA: every arm would train on CPUs, with idle GPUs."""
     version = installed.get("torch", "")
     if draft.recipe.worker_gpus and version.endswith("+cpu"):
         yield Problem(
@@ -75,8 +72,7 @@ def python_is_not_the_cpu_s(draft: Draft) -> Iterator[Problem]:
 
 
 def arms_use_them(draft: Draft) -> Iterator[Problem]:
-    """Yield a problem, with GPUs, for an arm that leaves GPUs idle, and for leaving out the arm `native`, which people
-    would use instead of Ray."""
+    """Yield a problem, with GPUs, for an arm that leaves some idle, and without `native`, Ray's real alternative."""
     if draft.recipe.worker_gpus and not draft.run.native_arm:
         yield Problem(
             f"{draft.shown('nativeArm')} with {draft.shown('workerGpus')}",

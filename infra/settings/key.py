@@ -35,8 +35,7 @@ class Key:
     rule: Rule
     help: str
     default: str = ""
-    """The text that applies if the key is not set. If it is empty, the value is `unset`, or derived as `derived`
-    describes."""
+    """The text that applies if the key is not set; if empty, the value is `unset`, or as `derived` describes."""
     defaults: Mapping[Target, str] = field(default_factory=dict)
     """The defaults on the targets where they differ from `default`."""
     example: str = ""
@@ -57,8 +56,7 @@ class Key:
         return self.defaults.get(target, self.default)
 
     def declared_default(self) -> str:
-        """Return the default for Pulumi.yaml; empty if the default depends on the target, which Pulumi.yaml cannot
-        express."""
+        """Return the default for Pulumi.yaml; empty if it depends on the target, which that file cannot express."""
         return "" if self.defaults else self.default
 
     def value_that_works(self, target: Target) -> str:
@@ -80,14 +78,12 @@ def keys_in(section: type[Any]) -> dict[str, Key]:
 
 @cache
 def _key_fields(section: Any) -> dict[str, Key]:
-    """Return the keys that a section defines, by the names of their fields; the keys are unchanged, so `name` may be
-    empty."""
+    """Return the keys that a section defines, unchanged and so perhaps without `name`, by field."""
     return {each.name: each.metadata["key"] for each in fields(section) if "key" in each.metadata}
 
 
 class UnparsedKeyError(KeyError):
-    """Raised if a key has no value because its text is wrong. The text is reported already, so checks that read the key
-    stop."""
+    """Raised if a key has no value because its text is wrong, which is reported: checks that read it stop."""
 
 
 class _Unparsed:

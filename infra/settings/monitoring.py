@@ -17,8 +17,7 @@ WAYS_OF_KEYS = {
 
 
 def problems(draft: Draft) -> Iterator[Problem]:
-    """Yield a problem for each key that has no effect with this `monitoring`, and for a PodMonitor in a cluster that
-    the stack creates."""
+    """Yield a problem for keys without effect under this `monitoring`, and for a PodMonitor in the stack's cluster."""
     way = draft.cluster.monitoring
     for key, ways in WAYS_OF_KEYS.items():
         if draft.is_set(key) and draft.applies(key) and way not in ways:

@@ -35,14 +35,11 @@ LISTS: dict[str, tuple[Rule, bool]] = {
     "addons.txt": (matching("[a-z0-9-]+", "names of Minikube addons, one a line"), False),
     SUMS: (Rule(_sum, "what sha256sum prints: 64 hexadecimal digits, two blanks, a file's name"), False),
 }
-"""The text files in the folder `offline` with one value in each line: the rule for the values, and whether the file has
-exactly one line."""
+"""The text files of `offline` with a value in each line: the rule for these, and whether there is exactly one."""
 _CHECKED = (".txt", ".yaml", ".yml")
-"""The endings of files whose names must be known, because what a file with a misspelt name stands for would be
-downloaded."""
+"""The endings of files whose names must be known: what a misspelt one stands for would be downloaded."""
 _NEAR = 0.85
-"""How similar to a known name the name of a file with another ending must be to count as misspelt. SHA256SUM is similar
-enough, SHA256SUMS.asc is not."""
+"""How similar to a known name a file's must be to count as misspelt. SHA256SUM is, SHA256SUMS.asc is not."""
 _ARCHIVES = (".tgz", ".tar.gz", ".tar", ".zip")
 
 
@@ -168,8 +165,7 @@ def _unknown_files(draft: Draft, folder: Path) -> Iterator[Problem]:
 
 
 def _another_version(draft: Draft, folder: Path) -> Iterator[Problem]:
-    """Yield a problem if the folder contains charts only of other versions or with other names, because an update would
-    download the chart."""
+    """Yield a problem if all charts in the folder have another version or name: an update would download one."""
     names = sorted(file.name for file in folder.iterdir())
     charts = [name for name in names if name.lower().startswith(CHART) and name.lower().endswith(_ARCHIVES)]
     wanted = chart_file(draft)

@@ -35,8 +35,7 @@ _OF_THE_NODE = (
     *("k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "kubernetes.io/config.", "io.kubernetes.cri-o."),
     *("cpu-quota.crio.io", "cpu-load-balancing.crio.io", "irq-load-balancing.crio.io"),
 )
-"""The beginnings of annotation names by which a node gives a pod another network, or other CPUs than the pod's limits
-say."""
+"""The beginnings of annotations by which a node gives a pod another network, or other CPUs than its limits."""
 _SIDECARS = ("sidecar.istio.io/", "linkerd.io/")
 """The beginnings of annotation names by which a service mesh adds a container that does not end together with a Job."""
 _LONGEST_ANNOTATIONS = 256 * 2**10
@@ -89,8 +88,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def problems(draft: Draft) -> Iterator[Problem]:
-    """Yield a problem for each reason for which the file, or fields in it, cannot be used. Fields with the same reason
-    share a problem."""
+    """Yield a problem for each reason why the file cannot be used, with all fields that it is about."""
     template, faults = read(draft)
     for allowed, why in dict.fromkeys((fault.allowed, fault.why) for fault in faults):
         fields = [
@@ -108,8 +106,7 @@ def problems(draft: Draft) -> Iterator[Problem]:
 
 
 def read(draft: Draft) -> tuple[PodTemplate, list[Fault]]:
-    """Return the pod template in the file, and what cannot be used in the file. The template is empty if there is no
-    file or any fault."""
+    """Return the pod template in the file, which is empty without one or with a fault, and the faults."""
     path = draft.path(draft.cluster.template_file)
     if path is None:
         return PodTemplate(), []
@@ -156,8 +153,7 @@ def _reason(error: Exception, path: Path) -> str:
 
 
 def _faults(content: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield the faults of the file: fields that a user may not set, fields with wrong types, and other fields that
-    break a rule."""
+    """Yield the file's faults: fields that a user may not set, of wrong types, or that break another rule."""
     allowed: dict[str, Any] = {}
     for part, fields in content.items():
         if part not in FIELDS:
@@ -177,8 +173,7 @@ def _faults(content: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _refused(where: str, value: Any) -> Iterator[Fault]:
-    """Yield a fault for each field below a field that is not allowed: the parts of a mapping, and of each mapping in a
-    list."""
+    """Yield a fault for each field below one that is not allowed, in a mapping or a list of mappings."""
     items = {f"{where}[{n}]": item for n, item in enumerate(value)} if isinstance(value, list) else {where: value}
     for path, item in items.items():
         for below in [f"{path}.{key}" for key in item] if isinstance(item, dict) and item else [path]:
@@ -248,8 +243,7 @@ def _names_of_ours(where: str, pairs: dict[str, str]) -> Iterator[Fault]:
 
 
 def _tolerations(where: str, tolerations: list[dict[str, Any]]) -> Iterator[Fault]:
-    """Yield the faults in tolerations that types do not show. Source: the API server's validation of core/v1
-    Toleration."""
+    """Yield the faults in tolerations that types do not show. Source: validation of core/v1 in the API server."""
     for number, toleration in enumerate(tolerations):
         key, value, effect = (toleration.get(name, "") for name in ("key", "value", "effect"))
         operator = toleration.get("operator") or "Equal"

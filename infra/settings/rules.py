@@ -205,8 +205,7 @@ def template_line(spec: Mapping[str, Any], file: str) -> str:
 
 
 def image() -> Rule:
-    """Return the rule for an image, with a digest or with a tag other than latest, so that the same name always means
-    the same image."""
+    """Return the rule for an image with a digest, or with a tag other than latest: its name means one image."""
 
     def parse(text: str) -> str:
         match = _IMAGE.fullmatch(text.strip())

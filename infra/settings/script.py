@@ -77,8 +77,7 @@ def is_recognised(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def _recognised(draft: ScriptDraft) -> Script | None:
-    """Return what was recognised in the script; None if there is no script, or if it was not recognised, which another
-    check reports."""
+    """Return what was recognised in the script; None without, or if another check reports why it was not."""
     try:
         return resolve.script_of(draft.recipe) if draft.recipe.script else None
     except ScriptError:
@@ -192,8 +191,7 @@ def folder_is_small(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def metric_is_named(draft: ScriptDraft) -> Iterator[Problem]:
-    """Yield a problem for a target or tolerance without a metric, and for a metric of a training that is ended
-    early."""
+    """Yield a problem for a target or tolerance without a metric, and for a metric of a training that ends early."""
     recipe = draft.recipe
     for key, value in {"metricTarget": recipe.metric_target, "metricTolerance": recipe.metric_tolerance}.items():
         if value is not None and not recipe.metric:
@@ -241,8 +239,7 @@ def secrets_are_secret(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def secrets_can_be_hidden(draft: ScriptDraft) -> Iterator[Problem]:
-    """Yield a problem if a secret is so short that a log may have its text by chance. It shows only the secret's
-    name."""
+    """Yield a problem that names a secret which is so short that a log may contain its text by chance."""
     for name, value in variables(draft.own.secret_environment).items():
         if not hidden_parts(value):
             yield Problem(
@@ -255,8 +252,7 @@ def secrets_can_be_hidden(draft: ScriptDraft) -> Iterator[Problem]:
 
 
 def each_variable_once(draft: ScriptDraft) -> Iterator[Problem]:
-    """Yield a problem if `environment` and `secretEnvironment` set the same variable, because it would be unclear which
-    value applies."""
+    """Yield a problem if `environment` and `secretEnvironment` set the same variable: either value might apply."""
     twice = set(variables(draft.recipe.environment)) & set(variables(draft.own.secret_environment))
     if twice:
         name = sorted(twice)[0]

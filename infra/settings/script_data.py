@@ -30,8 +30,7 @@ class DataDraft(Draft):
 
 
 def is_used(draft: DataDraft) -> Iterator[Problem]:
-    """Yield a problem for `dataCpus` without `dataArguments`: nothing reads through Ray Data then, and every arm would
-    have CPUs that it does not use."""
+    """Yield a problem for `dataCpus` without `dataArguments`: every arm would have CPUs that it does not use."""
     if draft.is_set("dataCpus") and not draft.recipe.data_arguments:
         yield Problem(
             f"{draft.shown('dataCpus')} without dataArguments", "dataCpus with dataArguments",
@@ -109,8 +108,7 @@ def can_read_so(draft: DataDraft) -> Iterator[Problem]:
 
 
 def _with_workers(arguments: str) -> str:
-    """Return the arguments with an option for the number of workers, and with unknown placeholders turned into plain
-    text."""
+    """Return the arguments with {workers} in an option, and with unknown placeholders turned into plain text."""
     known = re.sub(rf"\{{(?!(?:{'|'.join(PLACEHOLDERS)})\}})(\w*)\}}", r"\1", arguments)
     return known if "{workers}" in known else f"{known} --num-workers {{workers}}"
 

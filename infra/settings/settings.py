@@ -204,8 +204,7 @@ def _judged(draft: Draft, place: Judge, recipe: Recipe, installed: Installed) ->
 
 
 def _why_unwanted(arm: Arm, draft: Draft) -> str:
-    """Return why an arm is not wanted if it belongs to another workload, or has all CPUs; empty for other arms, or if
-    the arm is wanted."""
+    """Return why an arm of another workload, or with all CPUs, is not wanted; empty for others, or if it is."""
     if arm.only not in ("", draft.recipe.workload):
         return f"it is of the workload {arm.only}"
     if not arm.all_cpus:

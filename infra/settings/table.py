@@ -31,8 +31,7 @@ from training.contract.workload import Installed, named
 from training.machine.command_line import from_there, quoted
 
 _ALSO_OF_PROVIDERS = {"environment", "kubeconfig", "namespace"}
-"""Keys whose name a provider also has, such as `kubernetes:namespace`. Such a key alone does not show that its prefix
-is a project's name."""
+"""Keys whose name a provider has, too (`kubernetes:namespace`): one alone does not show its prefix is a project's."""
 OF_WORKLOAD = {
     "cnn": "infra.settings.cnn",
     "script": "infra.settings.script",

@@ -16,8 +16,7 @@ LIST_GPUS = "kubectl get nodes -o custom-columns=NAME:.metadata.name,ALLOCATABLE
 
 
 def offered(nodes: Iterable[Mapping[str, Any]], settings: Settings) -> dict[str, Size]:
-    """Return what each node offers to the stack's pods, by the node's name. Nodes that no pod of the stack may use are
-    left out."""
+    """Return what each node that the stack's pods may use offers to them, by the node's name."""
     cluster = settings.of_cluster
     template, number = cluster.pod_template, settings.recipe.worker_gpus
     if not number:
@@ -54,8 +53,7 @@ def open_to_others(nodes: Sequence[Mapping[str, Any]], settings: Settings) -> It
 
 
 def _label_of(have_gpus: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
-    """Return a label, as `name=value`, that all nodes with GPUs and no other node have; empty if there is no such
-    label."""
+    """Return a label, as `name=value`, that all nodes with GPUs and no other node have; empty without one."""
     common = set.intersection(*(set(_labels(node).items()) for node in have_gpus))
     alone = sorted(common.difference(*(_labels(node).items() for node in others)))
     return "=".join(next((pair for pair in alone if pair[0] != "kubernetes.io/hostname"), ()))

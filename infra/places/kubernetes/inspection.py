@@ -50,8 +50,7 @@ _FIRST_PROMETHEUS = "kubectl get prometheus --all-namespaces --output=jsonpath='
 
 
 def problems(api: Any, settings: Settings) -> list[Problem]:
-    """Return everything in this cluster that prevents the measurement. Raise KubeError if the cluster does not
-    answer."""
+    """Return everything in this cluster that prevents the measurement. Raise KubeError if it does not answer."""
     return [
         *_namespace(api, settings),
         *_jobs(api, settings),
@@ -90,8 +89,7 @@ def _namespace(api: Any, settings: Settings) -> Iterator[Problem]:
 
 
 def _jobs(api: Any, settings: Settings) -> Iterator[Problem]:
-    """Yield a problem for unfinished runs, which share the cores to be measured: runs of another stack, or runs that an
-    interrupted update left."""
+    """Yield a problem for unfinished runs, of another stack or an interrupted update: they share the measured cores."""
     namespace, stack = settings.of_cluster.namespace, settings.stack
     unfinished = leftover_jobs.unfinished_jobs(api, namespace)
     own = [job for job in unfinished if leftover_jobs.stack_of(job) == stack]
@@ -165,8 +163,7 @@ def _foreign_crds(api: Any) -> Iterator[Problem]:
 
 
 def _api_server(api: Any, settings: Settings) -> Iterator[Problem]:
-    """Yield a problem if the API server answers at other ports than those that the network policies of its callers
-    open."""
+    """Yield a problem if the API server answers at ports that its callers' network policies do not open."""
     cluster = settings.of_cluster
     ways_of_callers = {
         "this stack's KubeRay operator": set_line("operator", "existing") if cluster.operator == "install" else "",
@@ -263,8 +260,7 @@ def _priority_class(api: Any, settings: Settings) -> Iterator[Problem]:
 
 
 def _is_absent(api: Any, path: str) -> bool:
-    """Return whether the cluster lacks an object; False if the user may not read the object. Raise KubeError for any
-    other failure."""
+    """Return whether the cluster lacks an object; False if the user may not read it. Raise KubeError otherwise."""
     try:
         return kube.find(api, path) is None
     except KubeError as error:
@@ -274,8 +270,7 @@ def _is_absent(api: Any, path: str) -> bool:
 
 
 def _pod_monitors(api: Any, settings: Settings) -> Iterator[Problem]:
-    """Yield a problem if the cluster has no CRD for PodMonitors. If the user may not read CRDs, no problem is
-    yielded."""
+    """Yield a problem if the cluster is known to have no CRD for PodMonitors. The user may be unable to read CRDs."""
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{POD_MONITOR_CRD}"
     if settings.of_cluster.monitoring != EXISTING or not _is_absent(api, path):
         return
@@ -341,8 +336,7 @@ def unseen_queue(api: Any, settings: Settings) -> str:
 
 
 def nodes(api: Any, settings: Settings) -> dict[str, Size]:
-    """Return what each usable node offers to pods, by the node's name. Raise KubeError if the cluster does not
-    answer."""
+    """Return what each usable node offers to pods, by its name. Raise KubeError if the cluster does not answer."""
     return gpu_nodes.offered(kube.items(api, "/api/v1/nodes"), settings)
 
 

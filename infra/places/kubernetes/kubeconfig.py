@@ -57,8 +57,7 @@ class Selected:
 
     @property
     def authority(self) -> str:
-        """Return the SHA-256 of the cluster's CA certificate; empty if the certificate is signed by a public authority
-        that the system trusts."""
+        """Return the SHA-256 of the cluster's CA certificate; empty for a public authority that the system trusts."""
         data = self._cluster.get("certificate-authority-data")
         return hashlib.sha256(base64.b64decode(data)).hexdigest() if data else ""
 
@@ -76,8 +75,7 @@ class Selected:
 
 
 def current_context(setting: str | None) -> str | None:
-    """Return the current context of the user's kubeconfig, for a message; None if the kubeconfig has no usable current
-    context."""
+    """Return the current context of the user's kubeconfig, for a message; None without a usable one."""
     try:
         merged = _Merged(setting)
     except KubeconfigError:
@@ -154,8 +152,7 @@ def _files(setting: str | None) -> list[Path]:
 
 
 def _read(path: Path) -> Entry | None:
-    """Return the mapping in a kubeconfig file; None if the file does not exist. Raise KubeconfigError if the file holds
-    no such mapping."""
+    """Return the mapping in a kubeconfig file; None without the file. Raise KubeconfigError if it holds no mapping."""
     raw = _bytes(path)
     if raw is None:
         return None

@@ -36,8 +36,7 @@ IDENTITY = ("server", "authority", "uid")
 """The properties that identify the cluster: its address, the SHA-256 of its CA certificate (empty for a public
 authority), and the uid of its namespace kube-system."""
 SERVERS = "servers"
-"""The property with the addresses of the cluster's own servers. They may change, so they are not part of the
-identity."""
+"""The property with the addresses of the cluster's own servers. They may change, and so are no part of the identity."""
 _KEPT = ("stack", *IDENTITY)
 _SYSTEM = "/api/v1/namespaces/kube-system"
 
@@ -47,8 +46,7 @@ class ClusterError(UserError):
 
 
 class PinnedCluster(Resource, module="cluster", name="Pinned"):
-    """The cluster to which a stack belongs. The inputs say where to find the cluster; the provider adds the cluster's
-    identity."""
+    """The cluster to which a stack belongs. The inputs say where it is; the provider adds its identity."""
 
     server: pulumi.Output[str]
     authority: pulumi.Output[str]
@@ -97,8 +95,7 @@ class PinnedClusterProvider(Provider):
         return DiffResult(changes=moved or _is_old(news), replaces=[])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Write the stack's own kubeconfig. Raise ClusterError if the cluster changed a moment ago, or does not
-        answer."""
+        """Write the stack's own kubeconfig. Raise ClusterError if the cluster just changed, or does not answer."""
         return CreateResult(str(props.get("uid")), _write(props, props))
 
     def update(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
@@ -117,8 +114,7 @@ class PinnedClusterProvider(Provider):
         return UpdateResult(written)
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """Check that a refresh would read the recorded cluster. Raise ClusterError if it would not, or if that cannot
-        be found out."""
+        """Raise ClusterError if a refresh would not read the recorded cluster, or if that cannot be found out."""
         try:
             _look(props)
         except KubeError as error:
@@ -127,8 +123,7 @@ class PinnedClusterProvider(Provider):
         return ReadResult(id_, props)
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        """Remove the stack's own kubeconfig with its credentials, because nothing of the stack is left in the
-        cluster."""
+        """Remove the stack's own kubeconfig: nothing of the stack is left in the cluster."""
         kube.remove_own(props["stack"])
 
 
@@ -146,8 +141,7 @@ class DestroyCheck(Resource, module="cluster", name="DestroyCheck"):
 
 
 class DestroyCheckProvider(Provider):
-    """Checks the cluster when the resource is deleted. Until then it keeps the identity with which it compares the
-    cluster."""
+    """Compares the cluster with the identity that this resource keeps, when the resource is deleted."""
 
     def diff(self, _id: str, olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
         """Return a change in place, without a replacement, if a property differs."""
@@ -166,8 +160,7 @@ class DestroyCheckProvider(Provider):
         return UpdateResult(news)
 
     def delete(self, _id: str, props: dict[str, Any]) -> None:
-        """Raise ClusterError if the stack's own kubeconfig is missing, if another cluster answers, or if no cluster
-        answers."""
+        """Raise ClusterError if the stack's own kubeconfig is missing, or another cluster or none answers."""
         try:
             _look(props)
         except KubeError as error:
@@ -214,8 +207,7 @@ def _has_settings(stack: str) -> bool:
 
 
 def identify(selected: Selected) -> dict[str, str]:
-    """Return the identity of the cluster to which a context leads. Raise KubeError if the cluster does not answer or
-    refuses."""
+    """Return the identity of the cluster to which a context leads. Raise KubeError if it cannot be asked."""
     api = kube.connect(selected.content)
     return {
         "server": selected.server,
@@ -230,8 +222,7 @@ def _uid(api: Any) -> str:
 
 
 def _is_old(news: Mapping[str, Any]) -> bool:
-    """Return whether the stack's own kubeconfig differs from what would be written now; False if the user's kubeconfig
-    cannot be read."""
+    """Return whether the stack's own kubeconfig is outdated; False if the user's kubeconfig cannot be read."""
     if any(isinstance(value, Unknown) for value in news.values()):
         return True
     try:
@@ -277,8 +268,7 @@ Nothing was read, changed or deleted. To write it again, with kubeContext leadin
 
 
 def _taken(before: str, now: str) -> str:
-    """Return a text that explains what to do if, after a rename, the kubeconfig under the old name leads to another
-    cluster."""
+    """Return a text that says what to do if the kubeconfig under a stack's old name leads to another cluster."""
     file = kube.own_path(before)
     return f"""stack {now} was named {before}, and until this update ends what it has is reached by {file}. \
 That file leads to another cluster: another stack has the name by now. Nothing was changed. Without that file:

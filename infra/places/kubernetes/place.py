@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
 
 class ExistingCluster(ClusterPlace):
-    """The cluster to which a named context of the user's kubeconfig leads. It stays the same cluster as long as the
-    stack exists."""
+    """The cluster to which a named context leads, which stays the same as long as the stack exists."""
 
     target = "kubernetes"
     traits = Traits(owned=False, pod_range=None)
@@ -167,8 +166,7 @@ def _refuse(title: str, obstacles: Sequence[Problem], settings: Settings) -> Non
 
 
 def _refuse_queue(selected: Selected, settings: Settings) -> None:
-    """Raise RunError, also at preview, if the queue does not exist or is not active. A cluster that does not answer is
-    ignored."""
+    """Raise RunError, also at preview, if a cluster that answers has no such queue, or an inactive one."""
     if not settings.of_cluster.queue:
         return
     with suppress(KubeError):

@@ -29,8 +29,7 @@ MOST_NAMED = 3
 
 
 class Beside:
-    """Counts the CPU time that other programs use, from its creation on. Processes that this process starts afterwards
-    belong to the run."""
+    """Counts the CPU time of other programs, from its creation on. What this process then starts belongs to the run."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -96,8 +95,7 @@ def use(first: Reading, last: Reading, cpus: int) -> MachineUse:
 
 
 def in_words(before: Reading, now: Reading, cpus: int) -> str:
-    """Return a text about the CPUs that other programs used between the two readings; empty if that is not
-    noticeable."""
+    """Return a text about the CPUs that other programs used between two readings; empty if hardly any."""
     used = use(before, now, cpus)
     takers = []
     if used.other_cpus > NOTICEABLE_CPUS:

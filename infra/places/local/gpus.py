@@ -14,8 +14,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def unusable_here(draft: Draft) -> list[Problem]:
-    """Return a problem if this machine has fewer GPUs than the workers need, or if CUDA_VISIBLE_DEVICES hides GPUs that
-    the workers would take."""
+    """Return a problem if this machine lacks GPUs that the workers need, or CUDA_VISIBLE_DEVICES hides some of them."""
     needed = draft.recipe.workers * draft.recipe.worker_gpus
     here, why = gpus.why_too_few(needed)
     if not why:

@@ -80,8 +80,7 @@ def _warm_up_command(options: argparse.Namespace) -> list[str]:
 
 
 def _lock(progress: Progress) -> ExitStack | None:
-    """Take this machine's lock, which is released when this process ends. Return None if the process that started the
-    guard ended meanwhile."""
+    """Take this machine's lock until this process ends. Return None if the guard's starter ended meanwhile."""
     return machine_lock.take(
         say=lambda text: progress.write("note", text=text), wait=lambda seconds: not _starter_is_gone(seconds)
     )
@@ -98,8 +97,7 @@ def descendants() -> list[int]:
 
 
 def _bury_orphans(child: int) -> None:
-    """Reap every orphan that this process adopted and that has ended, to release its process number. The guard's own
-    child is not reaped here."""
+    """Reap every orphan that this process adopted and that has ended, to free its number, but not the own child."""
     with suppress(ChildProcessError):
         while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid != child:
             os.waitpid(ended.si_pid, 0)
@@ -119,8 +117,7 @@ def _run(command: list[str], deadline_seconds: float, meanwhile: Callable[[], No
 
 
 def _starter_is_gone(wait_seconds: float) -> bool:
-    """Return whether the process that started the guard is gone. That process never writes to stdin, so stdin is
-    readable only at end-of-file."""
+    """Return whether the guard's starter is gone. It never writes, so stdin is readable only at end-of-file."""
     return bool(select.select([sys.stdin], [], [], wait_seconds)[0])
 
 

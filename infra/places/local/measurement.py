@@ -13,14 +13,12 @@ from training.contract.recipe import texts
 
 
 class ProcessMeasurement(pulumi.ComponentResource):
-    """The planned runs as resources, in their order. Runs never overlap, because they would disturb each other's
-    measurement."""
+    """The planned runs as resources, in their order. Runs never overlap: they would disturb each other."""
 
     runs: dict[str, TrainingRun]
     """The runs as resources, by the run's name."""
     outputs: Mapping[str, pulumi.Input[str]] = {}
-    """The stack's outputs other than the comparison: none, because the address of a Ray cluster is one of the
-    settings."""
+    """The stack's outputs other than the comparison: none, as the address of a Ray cluster is a setting."""
 
     def __init__(self, kind: str, run: type[TrainingRun], properties: Mapping[str, Mapping[str, Any]]) -> None:
         super().__init__(kind, "measurement")

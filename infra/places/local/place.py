@@ -29,8 +29,7 @@ from training.machine import output
 DISK_BYTES = 4 * 10**9
 """The free disk space in bytes for the environment, the CLI and their download, which took 2.9 GB."""
 NETWORK_PROBE = ("-m", "training.machine.isolation")
-"""The arguments of a separate Python process that tries network isolation, because the process that tries it must have
-no threads."""
+"""The arguments of the Python process that tries network isolation, which only one without threads can."""
 
 
 class Local:
@@ -195,8 +194,7 @@ def _workers(draft: Draft) -> str:
 
 
 def _cpus_at_a_time(draft: Draft) -> float:
-    """Return the number of CPUs that the workers can use at the same time: the CPUs that the machine allows, or fewer
-    under a quota."""
+    """Return the number of CPUs that the workers can use at a time: those that the machine or a quota allows."""
     return min(draft.facts.cpus_allowed, draft.facts.cpu_quota or math.inf)
 
 
@@ -256,8 +254,7 @@ def _dashboard_can_be_served(draft: Draft) -> Iterator[Problem]:
 
 
 def findings(settings: Settings) -> Iterator[Finding]:
-    """Yield the findings about this machine. The CPUs were checked with the settings already; the memory of a worker is
-    `workerMemory`."""
+    """Yield the findings about this machine. The CPUs were checked with the settings already."""
     recipe = settings.recipe
     cpus = recipe.workers * (recipe.worker_cpus * recipe.processes_each + recipe.input_cpus)
     yield Finding("CPUs", str(os.cpu_count() or 1), f"{cpus:g} for the workers", True)
@@ -270,8 +267,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
 
 
 def network() -> Finding:
-    """Return the finding about the isolation of a run's ports. It is never a failure, because a run works without
-    isolation, and says so."""
+    """Return the finding about the isolation of a run's ports. It never fails: a run works without it, and says so."""
     command = [sys.executable, *NETWORK_PROBE]
     tried = output.capture_text(command, cwd=PROJECT)
     reason = tried.stdout.strip()

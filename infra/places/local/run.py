@@ -80,8 +80,7 @@ class TrainingRunProvider(Provider):
     """Creates a run by executing it, and never updates a run. Deleting the resource leaves the run's files."""
 
     def configure(self, req: ConfigureRequest) -> None:
-        """Hide tracebacks, and start the heartbeat. Pulumi calls this before anything else in the provider's process,
-        and only in that process."""
+        """Hide tracebacks, and start the heartbeat. Pulumi calls this first, and only in the provider's own process."""
         super().configure(req)
         _start_heartbeat()
 
@@ -95,8 +94,7 @@ class TrainingRunProvider(Provider):
         return replaced_by(changed(olds, news, *decisive))
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Execute the run, print its progress, and return its result. Raise RunFailedError if the run ends without a
-        result."""
+        """Execute the run, print its progress, and return its result. Raise RunFailedError without a result."""
         folder = _new_folder(props["stack"], props["name"])
         say = _Reporter(props["name"], folder)
         with _guarded(self.command(props, folder), folder, self.variables(props)) as running:
@@ -154,8 +152,7 @@ def _flags(props: dict[str, Any], folder: Path) -> list[str]:
 
 
 def _variables(props: dict[str, Any]) -> dict[str, str]:
-    """Return the environment variables of a run: the allowed variables of this process, the run's own variables, and
-    its credentials."""
+    """Return a run's environment variables: those allowed of this process, the run's own, and its credentials."""
     own = {"PYTHONUNBUFFERED": "1"}  # the last lines of a killed run are in its log
     if props.get("secretEnvironment"):
         own[SECRET] = props["secretEnvironment"]
@@ -225,8 +222,7 @@ def _heartbeat() -> None:
 
 
 class _Reporter:
-    """Prints the progress of a run, with the run's name before each line. Pulumi shows what a dynamic provider
-    prints."""
+    """Prints the progress of a run, each line after the run's name. Pulumi shows what a dynamic provider prints."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name, self._path = name, folder / progress.NAME
@@ -235,8 +231,7 @@ class _Reporter:
         self._print("starts" + (f" ({HOW_TO_STOP})" if is_first else ""))
 
     def news(self, *, last: bool = False) -> None:
-        """Print the newest line if the last line was printed long enough ago. Notes, and the final line, are always
-        printed."""
+        """Print notes, the final line, and the newest line if the last one was printed long enough ago."""
         events, self._offset = progress.read_new(self._path, self._offset)
         for event in events:
             self._waiting_text = progress.describe(event)

@@ -11,8 +11,7 @@ from infra.places.minikube.spec import Cluster
 SCRIPT = ".venv/bin/python -m infra.places.minikube.command"
 
 API_PORT, API_SERVICE, DNS_SERVICE = 8443, "10.96.0.1", "10.96.0.10"
-"""The port at which Minikube has the API server, and the addresses that kubeadm gives the Services of the API server
-and of the cluster's DNS."""
+"""The port of Minikube's API server, and kubeadm's addresses of the Services of the API server and of DNS."""
 
 
 class Minikube(pulumi.ComponentResource):

@@ -91,8 +91,7 @@ def lost(profile: str) -> str:
 
 
 def elsewhere(profile: str) -> str:
-    """Return a text that explains why an unknown cluster is not deleted: otherwise its nodes would keep running, and no
-    state would contain them."""
+    """Return a text that says why an unknown cluster is not forgotten: its nodes would keep running, in no state."""
     marker = _marker(profile).relative_to(PROJECT)
     return (
         f"no Minikube cluster {profile} was made from this folder, and this machine has none: nothing was deleted.\n"
@@ -102,8 +101,7 @@ def elsewhere(profile: str) -> str:
 
 
 def trouble(profile: str) -> str:
-    """Return a text that explains why a created cluster cannot be used, and how to fix it; empty if it runs, or was not
-    created yet."""
+    """Return why a created cluster cannot be used, and how to fix it; empty if it runs, or was not created yet."""
     cluster = _recorded(profile) if started(profile) else None
     if cluster is None:
         return ""
@@ -147,8 +145,7 @@ def _start_again(cluster: Cluster) -> None:
 
 
 def _add_nodes(cluster: Cluster) -> None:
-    """Add the missing nodes. Without the variable MINIKUBE_MEMORY, each added node would get Minikube's default
-    memory."""
+    """Add the missing nodes. Only MINIKUBE_MEMORY gives an added node other memory than Minikube's default."""
     for _ in range(cluster.nodes - len(nodes(cluster.profile))):
         say(f"{cluster.profile}: adding a node")
         command = ["minikube", "--profile", cluster.profile, "node", "add"]
@@ -157,8 +154,7 @@ def _add_nodes(cluster: Cluster) -> None:
 
 
 def _finish(cluster: Cluster) -> None:
-    """Wait for the API server, record the cluster, load its images, and print its address, which Pulumi keeps in the
-    state."""
+    """Wait for the API server, record the cluster, load its images, and print its address, for Pulumi's state."""
     with_retries("API server", lambda: _answer(cluster))
     _mark(cluster, started=True)
     load_images(cluster.profile, list(cluster.images))
@@ -189,8 +185,7 @@ def _delete(cluster: Cluster) -> None:
 
 
 def _delete_network(profile: str) -> None:
-    """Delete the cluster's Docker network, which Minikube leaves when it deletes its containers and volumes (seen with
-    Docker 20.10)."""
+    """Delete the cluster's Docker network, which Minikube leaves behind (seen with Docker 20.10)."""
     label = f"label=name.minikube.sigs.k8s.io={profile}"
     for network in run("docker", "network", "ls", "--quiet", "--filter", label, quiet=True).split():
         run("docker", "network", "rm", network, quiet=True)

@@ -18,8 +18,7 @@ from training.machine import gpus as machine_gpus
 
 MINIMUM_MINIKUBE = (1, 37)
 DISK_BYTES = 12 * 10**9
-"""The free disk space in bytes that a stack needs: for the nodes' images, and for the training image on this machine
-and on each node."""
+"""The free disk in bytes that a stack needs: for the nodes' images, and the training image here and on each node."""
 
 
 def findings(cluster: Cluster) -> Iterator[Finding]:
@@ -53,8 +52,7 @@ def minikube() -> Finding:
 
 
 def cpus(cluster: Cluster) -> Finding:
-    """Return the finding about the CPUs of a node, because Minikube refuses a node with more CPUs than the machine
-    has."""
+    """Return the finding about a node's CPUs: Minikube refuses one with more CPUs than the machine has."""
     present, needed = os.cpu_count() or 1, cluster.cpus
     fix = f"pulumi config set minikubeCpus {present}"
     return Finding("CPUs", str(present), f"{needed} for a node", present >= needed, fix)
@@ -75,8 +73,7 @@ def gpus(cluster: Cluster) -> Finding:
 
 
 def disk() -> Finding:
-    """Return the finding about the disk with Docker's images. If Docker runs in another machine (Docker Desktop), it is
-    the disk of this folder."""
+    """Return the finding about the disk with Docker's images, or of this folder if Docker runs in another machine."""
     root = _docker_root()
     free = shutil.disk_usage(root if root.is_dir() else Path.cwd()).free
     fix = "Make room:  docker system prune    (removes what no container uses)"

@@ -101,8 +101,7 @@ class MinikubePlace(ClusterPlace):
         return [*([of_storage] if draft.storage.address == CLAIM else []), *([unlike] if unlike else [])]
 
     def why_no_node(self, draft: Draft) -> str:
-        """Return why the arm `wide` does not fit the nodes, or needs more than this machine has; empty if it can
-        run."""
+        """Return why the arm `wide` does not fit the nodes, or needs more than this machine has; else empty."""
         kept, node = _kept(draft.cluster.minikube_nodes), _node(draft)
         measurement = _measurement(draft, [name for name, arm in ARMS.items() if arm is WIDE or _is_on(arm, draft)])
         others = measurement.without(WIDE.name)
@@ -202,8 +201,7 @@ class MinikubePlace(ClusterPlace):
 
 
 def _bring_back_images(cluster: ClusterSettings, image: str) -> None:
-    """Reload images that are missing on the nodes. Without them, pods would stay in ImagePullBackOff until the
-    deadline."""
+    """Reload images that are missing on the nodes, without which pods would stay in ImagePullBackOff."""
     if cluster.image or not command.started(cluster.minikube_profile):
         return
     try:
@@ -224,8 +222,7 @@ def _have_machine() -> None:
 
 
 def _refuse_and_clear(settings: Settings) -> None:
-    """Raise RunError if the cluster was deleted, is stopped or cannot be used. Otherwise clean up what a killed `up`
-    left in it."""
+    """Raise RunError if the cluster was deleted, or stopped, or is unusable; else clean up after a killed `up`."""
     profile, own = settings.of_cluster.minikube_profile, kube.own_path(settings.stack)
     try:
         trouble = command.trouble(profile)
@@ -272,8 +269,7 @@ def _keep_others_jobs(api: Any, settings: Settings) -> None:
 
 
 def _clear(api: Any, namespace: str) -> None:
-    """End the Jobs of a killed update, and mark its pending Helm revisions as failed, because both would block this
-    update."""
+    """End the Jobs of a killed update, and mark its pending Helm revisions as failed: both would block this one."""
     jobs = leftover_jobs.end_unfinished(api, namespace)
     if jobs:
         pulumi.log.info(f"ended Jobs of an interrupted update: {', '.join(jobs)}")
@@ -375,8 +371,7 @@ def _size_lines(node: Size, larger: Size) -> str:
 
 
 def _unfit_cores(draft: Draft, measurement: Measurement, node: Size, kept: Sequence[Size]) -> Iterator[Problem]:
-    """Yield a problem if this machine has too few physical cores. The nodes would share them, because each node reports
-    all cores as its own."""
+    """Yield a problem if this machine has too few physical cores, which nodes share: each reports all as its own."""
     cores = draft.facts.physical_cores
     needed = math.ceil(max(measurement.most(kept).cpus - 1e-9, node.cpus))
     if needed > cores:

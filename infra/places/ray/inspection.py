@@ -183,8 +183,7 @@ def unlike(api: JobsApi, settings: Settings, cluster: RayNodes) -> Iterator[Prob
 
 
 def _different(job: Installed, others: Sequence[Installed]) -> Iterator[Problem]:
-    """Yield a problem for each package whose version differs between nodes. If Python or Ray itself differs, Ray
-    refuses to start."""
+    """Yield a problem for each package that differs between nodes. If Python or Ray does, Ray refuses to start."""
     for other in others:
         names = sorted(job.versions.keys() & other.versions.keys())
         for name in (name for name in names if job.versions[name] != other.versions[name]):

@@ -14,8 +14,7 @@ FILE = Path(".state", "owner")
 
 
 def of(stack: str, project: Path = PROJECT) -> str:
-    """Return the mark that the stack's jobs carry. It is created once in a checkout. Raise OSError if it cannot be
-    written or read."""
+    """Return the mark of the stack's jobs, created once in a checkout. Raise OSError if that fails."""
     file = project / FILE
     if not file.exists():
         file.parent.mkdir(exist_ok=True)
@@ -29,8 +28,7 @@ def of(stack: str, project: Path = PROJECT) -> str:
 
 
 def known_mark(stack: str, project: Path = PROJECT) -> str:
-    """Return the mark that the stack's jobs carry, if it was created before; otherwise empty, which no job has as its
-    mark."""
+    """Return the mark of the stack's jobs, if it was created before; otherwise empty, which is no job's mark."""
     try:
         return f"{stack}-{(project / FILE).read_text(encoding='utf-8')}"
     except FileNotFoundError:

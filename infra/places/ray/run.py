@@ -27,8 +27,7 @@ class RayJobRun(TrainingRun, module="ray", name="Run"):
 
 
 class RayJobRunProvider(TrainingRunProvider):
-    """Creates a run by submitting its job, and stops the job if the update stops. In all else, it works as the provider
-    of runs on this machine."""
+    """Creates a run by submitting its job, which it stops if the update stops; else as the provider of runs here."""
 
     def command(self, props: dict[str, Any], folder: Path) -> list[str]:
         """Return the command that starts the guard with the process that submits and follows the job."""
@@ -42,7 +41,6 @@ class RayJobRunProvider(TrainingRunProvider):
         ]
 
     def variables(self, props: dict[str, Any]) -> dict[str, str]:
-        """Return the environment variables of that process, with the cluster's token and the script's secret
-        variables."""
+        """Return that process's environment variables, with the cluster's token and the script's secret variables."""
         variables = {TOKEN: props.get("token"), SECRET: props.get("secretEnvironment"), "PYTHONUNBUFFERED": "1"}
         return environment.allowed(os.environ) | {name: value for name, value in variables.items() if value}

@@ -72,8 +72,7 @@ def checked(run_result: TrainingResult, arm: str, recipe: Recipe) -> TrainingRes
 
 
 class _Shown:
-    """The part of a job's log that is shown: everything except the result. The newest complete line is the run's
-    progress."""
+    """A job's log without the result, as it is shown. The newest complete line is the run's progress."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress, self._last = progress, ""
