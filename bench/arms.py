@@ -39,8 +39,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True)
 class Case:
-    """One column of the benchmark: the recipe of its arms, and in `more` the recipes of further native runs, by
-    name."""
+    """One column of the benchmark: its arms' recipe, and in `more` the recipes of further native runs, by name."""
 
     key: str
     recipe: CnnRecipe
@@ -134,8 +133,7 @@ def compare(*, quick: bool, only: str, repeats: int, as_json: bool) -> int:
 
 
 def _chosen(of: Sequence[Case], columns: Sequence[str]) -> list[Case]:
-    """Return the cases with these names; without names, return all cases that this CPU can compute. Raises ValueError
-    for an unknown name."""
+    """Return the cases of these names, or all that this CPU can compute. Raises ValueError for an unknown name."""
     known = [case.key for case in of]
     if unknown := sorted(set(columns) - set(known)):
         raise ValueError(f"no column is called {', '.join(unknown)}; there are: {' '.join(known)}")

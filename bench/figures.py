@@ -13,8 +13,7 @@ from training.contract import result
 TITLES = {"wide": "one process, all CPUs", "native": "native", "ray": "Ray"}
 """Titles of the arms that are compared with the limit, in display order."""
 OTHER_GRADIENTS = "otherGradients"
-"""The name of a native run that exchanges gradients in the other type: bfloat16 in a column that computes in float32,
-and the reverse."""
+"""A native run that exchanges gradients in the other type: bfloat16 where it computes in float32, and the reverse."""
 PLAIN_FIT = "model.fit"
 
 

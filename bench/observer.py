@@ -73,8 +73,7 @@ class Repeat:
 
 
 def with_clock(name: str) -> str:
-    """Return the text of a script with a clock after each step. Raises ValueError if the line that ends a step is not
-    there exactly once."""
+    """Return a script's text with a clock after each step. Raises ValueError unless one line ends a step."""
     path = next(folder / name for folder in FOLDERS if (folder / name).is_file())
     text = path.read_text(encoding="utf-8")
     old, new = TICK[name]
@@ -84,8 +83,7 @@ def with_clock(name: str) -> str:
 
 
 def measure(name: str, python: str, number: int, epochs: int) -> Repeat:
-    """Run the script with the observer and without it, and return the times of both runs. `number` decides which is
-    first."""
+    """Run the script with the observer and without, and return both runs' times. `number` decides which is first."""
     with tempfile.TemporaryDirectory() as folder:
         script, ticks = Path(folder, name), Path(folder, "ticks.json")
         script.write_text(with_clock(name), encoding="utf-8")
@@ -98,8 +96,7 @@ def measure(name: str, python: str, number: int, epochs: int) -> Repeat:
 
 
 def repeat_of(seen: Observation, observed: float, steps: Mapping[bool, float]) -> Repeat:
-    """Return a repeat from what the observer saw, from its seconds of a step, and from those of the script's own clock,
-    with the observer (True) and without."""
+    """Return a repeat: what the observer saw, its seconds of a step, and the script's with it (True) and without."""
     return Repeat(
         observed=observed,
         clock=steps[True],
@@ -112,8 +109,7 @@ def repeat_of(seen: Observation, observed: float, steps: Mapping[bool, float]) -
 def step_seconds(
     command: Sequence[str], ticks: Path, observed_into: Path | None = None, gpu: Mapping[str, str] = WITHOUT_GPU
 ) -> float:
-    """Run a program with a clock, which writes the ends of its steps to the file `ticks`, and return the seconds of a
-    step."""
+    """Run a program that writes the ends of its steps to the file `ticks`, and return the seconds of a step."""
     run(command, ticks, observed_into, gpu)
     return settled_step_seconds(json.loads(ticks.read_text(encoding="utf-8"))) or 0.0
 

@@ -19,8 +19,7 @@ from training.workloads.cnn.workload import WORKLOAD
 
 
 def main() -> None:
-    """Read the recipe from JSON, train two batches to warm up and an epoch that is timed, and print images per
-    second."""
+    """Read the recipe from JSON, warm up with two batches, train a timed epoch, and print the images per second."""
     recipe = CnnRecipe.from_dict(json.loads(sys.argv[1]))
     environment.defer_garbage_collection()
     environment.prepare(WORKLOAD, recipe.compute_threads(), 0, provenance.allowed_cpus())

@@ -23,8 +23,7 @@ NAME = "torch_ddp.py"
 
 
 def measure(python: str, number: int, epochs: int, rows: Sequence[str] = ()) -> dict[str, float]:
-    """Run the script both ways, and return the seconds of a step of each, by `ported` and `plain`. `rows`: the script's
-    option for its batch."""
+    """Run the script both ways, and return each one's seconds of a step. `rows`: the script's option for its batch."""
     with tempfile.TemporaryDirectory() as folder:
         script, plan, ticks = (Path(folder, name) for name in (NAME, "plan.json", "ticks.json"))
         script.write_text(with_clock(NAME), encoding="utf-8")

@@ -52,8 +52,7 @@ class Change(NamedTuple):
 
     @property
     def interval(self) -> Interval | None:
-        """Return the interval of the later value ÷ the earlier value, or of their difference in points; None if it is
-        not known."""
+        """Return the interval of the later value ÷ the earlier, or of their difference in points; None if not known."""
         if self.before is None or self.after is None:
             return None
         confidence = corrected(self.rule.confidence, len(DECIDING) if self.decides else 1)
@@ -94,8 +93,7 @@ def _words(entry: Measure | Ratio) -> tuple[str, str]:
 
 
 def changes(before: Comparison, after: Comparison) -> list[Change]:
-    """Return the change of every number that at least one of the two comparisons has. The numbers that decide come
-    first."""
+    """Return the change of every number that either comparison has, those that decide first."""
     both, rule = (before, after), _rule(before, after)
     ratios = [_of_ratio(each, *both) for each in measures.RATIOS if each.in_changes]
     of_arms = [
@@ -146,8 +144,7 @@ def speedup_change(before: Comparison, after: Comparison) -> Change:
 
 
 def made_differently(before: Comparison, after: Comparison) -> list[str]:
-    """Return in what the two comparisons differ: recipe, code, dependencies, data, versions and host. Each text is
-    `name old -> new`."""
+    """Return where recipe, code, dependencies, data, versions or host differ, each as `name old -> new`."""
     recipes = _differences(before.recipe, after.recipe)
     return [*recipes, *dict.fromkeys(text for arm in ARMS for text in _provenance(arm, before, after))]
 
@@ -180,8 +177,7 @@ def _shown(values: dict[str, Any], key: str) -> str:
 
 
 def show_difference(change: Change) -> str:
-    """Return the change as text: `+4.1 % (-1.0 to +9.6)`, for accuracies in points; a dash if one side was not
-    measured."""
+    """Return the change as text: `+4.1 % (-1.0 to +9.6)`, of accuracies in points; a dash without one of the sides."""
     before, after, interval = change.before, change.after, change.interval
     if before is None or after is None or (not change.in_points and before.median <= 0):
         return figures.MISSING

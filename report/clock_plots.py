@@ -27,8 +27,7 @@ HEIGHT_INCHES = 3.5
 
 
 def over_epochs(shown: Clocks) -> str:
-    """Return a picture of the whole times over epochs: a line for each arm, a band from the lowest to the highest
-    repeat, and the break-even."""
+    """Return a picture of whole times over epochs: a line for each arm, a band of its repeats, and the break-even."""
     highest = max(line.at(shown.last)[2] for line in shown.lines.values())
     unit, name = time_unit(highest)
     labels = (f"{shown.passed}s", f"{UNITS[name]}, start to result")
@@ -104,8 +103,7 @@ def _line(axes: Axes, arm: str, line: Line, shown: Clocks, unit: float) -> None:
 
 
 def _mark(axes: Axes, meeting: Meeting, last: int) -> None:
-    """Mark the range of epochs in which Ray may catch up, with 95 % confidence, and the number of epochs that the text
-    names."""
+    """Mark the epochs in which Ray may catch up, with 95 % confidence, and the number that the text names."""
     if meeting.possibly:
         axes.axvspan(meeting.possibly, meeting.surely or last, color=MUTED, alpha=0.18, linewidth=0)
     is_sure = meeting.surely is not None and meeting.surely <= last

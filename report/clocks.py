@@ -74,8 +74,7 @@ class Clocks:
 
 
 def clocks(comparison: Comparison) -> Clocks | None:
-    """Return what the picture of the whole times over epochs shows. None if epochs are not known to be the same work in
-    all arms, or were not timed."""
+    """Return what the picture of whole times shows; None if epochs are not known to be the same work, or not timed."""
     lines = {name: line for name in comparison.shown_arms() if (line := _line(comparison.arms[name]))}
     if comparison.claim != "same work" or not lines:
         return None
@@ -135,8 +134,7 @@ def rows(comparison: Comparison, shown: Clocks | None) -> list[list[str]]:
 
 
 def _measured(arm: ArmSummary, line: Line | None, epochs: int) -> float | None:
-    """Return the median of the whole times of an arm at this number of epochs. If runs trained more epochs, it is
-    computed from their lines."""
+    """Return the median of an arm's whole times at this number of epochs, by its line if runs trained more."""
     trained = arm.measures.get("epochsCompleted")
     if trained and trained.low == trained.high == epochs:
         return arm.median("wallSeconds")
@@ -154,8 +152,7 @@ def _seconds(seconds: float | None) -> str:
 
 
 def parts(comparison: Comparison) -> dict[str, dict[str, float]]:
-    """Return the median seconds of each part, by arm. Time that no clock measures is `other`, so the parts add up to
-    the whole time."""
+    """Return the median seconds of each part, by arm. What no clock measures is `other`: they add up to the whole."""
     return {name: _parts(comparison.arms[name]) for name in comparison.shown_arms()}
 
 
@@ -185,6 +182,5 @@ def _line(arm: ArmSummary) -> Line | None:
 
 
 def _mean(values: tuple[float, ...] | list[float]) -> float:
-    """Return the geometric mean, which is also the centre of a ratio's interval. If a value is not above 0, return the
-    arithmetic mean."""
+    """Return the geometric mean, the centre of a ratio's interval; the arithmetic one if a value is not above 0."""
     return statistics.geometric_mean(values) if min(values) > 0 else statistics.fmean(values)

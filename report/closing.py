@@ -42,8 +42,7 @@ def render(comparison: Comparison, stack: str, page: Path | None, settings: Mapp
 
 
 def _report_line(page: Path) -> str:
-    """Return the line with the address of the report. If the line is too long for a terminal, it has the path in this
-    project."""
+    """Return the line with the report's address, or, if that is too long for a terminal, its path in this project."""
     line = f"report: {page.as_uri()}"
     if len(line) <= WIDTH or not page.is_relative_to(ROOT):
         return line
@@ -51,15 +50,13 @@ def _report_line(page: Path) -> str:
 
 
 def _why_line(stack: str, settings: Mapping[str, str]) -> str:
-    """Return the line with the command that says more about waits. The command needs `--stack` for the default stack,
-    too."""
+    """Return the line with the command that says more of waits, which needs `--stack` for the default stack, too."""
     command = f"why --stack {stack}" if stack == DEFAULT_STACK else "why"
     return f"why: {rwi(command, stack, settings)}    # steps wait for input or gradients: what is gained without"
 
 
 def smoke(comparison: Comparison) -> str:
-    """Return the line that ends `rwi up --stack smoke`. It says that everything runs; the runs are too small for an
-    answer."""
+    """Return the line that ends `rwi up --stack smoke`: everything runs, and the runs are too small for an answer."""
     known = [passed for passed in comparison.checks.values() if passed is not None]
     return (
         f"smoke: all {len(comparison.arms)} arms ran, {sum(known)} of {len(known)} checks passed."

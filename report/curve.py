@@ -7,14 +7,12 @@ HEADINGS = ("workers", "whole s", "CPU h", "speedup", "gain", "cost ratio")
 
 
 def rows(comparison: Comparison) -> list[list[str]]:
-    """Return a row for each point of the workers' curve, with the columns of `HEADINGS`: medians and 95 % intervals;
-    empty without a curve."""
+    """Return a row of `HEADINGS` for each point of the curve: medians and 95 % intervals; empty without a curve."""
     return [_row(point) for point in comparison.workers_curve.points] if comparison.workers_curve else []
 
 
 def measured_points(comparison: Comparison) -> dict[int, Estimate]:
-    """Return Ray's measured speedup by number of workers: from the workers' curve, or for the one number of workers
-    that was measured."""
+    """Return Ray's measured speedup by number of workers: of the curve, or of the only number that was measured."""
     if comparison.workers_curve:
         return {point.workers: point.speedup for point in comparison.workers_curve.points if point.speedup}
     speedup = comparison.ratios.get("speedup")

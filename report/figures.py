@@ -13,8 +13,7 @@ class Figure(NamedTuple):
 
     median: str
     range: str
-    """Text such as `1.85 to 1.90`: for a ratio the 95 % interval, for a measure the lowest and highest repeat; "" with
-    one repeat."""
+    """Text such as `1.85 to 1.90`: a ratio's 95 % interval, or a measure's lowest and highest; "" with one repeat."""
     ends: str
     """Text of the lowest and highest repeat, for ratios and measures."""
 
@@ -35,8 +34,7 @@ def figure(value: Spread, entry: Measure | Ratio) -> Figure:
 
 
 def _ratio(value: float) -> str:
-    """Return a ratio with at least three digits: `0.56`, `12.3`, `1234`. Very large ratios, of runs that have nothing
-    in common, become `2e6`."""
+    """Return a ratio with at least three digits: `0.56`, `12.3`, `1234`. Ratios that mean nothing become `2e6`."""
     size = abs(value)
     digits = 2 if size < 9.995 else 1 if size < 99.95 else 0
     return f"{value:.{digits}f}" if size < 9999.5 else f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
@@ -52,8 +50,7 @@ def is_shown(comparison: Comparison, each: Measure) -> bool:
 
 
 def text(value: Spread | None, entry: Measure | Ratio, single: str = " (one repeat)") -> str:
-    """Return a value as text: `1.53× (1.50 to 1.57)`, or `1.53×` and `single` without a range; a dash if it was not
-    measured."""
+    """Return a value as text: `1.53× (1.50 to 1.57)`, or `single` in place of a range; a dash if not measured."""
     if value is None:
         return MISSING
     shown = figure(value, entry)

@@ -115,8 +115,7 @@ _MEASURES = (
 
 
 def _held_back(ranks: Sequence[_Rank]) -> list[_Measure]:
-    """Return a row for each reason for which some GPU was held back, the most frequent first. If no GPU was held back,
-    return one row."""
+    """Return a row for each reason for which GPUs were held back, most frequent first; one row if none was."""
     shares: dict[str, float] = {}
     for rank in ranks:
         for why, share in ((rank.gpu and rank.gpu.throttled) or {}).items():
@@ -168,8 +167,7 @@ def _notes(measures: Sequence[_Measure], ranks: Mapping[str, Sequence[_Rank]]) -
 
 
 def _what(arm: str, titles: Sequence[Sequence[str]], every: int) -> str:
-    """Return what the ranks of an arm lack: `ray (1 of 4 ranks): Power, SM clock`. The titles are left out if the ranks
-    lack all numbers."""
+    """Return what an arm's ranks lack: `ray (1 of 4 ranks): Power, SM clock`; without titles if they lack all."""
     lacking = [of_rank for of_rank in titles if of_rank]
     named = list(dict.fromkeys(title for of_rank in lacking for title in of_rank))
     who = arm if len(lacking) == len(titles) else f"{arm} ({len(lacking)} of {counted(len(titles), 'rank')})"

@@ -125,8 +125,7 @@ def templates() -> Environment:
 
 
 def shown_runs(files: Sequence[RunFile], project: Path) -> list[ShownRun]:
-    """Return the runs whose result files can still be read. A file that was damaged since the comparison counts as
-    missing."""
+    """Return the runs whose result files can still be read. A file that was damaged since counts as missing."""
     runs = []
     for file in files:
         if file.state == "present":
@@ -158,8 +157,7 @@ def _deciding_rows(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _deciding_row(comparison: Comparison, name: str) -> dict[str, Any]:
-    """Return the row of a ratio, in the words of the sentence at the top of the page: how many times as long Ray takes,
-    or as fast it is."""
+    """Return a ratio's row in the words of the page's first sentence: how many times as long, or as fast, Ray is."""
     each, value = measures.ratio(name), comparison.ratios.get(name)
     alternative = ARMS[each.above].words(recipe_of(comparison.recipe))
     end = "the target" if comparison.claim == "same result" else "result"
@@ -200,8 +198,7 @@ def _date(comparison: Comparison) -> str:
 
 
 def _accuracy_reached(comparison: Comparison) -> str:
-    """Return the validation accuracy to which time to accuracy is measured: the accuracy that every run reached; "" if
-    unknown."""
+    """Return the accuracy to which time to accuracy is measured, which every run reached; "" if unknown."""
     spreads = [summary.measures.get("bestValidationAccuracy") for summary in comparison.arms.values()]
     lowest = [value.low for value in spreads if value]
     return f"{100 * min(lowest):.1f} %" if lowest else ""
@@ -244,6 +241,5 @@ def _provenance(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _command(comparison: Comparison, stack: str, target: str) -> str:
-    """Return a command with the settings of the measurement. Without `destroy` before it, `up` keeps runs that the
-    stack has."""
+    """Return a command with the measurement's settings. Without `destroy` before it, `up` keeps the stack's runs."""
     return rwi(target, stack.removeprefix(SWEEP_PREFIX), comparison.settings)

@@ -19,8 +19,7 @@ class RunFile:
 
 
 def run_files(comparison: Comparison, project: Path) -> list[RunFile]:
-    """Return the runs that were compared, arm by arm, with the state of their result files. `project`: the folder from
-    which the paths of the files start."""
+    """Return the compared runs, arm by arm, with the state of their result files, whose paths start at `project`."""
     summaries = [comparison.arms[name] for name in comparison.shown_arms()]
     return [RunFile(link, state(link, project)) for summary in summaries for link in summary.runs]
 

@@ -24,8 +24,7 @@ MEASUREMENT, COMPARISON, PARENT = "measurement", "comparison", "mlflow.parentRun
 """Tags by which the runs on the server are found again."""
 FINISHED = "FINISHED"
 _MOST = 5000
-"""The most runs that the server is asked for at a time. A measurement has at most 5 arms and 100 repeats, and the runs
-of a curve."""
+"""The most runs that the server is asked for at a time. A measurement may have 100 repeats of each arm."""
 _NAME = re.compile(r"[^\w.\-: /]", re.ASCII)
 _LONGEST_ANSWER = 300
 _LET_IN = (
@@ -64,8 +63,7 @@ class Tracked:
 
 
 def write(tracked: Tracked) -> str:
-    """Write the measurement and return the address of its run on the server. Afterwards the server has this run
-    completely, and once."""
+    """Write the measurement, so that the server has it completely, and once. Return the address of its run there."""
     from mlflow.tracking import MlflowClient
 
     client = MlflowClient(tracked.server)
@@ -89,14 +87,12 @@ def _runs_with_tag(client: "MlflowClient", experiment: str, tag: str, value: str
 
 
 def _is_whole(run: "Run", tracked: Tracked) -> bool:
-    """Return whether a run on the server is complete and of this comparison. A run is ended only after everything is
-    written."""
+    """Return whether a run on the server is of this comparison and complete: it is ended when all is written."""
     return bool(run.info.status == FINISHED and run.data.tags.get(COMPARISON) == tracked.comparison)
 
 
 def _write_new(client: "MlflowClient", experiment: str, tracked: Tracked) -> str:
-    """Create a run for the measurement, with the runs of the arms inside it, and return its id. The run is ended after
-    everything is written."""
+    """Create a run for the measurement, with those of the arms inside, end it after that, and return its id."""
     own = {MEASUREMENT: tracked.measurement, COMPARISON: tracked.comparison}
     run_id, artifacts = _begin(client, experiment, tracked.whole, own)
     for run in tracked.runs:
@@ -133,8 +129,7 @@ def _log_files(client: "MlflowClient", run_id: str, store: str, files: list[str]
 
 
 def _delete(client: "MlflowClient", experiment: str, run_id: str) -> None:
-    """Delete a run and the runs inside it. The inner runs are deleted first, because they can be listed only while the
-    outer run exists."""
+    """Delete a run after those inside it, because these can be listed only while the outer run exists."""
     for run in _runs_with_tag(client, experiment, PARENT, run_id):
         client.delete_run(run.info.run_id)
     client.delete_run(run_id)

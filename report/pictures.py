@@ -31,8 +31,7 @@ PHASES = {
     "model": "building the model",
     "tracing": "tracing the first step",
 }
-"""Words for the parts of a start-up, in the order in which these parts happen. Other parts follow, with their own
-names."""
+"""Words for the parts of a start-up, in the order of time. Other parts follow, with their own names."""
 
 SHOWN_SHARE = 0.02
 """Parts of a start-up that in no arm are longer than this share of the longest start-up are added up into one part."""
@@ -54,8 +53,7 @@ class Panel:
 
 
 def drawn(title: str, draw: Callable[[], str], note: str = "") -> Panel:
-    """Return a panel with the picture that `draw` returns as SVG. If `draw` fails, return a panel with its error
-    instead."""
+    """Return a panel with the picture that `draw` returns as SVG, or with the error of `draw` instead."""
     try:
         return Panel(title, Markup(draw()), note=note)  # noqa: S704 - drawn here, with what is shown escaped
     except Exception as error:  # noqa: BLE001 - whatever a drawing fails of, the result is worth more than it
@@ -63,8 +61,7 @@ def drawn(title: str, draw: Callable[[], str], note: str = "") -> Panel:
 
 
 def as_file(panel: Panel) -> str:
-    """Return a picture as the text of an SVG file that follows light and dark themes. Raises ValueError if the picture
-    could not be drawn."""
+    """Return a picture as an SVG file's text, for light and dark themes. Raises ValueError if it was not drawn."""
     if panel.svg is None:
         raise ValueError(panel.problem)
     theme = _THEME.search(_PAGE.read_text(encoding="utf-8"))
@@ -100,8 +97,7 @@ def pictures(comparison: Comparison, runs: Sequence[ShownRun]) -> dict[str, list
 
 
 def first(comparison: Comparison) -> list[Panel]:
-    """Return the pictures that show the answer: the whole times over epochs, if they are known, and where the time
-    went."""
+    """Return the pictures that show the answer: whole times over epochs, if known, and where the time went."""
     if not comparison.arms:
         return []
     panels = []
@@ -168,8 +164,7 @@ def _loss(draw: Any, runs: Sequence[ShownRun], name: str) -> str:
 
 
 def _startup_parts(comparison: Comparison) -> dict[str, dict[str, float]]:
-    """Return the median seconds of each arm's start-up by part, with the parts in words. Parts that are short in every
-    arm are added up."""
+    """Return the median seconds of each arm's start-up by part in words. Parts short in every arm are added up."""
     arms = {name: comparison.arms[name] for name in comparison.shown_arms()}
     longest = max(arm.median("startupSeconds") or 0.0 for arm in arms.values())
     names = {name for arm in arms.values() for name in arm.startup_phases}

@@ -59,8 +59,7 @@ class ShownRun:
 
 @dataclass(frozen=True)
 class Gain:
-    """How many seconds a change saves in a step, with the ends of the interval. A negative number means that the step
-    takes longer."""
+    """The seconds that a change saves in a step, with the interval; negative if the step takes longer."""
 
     what: str
     seconds: float
@@ -79,8 +78,7 @@ GAIN_MARKERS: Mapping[str, tuple[str, bool]] = {
 
 
 def phases(parts: Mapping[str, Mapping[str, float]]) -> str:
-    """Return a picture of the median seconds of each part of the start-up, with a bar for each arm. Every arm has the
-    same parts."""
+    """Return a picture of the median seconds of each start-up part, which all arms have, with a bar for each arm."""
     arms, names = list(parts), list(next(iter(parts.values())))
     height = 1.0 + (0.12 * len(arms) + 0.1) * len(names)
     with drawing("start-up", "Start-up by part", ("seconds, median run", ""), height=height) as picture:
@@ -97,8 +95,7 @@ def phases(parts: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def step_parts(parts: Mapping[str, Mapping[str, float]]) -> str:
-    """Return a picture of the milliseconds of a step, with a bar for each arm in which the parts stand one after
-    another."""
+    """Return a picture of the milliseconds of a step, with a bar for each arm, and its parts one after another."""
     names = shown_parts(parts)
     height = 1.1 + 0.42 * len(parts)
     with drawing("step-parts", "Where a step's time goes", ("milliseconds of a step", ""), height=height) as picture:
@@ -116,8 +113,7 @@ def step_parts(parts: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def gains(arm: str, rows: Sequence[Gain]) -> str:
-    """Return a picture of what each change of a step would save, with intervals, from top to bottom. A line marks
-    zero."""
+    """Return a picture of what each change of a step would save, with intervals, top to bottom, and a line at zero."""
     height = 1.2 + 0.42 * len(rows)
     description = f"What each change would gain of a step of {arm}"
     with drawing(f"gains-{arm}", description, ("milliseconds of a step", ""), height=height) as picture:
@@ -148,8 +144,7 @@ def over_epochs(runs: Sequence[ShownRun], name: str, label: str, value: Callable
 
 
 def over_seconds(runs: Sequence[ShownRun], name: str, label: str, value: Callable[[Epoch], float]) -> str:
-    """Return a picture of a value over training seconds, with a line for each run. It shows how long each arm takes to
-    reach a value."""
+    """Return a picture of a value over training seconds, with a line for each run: how soon does it reach a value?"""
     with drawing(name, f"{label} over training seconds", ("training seconds (steady state)", label)) as picture:
         for run in runs:
             history = detail_of(run.result).history
@@ -160,8 +155,7 @@ def over_seconds(runs: Sequence[ShownRun], name: str, label: str, value: Callabl
 
 
 def metric(runs: Sequence[ShownRun], name: str) -> str:
-    """Return a picture of a metric that a script reports, over seconds since the script's start, with a line for each
-    run."""
+    """Return a picture of a metric that a script reports, over seconds since its start, with a line for each run."""
     with drawing("metric", f"{name} over seconds", ("seconds since the start", name)) as picture:
         for run in runs:
             points = run.result.reported.get(name, [])
@@ -195,8 +189,7 @@ def class_accuracy(runs: Sequence[ShownRun]) -> str:
 
 
 def confusion(arm: str, runs: Sequence[ShownRun]) -> str:
-    """Return a picture of the confusion matrix of an arm over all its runs: the percentages of the true class, as
-    numbers and as shades."""
+    """Return a picture of an arm's confusion matrix over all runs: percentages of the true class, also as shades."""
     of_arm = [detail_of(run.result) for run in runs if run.result.arm == arm]
     counts = np.sum([detail.confusion_matrix for detail in of_arm], axis=0)
     classes = shown_names(of_arm[0].class_names)
@@ -336,8 +329,7 @@ def _worker(picture: Picture, run: ShownRun, worker: Worker, value: Callable[[li
 
 
 def shown_names(names: Sequence[str]) -> list[str]:
-    """Return class names as labels. They are cut to `LONGEST_NAME`, and characters that SVG does not allow (controls,
-    lone surrogates) are replaced."""
+    """Return class names as labels: cut to `LONGEST_NAME`, and without characters that SVG does not allow."""
     printable = ("".join(letter if letter.isprintable() else "\ufffd" for letter in name) for name in names)
     return [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in printable]
 
@@ -347,8 +339,7 @@ def _arms(runs: Sequence[ShownRun]) -> list[str]:
 
 
 def best_so_far(runs: Sequence[ShownRun], metric: str) -> str:
-    """Return a picture of the best metric of the trials that have finished, over seconds since the start, with a line
-    for each run."""
+    """Return a picture of the best metric of finished trials over seconds since the start, with a line for each run."""
     label = f"best {metric} so far"
     with drawing("best-so-far", f"{label} over seconds", ("seconds since the start", label)) as picture:
         for run in runs:
@@ -399,8 +390,7 @@ def parallel(trials: Sequence[Trial], space: Mapping[str, Mapping[str, Any]], me
 
 
 def height(value: Any, kind: Mapping[str, Any]) -> float:
-    """Return the position of a value in its range, from 0 to 1. For a choice it is the position of the value in the
-    list."""
+    """Return a value's position in its range, from 0 to 1; of a choice, its position in the list."""
     if "choice" in kind:
         return _share(list(kind["choice"]).index(value), 0, len(kind["choice"]) - 1)
     (scale, (low, high)), *_ = kind.items()

@@ -77,8 +77,7 @@ def _find(comparison: Comparison, results: Path) -> Path | None:
 
 
 def _write_new(comparison: Comparison, stack: str, project: Path) -> Path:
-    """Write the result under a temporary name, rename it and return its folder, so that no half-written result is ever
-    visible."""
+    """Write the result under a temporary name, rename it and return its folder: no half of a result is ever visible."""
     results = project / "results" / stack
     results.mkdir(parents=True, exist_ok=True)
     folder = _unused(results, _name(comparison))
@@ -97,8 +96,7 @@ def _write_new(comparison: Comparison, stack: str, project: Path) -> Path:
 
 
 def _name(comparison: Comparison) -> str:
-    """Return the name of the result: the start of the newest run (UTC) and the digest of the recipe. Publishing again
-    later gives the same name."""
+    """Return the result's name, the same each time: the start of the newest run (UTC) and the recipe's digest."""
     measured_at = newest_start(comparison)
     if measured_at is None:
         raise PublishError(f"this comparison has no runs: the last `pulumi up` finished none; run `{rwi('up')}`")
@@ -122,8 +120,7 @@ def _edition(path: Path) -> int:
 
 
 def _runs(comparison: Comparison, folder: Path, project: Path) -> str:
-    """Return JSON with links from the result's folder to its runs, and whether each link still leads to the file that
-    was compared."""
+    """Return JSON with links from the result's folder to its runs, and whether each is still the compared file."""
     links = [
         {
             "name": file.link.name,
@@ -142,8 +139,7 @@ def _write_if_changed(path: Path, text: str) -> None:
 
 
 def _point(latest: Path, name: str) -> None:
-    """Let `latest` point to the result of this name. The symlink is replaced in one step, so that `latest` always
-    exists."""
+    """Let `latest` point to the result of this name, in one step, so that the symlink always exists."""
     if latest.is_symlink() and latest.readlink() == Path(name):
         return
     temporary = latest.with_name(f".{LATEST}.{os.getpid()}")

@@ -129,8 +129,7 @@ def _open(comparison: Comparison) -> dict[str, str]:
 
 
 def _marks(comparison: Comparison) -> dict[str, str]:
-    """Return the mark of the footnote for each ratio that is not decided. The mark is "" if all these ratios have the
-    same footnote."""
+    """Return the footnote's mark for each ratio that is not decided; "" if all of these have the same footnote."""
     texts = _open(comparison)
     different = list(dict.fromkeys(texts.values()))
     return {name: MARKS[different.index(text)] if len(different) > 1 else "" for name, text in texts.items()}

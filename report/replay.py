@@ -42,8 +42,7 @@ class StoppingRule(Protocol):
     """A rule that decides after each report of a trial whether the trial goes on."""
 
     def goes_on(self, trial: int, report: int, value: float) -> bool:
-        """Return whether the trial goes on after its report of this number, counted from 1. Higher values are
-        better."""
+        """Return whether the trial goes on after its report of this number, from 1. Higher values are better."""
 
 
 @dataclass
@@ -79,8 +78,7 @@ class RaysRule:
     most: int
     """Number of reports of a trial that trains to its end."""
     _came: dict[int, list[float]] = field(default_factory=dict)
-    """The values of the trials that reached a rung, ascending, by the number of the rung's report. The highest rung
-    comes first."""
+    """The values of the trials that reached a rung, ascending, by the rung's report, highest first."""
     _passed: set[tuple[int, int]] = field(default_factory=set)
     """Pairs of a trial and a rung that the trial has reached."""
 
@@ -88,8 +86,7 @@ class RaysRule:
         self._came = {rung: [] for rung in reversed(rungs_of(self.grace, self.reduction, self.most))}
 
     def goes_on(self, trial: int, report: int, value: float) -> bool:
-        """Return whether the trial is good enough, compared with earlier trials, at the highest rung that the report
-        reaches."""
+        """Return whether the trial is good enough at the highest rung that it reaches, compared with earlier trials."""
         for rung, came in self._came.items():
             if report < rung or (trial, rung) in self._passed:
                 continue
@@ -198,8 +195,7 @@ def replay(curves: Sequence[Curve], slots: int, rule: StoppingRule | None, rungs
 
 
 def rungs_of(grace: int, reduction: int, most: int) -> list[int]:
-    """Return the numbers of the reports after which the rules are asked: grace · reductionⁱ, up to the most reports of
-    a trial."""
+    """Return the numbers of reports after which rules are asked: grace · reductionⁱ, up to the most of a trial."""
     rungs = [grace]
     while rungs[-1] * reduction <= most:
         rungs.append(rungs[-1] * reduction)
@@ -207,8 +203,7 @@ def rungs_of(grace: int, reduction: int, most: int) -> list[int]:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the quantile of one or more ascending values. Between two values it is interpolated linearly, as numpy
-    does by default."""
+    """Return the quantile of one or more ascending values, interpolated linearly, as numpy does by default."""
     place = share * (len(ordered) - 1)
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)

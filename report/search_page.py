@@ -25,8 +25,7 @@ class Cell(NamedTuple):
 
     metric: str
     how: str
-    """How the trial went: `27 epochs, 3.1 s`, what became of the trial if it did not finish, and from which trials it
-    took checkpoints."""
+    """How the trial went: `27 epochs, 3.1 s`, how it ended if not finished, and whose checkpoints it took."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,7 @@ def trials_of(run: ShownRun) -> list[Trial]:
 
 
 def table(runs: Sequence[ShownRun]) -> Trials | None:
-    """Return the table of the trials of these runs, which belong to one repeat: a row for each number and
-    configuration."""
+    """Return the table of the trials of these runs of one repeat: a row for each number and configuration."""
     if not runs:
         return None
     arms = [run.result.arm for run in runs]
@@ -105,8 +103,7 @@ def _cell(trial: Trial) -> Cell:
 
 
 def savings(comparison: Comparison, runs: Sequence[ShownRun]) -> Savings | None:
-    """Return what stopping would have saved in the first of these runs, which belong to one repeat; None if trials were
-    stopped, or without runs."""
+    """Return what stopping would have saved in the first of these runs of one repeat; None if trials were stopped."""
     if not runs or any(trial.state == "stopped" or trial.segments for run in runs for trial in trials_of(run)):
         return None
     run, recipe = runs[0], comparison.recipe

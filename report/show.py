@@ -85,8 +85,7 @@ def _scores(results: Sequence[Stored]) -> list[str]:
 
 
 def _said_of(workers: int, result: Stored, earlier: Sequence[Stored]) -> Iterator[tuple[int, ProjectedPoint]]:
-    """Yield the projected points of earlier results for this number of workers, each with the number of its result, the
-    newest first."""
+    """Yield earlier results' projected points for this number of workers, with the result's number, newest first."""
     for number, before in reversed([*enumerate(earlier, start=1)]):
         projection = None if SHARED in result.comparison.reasons else before.comparison.projection
         if projection and workers > projection.measured[-1]:

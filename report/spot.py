@@ -38,8 +38,7 @@ def _row(name: str, arm: SpotArm, comparison: Comparison) -> list[str]:
 
 
 def notes(comparison: Comparison) -> list[str]:
-    """Return for which arms spot is worth it, and what is known of restarts. If spot was asked for and nothing is
-    known, return why."""
+    """Return for which arms spot is worth it, and what is known of restarts, or why nothing asked for is known."""
     spot = comparison.spot
     if spot is None:
         return [f"Spot: {comparison.reasons['spot']}."] if "priceSpotFactor" in comparison.settings else []

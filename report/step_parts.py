@@ -52,8 +52,7 @@ def shown_parts(parts: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 
 def rows(comparison: Comparison) -> list[list[str]]:
-    """Return the heading and a row for each arm, with the milliseconds of each part of a step; empty if no arm has such
-    times."""
+    """Return the heading and a row of milliseconds of a step's parts for each arm; empty if no arm has them."""
     parts = by_arm(comparison)
     names = shown_parts(parts)
     if not names:
@@ -84,8 +83,7 @@ def remarks(comparison: Comparison) -> list[str]:
 
 
 def long_waits(comparison: Comparison) -> str:
-    """Return how long steps of workers wait for input or gradients: `ray waits 12.0 of 84.0 ms`; "" if no arm waits
-    long."""
+    """Return how long steps wait for input or gradients: `ray waits 12.0 of 84.0 ms`; "" if no arm waits long."""
     times = {name: arm.step_parts for name in (NATIVE.name, RAY.name) if (arm := comparison.arms.get(name))}
     steps = {name: sum(of_arm.parts.values()) for name, of_arm in times.items() if of_arm}
     waits = {name: sum(of_arm.parts.get(part, 0.0) for part in WAITS) for name, of_arm in times.items() if of_arm}

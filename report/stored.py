@@ -105,8 +105,7 @@ def described_source(comparison: Comparison, project: Path) -> str | None:
 
 
 def _commit_of(folder: Path) -> str | None:
-    """Return the short hash of a result's commit, with a + if files differed from the commit; None if no commit was
-    recorded."""
+    """Return the short hash of a result's commit, with a + if files differed from it; None if none was recorded."""
     try:
         source = json.loads((folder / SOURCE).read_text(encoding="utf-8"))
         return str(source["commit"])[:7] + ("+" if source["modified"] else "")

@@ -108,8 +108,7 @@ def _text(figure: Figure) -> str:
 
 
 def _inline(text: str, name: str, description: str) -> str:
-    """Return the `<svg>` element alone, with ids of its own and the colours of the theme. It has no outside address,
-    not even a name space."""
+    """Return the `<svg>` element alone, with own ids and the theme's colours, and without any address or name space."""
     text = text[text.index("<svg") :].rstrip()
     text = re.sub(r"<!--.*?-->\s*|<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
     # In tags alone: between them are names that may look like anything, with < and > escaped

@@ -56,8 +56,7 @@ class Sweep:
     stack: str
     """Name of the stack that the sweep has for itself."""
     key: str
-    """Hash of the axes and of all that the points have in common. An interrupted sweep is resumed if this hash is the
-    same."""
+    """Hash of the axes and of all that points have in common, by which an interrupted sweep is resumed."""
     axes: dict[str, list[str]]
     base: dict[str, str]
     """Settings of every point, beyond the stack file's."""
@@ -124,16 +123,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Numbers:
-    """The rows of all points. `accuracy` is the validation accuracy that every run of every point reached; None if
-    files of runs are gone."""
+    """The rows of all points, and the accuracy that every run reached; None if files of runs are gone."""
 
     rows: list[Row]
     accuracy: float | None
 
 
 def numbers(sweep: Sweep, project: Path) -> Numbers:
-    """Return the numbers of the points that were measured so far. If the result of a point is gone, the point's `error`
-    says so."""
+    """Return the numbers of the points measured so far. If a point's result is gone, its `error` says so."""
     rows = [_row(point, project / "results" / sweep.stack) for point in sweep.points]
     runs = [_runs(row.comparison, project) for row in rows]
     measured = [results for results in runs if results]

@@ -54,8 +54,7 @@ def _pictures(shown: Numbers) -> list[Panel]:
 
 
 def _ratio(rows: Sequence[Row], name: str, label: str, ideal: Callable[[int], float]) -> str:
-    """Return a picture of a ratio over the number of workers: a line for each combination of the other settings, and
-    the ideal."""
+    """Return a picture of a ratio over workers: a line for each combination of the other settings, and the ideal."""
     with drawing(f"sweep-{name}", f"{label} by workers", ("workers", label), height=3.5) as picture:
         counts = sorted({row.workers for row in rows if row.workers})
         picture.axes.plot(counts, [ideal(n) for n in counts], ".", ls=(0, (1, 3)), color=MUTED, label="ideal")

@@ -53,8 +53,7 @@ def render(comparison: Comparison) -> str:
 
 
 def _clocks(comparison: Comparison) -> str:
-    """Return the first pictures of the report as text: the lines as numbers, and for each arm a bar that shows where
-    the measured time went."""
+    """Return the report's first pictures as text: the lines as numbers, and bars of where each arm's time went."""
     if not comparison.arms:
         return ""
     shown, of_arms = clocks.clocks(comparison), clocks.parts(comparison)
@@ -77,8 +76,7 @@ def _legend(seen: Sequence[str], what: str) -> str:
 
 
 def _bar(seconds: Mapping[str, float], scale: float) -> str:
-    """Return a bar in which each part has as many characters as its time needs. The whole bar is right to half a
-    character."""
+    """Return a bar in which each part has the characters that its time needs; the whole is right to half of one."""
     bar, ended = "", 0.0
     for part, shade in SHADES.items():
         ended += seconds[part]
@@ -151,8 +149,7 @@ def _curve(comparison: Comparison) -> str:
 
 
 def _spot(comparison: Comparison) -> str:
-    """Return what each arm costs on spot capacity, and from which rate of interruptions on spot does not pay; "" if no
-    price of spot is set."""
+    """Return what each arm costs on spot, and from which rate of interruptions it does not pay; "" without a price."""
     rows = spot.rows(comparison)
     table = [aligned([list(spot.HEADINGS), *rows], text_columns=(0, 1))] if rows else []
     return "\n".join([*table, *map(wrap, spot.notes(comparison))])
@@ -177,8 +174,7 @@ def _projection(comparison: Comparison) -> str:
 
 
 def _remarks(comparison: Comparison) -> str:
-    """Return why values are missing. Qualifiers of the verdict are not repeated here, because they stand in the
-    verdict."""
+    """Return why values are missing, except for the verdict's qualifiers, which stand in the verdict."""
     news = names_by_reason((name, why) for name, why in comparison.reasons.items() if _is_news(name, comparison))
     return "\n".join(wrap(f"{', '.join(names)}: {why}", indent="  ") for why, names in news.items())
 
@@ -201,8 +197,7 @@ def _is_news(name: str, comparison: Comparison) -> bool:
 
 
 def aligned(rows: Sequence[Sequence[str]], text_columns: Sequence[int] = (0,)) -> str:
-    """Return the rows as lines with aligned columns, two spaces apart. Columns of text are aligned left, columns of
-    numbers right."""
+    """Return the rows as lines of columns, two spaces apart. Text is aligned left, and numbers are aligned right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(

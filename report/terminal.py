@@ -25,8 +25,7 @@ def write(text: str, out: TextIO | None = None) -> None:
 
 
 def columns(title: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the title and the rows as lines. Each column is as wide as its longest cell, and no line ends in
-    blanks."""
+    """Return title and rows as lines. A column is as wide as its longest cell, and no line ends in blanks."""
     lines = [title, *rows]
     widths = [max(len(line[place]) for line in lines) for place in range(len(title))]
     padded = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)

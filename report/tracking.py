@@ -94,8 +94,7 @@ def _write(tracked: Tracked, limit_seconds: float) -> str:
 
 
 def describe(comparison: Comparison, folder: Path, stack: str, project: Path) -> Tracked:
-    """Return what is written to the server for a comparison that was published in `folder`. The comparison's settings
-    have to name a server."""
+    """Return what the server gets of a comparison that was published in `folder`, whose settings name a server."""
     shas = sorted({link.sha256 for _, link in _links(comparison)})
     return Tracked(
         server=comparison.settings[KEY].rstrip("/"),

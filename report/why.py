@@ -26,8 +26,7 @@ SAVE_LESS = "save less often"
 OF_RANK_0 = ("between", "save")
 """Causes that were timed on rank 0 only. Other ranks may not have them."""
 ONE_RUN = f"One run does not show whether it does so in others: `{rwi('up')}` with several repeats does"
-"""Remark about a slow rank. A rank may be slow during a whole run for a reason outside the script, for example its
-CPU."""
+"""Remark about a slow rank, which may be slow in a run for a reason outside the script, such as its CPU."""
 CHANGES = {
     NO_EXCHANGE: "fewer exchanges (no_sync() in all but each second backward), fewer bytes (a hook such as "
     "fp16_compress_hook), or larger batches; for many small gradients another bucket_cap_mb",

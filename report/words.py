@@ -36,22 +36,19 @@ def none(passed: str) -> str:
 
 
 def break_even_with(comparison: Comparison, name: str) -> str:
-    """Return the break-even with one alternative in words. If Ray is ahead now and does not stay ahead, the text says
-    so."""
+    """Return the break-even with one alternative in words, also that Ray is ahead now and does not stay so."""
     text = break_even_against(comparison.break_even[name], comparison.repeats, comparison.passed)
     return text + AHEAD_NOW * (text == none(comparison.passed) and _is_ahead_now(comparison, name))
 
 
 def _is_ahead_now(comparison: Comparison, name: str) -> bool:
-    """Return whether Ray takes less time than an alternative over the epochs that were trained, with 95 %
-    confidence."""
+    """Return whether Ray takes less time than an alternative over the trained epochs, with 95 % confidence."""
     ratio = comparison.ratios.get(RATIOS["clocks"].get(name, ""))
     return ratio is not None and ratio.lower is not None and ratio.lower > 1
 
 
 def break_even_against(meets: BreakEven | None, repeats: int, passed: str = "epoch") -> str:
-    """Return a break-even with one alternative in words, with the ends of its 95 % interval. `passed`: the word for an
-    epoch."""
+    """Return a break-even with one alternative in words, with its 95 % interval. `passed`: the word for an epoch."""
     if _is_never(meets, repeats):
         return none(passed)
     if meets is None or (meets.probably is None and repeats == 1):
@@ -65,8 +62,7 @@ def break_even_against(meets: BreakEven | None, repeats: int, passed: str = "epo
 
 
 def _is_never(meets: BreakEven | None, repeats: int) -> bool:
-    """Return whether it is certain that Ray never stays ahead. One repeat has no interval, so nothing is certain with
-    it."""
+    """Return whether it is certain that Ray never stays ahead, which it cannot be with one repeat."""
     return repeats > 1 and meets is not None and meets.possibly is None
 
 

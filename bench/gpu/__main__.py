@@ -64,8 +64,7 @@ class Bench:
         return self.until - time.monotonic()
 
     def in_time(self, command: Sequence[str]) -> list[str]:
-        """Return the command with the program `timeout` before it, which ends the command, and torchrun's ranks with
-        it, in time."""
+        """Return the command with `timeout` before it, which ends it, and torchrun's ranks with it, in time."""
         most = RUN_SECONDS if self.device == "cuda" else self.left()  # no CPU's speed is known
         seconds = max(1, int(min(most, self.left() - KILL_SECONDS)))
         return ["timeout", f"--kill-after={KILL_SECONDS}", str(seconds), *command]
@@ -84,8 +83,7 @@ class Bench:
         return self.in_time([self.python, *(torchrun if ranks > 1 else []), *steps])
 
     def seen(self, *options: str, ranks: int = 1) -> tuple[list[Observation], Written]:
-        """Run the script once with the observer. Return what the observer saw of each rank, and what the script itself
-        wrote."""
+        """Run the script once with the observer. Return what it saw of each rank, and what the script itself wrote."""
         with tempfile.TemporaryDirectory(dir=self.folder) as own:
             ticks = Path(own, "ticks.json")
             run(self.command(*options, ranks=ranks), ticks, Path(own), self.gpu)
@@ -94,8 +92,7 @@ class Bench:
 
 
 def clocks(bench: Bench, width: int, repeats: int) -> Iterator[str]:
-    """Yield lines with two comparisons: the observer's clock with the script's own, and a step with the observer with a
-    step without it."""
+    """Yield lines that compare the observer's clock with the script's own, and a step with the observer and without."""
     options = (*FULL, "--width", str(width))
     pairs: list[Repeat] = []
     every, longest = None, 0.0
@@ -161,15 +158,13 @@ def memory_and_use(bench: Bench) -> Iterator[str]:
 
 
 def _middle(values: Sequence[float]) -> str:
-    """Return in words the median of the later half of the values, when the script is surely training, and the number of
-    all values."""
+    """Return in words the number of values, and the median of the later half, when the script is surely training."""
     later = values[len(values) // 2 :]
     return f"{statistics.median(later):.0f} ({len(values)} samples)" if later else "none"
 
 
 def which_gpu(bench: Bench) -> Iterator[str]:
-    """Yield lines that say which GPU the observer sees in three cases: parameters in the host's memory, a script on the
-    CPU, and two ranks that share a GPU."""
+    """Yield the GPU that the observer sees: with parameters in host memory, on the CPU, and of two ranks on one GPU."""
     for words, options, ranks in (
         ("parameters in the host's memory", ("--offload",), 1),
         ("a script that computes on the CPU", ("--device", "cpu"), 1),
@@ -204,8 +199,7 @@ def arms(bench: Bench) -> Iterator[str]:
 
 
 def main() -> None:
-    """Measure one part after the other while there is time, and print its lines. If a part fails, print why and go on
-    with the next."""
+    """Measure one part after the other while there is time, and print its lines, or why it failed."""
     parser = argparse.ArgumentParser(prog="python -m bench.gpu", description=(__doc__ or "").partition(":")[0])
     parser.add_argument("python", help="the interpreter of an environment with PyTorch")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")

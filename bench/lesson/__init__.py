@@ -1,2 +1,1 @@
-"""A lesson about Ray Core: what tasks, actors and objects cost on this machine, and from which length of a task on Ray
-is faster than a loop."""
+"""A lesson about Ray Core: what tasks, actors and objects cost here, and from which length of a task on Ray gains."""

@@ -118,8 +118,7 @@ def _keep(kept: Kept) -> list[Path]:
 
 
 def main() -> None:
-    """Run the repeats. Stop after a repeat in which other programs took CPUs, because nothing can be concluded any
-    more."""
+    """Run the repeats, up to one in which other programs took CPUs, because nothing can be concluded any more."""
     parser = argparse.ArgumentParser(prog="python -m bench.lesson.lesson", description=__doc__)
     parser.add_argument("--cpus", type=int, required=True)
     parser.add_argument("--folder", type=Path, required=True, help="for repeats.json")

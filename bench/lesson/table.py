@@ -73,8 +73,7 @@ class BreakEven:
     seconds: Interval | None = None
     """Length of a task in seconds; only if `where` is `at`."""
     bound: float | None = None
-    """Length of a task in seconds: the longest of the repeats if `where` is `at most`, the shortest if it is `at
-    least`."""
+    """Length of a task in seconds: of `at most` the longest of the repeats, of `at least` the shortest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,6 +337,5 @@ def _draw(lesson: Lesson, cpus: int) -> str:
 
 
 def _bars(intervals: Sequence[Interval]) -> list[list[float]]:
-    """Return the lengths of the error bars: the distances from each interval's centre to its lower and to its upper
-    end."""
+    """Return the error bars: the distances from each interval's centre to its lower and to its upper end."""
     return [[each.centre - each.lower for each in intervals], [each.upper - each.centre for each in intervals]]

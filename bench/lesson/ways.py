@@ -59,13 +59,11 @@ START, IMPORT, INIT = "start", "import", "init"
 ONE_BY_ONE, TOGETHER = "oneByOne", "together"
 """Costs of an empty task: if each task waits for the one before, and if all are handed out at once."""
 ACTOR, ACTOR_ONE_BY_ONE, ACTOR_TOGETHER = "actor", "actorOneByOne", "actorTogether"
-"""Costs of an actor: to create it and call it once; and of a further call, one by one or with all calls handed out at
-once."""
+"""Costs of an actor: its creation with a first call, and a further call, one by one or all at once."""
 BY_VALUE, BY_REFERENCE = "byValue", "byReference"
 """Costs of a task that gets an array; the array's size is appended."""
 PUT, GET, COPY = "put", "get", "copy"
-"""Costs of an array: to put it into the object store, to get it from there, and to copy it in memory; its size is
-appended."""
+"""Costs of an array: to put it into the object store, get it from there, and copy it; its size is appended."""
 
 
 def sized(cost: str, size: str) -> str:
@@ -80,8 +78,7 @@ class Block:
     costs: dict[str, float]
     """Seconds of each cost, by the names above."""
     tasks: dict[str, dict[str, float]]
-    """Seconds until all tasks were done, divided by their number: by EACH or BATCHES, and by the name of a task's
-    length."""
+    """Seconds until all tasks were done, divided by their number: by EACH or BATCHES, and by a task's length."""
     waited: float | None
     """Seconds for which the loop waited for a CPU, for each second for which it had a CPU. None for other ways."""
     niceness: int
@@ -140,8 +137,7 @@ def _median(times: int, do: Callable[[], Any]) -> float:
 
 
 def _array_of(size_bytes: int) -> Any:
-    """Return an array of float64 with this size. Its numbers are ones, because an array of zeros need not have memory
-    of its own."""
+    """Return an array of float64 with this size, of ones, because zeros need not have memory of their own."""
     import numpy as np
 
     return np.ones(size_bytes // 8)
@@ -320,8 +316,7 @@ class RayWay(Way):
 
 
 def measure(way: Way, cpus: int, pace: float) -> Block:
-    """Start a way to run tasks, measure all its costs, and end it. `pace`: iterations of `spin` that one CPU does in a
-    second."""
+    """Start a way to run tasks, measure all its costs, and end it. `pace`: iterations of `spin` a second of one CPU."""
     try:
         began = time.perf_counter()
         costs = way.start()
@@ -346,8 +341,7 @@ def measure(way: Way, cpus: int, pace: float) -> Block:
 
 
 def _tasks(way: Way, cpus: int, pace: float) -> dict[str, dict[str, float]]:
-    """Return seconds of a task, by EACH or BATCHES and by length. If each CPU gets one task only, that task is the
-    batch too, and is timed once."""
+    """Return seconds of a task, by EACH or BATCHES and by length. One task a CPU is a batch, too, and timed once."""
     taken: dict[str, dict[str, float]] = {EACH: {}, BATCHES: {}}
     for name, seconds, size in LENGTHS:
         tasks = [round(seconds * pace)] * (size * cpus)
