@@ -31,7 +31,6 @@ ARMS = ("baseline", "limit", "wide", "native", "ray")
 """The arms that every column of the benchmark has."""
 QUICK_IMAGES, FULL_IMAGES = 1280, 1536
 WARMUP_STEPS = 2
-REPEATS = 3
 TIMEOUT_SECONDS = 900
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""

@@ -80,8 +80,6 @@ class Monitoring:
 def services(monitoring: Monitoring) -> dict[str, Manifest]:
     """Return the headless Services by name: of Ray's pods, of Ray's head and of each arm. The DNS name of such a
     Service resolves to the addresses of its pods."""
-    if monitoring.way != NAME:
-        return {}
     arms = {f"{ARM_PREFIX}{arm}": {PROJECT_LABEL: PROJECT, COMPONENT_LABEL: component(arm)} for arm in monitoring.arms}
     selectors = {RAY_SERVICE: CLUSTER_LABELS, HEAD_SERVICE: HEAD_LABELS, **arms}
     return {
