@@ -61,7 +61,7 @@ def _check_stack(args: StackValidationArgs, report: ReportViolation) -> None:
 
 
 def _description(rule: Any) -> str:
-    return str(rule.__doc__)
+    return " ".join(rule.__doc__.split())
 
 
 PolicyPack(

@@ -1,7 +1,11 @@
 """Each rule with a resource that passes and ones that do not."""
 
+import runpy
+import sys
+from pathlib import Path
 from typing import Any
 
+import pulumi_policy
 import pytest
 
 from policy import rules
@@ -194,3 +198,15 @@ def test_an_autoscaler_of_which_nothing_is_said_is_checked() -> None:
     del unsaid.properties["spec"]["autoscalerOptions"]
 
     assert list(rules.no_privileged_pods(unsaid))
+
+
+def test_a_rule_is_described_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pulumi prints it as it is, so it has no line breaks and indents of a docstring."""
+    packs: list[dict[str, Any]] = []
+    monkeypatch.setattr(pulumi_policy, "PolicyPack", lambda **pack: packs.append(pack))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    runpy.run_path(str(Path(rules.__file__).with_name("__main__.py")))
+
+    described = [policy.description for policy in packs[0]["policies"]]
+    assert len(rules.RULES) + 1 == len(described)
+    assert [" ".join(text.split()) for text in described] == described
