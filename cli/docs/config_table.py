@@ -2,6 +2,7 @@
 lines of each. A test compares them with what this writes."""
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -43,6 +44,16 @@ _GPUS = (
     "minikubeGpus",
 )
 """Keys that only have an effect with GPUs."""
+_SHORTER = {
+    r"a whole number from (\d+) to (\d+)": r"\1 to \2",
+    r"a whole number from (\d+) up": r"\1 or more",
+    r"^one of ": "",
+    r"at most (\d+) small letters, digits and (-|- and \.), with a letter or digit at both ends": r"a name of \1",
+    r"at most (\d+) small letters, digits, (-|- and \.), with a letter or digit at both ends": r"a name of \1, also with .",
+    r"from (\w+) to (\w+), as Kubernetes writes memory: 1536Mi, 2Gi": r"memory, \1 to \2",
+    r"(\w+=\w+|arguments), (several .*)?quoted as in a shell": r"\1, \2quoted",
+}
+"""How the page writes a rule that many keys have; its first lines say what that means."""
 
 
 def tables() -> str:
@@ -82,7 +93,7 @@ def _table(keys: list[Key]) -> str:
 
 
 def _row(key: Key, usual: Sequence[str]) -> str:
-    cells = (f"`{key.name}`", _default(key), key.rule.allowed, _meaning(key, usual))
+    cells = (f"`{key.name}`", _default(key), _allowed(key), _meaning(key, usual))
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
@@ -97,15 +108,24 @@ def _default(key: Key) -> str:
     )
 
 
+def _allowed(key: Key) -> str:
+    """Return what the key's rule allows, with rules of many keys written as `_SHORTER` has them."""
+    allowed = key.rule.allowed
+    for rule, short in _SHORTER.items():
+        allowed = re.sub(rule, short, allowed)
+    return allowed
+
+
 def _listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _meaning(key: Key, usual: Sequence[str]) -> str:
-    """Return the key's meaning, with its targets if they differ from the usual ones, and an example if it has one."""
+    """Return the key's meaning, with its targets if these differ from the usual ones, and with an example if the key
+    has one and its values are not listed."""
     targets = "every target" if key.targets == TARGETS else f"{_listed(key.targets)} only"
     only = "" if key.targets == usual else f" ({targets})"
-    example = f"; for example `{key.example}`" if key.example else ""
+    example = f"; for example `{key.example}`" if key.example and not key.rule.allowed.startswith("one of") else ""
     return f"{key.help}{only}{example}"
 
 
