@@ -15,9 +15,8 @@ from typing import Any
 from compare import measures, schema
 from compare.comparison import OF_CURVE, OF_RAY, OF_SEARCH, OF_SPOT, REPEATS
 from compare.entries import Measure, Ratio
-from training.contract.arms import ARMS
 from training.contract.codec import write_whole
-from training.contract.recipe import WORKLOADS, Recipe, camel
+from training.contract.recipe import WORKLOADS, camel
 from training.contract.workload import named
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,9 +34,10 @@ The output `comparison` has everything as one JSON string. `./rwi outputs --json
 `pulumi stack output comparison --show-secrets`: Pulumi treats it as a secret only because it is long
 ([why](adr/0003-result-is-one-string.md)). A number that was not measured is `null`, never 0; `reasons` then has the
 reason by its dotted name (`baseline.reportSeconds`, `checks.weightsEqual`). Units are in the keys; accuracies are
-fractions, and gaps are percentage points. [The glossary](glossary.md) explains the words.
+fractions, and gaps are percentage points. [The glossary](glossary.md) explains the words, and names the arms.
 
-In types `?` is *or null*, `[ ]` a list, and `{ }` an object of such values by name.
+In types `?` is *or null*, `[ ]` a list, and `{ }` an object of such values by name. The keys of a type without a link stand in
+`compare/schema.py`, each with its type and its meaning.
 """
 _ANSWERS = ("answer", "verdict", "claim", "break_even_epochs")
 _MORE = f"""\
@@ -55,23 +55,15 @@ _TITLES: tuple[tuple[str, type], ...] = (
     ("Spread", schema.Spread),
     ("Estimate", schema.Estimate),
     ("BreakEven", schema.BreakEven),
-    ("LongerRun", schema.LongerRun),
     ("Bound", schema.Bound),
-    ("Distribution", schema.Distribution),
     ("ArmSummary", schema.ArmSummary),
-    ("StepTimes", schema.StepTimes),
     ("RunLink", schema.RunLink),
     ("Projection", schema.Projection),
-    ("ProjectedPoint", schema.ProjectedPoint),
-    ("NextMeasurement", schema.NextMeasurement),
     ("WorkersCurve", schema.WorkersCurve),
-    ("CurvePoint", schema.CurvePoint),
     ("Spot", schema.Spot),
-    ("SpotArm", schema.SpotArm),
-    ("SpotCourse", schema.SpotCourse),
     ("Search", schema.Search),
-    ("TrialBreakEven", schema.TrialBreakEven),
 )
+"""The types that have a section of their own; another one is read seldom, or by whoever reads the code beside it."""
 
 
 def main() -> int:
@@ -82,7 +74,7 @@ def main() -> int:
 
 def text() -> str:
     """Return the whole of docs/outputs.md."""
-    parts = [_INTRODUCTION, _answers(), _catalogue("Ratios", measures.RATIOS), *_other_ratios(), _arms()]
+    parts = [_INTRODUCTION, _answers(), _catalogue("Ratios", measures.RATIOS), *_other_ratios()]
     parts += [*_measures(), *(_section(title, kind) for title, kind in _TITLES)]
     return "\n".join(parts)
 
@@ -102,23 +94,6 @@ def _other_ratios() -> list[str]:
         for name in WORKLOADS
     }
     return [f"Of `{name}` these mean something else: {', '.join(of)}.\n" for name, of in others.items() if of]
-
-
-def _arms() -> str:
-    others = [name for name in WORKLOADS if named(name).roles or named(name).titles]
-    texts = [f"## Arms\n\nWith two workers of one CPU.\n\n{_table_of_arms(WORKLOADS[0])}"]
-    texts += [f"Of the workload `{name}`:\n\n{_table_of_arms(name)}" for name in others]
-    return "\n".join(texts)
-
-
-def _table_of_arms(workload: str) -> str:
-    two = Recipe(workload=workload, workers=2)
-    rows = "".join(
-        f"| `{arm.name}` | {arm.role(workload)} | {arm.words(two)} | {f'`{arm.switch}`' if arm.switch else ''} |\n"
-        for arm in ARMS.values()
-        if arm.usual_role != "variant" or workload == WORKLOADS[0] or arm.switch in named(workload).recipe.settings()
-    )
-    return f"| arm | role | what runs | setting |\n|---|---|---|---|\n{rows}"
 
 
 def _catalogue(title: str, entries: Sequence[Measure | Ratio]) -> str:
@@ -190,8 +165,9 @@ def _type(kind: Any) -> str:
     if typing.get_origin(kind) is dict:
         return "object" if arguments[1] is Any else f"{{ {_type(arguments[1])} }}"
     names: dict[Any, str] = {float: "number", int: "integer", str: "text", bool: "boolean", type(None): "null"}
-    linked = {of_section for _, of_section in _TITLES}
-    return names.get(kind) or (f"[{kind.__name__}](#{kind.__name__.lower()})" if kind in linked else "object")
+    if kind in (of_section for _, of_section in _TITLES):
+        return f"[{kind.__name__}](#{kind.__name__.lower()})"
+    return names.get(kind) or (kind.__name__ if kind.__module__ == schema.__name__ else "object")
 
 
 if __name__ == "__main__":
