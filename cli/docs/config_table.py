@@ -48,8 +48,8 @@ _SHORTER = {
     r"a whole number from (\d+) to (\d+)": r"\1 to \2",
     r"a whole number from (\d+) up": r"\1 or more",
     r"^one of ": "",
-    r"at most (\d+) small letters, digits and (-|- and \.), with a letter or digit at both ends": r"a name of \1",
-    r"at most (\d+) small letters, digits, (-|- and \.), with a letter or digit at both ends": r"a name of \1, also with .",
+    r"at most (\d+) small letters, digits and -, with a letter or digit at both ends": r"a name of \1",
+    r"at most (\d+) small letters, digits, - and \., with a letter or digit at both ends": r"a name of \1, also .",
     r"from (\w+) to (\w+), as Kubernetes writes memory: 1536Mi, 2Gi": r"memory, \1 to \2",
     r"(\w+=\w+|arguments), (several .*)?quoted as in a shell": r"\1, \2quoted",
 }
