@@ -64,7 +64,8 @@ class FromHere(click.ParamType[str]):
     name = "path"
 
     def __init__(self, *, or_program: bool = False) -> None:
-        """With `or_program`, a word without a slash is the name of a program on PATH."""
+        """With `or_program`, a word is the name of a program on PATH, unless it has a slash, begins with a dot, or is
+        the folder of an environment here."""
         self.or_program = or_program
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -73,13 +74,17 @@ class FromHere(click.ParamType[str]):
         if not text:
             return ""
         path = os.path.expanduser(text)  # noqa: PTH111 - Path's raises for an unknown ~user
-        if os.path.isabs(path) or (self.or_program and "/" not in text) or Path.cwd() == ROOT:  # noqa: PTH117
+        if os.path.isabs(path) or (self.or_program and _names_program(text)) or Path.cwd() == ROOT:  # noqa: PTH117
             return text
         return os.path.relpath(path, ROOT)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return a completion that lets the shell complete the path itself."""
         return [CompletionItem(incomplete, type="file")]
+
+
+def _names_program(text: str) -> bool:
+    return "/" not in text and not text.startswith(".") and not Path(text, "bin", "python").exists()
 
 
 class Variable(click.ParamType[tuple[str, str]]):

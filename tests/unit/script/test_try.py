@@ -265,6 +265,25 @@ def test_an_environments_folder_is_its_python(tmp_path: Path) -> None:
     assert str(python) == tried("a.py", "--python", str(tmp_path / "env")).keys["python"]
 
 
+def test_an_environment_is_named_from_another_folder_than_the_projects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A word alone, too: `.venv` is not the project's own. A program of PATH stays one, beside a folder of its name."""
+    for name in (".venv", "mine"):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        (tmp_path / name / "bin/python").touch()
+    (tmp_path / "python").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    def of(text: str) -> str:
+        return tried("a.py", "--python", text).python
+
+    assert f"{tmp_path}/.venv/bin/python" == of(".venv") == of("./.venv")
+    assert f"{tmp_path}/mine/bin/python" == of("mine")
+    assert f"{tmp_path}/.none/bin/python" == of(".none")
+    assert ("python", "python3") == (of("python"), of("python3"))
+
+
 def test_a_script_without_its_framework_is_told_of_python(tmp_path: Path) -> None:
     """First the environment that there is; then two commands that make one, each on its line."""
     error = PythonError(
