@@ -159,12 +159,12 @@ def problem(outcome: Outcome, script: Script, limit_seconds: int) -> str:
 def _hung(outcome: Outcome, script: Script, lines: str, limit_seconds: int) -> str:
     steps = min((len(rank.step_ends) for rank in outcome.seen), default=0)
     what = f"it did not end within {limit_seconds} s and was ended"
-    what += f", after {steps} steps" if steps else ", and no rank had written what it did"
+    what += f", after {steps} steps" if steps else ", before a step was seen"
     if "No available node types can fulfill" in outcome.printed or "not enough resources" in outcome.printed.lower():
         what += ": Ray waits for CPUs or GPUs that this machine has not"
     why = "a rank that waits for one that has ended waits forever"
     if script.kind == "plain" and not steps:
-        why = "no step was seen, and without one the whole run is tried"
+        why = "a script whose steps can't be seen runs to its end"
     hint = f". --limit {2 * limit_seconds} gives it longer; {why}"
     return _with_lines(what + hint, outcome.trace or lines)
 

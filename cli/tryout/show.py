@@ -130,9 +130,20 @@ def claim(reached: Verdict) -> str:
     return f"{line}. {CLAIM_WORDS[reached.claim]}: no speedup and no verdict\nwhat keeps it from A: {raised}{needed}"
 
 
-def no_claim(failed: Sequence[str]) -> str:
-    """Return the text that arms failed, and that `rwi up` would fail too."""
-    return f"\nno claim: {enumerated(failed)} failed, as `{rwi('up')}` would. Change what is said above, and try again"
+def effect_of_others(outcomes: Mapping[str, Outcome]) -> str:
+    """Return what other programs on a busy machine may have done to these arms; "" if no arm has times or took too
+    long."""
+    if any(outcome.hung for outcome in outcomes.values()):
+        return "on a quiet one an arm may end in time"
+    has_times = any(outcome.seen or outcome.ray_start for outcome in outcomes.values())
+    return "the times are not those of a quiet one" if has_times else ""
+
+
+def no_claim(failed: Mapping[str, Outcome]) -> str:
+    """Return the text that arms failed, and that `rwi up` would fail too; not for an arm that took longer than a try
+    may, because a run may take longer."""
+    would = "" if any(outcome.hung for outcome in failed.values()) else f", as `{rwi('up')}` would"
+    return f"\nno claim: {enumerated(list(failed))} failed{would}. Change what is said above, and try again"
 
 
 def next_step(request: Request) -> str:

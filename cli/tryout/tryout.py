@@ -45,9 +45,8 @@ def tryout(request: Request) -> int:
             porting = ""
             if proof and proof.works and proves:
                 porting = prove.before_porting(proof, script, proves, request, Path(folder))
-    has_times = any(outcome.seen or outcome.ray_start for outcome in outcomes.values())
-    if has_times and (busy := others.in_words()):
-        terminal.write(f"\nthe machine was not quiet, and the times are not those of a quiet one: {busy}")
+    if (effect := show.effect_of_others(outcomes)) and (busy := others.in_words()):
+        terminal.write(f"\nthe machine was not quiet, and {effect}: {busy}")
     code = _say(script, arms, outcomes, request, proof)
     if porting:
         terminal.write(f"\n{porting}")
@@ -121,7 +120,7 @@ def _say(
     if "ray" not in wanted:
         terminal.write("\nno claim: without the arm `ray` there is nothing to compare it with")
         return _refused(request)
-    if failed := [name for name in wanted if name in outcomes and outcomes[name].code]:
+    if failed := {name: outcomes[name] for name in wanted if name in outcomes and outcomes[name].code}:
         terminal.write(show.no_claim(failed))
         return _refused(request)
     terminal.write(f"\n{show.claim(verdict)}")
@@ -148,7 +147,7 @@ def _say_bound(
         terminal.write("\nno bound: its environment has no Ray whose start could be measured")
         return _refused(request)
     if failed := [name for name in wanted if name not in trained]:
-        terminal.write(show.no_claim([name for name in failed if name in outcomes]))
+        terminal.write(show.no_claim({name: outcomes[name] for name in failed if name in outcomes}))
         return _refused(request)
     bounded = bound.tried(trained, seen, request.workers, show.epochs_of(request.arguments))
     if bounded:

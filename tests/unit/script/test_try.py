@@ -16,6 +16,7 @@ from cli.setup.project import ToolError
 from cli.stack import config as stack_config
 from cli.tryout import explain, keep, request, show, tryout, write
 from cli.tryout.run_arm import Outcome
+from infra.places.local import guard
 from tests.golden import Wording
 from tests.typed import tried
 from tests.unit.script.test_facts import outcome, rank
@@ -73,6 +74,22 @@ def test_arms_that_failed_have_no_claim(
     assert not [line for line in printed.splitlines() if line.startswith("claim ")]
     assert all(name in printed.split("no claim: ")[1] for name in failed)
     assert not (stacks / "Pulumi.train.yaml").exists()
+
+
+def test_an_arm_that_a_busy_machine_made_too_slow_is_no_failure_of_the_measurement(
+    stacks: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run of `up` may take longer than a try, so nothing is said of it; others are named without times, too."""
+    late = {"baseline": replace(outcome(), code=guard.DEADLINE, seen=[])}
+    code = end(tried(str(script_in(stacks))), late)
+    printed = capsys.readouterr().out
+
+    assert 1 == code
+    assert "no claim" in printed
+    assert "./rwi up" not in printed
+    assert "in time" in show.effect_of_others(late)
+    assert "times" in show.effect_of_others(well())
+    assert "" == show.effect_of_others({"baseline": replace(late["baseline"], code=1)})
 
 
 @pytest.fixture
