@@ -81,14 +81,15 @@ class Beside:
 
 
 def use(first: Reading, last: Reading, cpus: int) -> MachineUse:
-    """Return the machine's use between two readings."""
+    """Return the machine's use between two readings. On a very busy machine a reading itself takes long, so that more
+    may be counted than the CPUs can do: the others have at most all CPUs."""
     run, stack, programs = last.run - first.run, last.stack - first.stack, last.programs - first.programs
     return MachineUse(
         seconds=last.at - first.at,
         cpus=cpus,
         run_cpu_seconds=run,
         stack_cpu_seconds=stack,
-        other_cpu_seconds=max(0.0, programs - run - stack),
+        other_cpu_seconds=min(max(0.0, programs - run - stack), (last.at - first.at) * cpus),
         stolen_seconds=last.stolen - first.stolen,
         resolution_seconds=last.resolution,
     )

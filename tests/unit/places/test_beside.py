@@ -82,6 +82,12 @@ def test_what_is_nobody_else_s_is_not_others() -> None:
     assert 0.0 == none.other_cpu_seconds
 
 
+def test_others_take_no_more_cpus_than_there_are() -> None:
+    """A reading of a very busy machine takes long, and nobody believes 2.3 of 2 CPUs."""
+    assert 2.0 == pytest.approx(use(START, after(10, others=2.3), 2).other_cpus)
+    assert "2.0 of 2" in in_words(START, after(10, others=2.3), 2)
+
+
 def test_a_line_names_how_much_and_who(wording: Wording) -> None:
     """So that somebody can end it; what is less than a tenth of a CPU is worth no line."""
     others = in_words(START, after(5, others=1.6), 2)
