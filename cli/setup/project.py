@@ -194,7 +194,8 @@ def stack_file(stack: str) -> Path:
         begin = copied if "local" in known else "echo 'config: {}' >"
         raise ToolError(
             f"there is no {shown_file(path)}; there are {', '.join(known) or 'none'}.\n"
-            f"For a stack of your own: `{begin} {shown_file(path)}`"
+            f"For a script of yours: `{command_line.rwi('try SCRIPT --write', stack)}`\n"
+            f"For the built-in example with settings of your own: `{begin} {shown_file(path)}`"
         )
     return path
 

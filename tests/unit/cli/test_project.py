@@ -190,6 +190,7 @@ def test_a_stack_file_that_pulumi_deleted_is_made_by_the_line_that_is_shown(
     for stack in ("local", "mine"):
         with pytest.raises(ToolError) as refused:
             project.stack_file(stack)
+        assert "./rwi try" in str(refused.value)
         line = str(refused.value).rpartition(": `")[2].rstrip("`")
         subprocess.run(["sh", "-euc", line], cwd=tmp_path, check=True)
 
