@@ -54,7 +54,7 @@ def sync(parts: Iterable[str], *, whole: bool = True) -> None:
         command += [_PARTS[part][0], part]
     if whole and stamp == digest:
         command += ["--inexact"]
-    what = "what uv.lock names" if whole else "what `try` needs"
+    what = "what uv.lock names" if whole else "what the command line itself needs"
     say(f"Python environment: installing {what} into .venv, and compiling it, once")
     _STAMP.unlink(missing_ok=True)
     if subprocess.run(command, cwd=ROOT, env=_environment(), stdout=sys.stderr, check=False).returncode != 0:

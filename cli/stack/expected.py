@@ -119,7 +119,7 @@ def _to_measure(settings: Settings, other: Mapping[str, object]) -> list[str]:
 
 def _one_repeat(settings: Settings, overrides: Mapping[str, str]) -> str:
     line = rwi("up", settings.stack, {**overrides, "repeats": "1"})
-    return f"one repeat shows it, and its runs are kept:\n  {line}"
+    return f"one repeat shows how long it takes, and its runs are kept:\n  {line}"
 
 
 def _to_run(settings: Settings, overrides: Mapping[str, str]) -> str:
