@@ -107,7 +107,6 @@ def summarise(repeats: Sequence[Repeat]) -> dict[str, Any]:
     last = repeats[-1].runs
     figures = {each.name: each for each in FIGURES if each.is_of(repeats[0])}
     return {name: _spread([each.of(repeat) for repeat in repeats]) for name, each in figures.items()} | {
-        "allReduceSeconds": last["native"].all_reduce,
         "startupPhases": {arm: last[arm].seconds.phases for arm in ("baseline", *TITLES) if arm in last},
         "stepSeconds": {name: _spread([repeat.step_seconds(name) for repeat in repeats]) for name in last},
     }

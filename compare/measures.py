@@ -160,7 +160,7 @@ CLOCKS = (
     Measure(
         name="probeSeconds", title="Our own probes", unit="s", on_page=False,
         of=lambda run, _: run.result.seconds.probe,
-        meaning="left out of wallSeconds: comparing the workers, and the native arm's all-reduce probe",
+        meaning="left out of wallSeconds: comparing the workers",
     ),
     Measure(
         name="timeToAccuracySeconds", title="Time to accuracy", unit="s", better="lower", because="seconds.train",

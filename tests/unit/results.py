@@ -112,7 +112,6 @@ def make_result(arm: str = "ray", repeat: int = 1, recipe: CnnRecipe | None = No
         ),
         ray=cluster if ARMS[arm].start == "ray" else None,
         machine=quiet_machine(startup + timed * pace),
-        all_reduce={"65536": 0.0004, "4194304": 0.006} if arm == "native" and world > 1 else None,
         reasons={} if arm == "ray" else {"seconds.report": "this arm reports to nobody"},
     )
     return changed(result, **changes)

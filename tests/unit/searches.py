@@ -113,7 +113,7 @@ def make_search(
         amount=Amount(unit="trials", timed=len(trials), per_second=len(trials) / train, per_step=1),
         scores={recipe.metric: max(each.metric or 0.0 for each in finished)} if finished else {},
         reported={recipe.metric: _best_so_far(finished)} if finished else {},
-        curve=[], schedule=[], work={}, checks={}, workers=workers, all_reduce=None,
+        curve=[], schedule=[], work={}, checks={}, workers=workers,
         did=did(trials),
         search=outcome(trials, slots),
         detail=SearchDetail(kind="keras", command="python train.py", folder="mine", slots=slots, trials=list(trials)),

@@ -20,6 +20,8 @@ from training.contract.workload import named
 from training.machine.topology import Cpu
 
 SCHEMA_VERSION = 2
+_GONE = ("allReduce",)
+"""Keys that earlier results of this version have, and that nothing reads any more."""
 NAME = "result.json"
 RAY_TOKEN = "ray-token"  # noqa: S105 (a file's name)
 """Name of the file beside the result with the token of a Ray that was started for the run, while that Ray runs."""
@@ -347,9 +349,8 @@ class TrainingResult:
     weights: str | None = None
     """SHA-256 of the trained weights, equal on all ranks; null where they were not looked at or differ."""
     retries: int | None = None
-    """How often Ray Train restarted workers after a failure; null if the first failure would have ended the run."""
-    all_reduce: dict[str, float] | None = None
-    """Seconds of an all-reduce, by the bytes of its buffer, as a probe measured after training; null without one."""
+    """Number of failures of workers after each of which Ray Train restarted them; null if the first failure would have
+    ended the run."""
     data_wait_seconds: float | None = None
     """Seconds that the rank which waited longest waited for batches; null if their delivery was not seen."""
     first_batch_seconds: float | None = None
@@ -378,7 +379,8 @@ class TrainingResult:
             raise ResultError(
                 f"schemaVersion is {version!r}; this program reads {SCHEMA_VERSION}, and another version wrote this"
             )
-        result = typing.cast("TrainingResult", decode(cls, data, "result"))
+        known = {key: value for key, value in data.items() if key not in _GONE}
+        result = typing.cast("TrainingResult", decode(cls, known, "result"))
         if result.detail is None:
             return result
         try:

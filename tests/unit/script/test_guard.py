@@ -18,9 +18,9 @@ from training.workloads.script.observe import guard, hooks, keras_steps, state
 from training.workloads.script.observe.reports import number
 
 OBSERVER = sorted(SITE.parent.glob("*.py"))
-OWN_REASONS = {"guard", "in_pod", "gpu_use", "torch_steps", "torch_probe", "torch_experiment", "ray_data", "reports"}
+OWN_REASONS = {"guard", "in_pod", "gpu_use", "torch_steps", "torch_experiment", "ray_data", "reports"}
 """Modules that catch an error of theirs because they have a better reason to give, or another way."""
-NUMBERS = {"stepParts", "dataWaitSeconds", "metrics", "meanCpus", "peakMemoryBytes", "allReduce"}
+NUMBERS = {"stepParts", "dataWaitSeconds", "metrics", "meanCpus", "peakMemoryBytes"}
 """What hooks lose besides items of the same work."""
 FRAMEWORKS = ("module.", "base.", "parallel.")
 """Names that observers have for what is a framework's."""

@@ -518,22 +518,15 @@ def test_a_step_may_take_several_batches() -> None:
     assert 4 == accumulated.steps_per_epoch
 
 
-PROBE = {"65536": 0.0005, "1000000": 0.002, "8388608": 0.01}
-
-
-def probed(arm: str) -> list[Observation]:
-    """As PyTorch's ranks are seen, whose link was probed in the native arm; the second waited for the first."""
-    found = []
-    for one in good(arm):
-        own: dict[str, Any] = {"own_seconds": 1.0 + one.rank, "all_reduce": PROBE if arm == "native" else None}
-        samples = ((1.0, 0.9, 5e8), (2.0, 1.1, 6e8))
-        found.append(replace(one, gradient_bytes=1_000_000, samples=samples, peak_memory_bytes=7 * 2**20, **own))
-    return found
+def sampled(arm: str) -> list[Observation]:
+    """As PyTorch's ranks are seen, with what they used; the observer took a second, and one more of the second rank."""
+    used: dict[str, Any] = {"samples": ((1.0, 0.9, 5e8), (2.0, 1.1, 6e8)), "peak_memory_bytes": 7 * 2**20}
+    return [replace(one, gradient_bytes=1_000_000, own_seconds=1.0 + one.rank, **used) for one in good(arm)]
 
 
 def test_more_workers_are_projected(wording: Wording, measured: Callable[..., Comparison]) -> None:
-    """Of any script that did the same work; what the probe of the link took is in no clock."""
-    found = measured(probed)
+    """Of any script that did the same work; what the observer took is in no clock."""
+    found = measured(sampled)
     plain = measured()
 
     assert found.projection is not None, found.reasons
@@ -547,7 +540,7 @@ def test_more_workers_are_projected(wording: Wording, measured: Callable[..., Co
 @pytest.mark.parametrize(
     "seen",
     [
-        pytest.param(lambda arm: weak() if arm == "baseline" else probed(arm), id="same script"),
+        pytest.param(lambda arm: weak() if arm == "baseline" else sampled(arm), id="same script"),
         pytest.param(lambda _: [], id="it finished"),
     ],
 )
@@ -563,7 +556,7 @@ def test_nothing_is_projected_without_what_it_needs(
 
 def test_cpu_time_and_memory_are_those_of_each_rank(measured: Callable[..., Comparison]) -> None:
     """CPU seconds a second over the timed steps, of half a second of CPU time each; the highest of the memory."""
-    found = measured(probed)
+    found = measured(sampled)
     means = {arm: found.arms[arm].median("meanCpus") for arm in ARMS}
 
     assert pytest.approx({"baseline": 1.25, "native": 2.5, "ray": 2.5}) == means
@@ -572,14 +565,13 @@ def test_cpu_time_and_memory_are_those_of_each_rank(measured: Callable[..., Comp
     assert (found.arms["ray"].median("cpuHours") or 0) > 0
 
 
-def test_samples_are_in_the_result_of_a_run(wording: Wording, results: Callable[..., TrainingResult]) -> None:
+def test_samples_are_in_the_result_of_a_run(results: Callable[..., TrainingResult]) -> None:
     """As the CNN has them, and its report draws them."""
-    run = results("native", probed)
+    run = results("native", sampled)
 
     assert [[1.0, 0.9, 5e8], [2.0, 1.1, 6e8]] == run.workers[1].samples
     assert [[0, 1], [0, 1]] == [worker.affinity for worker in run.workers]
-    assert (PROBE, 1.0) == (run.all_reduce, run.seconds.probe)
-    wording("comparison", results("ray", probed).reasons["allReduce"])
+    assert 1.0 == run.seconds.probe
 
 
 def test_cpus_and_memory_are_drawn(results: Callable[..., TrainingResult], tmp_path: Path) -> None:
@@ -587,7 +579,7 @@ def test_cpus_and_memory_are_drawn(results: Callable[..., TrainingResult], tmp_p
     runs = []
     for arm in ARMS:
         path = tmp_path / arm / "result.json"
-        results(arm, probed).write(path)
+        results(arm, sampled).write(path)
         runs.append(Run.from_summary(f"{arm}-1", 1, json.loads(summarise(path, tmp_path))))
     recipe = ScriptRecipe(script=str(tmp_path / "train.py"), script_arguments="--epochs 3")
     page = html.render(compare(runs, Context(recipe=recipe, target="local", repeats=1, arms=ARMS)), "local", tmp_path)

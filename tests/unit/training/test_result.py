@@ -72,6 +72,15 @@ def test_another_version_is_refused(wording: Wording, tmp_path: Path, version: A
     wording("run", str(refused.value))
 
 
+def test_a_result_with_the_probe_of_the_link_is_read(tmp_path: Path) -> None:
+    """Runs measured it until nothing read it any more; their files and what a stack's state has of them stay good."""
+    probed = written(tmp_path, allReduce={"65536": 0.0004})
+    summary = {**json.loads(summarise(probed, tmp_path)), "allReduce": None}
+
+    assert make_result() == read(probed)
+    assert read(probed).scores == Summary.from_dict(summary).result.scores
+
+
 def test_a_version_that_is_absent_is_refused(tmp_path: Path) -> None:
     """A file from before versions is another version."""
     with pytest.raises(ResultError, match="schemaVersion is None"):

@@ -34,8 +34,6 @@ from training.workloads.cnn.shapes import Shape
 from training.workloads.cnn.workload import WORKLOAD
 
 MODEL_FILE = "model.keras"
-PROBE_BYTES = (64 * 1024, 8 * 1024 * 1024)
-PROBE_REPEATS = 5
 
 
 def result(session: Session, record: Record) -> TrainingResult | None:
@@ -46,7 +44,6 @@ def result(session: Session, record: Record) -> TrainingResult | None:
     test_seconds = time.monotonic() - began
     began = time.monotonic()
     workers, weights = _gather(session, record)
-    probe = _probe(session) if session.process.arm == "native" else None
     probe_seconds = time.monotonic() - began
     saved = _save(session)
     if session.process.rank > 0:
@@ -72,7 +69,6 @@ def result(session: Session, record: Record) -> TrainingResult | None:
             "shardsCoverDataSet": record.covered,
             "weightsEqual": len(set(weights)) == 1,
         },
-        all_reduce=probe,
         ray=session.process.ray,
         detail=CnnDetail(
             history=record.history,
@@ -187,8 +183,6 @@ def _of_arm(session: Session) -> dict[str, str]:
         reasons["retries"] = "this run is not retried after a failure"
     if not session.process.ray:
         reasons["ray"] = "this arm runs without Ray"
-    if session.process.arm != "native":
-        reasons["allReduce"] = "only the native arm probes the link"
     return reasons
 
 
@@ -232,20 +226,6 @@ def _worker(session: Session, record: Record) -> Worker:
         training_wait=session.usage.training_wait,
         run_wait=session.usage.run_wait(),
     )
-
-
-def _probe(session: Session) -> dict[str, float]:
-    """Return the median seconds of an all-reduce, by the bytes of its buffer; measured outside the clock."""
-    seconds_by_size = {}
-    for size in PROBE_BYTES:
-        buffer, times = tf.zeros([size // 4]), []
-        session.loop.total(buffer)
-        for _ in range(PROBE_REPEATS):
-            began = time.monotonic()
-            session.loop.total(buffer)
-            times.append(time.monotonic() - began)
-        seconds_by_size[str(size)] = float(np.median(times))
-    return seconds_by_size
 
 
 def _save(session: Session) -> SavedModel | None:

@@ -51,14 +51,10 @@ def observed_by(own: Path, steps: int, hang_seconds: int = 0) -> dict[str, str]:
     }
 
 
-def measured_into(progress: Path, *, epochs: int, probe: bool) -> dict[str, str]:
-    """Return more variables for a measurement: where lines of its progress go, and whether the link between ranks is
-    probed. `epochs` is the number of epochs that the script was given; 0 if it was given none."""
-    return {
-        "TRAINING_OBSERVE_PROGRESS": str(progress),
-        "TRAINING_OBSERVE_EPOCHS": str(epochs),
-        "TRAINING_OBSERVE_PROBE": "1" if probe else "",
-    }
+def measured_into(progress: Path, *, epochs: int) -> dict[str, str]:
+    """Return more variables for a measurement: where lines of its progress go, and the number of epochs that the script
+    was given, 0 if it was given none."""
+    return {"TRAINING_OBSERVE_PROGRESS": str(progress), "TRAINING_OBSERVE_EPOCHS": str(epochs)}
 
 
 def decided_by(socket: Path, metric: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from training.contract import progress, provenance
-from training.contract.arms import ARMS, NATIVE, RAYSTART
+from training.contract.arms import ARMS, RAYSTART
 from training.contract.progress import Progress
 from training.contract.provenance import Host
 from training.contract.result import TrainingResult
@@ -64,9 +64,8 @@ def launch(request: Request, arm: str) -> TrainingResult | None:
     print(f"in {commands.folder(resolved.script)}: {command}", flush=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=short_folder()) as ray_folder:
         epochs = recipe.epochs if "{epochs}" in recipe.script_arguments else 0
-        probe = arm == NATIVE.name and not resolved.in_pods  # ranks agree on it by a folder, which pods have none of
         observer = observed_by(own, recipe.measure_steps)
-        observer |= measured_into(folder / progress.NAME, epochs=epochs, probe=probe)
+        observer |= measured_into(folder / progress.NAME, epochs=epochs)
         invocation = Invocation(
             resolved=resolved,
             command=command,

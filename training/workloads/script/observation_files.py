@@ -73,8 +73,6 @@ def parse(data: dict[str, Any]) -> Observation:
         affinity=_cpus_at_work(thread_cpus) if thread_cpus else None,
         peak_memory_bytes=data["peakMemoryBytes"],
         gradient_bytes=data["gradientBytes"],
-        all_reduce=data["allReduce"],
-        no_all_reduce=data["noAllReduce"],
         ended_early=data["endedEarly"],
         waited_seconds=data["waitedSeconds"],
         notes=tuple(data["notes"]),
@@ -101,7 +99,6 @@ LOST: Mapping[str, Mapping[str, Any]] = {
     "metrics": {"metrics": {}, "metricPoints": []},
     "dataWaitSeconds": {"dataWaitSeconds": None, "firstBatchAt": None},
     "meanCpus": {"cpuAtStep": [], "samples": []},
-    "allReduce": {"allReduce": None},
     "peakMemoryBytes": {"peakMemoryBytes": None},
 }
 """Values that replace numbers of a file that the observer lost, because some may be there, and wrong."""

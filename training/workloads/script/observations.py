@@ -223,7 +223,7 @@ class Observation:
     report_seconds: float
     hook_seconds: float
     own_seconds: float
-    """Seconds of the observer after or between trainings: for a digest, a probe and the wait for the probe."""
+    """Seconds that the observer took after the training, or between two trainings, as for a digest."""
     cpu_at_step: tuple[float, ...]
     """CPU seconds that this process had used at the end of each step."""
     samples: tuple[tuple[float, float, float], ...]
@@ -232,10 +232,6 @@ class Observation:
     """CPUs that the threads may use which did nearly all of the process's work; None where the system does not say."""
     peak_memory_bytes: int | None
     gradient_bytes: int | None
-    all_reduce: dict[str, float] | None
-    """Seconds of an all-reduce, by the bytes of its buffer."""
-    no_all_reduce: str
-    """Reason why no all-reduce was measured, if one should have been."""
     ended_early: bool
     waited_seconds: float
     """Seconds for which the trial waited for its search to decide whether it goes on; `own_seconds` includes them."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from training.contract import provenance
-from training.contract.arms import NATIVE, counted
+from training.contract.arms import counted
 from training.contract.provenance import Host
 from training.contract.result import (
     NOT_MEASURED,
@@ -155,7 +155,6 @@ def result(ended: EndedRun) -> TrainingResult:
         ray_ran=known.ray if known else None,
         left_files=list(ended.left_files),
         weights=known.weights if known else None,
-        all_reduce=ended.seen[0].all_reduce if ended.seen else None,
         data_wait_seconds=waits[0] if waits else None,
         first_batch_seconds=waits[1] if waits else None,
         step_parts=ended.step_parts,
@@ -373,8 +372,6 @@ def _reasons(ended: EndedRun) -> dict[str, str]:
         why = "a thread beside the training reads its batches" if ahead else NO_BATCHES
         reasons |= dict.fromkeys(("dataWaitSeconds", "firstBatchSeconds"), why)
     reasons |= _of_gpus(ended)
-    if not (ended.seen and ended.seen[0].all_reduce):
-        reasons["allReduce"] = _why_not_probed(ended)
     if not ended.seen:
         reasons |= dict.fromkeys(("workers.affinity", "peakMemoryBytes"), ended.unseen)
     if ended.host.cpu_quota is None:
@@ -424,14 +421,3 @@ def _why_no_parts(ended: EndedRun) -> dict[str, str]:
     alone = "one process exchanges nothing" if len(ended.seen) == 1 else parts.no_exchange
     reasons = {"stepParts.input": parts.no_input, "stepParts.exchange": parts.no_exchange and alone}
     return {name: why for name, why in reasons.items() if why}
-
-
-def _why_not_probed(ended: EndedRun) -> str:
-    if ended.command.arm != NATIVE.name:
-        return "only the native arm probes the link"
-    if not ended.seen:
-        return ended.unseen
-    first = ended.seen[0]
-    if first.framework != "torch":
-        return f"only a process group of PyTorch is probed: nobody else can use that of {first.framework}"
-    return first.no_all_reduce or "the probe was not made"

@@ -367,7 +367,6 @@ def _reasons(ended: EndedSearch, outcome: SearchOutcome) -> dict[str, str]:
         "steps.exchangedBytes": "trials exchange nothing",
         "throttledSeconds": "the system does not count it",
         "steps.seconds": "a step of a search is a trial",
-        "allReduce": "trials exchange nothing",
         "stepParts": "a step of a search is a trial",
         "workers.affinity": unseen,
         "workers.cpus": "the system does not say which CPUs are of one core" if ended.seen else unseen,

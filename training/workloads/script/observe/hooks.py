@@ -26,7 +26,6 @@ from . import (
     torch_joins,
     torch_loaders,
     torch_parts,
-    torch_probe,
     torch_ranks,  # noqa: F401 (called by the mechanism of a plain script's ranks)
     torch_schedules,
     torch_steps,
@@ -34,11 +33,6 @@ from . import (
 
 HANG = "TRAINING_OBSERVE_HANG_SECONDS"
 """Environment variable: seconds after which a process writes the stack of each of its threads to a file."""
-
-
-def _observe_distributed(module: Any) -> None:
-    torch_probe.observe_groups(module)
-    torch_parts.observe_collectives(module)
 
 
 OBSERVERS: dict[str, Callable[[Any], None]] = {
@@ -50,7 +44,7 @@ OBSERVERS: dict[str, Callable[[Any], None]] = {
     "torch.autograd": torch_parts.observe_backward,
     "torch.nn.parallel.distributed": torch_parts.observe_parallel,
     "torch.serialization": torch_parts.observe_saving,
-    "torch.distributed.distributed_c10d": _observe_distributed,
+    "torch.distributed.distributed_c10d": torch_parts.observe_collectives,
     "torch.distributed.algorithms.join": torch_joins.observe_joins,
     "keras": keras_steps.observe_models,
     "tf_keras": keras_steps.observe_models,

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import guard, own_rank, state, torch_probe
+from . import guard, own_rank, state
 from .loaders import Pass
 from .reports import number
 from .work import Optimizer
@@ -269,7 +269,7 @@ def _replicas(model: Any) -> int:
 def _group() -> Any:
     """Return the module `torch.distributed` if Keras is on PyTorch and in a process group here; else None."""
     distributed = sys.modules.get("torch.distributed")
-    return distributed if _is_on_torch() and torch_probe.joined(distributed) else None
+    return distributed if _is_on_torch() and own_rank.has_joined(distributed) else None
 
 
 def _is_on_torch() -> bool:

@@ -43,3 +43,12 @@ def has_ray() -> bool:
     """Return whether this process has started Ray, or has joined a Ray cluster."""
     worker = sys.modules.get("ray._private.worker")
     return bool(worker and worker.is_initialized())
+
+
+def has_joined(distributed: Any) -> bool:
+    """Return whether this process is a member of a process group of PyTorch; `distributed`: torch.distributed or None.
+    It asks the module that holds the group, because a script that was written for one process and runs as several ranks
+    is told that it is alone."""
+    return bool(
+        distributed is not None and distributed.is_available() and distributed.distributed_c10d.is_initialized()
+    )

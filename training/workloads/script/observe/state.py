@@ -97,13 +97,7 @@ class State:
         """The passes of a framework that itself reports when an epoch begins and ends."""
         self.other_validations = 0
         """Validation passes over data sets that are no longer remembered, or that a framework itself reports."""
-        self.probe: Callable[[], None] = lambda: None
-        """Called once, when this rank makes no more steps; measures the all-reduce, for example."""
-        self.all_reduce: dict[str, float] | None = None
-        self.no_all_reduce = ""
         self.peak_memory_bytes: int | None = None
-        self._ended_after = 0
-        """Number of steps after which the end of the training was recorded."""
         self.notes: list[str] = []
         self.unknown: dict[str, str] = {}
         """The items of the observation that are not known because a hook failed, each with the reason."""
@@ -335,21 +329,16 @@ class State:
         return steps if steps and steps > 1 else None
 
     def end_training(self) -> None:
-        """Do the observer's work after the last expected step, and count its time as the observer's time."""
-        if self._ended_after == len(self.step_ends):
-            return
-        self._ended_after = len(self.step_ends)
+        """Do the observer's work after the last step, and count its time as the observer's time."""
         began = time.monotonic()
         self._see_end(began)
         self.own_seconds += time.monotonic() - began
 
-    @guard.guarded("the end of the training could not be observed", "peakMemoryBytes", "allReduce")
+    @guard.guarded("the end of the training could not be observed", "peakMemoryBytes")
     def _see_end(self, began: float) -> None:
-        probe, self.probe = self.probe, lambda: None
         self.peak_memory_bytes = peak_memory_bytes()
         if self.rank == 0 and self.live.path:
             self._tell(began)
-        probe()
 
     def is_enough(self) -> bool:
         """Return whether this process is to end, because it has made the wanted number of steps or its search stops the
@@ -422,8 +411,6 @@ class State:
             "threadCpus": thread_cpus(),
             "peakMemoryBytes": self.peak_memory_bytes,
             "gradientBytes": self.model.gradient_bytes(),
-            "allReduce": self.all_reduce,
-            "noAllReduce": self.no_all_reduce,
             "endedEarly": self.ended_early,
             "executedTogether": self.executed_together,
             "notes": self.notes,

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from . import guard, state, torch_inputs, torch_probe, torch_schedules, torch_weights
+from . import guard, own_rank, state, torch_inputs, torch_schedules, torch_weights
 from .gpu_use import GpuUse
 from .step_parts import OPTIMIZER
 from .work import Groups, Optimizer, is_looked_at
@@ -172,7 +172,7 @@ def _backend() -> str | None:
     """Return the library by which ranks exchange gradients on GPUs, such as nccl; None for a process that has joined no
     group. It is read for the device type cuda, because a process group may have a backend for each type of device."""
     distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not torch_probe.joined(distributed):
+    if distributed is None or not own_rank.has_joined(distributed):
         return None
     of_devices = dict(each.split(":", 1) for each in str(distributed.get_backend_config()).split(",") if ":" in each)
     return of_devices.get("cuda", str(distributed.get_backend()))
@@ -237,9 +237,8 @@ def _begin(now: state.State) -> None:
     now.model.note_parameters, now.model.gradient_bytes = torch_weights.note_parameters, torch_weights.gradient_bytes
     if now.device.is_used or any(parameter.device.type != "cpu" for parameter in torch_weights.parameters()):
         now.parts.no_parts = "an accelerator computes beside the program, whose clock does not see it"
-    now.probe = functools.partial(torch_probe.probe, torch_weights.gradient_bytes)
     distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and torch_probe.joined(distributed):
+    if distributed is not None and own_rank.has_joined(distributed):
         now.rank, now.world = distributed.get_rank(), distributed.get_world_size()
     else:
         now.world = 1  # whatever the variables say: nobody joined
