@@ -15,7 +15,7 @@ from compare.bound import NOT_DISTRIBUTED, RAY_TRAINED, bound_of
 from compare.curve import Curve, curve
 from compare.entries import Ratio
 from compare.intervals import Rule, difference, estimate, rule_of, spread
-from compare.measurement import NO_PRICES, NO_REPEAT, Context, Measurement, Run, measure
+from compare.measurement import NO_REPEAT, Context, Measurement, Run, measure
 from compare.measures import numbers_of
 from compare.projection import project
 from compare.qualifiers import qualifiers
@@ -44,9 +44,6 @@ from training.contract.workload import named
 T = TypeVar("T")
 REPEATS = "repeats"
 """Name of the output with the number of compared repeats."""
-COST = "cost"
-OF_RAY = ("cpuHours", COST)
-"""Measures of the Ray arm that are outputs of the stack. The measures of the other arms are only in the comparison."""
 OF_CURVE = ("stopsPayingAt", "costsMoreFrom")
 """Outputs of the workers' curve, if a curve was measured."""
 OWN_RANKS = "this project made no ranks"
@@ -288,11 +285,11 @@ def scalar_names(context: Context | None = None) -> list[str]:
     outputs that can exist with these settings are returned, because a preview would show any other output as unknown
     for ever."""
     if context is None:
-        ratios = [each.name for each in measures.RATIOS]
-        return ["answer", "verdict", REPEATS, *ratios, "breakEvenEpochs", *OF_SEARCH, *OF_CURVE, *OF_SPOT, *OF_RAY]
+        ratios, of_ray = ([each.name for each in entries] for entries in (measures.RATIOS, measures.OUTPUTS))
+        return ["answer", "verdict", REPEATS, *ratios, "breakEvenEpochs", *OF_SEARCH, *OF_CURVE, *OF_SPOT, *of_ray]
     recipe = context.recipe
     had = [each.name for each in measures.ratios_of(recipe.workload, recipe.worker_gpus) if each.can_exist(context)]
-    of_ray = [name for name in OF_RAY if name != COST or context.prices != NO_PRICES]
+    of_ray = [each.name for each in measures.OUTPUTS if each.output_if and each.output_if(context)]
     return [
         *("answer", "verdict", REPEATS, *had, "breakEvenEpochs"),
         *(OF_SEARCH if named(recipe.workload).searches else ()),
@@ -308,7 +305,7 @@ def scalars(comparison: Comparison) -> dict[str, float | str | None]:
     ratios = comparison.ratios.items()
     values: dict[str, float | str | None] = dict.fromkeys(scalar_names())
     values |= {name: value.median if value else None for name, value in ratios if name in values}
-    values |= {name: ray.median(name) if ray else None for name in OF_RAY}
+    values |= {each.name: ray.median(each.name) if ray else None for each in measures.OUTPUTS}
     values |= {"answer": comparison.answer, "verdict": comparison.verdict, REPEATS: comparison.repeats}
     curve = comparison.workers_curve
     values |= {"stopsPayingAt": curve.stops_paying_at if curve else None}

@@ -44,6 +44,9 @@ class Measure:
     """The measure is only shown if a run of some arm has more than this; None if it is always shown."""
     only: Callable[[Workload], bool] | None = None
     """Function that says whether a workload has this measure; None if all workloads have it."""
+    output_if: Callable[[Context], bool] | None = None
+    """Function that says whether a stack with these settings has this measure of Ray as an output; None if no stack
+    has."""
 
     def values(self, numbers: Sequence[float | None], runs: Sequence[Run]) -> list[Value]:
         """Return the value of this measure for each of the runs, or why it is missing. `numbers`: the number that was

@@ -237,6 +237,7 @@ MORE = (
     ),
     Measure(
         name="cpuHours", title="CPU hours reserved", unit="h", digits=4, better="lower", in_sweeps="CPU-h",
+        output_if=lambda _: True,
         of=lambda run, measurement: run_numbers.cpu_hours(run, measurement.context),
         meaning="reserved CPUs × hours from start to result; Ray's head and submitter count as Ray's",
     ),
@@ -248,11 +249,14 @@ MORE = (
     ),
     Measure(
         name="cost", title="Cost of a run", digits=4, better="lower", otherwise=NO_PRICE,
+        output_if=_has_prices,
         of=lambda run, measurement: run_numbers.cost(run, measurement.context),
         meaning="cpuHours × priceCpuHour + reserved GiB × hours × priceGibHour, and with GPUs + GPUs × hours × "
         "priceGpuHour, in the currency of the prices",
     ),
 )  # fmt: skip
+OUTPUTS = tuple(each for each in (*PACE, *CLOCKS, *TRIALS, *MORE) if each.output_if)
+"""Measures of the Ray arm that are outputs of the stack. The measures of the other arms are only in the comparison."""
 
 
 def measures_of(workload: str, unit: str = "") -> tuple[Measure, ...]:

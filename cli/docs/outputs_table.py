@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from compare import measures, schema
-from compare.comparison import OF_CURVE, OF_RAY, OF_SEARCH, OF_SPOT, REPEATS
+from compare.comparison import OF_CURVE, OF_SEARCH, OF_SPOT, REPEATS
 from compare.entries import Measure, Ratio
 from training.contract.codec import write_whole
 from training.contract.recipe import WORKLOADS, camel
@@ -45,7 +45,7 @@ _MORE = f"""\
 | {", ".join(f"`{name}`" for name in OF_CURVE)} | of a [workers' curve](#workerscurve) |
 | {", ".join(f"`{name}`" for name in OF_SEARCH)} | of a [search](#search): the best configuration and its metric, how \
 many trials ended in which way (JSON), how long a trial has to be |
-| {", ".join(f"`{name}`" for name in OF_RAY)} | of a Ray run |
+| {", ".join(f"`{each.name}`" for each in measures.OUTPUTS)} | of a Ray run |
 | {", ".join(f"`{name}`" for name in OF_SPOT)} | of Ray on [spot capacity](#spot): `costRatio` and `stopsPayingAt` |
 | `dashboardUrl`, `dashboardTokenCommand`, `kubeconfigPath` | of a stack on a cluster: how to reach \
 it, in the project's folder; elsewhere set PROJECT to that folder for the command |
