@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from cli.setup.project import ROOT, ToolError
+from infra.places.local import guard
 from training.contract import progress, result
 from training.contract.recipe import Recipe
 from training.launch import environment
@@ -127,21 +128,14 @@ def _train(wanted: Wanted, followed: _Followed, kill: Victim | None) -> float | 
 def _guarded(wanted: Wanted, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Start the run under a guard, and yield the guard's process. Whatever happens, no process of the run is left at
     the end."""
-    command = [
-        *(
-            sys.executable,
-            "-m",
-            "infra.places.local.guard",
-            "--deadline",
-            f"{wanted.minutes * 60:g}",
-            "--progress",
-            str(folder),
-        ),
+    command = guard.command(
+        wanted.minutes * 60,
+        folder,
         *("--", sys.executable, "-m", "training.ray", "--result", str(folder / result.NAME)),
         f"--storage={wanted.storage}",
         *([f"--dataset-path={wanted.dataset_path}"] if wanted.dataset_path else []),
         *wanted.recipe.flags(),
-    ]
+    )
     own = {progress.EACH_STEP: "1", "PYTHONUNBUFFERED": "1"}
     with environment.temporary_folder() as temporary:
         variables = environment.allowed(os.environ, wanted.storage) | own | {"TMPDIR": temporary}

@@ -146,12 +146,9 @@ def _guarded(plan: Path, limit_seconds: int, own: Path, is_over: Callable[[], bo
 
 
 def _start(plan: Path, limit_seconds: int, own: Path, out: int | None) -> subprocess.Popen[bytes]:
-    command = [
-        *(sys.executable, "-m", "infra.places.local.guard", "--deadline", str(limit_seconds), "--progress", str(own)),
-        *("--", sys.executable, "-m", "training.launch.foreign_command", str(plan)),
-    ]
+    run = guard.command(limit_seconds, own, "--", sys.executable, "-m", "training.launch.foreign_command", str(plan))
     return subprocess.Popen(
-        command, cwd=PROJECT, env=environment.allowed(os.environ), stdin=subprocess.PIPE,
+        run, cwd=PROJECT, env=environment.allowed(os.environ), stdin=subprocess.PIPE,
         stdout=out, stderr=subprocess.STDOUT if out else None, start_new_session=True,
     )  # fmt: skip
 

@@ -37,6 +37,13 @@ WARM_UP = [sys.executable, "-m", "training.launch.warm_up"]
 POLL_SECONDS = 0.2
 
 
+def command(deadline_seconds: float, folder: Path, *more: str) -> list[str]:
+    """Return the command that starts a guard whose progress is in `folder`; `more` are its other options, `--` and the
+    command of the run."""
+    own = [sys.executable, "-m", "infra.places.local.guard"]
+    return [*own, "--deadline", f"{deadline_seconds:g}", "--progress", str(folder), *more]
+
+
 def main() -> int:
     """Run the command on the command line under the guard, and return the exit code."""
     parser = argparse.ArgumentParser(prog="infra.places.local.guard", description=__doc__)

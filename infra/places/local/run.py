@@ -128,16 +128,10 @@ def _new_folder(stack: str, name: str) -> Path:
 
 
 def _guard_command(props: dict[str, Any], folder: Path) -> list[str]:
-    deadline = f"{props['timeoutMinutes'] * 60:g}"
+    warm_up = [f"--warm-up={canonical(from_texts(props['recipe']))}"] if next(_runs_begun) == 0 else []
     entry = [sys.executable, "-m", f"training.{props['arm']}", "--result", str(folder / result.NAME)]
-    return [
-        *(sys.executable, "-m", "infra.places.local.guard", "--deadline", deadline, "--progress", str(folder)),
-        *([f"--warm-up={canonical(from_texts(props['recipe']))}"] if next(_runs_begun) == 0 else []),
-        "--count-others",
-        "--",
-        *entry,
-        *_flags(props, folder),
-    ]
+    run = ["--", *entry, *_flags(props, folder)]
+    return guard.command(props["timeoutMinutes"] * 60, folder, *warm_up, "--count-others", *run)
 
 
 def _flags(props: dict[str, Any], folder: Path) -> list[str]:

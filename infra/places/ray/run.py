@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from infra.places.local import guard
 from infra.places.local.run import TrainingRun, TrainingRunProvider
 from training.contract import result
 from training.contract.recipe import canonical, from_texts
@@ -31,14 +32,14 @@ class RayJobRunProvider(TrainingRunProvider):
 
     def command(self, props: dict[str, Any], folder: Path) -> list[str]:
         """Return the command that starts the guard with the process that submits and follows the job."""
-        deadline = f"{props['timeoutMinutes'] * 60:g}"
-        return [
-            *(sys.executable, "-m", "infra.places.local.guard", "--deadline", deadline, "--progress", str(folder)),
+        return guard.command(
+            props["timeoutMinutes"] * 60,
+            folder,
             *([] if is_here(props["address"]) else ["--elsewhere"]),  # this machine has to be the run's alone
             *("--", sys.executable, "-m", "infra.places.ray.run_job"),
             *("--address", props["address"], "--stack", props["stack"], "--result", str(folder / result.NAME)),
             *(props["arm"], canonical(from_texts(props["recipe"]))),
-        ]
+        )
 
     def variables(self, props: dict[str, Any]) -> dict[str, str]:
         """Return that process's environment variables, with the cluster's token and the script's secret variables."""
