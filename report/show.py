@@ -20,7 +20,8 @@ from training.machine.command_line import rwi
 SHARED = "verdict.oversubscription"
 FREE = {
     *("workers", "workersCurve", "repeats", "wideArm", "nativeArm", "keepBaseline", "minikubeNodes"),
-    *("budgetMinutes", "runTimeoutMinutes", "priceCpuHour", "priceGibHour", "priceGpuHour", "trackingUri"),
+    *("budgetMinutes", "runTimeoutMinutes", "priceCpuHour", "priceGibHour", "priceGpuHour", "priceSpotFactor"),
+    *("interruptionsPerHour", "trackingUri"),
 }
 """Settings in which a later measurement may differ from the one whose projection is checked. None of these settings
 changes what a run with a given number of workers does."""

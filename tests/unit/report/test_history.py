@@ -182,11 +182,11 @@ def test_what_was_said_of_more_workers_is_held_against_what_was_measured(tmp_pat
 
 
 def test_what_was_said_counts_once_and_of_the_same_alone(tmp_path: Path) -> None:
-    """Four workers are measured twice, then with another setting of the pods, then on CPUs that they share."""
+    """Four workers are measured twice, once with spot prices, then with another setting of the pods, then on CPUs that they share."""
     publish(measured(), "local", tmp_path)
     for hour, settings, reasons in (
         (13, {}, {}),
-        (14, {"repeats": "8"}, {}),
+        (14, {"repeats": "8", "priceSpotFactor": "0.35", "interruptionsPerHour": "0.1"}, {}),
         (15, {"hostNetwork": "true"}, {}),
         (16, {}, {"verdict.oversubscription": "4 workers share 2 CPUs"}),
     ):
