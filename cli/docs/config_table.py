@@ -9,41 +9,29 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from infra.settings.key import CLUSTER, KUBERNETES, MINIKUBE, RAY, TARGETS, Key
-from infra.settings.monitoring import WAYS_OF_KEYS
 from infra.settings.table import every_key, keys_of
 from training.contract.codec import write_whole
+from training.contract.recipe import WORKLOADS
 
 ROOT = Path(__file__).resolve().parents[2]
 
-SECTIONS = (
-    "Every measurement",
-    "The CNN (`workload cnn`)",
-    "A script (`workload script` and `search`)",
-    "A search (`workload search`)",
-    "Storage",
-    "Clusters (`minikube` and `kubernetes`)",
-    "GPUs (`workload script`)",
-    "Metrics (`minikube` and `kubernetes`)",
-    "Minikube (`minikube`)",
-    "A cluster that exists (`kubernetes`)",
-    "A Ray cluster that exists (`ray`)",
-)
-"""Headings of docs/settings.md, in their order."""
-_OF_TARGETS = {CLUSTER: 5, MINIKUBE: 8, KUBERNETES: 9, RAY: 10}
-_STORAGE = ("serviceAccount", "allowOpenPorts")
-"""Keys that only have an effect with `storage`, and are not named after it."""
-
-
-_GPUS = (
-    "priceGpuHour",
-    "workerGpus",
-    "gpuResource",
-    "runtimeClass",
-    "gpuNodeSelector",
-    "gpuTolerations",
-    "minikubeGpus",
-)
-"""Keys that only have an effect with GPUs."""
+_EVERY = "Every measurement"
+_OF_WORKLOADS = {
+    "cnn": "The CNN (`workload cnn`)",
+    "script": "A script (`workload script` and `search`)",
+    "search": "A search (`workload search`)",
+}
+_OTHERS: dict[str | tuple[str, ...], str] = {
+    "storage": "Storage",
+    CLUSTER: "Clusters (`minikube` and `kubernetes`)",
+    "workerGpus": "GPUs (`workload script`)",
+    "monitoring": "Metrics (`minikube` and `kubernetes`)",
+    MINIKUBE: "Minikube (`minikube`)",
+    KUBERNETES: "A cluster that exists (`kubernetes`)",
+    RAY: "A Ray cluster that exists (`ray`)",
+}
+"""Headings in docs/settings.md after those of the workloads, in their order: by the key that the section's other keys
+need, or by their targets."""
 _SHORTER = {
     r"a whole number from (\d+) to (\d+)": r"\1 to \2",
     r"a whole number from (\d+) up": r"\1 or more",
@@ -63,25 +51,23 @@ def tables() -> str:
 
 def sections() -> dict[str, list[Key]]:
     """Return all keys by the heading of their section; each key is in one section."""
-    keys: dict[str, list[Key]] = {title: [] for title in SECTIONS}
+    keys: dict[str, list[Key]] = {title: [] for title in (_EVERY, *map(_of_workload, WORKLOADS), *_OTHERS.values())}
     for key in every_key().values():
-        keys[SECTIONS[_section(key)]].append(key)
-    return keys
+        keys[_section(key)].append(key)
+    return {title: of_section for title, of_section in keys.items() if of_section}
 
 
-def _section(key: Key) -> int:
-    """Return the index in SECTIONS of the key's section."""
-    if key.name.startswith("storage") or key.name in _STORAGE:
-        return 4
-    if key.name in _GPUS:
-        return 6
-    if key.name == "monitoring" or key.name in WAYS_OF_KEYS:
-        return 7
-    if key.name not in keys_of("script"):
-        return 3 if key.name in keys_of("search") else 1
-    if key.name not in keys_of("cnn"):
-        return 2
-    return _OF_TARGETS.get(key.targets, 0)
+def _of_workload(name: str) -> str:
+    return _OF_WORKLOADS.get(name, f"The workload `{name}`")
+
+
+def _section(key: Key) -> str:
+    """Return the heading of the key's section."""
+    for topic in (key.name, *key.needs):
+        if topic in _OTHERS:
+            return _OTHERS[topic]
+    workloads = [name for name in WORKLOADS if key.name in keys_of(name)]
+    return _OTHERS.get(key.targets, _EVERY) if len(workloads) == len(WORKLOADS) else _of_workload(workloads[0])
 
 
 def _table(keys: list[Key]) -> str:

@@ -32,6 +32,7 @@ from cli.setup.project import ROOT, ToolError, capture, say
 from infra.places.cluster.api import kube
 from infra.places.cluster.api.kube import KubeError
 from infra.places.cluster.api.ray_api import RayError
+from infra.settings.table import every_key
 from training.machine.command_line import rwi
 
 KINDS = {
@@ -49,20 +50,6 @@ PROGRAMS = {
     "pulumi": ("pulumi", "version"),
 }
 PACKAGES = ("pulumi", "pulumi-command", "pulumi-kubernetes", "kubernetes", "ray", "tensorflow", "tensorflow-cpu")
-SETTINGS = (
-    "workload", "workers", "workerCpus", "epochs", "seed", "globalBatchSize", "learningRate", "precision",
-    "gradientPrecision", "warmupSteps", "model", "syncBatchNorm", "dataset", "trainImages", "imageSize",
-    "augmentation", "learningRateSchedule", "learningRateScaling", "earlyStopping", "saveModel", "checkpointEpochs",
-    "checkpointsKept", "maxFailures", "rayDashboard", "scriptKind", "metricMode", "metricTarget", "metricTolerance",
-    "measureSteps", "searchTrials", "searchAlgorithm", "searchScheduler", "searchGrace", "searchReduction",
-    "trialWorkers", "repeats", "wideArm", "workersCurve", "nativeArm", "keepBaseline", "runTimeoutMinutes",
-    "budgetMinutes", "allowOversubscription", "workerMemory", "storageClass", "storageSize", "priceCpuHour",
-    "priceGibHour", "priceGpuHour", "priceSpotFactor", "interruptionsPerHour", "workerGpus", "minikubeGpus",
-    "headCpus", "headMemory", "sharedMemory", "scratch", "minikubeProfile", "minikubeNodes",
-    "minikubeCpus", "minikubeMemory", "operator", "kuberayVersion", "image", "namespace", "createNamespace",
-)  # fmt: skip
-"""Keys whose values are shown, because they are numbers, switches, versions, or names from a list or of Kubernetes
-objects."""
 _GONE = (KubeError, RayError, ToolError)
 
 Texts = Iterator[tuple[str, str]]
@@ -158,8 +145,9 @@ def write(stack_cluster: StackCluster, folder: Path, *, logs: bool) -> Path:
 def settings_text(stack_cluster: StackCluster) -> str:
     """Return a line for each key that is set, with its value only if the value cannot contain a secret."""
     lines = [f"target = {stack_cluster.settings.target}"]
+    keys = every_key()
     for key, text in sorted(stack_cluster.settings.explicit.items()):
-        lines += [f"{key} = {plain(text) if key in SETTINGS else '[set]'}"] if key != "target" else []
+        lines += [f"{key} = {plain(text) if keys[key].may_be_shown else '[set]'}"] if key != "target" else []
     return "\n".join([*lines, ""])
 
 

@@ -16,6 +16,8 @@ PREFERRED, REQUIRED, OFF = "preferred", "required", "off"
 """The values of `spreadWorkers`, the setting for how workers are spread over nodes."""
 KEPT, PER_RUN, AUTOSCALED = "kept", "per-run", "autoscaled"
 """The values of `rayWorkers`, the setting for when Ray's workers exist."""
+NONE, PROMETHEUS, EXISTING = "none", "prometheus", "existing"
+"""The values of `monitoring`, the setting for who reads Ray's metrics."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,7 @@ class ClusterSettings:
         whole(10, 3600),
         f"seconds without work after which rayWorkers {AUTOSCALED} removes a worker; the next run waits for it",
         targets=CLUSTER,
+        needs={"rayWorkers": (AUTOSCALED,)},
     )
     spread_workers: str = setting(
         PREFERRED,
@@ -79,14 +82,15 @@ class ClusterSettings:
         derived="the cluster's default",
         example="nfs-client",
         targets=CLUSTER,
-        with_storage=OF_CLAIMS,
+        needs={"storage": (OF_CLAIMS,)},
+        harmless=True,
     )
     storage_size: Quantity = setting(
         "10Gi",
         rules.quantity("1Mi"),
         "size of storage pvc; it can grow if the class allows it, but never shrink",
         targets=CLUSTER,
-        with_storage=OF_CLAIMS,
+        needs={"storage": (OF_CLAIMS,)},
     )
     storage_secret: str | None = setting(
         "",
@@ -95,7 +99,7 @@ class ClusterSettings:
         derived="none",
         example="storage-keys",
         targets=KUBERNETES,
-        with_storage=OF_S3,
+        needs={"storage": (OF_S3,)},
     )
     service_account: str | None = setting(
         "",
@@ -104,10 +108,14 @@ class ClusterSettings:
         derived="none",
         example="training",
         targets=KUBERNETES,
-        with_storage=OF_BUCKETS,
+        needs={"storage": (OF_BUCKETS,)},
     )
     gpu_resource: str = setting(
-        "nvidia.com/gpu", rules.label_key(), "resource under which nodes offer their GPUs", targets=CLUSTER
+        "nvidia.com/gpu",
+        rules.label_key(),
+        "resource under which nodes offer their GPUs",
+        targets=CLUSTER,
+        needs={"workerGpus": ()},
     )
     runtime_class: str | None = setting(
         "",
@@ -116,6 +124,7 @@ class ClusterSettings:
         derived="none",
         example="nvidia",
         targets=CLUSTER,
+        needs={"workerGpus": ()},
     )
     gpu_node_selector: Mapping[str, str] = setting(
         "",
@@ -125,6 +134,7 @@ class ClusterSettings:
         example="accelerator=h100",
         unset={},
         targets=KUBERNETES,
+        needs={"workerGpus": ()},
     )
     gpu_tolerations: tuple[Mapping[str, str], ...] | None = setting(
         "",
@@ -133,12 +143,14 @@ class ClusterSettings:
         derived="one named as gpuResource",
         example="gpu=training:NoSchedule",
         targets=KUBERNETES,
+        needs={"workerGpus": ()},
     )
     minikube_gpus: int = setting(
         "0",
         whole(0, 16),
         "GPUs of this machine, all of which Minikube's one node offers; 0: none",
         targets=MINIKUBE,
+        needs={"workerGpus": ()},
     )
     minikube_profile: str = setting(
         "",
@@ -148,6 +160,7 @@ class ClusterSettings:
         example="ray-worth-it-minikube",
         unset="",
         targets=MINIKUBE,
+        harmless=True,
     )
     minikube_nodes: int = setting("2", whole(1, 20), "nodes of the Minikube cluster", targets=MINIKUBE)
     minikube_cpus: int = setting("4", whole(2, 256), "CPUs of each Minikube node", targets=MINIKUBE)
@@ -163,6 +176,7 @@ class ClusterSettings:
         rules.matching(r"\d+\.\d+\.\d+", "a version such as 1.6.2"),
         "version of KubeRay, its chart and its CRDs",
         targets=CLUSTER,
+        harmless=True,
     )
     offline_folder: str | None = setting(
         "",
@@ -182,6 +196,7 @@ class ClusterSettings:
         derived="built",
         example="registry.example.com/ray-worth-it:1.0.0",
         targets=KUBERNETES,
+        harmless=True,
     )
     image_registry: str | None = setting(
         "",
@@ -192,7 +207,11 @@ class ClusterSettings:
         targets=KUBERNETES,
     )
     namespace: str = setting(
-        "ray-system", rules.label(), "namespace of everything that the stack creates", targets=CLUSTER
+        "ray-system",
+        rules.label(),
+        "namespace of everything that the stack creates",
+        targets=CLUSTER,
+        harmless=True,
     )
     create_namespace: bool = setting(
         "true",
@@ -217,19 +236,24 @@ class ClusterSettings:
         targets=KUBERNETES,
     )
     monitoring: str = setting(
-        "none",
-        choice(["none", "prometheus", "existing"]),
+        NONE,
+        choice([NONE, PROMETHEUS, EXISTING]),
         "read Ray's metrics: with a Prometheus of the stack's own, or through a PodMonitor by the one that exists",
         targets=CLUSTER,
     )
     prometheus_image: str = setting(
-        PROMETHEUS_IMAGE, rules.image(), "image of the Prometheus of monitoring prometheus", targets=CLUSTER
+        PROMETHEUS_IMAGE,
+        rules.image(),
+        "image of the Prometheus of monitoring prometheus",
+        targets=CLUSTER,
+        needs={"monitoring": (PROMETHEUS,)},
     )
     monitoring_namespace: str = setting(
         "monitoring",
         rules.label(),
         "namespace of those who read: Ray's ports with monitoring existing, Prometheus with monitoring prometheus",
         targets=CLUSTER,
+        needs={"monitoring": (PROMETHEUS, EXISTING)},
     )
     pod_monitor_labels: Mapping[str, str] = setting(
         "",
@@ -239,6 +263,7 @@ class ClusterSettings:
         example="release=kube-prometheus-stack",
         unset={},
         targets=KUBERNETES,
+        needs={"monitoring": (EXISTING,)},
     )
     grafana_url: str | None = setting(
         "",
@@ -249,6 +274,7 @@ class ClusterSettings:
         derived="none",
         example="https://grafana.example.com",
         targets=CLUSTER,
+        needs={"monitoring": (PROMETHEUS, EXISTING)},
     )
     queue: str | None = setting(
         "",
@@ -263,6 +289,7 @@ class ClusterSettings:
         whole(1, 10_080),
         "time that the RayCluster or a run may wait in the queue before `up` gives up",
         targets=KUBERNETES,
+        needs={"queue": ()},
     )
     template_file: str | None = setting(
         "",

@@ -1,4 +1,4 @@
-"""Checks between `workerGpus` and the other settings: the script, the arms, the keys of a cluster's GPUs."""
+"""Checks between `workerGpus` and other settings of a script: the script itself, its packages, the arms."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -10,18 +10,8 @@ from training.workloads.script import commands, python_environment, resolve
 from training.workloads.script.recipe import ScriptRecipe
 from training.workloads.script.recognise import WORDS, Script, ScriptError
 
-OF_CLUSTERS = ("gpuResource", "runtimeClass", "gpuNodeSelector", "gpuTolerations", "minikubeGpus")
-"""Keys about the GPUs of pods."""
 REMOVE = "pulumi config rm workerGpus"
 _BY_TORCH = "a script with PyTorch, for torchrun or with Ray Train's TorchTrainer"
-
-
-def keys_have_gpus(draft: Draft) -> Iterator[Problem]:
-    """Yield a problem for each key about the GPUs of pods that is set although no pod has a GPU."""
-    for key in OF_CLUSTERS:
-        if draft.is_set(key) and draft.applies(key) and not draft.recipe.worker_gpus:
-            why = "no pod has a GPU, so it would have no effect"
-            yield Problem(draft.shown(key), "not set without workerGpus", (f"pulumi config rm {key}",), why=why)
 
 
 def script_uses_them(draft: Draft) -> Iterator[Problem]:

@@ -46,10 +46,21 @@ class Key:
     targets: tuple[Target, ...] = TARGETS
     """The targets on which the key has an effect. On other targets the key is accepted, so that a stack may change its
     target; if it must be refused there, another check does so."""
-    with_storage: str = ""
-    """The kind of storage without which the key has no effect; empty if the key does not depend on storage."""
+    needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The key without which this one has no effect, with the values of it that give this one an effect: no values if
+    every value but the default does, and kinds of storage for `storage`. A check of the place or of all settings tells
+    users; the docs have both keys in one section."""
+    harmless: bool = False
+    """Whether the value may be shown to strangers although its rule does not say so, as a name of a cluster's object
+    may."""
     secret: bool = False
     """Whether the value is encrypted. If so, users type it at a prompt, and never on a command line."""
+
+    @property
+    def may_be_shown(self) -> bool:
+        """Return whether the value may be shown to strangers: it is a number, a switch, a name from a list, or
+        `harmless`."""
+        return not self.secret and (self.harmless or self.rule.harmless)
 
     def default_for(self, target: Target) -> str:
         """Return the default as text; empty if the value is derived, or if there is no default."""

@@ -58,7 +58,7 @@ def repeats() -> Rule:
         fixed: int = number.parse(text)
         return Repeats(fixed, fixed)
 
-    return Rule(parse, f"{number.allowed}, or {AUTO}")
+    return Rule(parse, f"{number.allowed}, or {AUTO}", harmless=True)
 
 
 def quantity(lowest: str) -> Rule:
@@ -78,7 +78,7 @@ def quantity(lowest: str) -> Rule:
             raise ValueError(text)
         return value
 
-    return Rule(checked, f"from {lowest} to 64Ti, as Kubernetes writes memory: 1536Mi, 2Gi")
+    return Rule(checked, f"from {lowest} to 64Ti, as Kubernetes writes memory: 1536Mi, 2Gi", harmless=True)
 
 
 def matching(pattern: str, allowed: str) -> Rule:
@@ -298,4 +298,4 @@ def listed(item: Rule) -> Rule:
             return ()
         return tuple(item.parse(part.strip()) for part in text.split(","))
 
-    return Rule(parse, f"none, or separated by commas: {item.allowed}")
+    return Rule(parse, f"none, or separated by commas: {item.allowed}", harmless=item.harmless)

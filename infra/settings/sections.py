@@ -102,7 +102,7 @@ class StorageSettings:
         "server of storage s3://, if it is not AWS",
         name="storageEndpoint",
         targets=OWN_PROCESSES,
-        with_storage=OF_S3,
+        needs={"storage": (OF_S3,)},
         derived="AWS' own",
         example="https://minio.example.com:9000",
     )
@@ -112,7 +112,7 @@ class StorageSettings:
         "region of the bucket of storage s3://",
         name="storageRegion",
         targets=OWN_PROCESSES,
-        with_storage=OF_S3,
+        needs={"storage": (OF_S3,)},
         derived="as the bucket says",
         example="eu-central-1",
     )
@@ -122,7 +122,7 @@ class StorageSettings:
         "credentials for storage s3://, set with --secret; they are in no log, result or plain state",
         name="storageCredentials",
         targets=OWN_PROCESSES,
-        with_storage=OF_S3,
+        needs={"storage": (OF_S3,)},
         derived="on local your own, as AWS' tools find them",
         example="AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b",
         unset={},
@@ -134,7 +134,7 @@ class StorageSettings:
         "role that your own credentials assume for each run, for runTimeoutMinutes plus 15 minutes",
         name="storageRole",
         targets=OWN_PROCESSES,
-        with_storage=OF_S3,
+        needs={"storage": (OF_S3,)},
         derived="none",
         example="arn:aws:iam::123456789012:role/training",
     )
@@ -149,6 +149,7 @@ class LocalSettings:
         boolean(),
         "run with storage s3:// or gs:// although other machines reach its ports, which ask for no password",
         targets=LOCAL,
+        needs={"storage": ()},
     )
 
 
@@ -175,6 +176,7 @@ class ComparisonSettings:
         number(0, 10_000),
         "price of one GPU for an hour, in the same currency",
         targets=OWN_PROCESSES,
+        needs={"workerGpus": ()},
         example="2.5",
         derived="none",
     )
@@ -184,6 +186,7 @@ class ComparisonSettings:
         "price of spot capacity ÷ price on demand, with interruptionsPerHour; the comparison then says whether it pays",
         example="0.35",
         derived="none",
+        needs={"interruptionsPerHour": ()},
     )
     interruptions_per_hour: float | None = setting(
         "",
@@ -191,6 +194,7 @@ class ComparisonSettings:
         "how often an hour one worker on spot capacity is interrupted, with priceSpotFactor",
         example="0.05",
         derived="none",
+        needs={"priceSpotFactor": ()},
     )
     tracking_uri: str | None = setting(
         "",

@@ -358,12 +358,14 @@ def _tracking_is_installed(draft: Draft) -> Iterator[Problem]:
         )  # fmt: skip
 
 
-def _gpus_that_have_a_price_exist(draft: Draft) -> Iterator[Problem]:
-    if draft.comparison.price_gpu_hour is not None and not draft.recipe.worker_gpus:
-        why = "no run has a GPU, so it would have no effect"
-        yield Problem(
-            draft.shown("priceGpuHour"), "not set without workerGpus", ("pulumi config rm priceGpuHour",), why=why
-        )
+def _gpus_exist_for_their_keys(draft: Draft) -> Iterator[Problem]:
+    if draft.recipe.worker_gpus:
+        return
+    for key in (name for name, key in draft.keys.items() if "workerGpus" in key.needs and draft.is_set(name)):
+        of_pods = set(draft.keys[key].targets) <= set(CLUSTER)
+        if draft.applies(key) or not of_pods:
+            why = f"no {'pod' if of_pods else 'run'} has a GPU, so it would have no effect"
+            yield Problem(draft.shown(key), "not set without workerGpus", (f"pulumi config rm {key}",), why=why)
 
 
 def _spot_keys_come_together(draft: Draft) -> Iterator[Problem]:
@@ -389,6 +391,6 @@ CHECKS: tuple[Check, ...] = (
     storage.problems,
     _tracking_is_an_address,
     _tracking_is_installed,
-    _gpus_that_have_a_price_exist,
+    _gpus_exist_for_their_keys,
     _spot_keys_come_together,
 )

@@ -108,7 +108,7 @@ def problems(draft: Draft) -> Iterator[Problem]:
 
 
 def _meaningless(draft: Draft) -> Iterator[Problem]:
-    for key in (key for key in draft.keys.values() if key.with_storage and draft.is_set(key.name)):
+    for key in (key for key in draft.keys.values() if key.needs.get("storage") and draft.is_set(key.name)):
         if why := _why_meaningless(key, draft):
             yield Problem(
                 f"{draft.shown(key.name)} with {draft.shown('storage')}", why, (f"pulumi config rm {key.name}",),
@@ -122,7 +122,8 @@ def _why_meaningless(key: Key, draft: Draft) -> str:
         return f"set on target {' and '.join(key.targets)} only"
     storage = draft.storage.address or ""
     has_effect = {OF_S3: storage.startswith(S3), OF_BUCKETS: "://" in storage, OF_CLAIMS: storage == CLAIM}
-    return "" if has_effect[key.with_storage] else f"set with storage {key.with_storage} only"
+    (kind,) = key.needs["storage"]
+    return "" if has_effect[kind] else f"set with storage {kind} only"
 
 
 def _is_of_the_target(draft: Draft) -> Iterator[Problem]:

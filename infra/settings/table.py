@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, replace
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from infra.settings.cluster import ClusterSettings
@@ -32,12 +33,6 @@ from training.machine.command_line import from_there, quoted
 
 _ALSO_OF_PROVIDERS = {"environment", "kubeconfig", "namespace"}
 """Keys whose name a provider has, too (`kubernetes:namespace`): one alone does not show its prefix is a project's."""
-OF_WORKLOAD = {
-    "cnn": "infra.settings.cnn",
-    "script": "infra.settings.script",
-    "search": "infra.settings.search",
-}
-"""The modules with a workload's settings in addition to its recipe, as `OWN`. Only the chosen one is loaded."""
 SECTIONS: dict[str, type[Any]] = {
     "run": RunSettings,
     "storage": StorageSettings,
@@ -70,8 +65,10 @@ class OfWorkload:
 
 
 def of_workload(name: str) -> OfWorkload:
-    """Return a workload's settings in addition to its recipe; empty for one that is not in `OF_WORKLOAD`."""
-    own: OfWorkload = import_module(OF_WORKLOAD[name]).OWN if name in OF_WORKLOAD else OfWorkload()
+    """Return the settings of a workload in addition to its recipe: `OWN` of the module `infra.settings.<name>`, empty
+    if there is none. No module of another workload is loaded."""
+    module = f"infra.settings.{name}"
+    own: OfWorkload = import_module(module).OWN if find_spec(module) else OfWorkload()
     return own
 
 

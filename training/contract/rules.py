@@ -22,6 +22,8 @@ class Rule:
 
     parse: Callable[[str], Any]
     words: str | Callable[[], str]
+    harmless: bool = False
+    """Whether no allowed value tells anything private, as a number, a switch or a name from a list tells nothing."""
 
     @property
     def allowed(self) -> str:
@@ -40,7 +42,8 @@ def whole(low: int, high: int | None = None) -> Rule:
             raise ValueError(text)
         return value
 
-    return Rule(parse, f"a whole number from {low}" + (f" to {high}" if high is not None else " up"))
+    allowed = f"a whole number from {low}" + (f" to {high}" if high is not None else " up")
+    return Rule(parse, allowed, harmless=True)
 
 
 def number(low: float, high: float, *, above: bool = False) -> Rule:
@@ -54,7 +57,8 @@ def number(low: float, high: float, *, above: bool = False) -> Rule:
             raise ValueError(text)
         return value
 
-    return Rule(parse, f"a number {'above' if above else 'from'} {low:g}{' and' if above else ''} up to {high:g}")
+    allowed = f"a number {'above' if above else 'from'} {low:g}{' and' if above else ''} up to {high:g}"
+    return Rule(parse, allowed, harmless=True)
 
 
 def boolean() -> Rule:
@@ -69,7 +73,7 @@ def boolean() -> Rule:
         except KeyError:
             raise ValueError(text) from None
 
-    return Rule(checked, "true or false")
+    return Rule(checked, "true or false", harmless=True)
 
 
 def choice(*groups: Collection[str]) -> Rule:
@@ -80,7 +84,7 @@ def choice(*groups: Collection[str]) -> Rule:
             raise ValueError(text)
         return text.strip()
 
-    return Rule(parse, lambda: "one of " + ", ".join(name for names in groups for name in names))
+    return Rule(parse, lambda: "one of " + ", ".join(name for names in groups for name in names), harmless=True)
 
 
 def text(allowed: str = "any text") -> Rule:

@@ -22,7 +22,7 @@ from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.manifests.pods import Pods, pods_of
 from infra.places.cluster.traits import Traits
 from infra.plan import RunPlan, Site
-from infra.settings import autoscaling, gpus, monitoring, offline, pod_template, queue
+from infra.settings import cluster_checks, offline, pod_template
 from infra.settings.cluster import AUTOSCALED, KEPT, ClusterSettings
 from infra.settings.draft import Check, Draft, is_readable
 from infra.settings.key import Target
@@ -64,10 +64,7 @@ class ClusterPlace(ABC):
             offline.problems,
             pod_template.problems,
             _requirements_are_pinned,
-            gpus.keys_have_gpus,
-            monitoring.problems,
-            queue.problems,
-            autoscaling.problems,
+            *cluster_checks.CHECKS,
         )
 
     def installed(self, requirements: str | None, image: str | None) -> Installed:

@@ -32,8 +32,7 @@ from infra.places.cluster.manifests.operator import RELEASE
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
 from infra.places.cluster.place import storage_problems, why_namespace_stays
 from infra.places.kubernetes import gpu_nodes
-from infra.settings.cluster import AUTOSCALED, PER_RUN
-from infra.settings.monitoring import EXISTING, PROMETHEUS
+from infra.settings.cluster import AUTOSCALED, EXISTING, PER_RUN, PROMETHEUS
 from infra.settings.problem import Problem, set_line
 from infra.settings.rules import CHART
 from infra.settings.sections import ON

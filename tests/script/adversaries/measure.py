@@ -166,7 +166,7 @@ def _kept_files(case: Case, kept: Path) -> dict[str, Path]:
 def compared(results: Mapping[str, TrainingResult]) -> Comparison:
     """Four repeats of these results, with clocks by which Ray wins."""
     baseline, native = results["baseline"], results["native"]
-    ray = results.get("ray") or replace(native, arm="ray", all_reduce=None, ray_ran=True)
+    ray = results.get("ray") or replace(native, arm="ray", ray_ran=True)
     ray = _paced(ray, RAYS_SHARE * baseline.seconds.wall / ray.seconds.wall)
     recipe = ScriptRecipe.from_dict(baseline.recipe)
     runs = [

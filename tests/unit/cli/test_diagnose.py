@@ -18,6 +18,7 @@ from infra.places.cluster.api import kube
 from infra.places.cluster.api.ray_api import RayError
 from infra.places.cluster.manifests.operator import RELEASE
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
+from infra.settings.table import every_key
 from tests.unit.kube_api import NAMESPACE, TOKEN, Api, node, pod, secret, serving
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -124,12 +125,18 @@ def test_an_archive_holds_what_there_is_and_no_secret(found: tuple[Api, StackClu
     assert {"GET"} == {line.split()[0] for line in api.asked}
 
 
-def test_every_setting_that_is_shown_is_a_key() -> None:
-    """One that was renamed or removed would be shown no more, without a word; one that holds text never is."""
-    keys = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))["config"].keys()
+def test_a_setting_that_is_shown_holds_no_text_of_a_user() -> None:
+    """By its rule: numbers, switches and names from a list; and a few names that a cluster's objects have anyway."""
+    keys = every_key()
+    shown = {name for name, key in keys.items() if key.may_be_shown}
 
-    assert sorted({*diagnose.SETTINGS} - keys) == []
-    assert sorted({"rayToken", "scriptArguments", "environment", "podTemplate"} & {*diagnose.SETTINGS}) == []
+    assert {"workers", "workerMemory", "rayWorkers", "image"} <= shown
+    assert {"namespace", "storageClass", "minikubeProfile", "image", "kuberayVersion"} == {
+        name for name in shown if not keys[name].rule.harmless
+    }
+    for name in {name for name, key in keys.items() if key.rule.harmless}:
+        with pytest.raises(ValueError, match=PASSWORD):
+            keys[name].rule.parse(PASSWORD)
 
 
 def paths(fields: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

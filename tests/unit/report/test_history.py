@@ -182,7 +182,7 @@ def test_what_was_said_of_more_workers_is_held_against_what_was_measured(tmp_pat
 
 
 def test_what_was_said_counts_once_and_of_the_same_alone(tmp_path: Path) -> None:
-    """Four workers are measured twice, once with spot prices, then with another setting of the pods, then on CPUs that they share."""
+    """Four workers are measured twice, also with spot prices; then with other pods, then on CPUs that they share."""
     publish(measured(), "local", tmp_path)
     for hour, settings, reasons in (
         (13, {}, {}),

@@ -50,7 +50,7 @@ def test_every_key_has_one_row_of_four_cells() -> None:
     keys = [key.name for section in config_table.sections().values() for key in section]
 
     assert sorted(keys) == sorted(every_key())
-    assert len(rows) == len(every_key()) + 2 * len(config_table.SECTIONS)
+    assert len(rows) == len(every_key()) + 2 * len(config_table.sections())
     assert {row.count("|") for row in rows} == {5}
 
 

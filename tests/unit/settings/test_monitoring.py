@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.settings import monitoring
+from infra.settings.cluster import EXISTING, NONE, PROMETHEUS
 from infra.settings.table import every_key
 from tests.golden import Wording
 from tests.unit.settings_machine import machine, only_problem, parse
@@ -14,12 +14,12 @@ ANOTHER = {
     "podMonitorLabels": "release=prometheus",
     "grafanaUrl": "https://grafana.example.com",
 }
-WAYS = (monitoring.NONE, monitoring.PROMETHEUS, monitoring.EXISTING)
+WAYS = (NONE, PROMETHEUS, EXISTING)
 
 
 def test_all_ways_are_tried() -> None:
     """Every key with every value of `monitoring`."""
-    assert {*monitoring.WAYS_OF_KEYS} == {*ANOTHER}
+    assert {name for name, key in every_key().items() if "monitoring" in key.needs} == {*ANOTHER}
     for way in WAYS:
         every_key()["monitoring"].rule.parse(way)
 
@@ -29,7 +29,7 @@ def test_all_ways_are_tried() -> None:
 def test_a_key_has_an_effect_or_is_refused(key: str, way: str) -> None:
     """Each with the lines that fix it."""
     values = {**THERE, "monitoring": way, key: ANOTHER[key]}
-    if way in monitoring.WAYS_OF_KEYS[key]:
+    if way in every_key()[key].needs["monitoring"]:
         parse(values, machine(cores=64, gib=256))
     else:
         assert f"pulumi config rm {key}" in only_problem(machine(64, 256), **values).fixes

@@ -2,7 +2,6 @@
 
 import json
 import re
-from contextlib import suppress
 from dataclasses import FrozenInstanceError, fields
 
 import pulumi
@@ -13,14 +12,15 @@ from infra.places.place import choose
 from infra.settings import settings as module
 from infra.settings.cnn import CnnSettings
 from infra.settings.facts import of_stack
-from infra.settings.key import TARGETS, Key
+from infra.settings.key import TARGETS
 from infra.settings.problem import InvalidSettingsError
 from infra.settings.script import ScriptSettings
 from infra.settings.settings import Settings, SettingsError, accepted, load
-from infra.settings.table import SECTIONS, every_key, keys_of, read
+from infra.settings.table import SECTIONS, every_key, read
 from tests.golden import Wording
 from tests.stacks import OF_EXAMPLES, OF_PLACES, STACKS, environment_of, given
 from tests.unit.settings_machine import ROOT, applied, cnn, machine, only_problem, parse, problems, settings
+from tests.unit.settings_values import another, with_workload
 from training.contract.arms import ARMS
 from training.contract.recipe import camel
 from training.contract.repeats import Repeats
@@ -86,24 +86,10 @@ def test_every_key_is_read_somewhere() -> None:
 def test_every_setting_that_is_not_its_default_is_told() -> None:
     """So that a report can say what measures again: each key alone, in the text that was given."""
     for name, key in every_key().items():
-        beside = {} if name in keys_of("cnn") else {"workload": "script" if name in keys_of("script") else "search"}
-        text = _another(key)
+        workload, text = with_workload(name).get("workload"), another(key)
+        beside = {"workload": workload} if workload else {}
         assert read(beside | {name: text}, machine()).changed() == beside | {name: text}
         assert read(beside | {name: key.default_for("local")}, machine()).changed() == beside
-
-
-def _another(key: Key) -> str:
-    """A value of this key that is allowed and not the default."""
-    texts = (key.example, "2", "3", "32000", "true", "false", "none", "bfloat16", "flip-crop", "cosine", "linear",
-             "v1.33.1", "1.5.1", "existing", "a:1", "auto", "https://charts.example.com/", "16", "64", "tpe", "asha",
-             "minikube", "cnn", "synthetic", "script", "torchrun", "min", "2Gi", "4Gi", "mine", "1",
-             "per-run", "required")  # fmt: skip
-    for text in texts:
-        with suppress(ValueError):
-            key.rule.parse(text)
-            if text and text != key.default:
-                return text
-    pytest.fail(f"no other value of {key.name} is known here")
 
 
 def test_secret_settings_are_not_told() -> None:

@@ -10,6 +10,7 @@ from infra.settings.problem import InvalidSettingsError
 from infra.settings.table import every_key, keys_of
 from tests.stacks import STACKS, given
 from tests.unit.settings_machine import machine, parse
+from tests.unit.settings_values import OF_WORKLOADS
 from training.contract.recipe import WORKLOADS
 
 WRONG = "?? \x00 {"
@@ -24,22 +25,10 @@ BASES: dict[str, dict[str, str]] = {
     "in a claim": {"storage": "pvc"},
     "with artifacts": {"artifacts": "*.pt", "metric": "accuracy", "secretEnvironment": "A=b", "environment": "A=b"},
 }
-OF_WORKLOAD: dict[str, dict[str, str]] = {
-    "script": {"script": "examples/torch_ddp.py", "scriptArguments": "--epochs {epochs}"},
-    "search": {
-        "script": "examples/keras_spirals.py",
-        "scriptArguments": "--epochs {epochs} --lr {lr}",
-        "searchSpace": '{"lr": {"log": [0.0001, 0.1]}}',
-        "metric": "val_accuracy",
-    },
-}
-
-
 FACTS = machine(secret=frozenset({"storageCredentials", "secretEnvironment", "rayToken"}))
-PAIRS = {"cnn": 50, "script": 8, "search": 8}
-"""Of a target and a base; other ones for each."""
-PAIRS_OF_A_STACK = {"cnn": 30, "script": 3, "search": 3}
-STORAGE_KEYS = ("storage", *(name for name, key in every_key().items() if key.with_storage))
+MANY = {"cnn": (50, 30)}
+"""Pairs of a target and a base, other ones for each, and pairs of a stack; of other workloads eight and three."""
+STORAGE_KEYS = ("storage", *(name for name, key in every_key().items() if key.needs.get("storage")))
 BESIDE = (*STORAGE_KEYS, "minikubeNodes", "podTemplate", "createNamespace", "runTimeoutMinutes")
 
 
@@ -60,13 +49,13 @@ def wrong_keys(workload: str) -> list[str]:
 def test_a_wrong_value_beside_any_other_is_said(target: Target, base: str, workload: str) -> None:
     """Beside a key's own example, and beside all other wrong values."""
     keys = keys_of(workload)
-    given = {"target": target, "workload": workload, **OF_TARGET.get(target, {}), **OF_WORKLOAD.get(workload, {})}
+    given = {"target": target, "workload": workload, **OF_TARGET.get(target, {}), **OF_WORKLOADS.get(workload, {})}
     given |= {key: value for key, value in BASES[base].items() if key in keys}
     wrong = wrong_keys(workload)
     assert {"workers", "storageEndpoint", "egress", "storageSize"} <= set(wrong)
 
     pairs = list(product(wrong, keys))
-    for first, second in Random(f"{target} {base}").sample(pairs, PAIRS[workload]):  # noqa: S311 (it chooses tests)
+    for first, second in Random(f"{target} {base}").sample(pairs, MANY.get(workload, (8, 3))[0]):  # noqa: S311 (it chooses tests)
         refuses(given | {second: keys[second].value_that_works(target) or "a"} | {first: WRONG}, first)
     with pytest.raises(InvalidSettingsError) as refused:
         parse(given | dict.fromkeys(wrong, WRONG), FACTS)
@@ -90,7 +79,7 @@ def test_two_wrong_values_of_a_stack_are_two_problems(stack: str, storage: str) 
     values = given(stack) | ({"storage": storage} if storage else {})
     workload = values.get("workload", "cnn")
     pairs = list(combinations(wrong_keys(workload), 2))
-    pairs = Random(f"{stack} {storage}").sample(pairs, PAIRS_OF_A_STACK[workload])  # noqa: S311 (it chooses tests)
+    pairs = Random(f"{stack} {storage}").sample(pairs, MANY.get(workload, (8, 3))[1])  # noqa: S311 (it chooses tests)
     beside_storage = [key for key in wrong_keys(workload) if key in BESIDE]
 
     for first, second in [*pairs, *(combinations(beside_storage, 2) if workload == "cnn" else ())]:

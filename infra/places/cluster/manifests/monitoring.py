@@ -16,8 +16,7 @@ from infra.places.cluster.manifests.jobs import component
 from infra.places.cluster.manifests.pod_parts import COMPONENT_LABEL, PROJECT, PROJECT_LABEL, Manifest, Placement, Size
 from infra.places.cluster.manifests.ray_cluster import CLUSTER_LABELS, HEAD_LABELS
 from infra.places.cluster.manifests.ray_cluster import NAME as RAY_CLUSTER
-from infra.settings.cluster import ClusterSettings
-from infra.settings.monitoring import PROMETHEUS
+from infra.settings.cluster import PROMETHEUS, ClusterSettings
 
 NAME = PROMETHEUS
 PORT = 9090

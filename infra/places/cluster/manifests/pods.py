@@ -20,8 +20,7 @@ from infra.places.cluster.manifests.ray_cluster import RayClusterSettings
 from infra.places.cluster.manifests.script_files import Secret
 from infra.places.cluster.manifests.storage_access import InPods, in_pods
 from infra.plan import RunPlan
-from infra.settings.cluster import AUTOSCALED, KEPT, ClusterSettings
-from infra.settings.monitoring import NONE
+from infra.settings.cluster import AUTOSCALED, KEPT, NONE, ClusterSettings
 from infra.settings.rules import Destination
 from infra.settings.settings import Settings
 from training.contract.arms import ARMS
