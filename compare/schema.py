@@ -304,7 +304,10 @@ class SpotArm:
         float | None, "expected, start to result, without waits for another machine; null: over 1,000 times as long"
     ]
     on_demand_seconds: Annotated[float, "without interruption and without checkpoints"]
-    cost_ratio: Annotated[Estimate | None, "expected cost on spot / cost on demand, by the parts of each run"]
+    cost_ratio: Annotated[
+        Estimate | None,
+        "expected cost on spot / cost on demand, by the parts of each run; null: over 1,000 times as long for some run",
+    ]
     cost: Annotated[float | None, "expected cost on spot; null where no price is set"]
     stops_paying_at: Annotated[float, "interruptions per hour of one worker from which on spot costs more"]
 

@@ -23,8 +23,8 @@ HOPELESS = 1000.0
 """A run that is expected to take this many times its undisturbed time hardly ever ends, so the expected time is not
 given."""
 FINE = 100
-"""Up to this number of epochs, each interval between checkpoints is tried. For longer trainings, intervals with up to
-this number of checkpoints are tried, too."""
+"""Each interval between checkpoints of up to this number of epochs is tried, and of longer ones the best with each
+number of checkpoints up to this. No other one can be best up to FINE² epochs, and the setting allows no more."""
 HALVINGS = 60
 SMALLEST, LARGEST = 1e-12, 700.0
 """Below the first exponent a division by the rate of interruptions gives no useful number. Above the second one
@@ -55,15 +55,18 @@ def _arm(name: str, course: SpotCourse, terms: SpotTerms, measurement: Measureme
     costs = [own * whole(course) / whole_seconds(run.result)
              for run in measurement.by_arm[name] if (own := cost(run, context)) is not None]  # fmt: skip
     is_known = seconds < HOPELESS * alone
-    ratios = [terms.factor * expected_seconds(part, rate, interval) / whole(part)
-              for run in measurement.by_arm[name] if (part := _course(run))]  # fmt: skip
+    times_as_long = [expected_seconds(part, rate, interval) / whole(part)
+                     for run in measurement.by_arm[name] if (part := _course(run))]  # fmt: skip
+    ratios = [terms.factor * times for times in times_as_long]
     return SpotArm(
         machines=machines,
         course=course,
         checkpoint_epochs=interval,
         seconds=seconds if is_known else None,
         on_demand_seconds=alone,
-        cost_ratio=estimate(ratios, (CHEAPER, DEARER), rule_of(measurement)) if is_known else None,
+        cost_ratio=estimate(ratios, (CHEAPER, DEARER), rule_of(measurement))
+        if is_known and max(times_as_long) < HOPELESS
+        else None,
         cost=terms.factor * seconds / alone * statistics.median(costs) if costs and is_known else None,
         stops_paying_at=stops_paying_at(course, terms.factor) / machines,
     )
@@ -158,9 +161,18 @@ def best_interval(course: SpotCourse, interruptions_per_hour: float) -> int:
     the time of a checkpoint is not known."""
     if course.checkpoint_seconds is None:
         return 0
-    few = set(range(min(course.epochs, FINE) + 1))
-    tried = sorted(few | {course.epochs // count for count in range(1, FINE + 1)})
-    return min(tried, key=lambda interval: expected_seconds(course, interruptions_per_hour, interval))
+    tried = {*range(min(course.epochs, FINE) + 1), *_even_intervals(course)}
+    return min(sorted(tried), key=lambda interval: expected_seconds(course, interruptions_per_hour, interval))
+
+
+def _even_intervals(course: SpotCourse) -> Iterator[int]:
+    """Yield the intervals with up to FINE checkpoints that make all segments about equally long. Because a segment's
+    expected time is convex in its length, the best interval with that number of checkpoints is among them."""
+    checkpoint, epoch = course.checkpoint_seconds or 0.0, course.epoch_seconds or 1.0
+    for count in range(1, FINE + 1):
+        even = math.floor((course.epochs * epoch + course.end_seconds - checkpoint) / epoch / (count + 1))
+        least, most = course.epochs // (count + 1) + 1, course.epochs // count
+        yield from (min(max(interval, least), most) for interval in (even, even + 1))
 
 
 def best_seconds(course: SpotCourse, interruptions_per_hour: float) -> float:
@@ -171,6 +183,8 @@ def best_seconds(course: SpotCourse, interruptions_per_hour: float) -> float:
 def stops_paying_at(course: SpotCourse, factor: float) -> float:
     """Return the interruptions per hour of the whole run from which on spot capacity costs more than a run on
     demand."""
+    if factor >= 1:
+        return 0.0
     most = whole(course) / factor
     low, high = 0.0, 1.0
     while best_seconds(course, high) <= most:

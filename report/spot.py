@@ -3,16 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from compare.in_short import is_disturbed
 from compare.schema import Comparison, SpotArm
-from compare.spot import CHEAPER, DEARER, HOPELESS, best_seconds
+from compare.spot import CHEAPER, DEARER, HOPELESS, NO_START, best_seconds
 from compare.words import enumerated
 from report.curve import ratio
 from report.figures import MISSING
-from training.contract.arms import counted
+from report.ratios import UNCHANGED, UNDECIDED
+from training.contract.arms import RAYSTART, counted
 from training.machine.command_line import rwi
 
 HEADINGS = ("on spot", "checkpoint", "expected s", "on demand s", "cost ratio", "pays below /h")
-VERDICTS = {CHEAPER: "worth it", DEARER: "not worth it"}
+VERDICTS = {CHEAPER: "worth it", DEARER: "not worth it", UNCHANGED: "within 5 % of the cost on demand"}
 """Words for the decision on a cost ratio. Other decisions have the words *not decided*."""
 POINTS = 80
 ROOM = 1.15
@@ -44,11 +46,13 @@ def notes(comparison: Comparison) -> list[str]:
         return [f"Spot: {comparison.reasons['spot']}."] if "priceSpotFactor" in comparison.settings else []
     named: dict[str, list[str]] = {}
     for name, arm in spot.arms.items():
-        decision = arm.cost_ratio.decision if arm.cost_ratio else DEARER
-        named.setdefault(VERDICTS.get(decision, "not decided"), []).append(name)
+        named.setdefault(UNDECIDED if is_disturbed(comparison) else _verdict(arm), []).append(name)
     verdicts = [f"{verdict} for {enumerated(arms)}" for verdict, arms in named.items()]
     rate = f"{spot.interruptions_per_hour:g} interruptions per hour of one worker"
-    texts = [f"Spot at {spot.factor:g} of the price and {rate} is {', '.join(verdicts)}: expected, not measured."]
+    why = ", because the machine was not quiet" if is_disturbed(comparison) else ""
+    texts = [f"Spot at {spot.factor:g} of the price and {rate} is {', '.join(verdicts)}{why}: expected, not measured."]
+    if unknown := [name for name in comparison.shown_arms() if name not in spot.arms and name != RAYSTART.name]:
+        texts.append(f"Of {enumerated(unknown)} {NO_START}.")
     texts.append(
         "A restart counts as long as a start, without the time to read a checkpoint or to wait for another machine;"
         f" `{rwi('bench recovery')}` measures a resume of Ray."
@@ -60,6 +64,14 @@ def notes(comparison: Comparison) -> list[str]:
             f"Without checkpoints an interrupted run starts from scratch: {_of_checkpoints(scratch, comparison)}."
         )
     return texts
+
+
+def _verdict(arm: SpotArm) -> str:
+    """Return the words for the decision on an arm. An arm that would hardly ever end costs more, because no price of
+    spot is that low."""
+    if arm.cost_ratio is None:
+        return VERDICTS[DEARER] if arm.seconds is None else UNDECIDED
+    return VERDICTS.get(arm.cost_ratio.decision, UNDECIDED)
 
 
 def _of_checkpoints(arms: Sequence[str], comparison: Comparison) -> str:

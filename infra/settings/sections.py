@@ -182,7 +182,7 @@ class ComparisonSettings:
     )
     price_spot_factor: float | None = setting(
         "",
-        number(0, 1, above=True),
+        number(0.01, 1),  # so low that whatever hardly ever ends costs more on spot
         "price of spot capacity ÷ price on demand, with interruptionsPerHour; the comparison then says whether it pays",
         example="0.35",
         derived="none",

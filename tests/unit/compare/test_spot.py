@@ -1,5 +1,6 @@
 """Spot capacity: the expected time against a simulation and against Young's and Daly's formulas, and what is shown."""
 
+import itertools
 import math
 import random
 import statistics
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from compare.comparison import compare, scalars
+from compare.in_short import is_disturbed
 from compare.measurement import Prices, Reserved, SpotTerms
 from compare.run_numbers import HOUR
 from compare.schema import Comparison, Spot, SpotCourse
@@ -18,8 +20,9 @@ from report.pictures import Panel, pictures
 from report.table import WIDTH, render
 from tests.golden import Wording
 from tests.simulations.spot import interrupted
-from tests.unit.results import RUN, make_context, make_recipe, make_runs, replaced
+from tests.unit.results import RUN, make_context, make_recipe, make_runs, quiet_machine, replaced
 from tests.unit.settings_machine import only_problem
+from training.contract.cpu_use import CpuWait
 
 COURSE = SpotCourse(start_seconds=20.0, epochs=60, epoch_seconds=30.0, checkpoint_seconds=2.0, end_seconds=10.0)
 TERMS = SpotTerms(factor=0.35, interruptions_per_hour=2.0)
@@ -62,12 +65,33 @@ def test_the_best_interval_is_that_of_young_and_daly(rate: float) -> None:
         assert best <= expected_seconds(course, rate, round(approximate / course.epoch_seconds)) < 1.002 * best
 
 
+@pytest.mark.parametrize("epochs", [1, 7, 60, 150, 200, 205, 1000])
+def test_no_interval_is_better_than_the_best(epochs: int) -> None:
+    """Of all that there are, for cheap checkpoints and such as take longer than the mean time between interruptions."""
+    for epoch, checkpoint, end, rate in itertools.product(
+        (1.0, 30.0), (0.0, 2.0, 1000.0), (0.0, 500.0), (0.01, 1.0, 9.0)
+    ):
+        course = SpotCourse(20.0, epochs, epoch, checkpoint, end)
+        best = min(expected_seconds(course, rate, interval) for interval in range(epochs + 1))
+
+        assert best == pytest.approx(best_seconds(course, rate), rel=1e-9), course
+
+
+def test_more_interruptions_never_take_less_time() -> None:
+    """From none to so many that no run would ever end."""
+    rates = [0.0, *(10 ** (power / 8) for power in range(-64, 12))]
+    seconds = [best_seconds(COURSE, rate) for rate in rates]
+
+    assert seconds[0] == pytest.approx(whole(COURSE))
+    assert sorted(seconds) == seconds
+
+
 def test_spot_stops_paying_where_both_cost_the_same() -> None:
     """Not at once, and without a discount from the first interruption on."""
     rate = stops_paying_at(COURSE, 0.35)
 
     assert 0.35 * best_seconds(COURSE, rate) == pytest.approx(whole(COURSE), rel=1e-6)
-    assert stops_paying_at(COURSE, 1.0) == pytest.approx(0.0, abs=1e-9)
+    assert 0.0 == stops_paying_at(COURSE, 1.0)
 
 
 def test_nothing_is_said_of_spot_unless_it_was_asked_for() -> None:
@@ -135,6 +159,46 @@ def test_what_its_runs_do_not_decide_is_not_said_to_pay() -> None:
     ray = [each["ray"].cost_ratio for each in (arms, once, spot_of(compared()).arms)]
 
     assert ["not decided", "not decided", "cheaper"] == [ratio.decision for ratio in ray if ratio]
+
+
+def test_a_run_that_lasted_for_ages_leaves_the_others_their_numbers() -> None:
+    """As one of a laptop that slept meanwhile: the comparison is made, and its ratio has no interval."""
+    recipe = make_recipe(epochs=4)
+    wall = {1: 60.0, 2: 61.0, 3: 90_000.0}
+    slept = [replaced(run, seconds=replace(run.result.seconds, wall=wall[run.repeat])) for run in make_runs(recipe)]
+    ray = spot_of(compare(slept, make_context(recipe, spot=SpotTerms(0.35, 30.0)))).arms["ray"]
+
+    assert 60 < (ray.seconds or 0) < 600
+    assert ray.cost_ratio is None
+
+
+def test_what_is_said_of_spot(wording: Wording) -> None:
+    """By the intervals; not where the machine was disturbed, which decides nothing, nor of an arm without a step."""
+    recipe = make_recipe(epochs=4)
+    waited = {"cpu_seconds": 10.0, "waited_seconds": 8.0, "seconds": 20.0}
+    loud = [
+        replaced(
+            run,
+            machine=quiet_machine(20, other_cpu_seconds=30),
+            workers=[replace(worker, training_wait=CpuWait(**waited)) for worker in run.result.workers],
+        )
+        for run in make_runs(recipe)
+    ]
+    disturbed = compare(loud, make_context(recipe, spot=TERMS))
+    quiet = compared()
+    of_ray = {"ray": spot_of(quiet).arms["ray"]}
+
+    assert is_disturbed(disturbed)
+    assert {"cheaper"} == {arm.cost_ratio.decision for arm in spot_of(disturbed).arms.values() if arm.cost_ratio}
+    for name, each in {
+        "quiet": quiet,
+        "disturbed": disturbed,
+        "as dear": compared(spot=SpotTerms(1.0, 0.0)),
+        "hopeless": compared(spot=SpotTerms(0.35, 1000.0)),
+        "one repeat": compare(make_runs(recipe)[: len(RUN)], make_context(recipe, repeats=1, spot=TERMS)),
+        "of ray alone": replace(quiet, spot=replace(spot_of(quiet), arms=of_ray)),
+    }.items():
+        wording("report", "\n".join(shown.notes(each)), name)
 
 
 def test_what_hardly_ever_ends_has_no_expectation() -> None:
