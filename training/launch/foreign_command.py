@@ -111,8 +111,10 @@ def _wait(running: subprocess.Popen[bytes]) -> int:
     CPU with 120 processes, and counting every time would cost the arm time.
     """
     most = polls = most_of_all = 0
-    while running.poll() is None:
-        time.sleep(POLL_SECONDS)
+    waiting = threading.Thread(target=running.wait, daemon=True)  # polls would round the command's time up to the next
+    waiting.start()
+    while waiting.is_alive():
+        waiting.join(POLL_SECONDS)
         polls += 1
         if polls % COUNT_EVERY == 0 and (of_all := len(psutil.pids())) > most_of_all:
             most_of_all = of_all
