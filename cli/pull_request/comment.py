@@ -181,10 +181,13 @@ def fence(text: str) -> str:
 
 def safe(text: str) -> str:
     """Return a text that a pull request's code wrote with its special characters escaped, so that it cannot become
-    markup or a link, or mention anybody."""
-    line = re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", " ", text)
-    escaped = re.sub(r"([\\`*_{}\[\]<|#@&])", r"\\\1", line).replace("\\@", "@\u200b")
-    return re.sub(r"(?i)(://|www(?=\.))", "\\1\u200b", escaped)
+    markup or a link, mention anybody, or change the direction of what follows.
+
+    GitHub looks for mentions and issues after it has removed backslashes, so a zero-width space stands in them.
+    """
+    line = re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]", " ", text)
+    escaped = re.sub(r"([\\`*_{}\[\]<|#@&~$])", r"\\\1", line).replace("\\@", "@\u200b").replace("\\#", "\\#\u200b")
+    return re.sub(r"(?i)(://|www(?=\.)|\bgh(?=-\d))", "\\1\u200b", escaped)
 
 
 def _name(stack: str) -> str:

@@ -260,9 +260,9 @@ def test_what_the_pull_request_made_is_no_markup() -> None:
 
 EVIL = (
     "x</b></summary></details> @org/maintainers [run](https:&#47;&#47;evil.example) https://evil.example"
-    " www.evil.example\n# A"
+    " www.evil.example\n# A org/x#1 GH-1 ~~no~~ $x$ \u202eback"
 )
-MARKUP = re.compile(r"(?<!\\)[<\[`#&](?!\u200b)|@(?!\u200b)|://(?!\u200b)|www\.|\n")
+MARKUP = re.compile(r"(?<!\\)[<\[`&~$]|[#@](?!\u200b)|://(?!\u200b)|www\.|GH-|[\n\u202e]")
 """What of it GitHub would make something of, in text."""
 
 
