@@ -94,7 +94,7 @@ class CommitComparison:
     """Confidence of each interval. This level is so high that all intervals together hold with 95 %."""
     arms: dict[str, ArmChange]
     absent: dict[str, str]
-    """Arms that are not possible with this script, and why."""
+    """Arms that were not measured, and why: most often they are not possible with this script."""
     failed: dict[str, str]
     """What failed, and why: the name of an arm, or `base`, `head` or `both` if the commits as a whole failed."""
     against: list[Against]

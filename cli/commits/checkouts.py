@@ -21,6 +21,8 @@ from compare.commits import LONGEST_TEXT, Commit
 PREFIX = "rwi-commits-"
 OF_ANOTHER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY")
 """Environment variables that point git at another repository. Git sets them when it calls a hook."""
+WITHOUT_HOOKS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+"""Options of git with which no program that the repository's settings name is called after, or asked what changed."""
 SUBMODULE = "160000"
 """The mode of a submodule's entry in a git tree."""
 
@@ -53,7 +55,7 @@ def _run(
 ) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if name not in OF_ANOTHER}
     try:
-        return capture(["git", "-c", "core.hooksPath=/dev/null", *arguments], folder, {**kept, **(more or {})})
+        return capture(["git", *WITHOUT_HOOKS, *arguments], folder, {**kept, **(more or {})})
     except FileNotFoundError:
         raise ToolError("git is not on PATH: install it") from None
 
@@ -78,7 +80,7 @@ def commit(top: Path, name: str, script: str) -> Commit:
     sha = parsed.stdout.strip()
     if _run(top, ("cat-file", "-e", f"{sha}:{script}")).returncode:
         raise click.UsageError(f"{script} is not in commit {name}: name a script that both commits have")
-    subject = git(top, "show", "--no-patch", "--format=%s", sha)
+    subject = git(top, "show", "--no-patch", "--no-show-signature", "--format=%s", sha)
     return Commit(name=name[:LONGEST_TEXT], sha=sha, subject=subject[:LONGEST_TEXT])
 
 
@@ -100,13 +102,12 @@ def checkouts(top: Path, commits: Mapping[str, Commit]) -> Iterator[dict[str, Ch
 
     Worktrees that a killed call left are removed first, so no other call may measure here at the same time.
     """
-    temporary = Path(tempfile.gettempdir()).resolve()
     for line in git(top, "worktree", "list", "--porcelain").splitlines():
         path = Path(line.removeprefix("worktree "))
-        if line.startswith("worktree ") and path.parent.parent == temporary and path.parent.name.startswith(PREFIX):
+        if line.startswith("worktree ") and path.parent.name.startswith(PREFIX):
             _remove(top, path)
             shutil.rmtree(path.parent, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=temporary))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
     try:
         by_name = {}
         for name, each in commits.items():

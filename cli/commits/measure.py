@@ -38,6 +38,11 @@ from training.workloads.script.recognise import Script
 
 WARM_UP_STEPS = 8
 SIDES = ("base", "head")
+BOTH = "both"
+NO_PAIR = "it has not run under both commits"
+TIMES_AS_LONG, LEAST_LIMIT_SECONDS = 10, 60
+"""A run that lasts this many times as long as the longest run of its arm so far, and at least so many seconds, is
+ended. It probably hangs, and would use up the time of all other runs."""
 
 
 @dataclass(kw_only=True)
@@ -63,6 +68,10 @@ class Measured:
     steps: dict[str, list[int | None]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    longest: dict[tuple[str, int], float] = field(default_factory=dict)
+    """Seconds of the longest run so far, by arm and number of steps; 0 steps stands for whole runs."""
+    unfinished: str = ""
+    """Which run was ended when time was up, and after how long."""
     ended: str = ""
 
 
@@ -106,6 +115,8 @@ def compare_commits(request: CommitsRequest) -> CommitComparison:
                 sides[name] = _side(request, checked_out[name], python, roots, Path(folder, name))
             except ToolError as error:
                 measured.failed[name] = str(error)[: commits.LONGEST_FAILURE]
+        if len(measured.failed) == len(SIDES) and len(set(measured.failed.values())) == 1:
+            measured.failed = {BOTH: measured.failed["base"]}
         if not measured.failed:
             _present(sides, request, measured)
             with others:
@@ -118,6 +129,8 @@ def _side(request: CommitsRequest, checkout: Checkout, python: str, roots: Seque
     folder.mkdir()
     typed = replace(request.typed, script=str(checkout.folder / request.script), python=python)
     of_try = read(typed)
+    if not of_try.script.resolve().is_relative_to(checkout.folder):
+        raise ToolError(f"{request.script} is a link to {of_try.script.resolve()}, which no commit holds")
     script, versions = known_script(of_try)
     by_ray = not set(request.arms).isdisjoint(BY_RAY)
     ray = with_ray(of_try, script, versions, terminal.write) if by_ray else IN_ITS_ENVIRONMENT
@@ -155,8 +168,10 @@ def _measure(sides: Mapping[str, Side], measured: Measured, until: float) -> Non
     by = commits.rule(len(measured.seconds))
     left, longest = list(measured.seconds), 0.0
     try:
-        for arm in left:  # the first run of an arm reads its packages from the disk
-            _run(sides["base"], arm, measured, until, WARM_UP_STEPS)
+        for arm in left:  # a first run reads its packages from the disk, and compiles the commit's modules
+            for side in sides.values():
+                if arm not in measured.failed:
+                    _run(side, arm, measured, until, WARM_UP_STEPS)
         for repeat in range(MOST_AUTO_REPEATS):
             left = [arm for arm in left if arm not in measured.failed]
             began = time.monotonic()
@@ -171,6 +186,8 @@ def _measure(sides: Mapping[str, Side], measured: Measured, until: float) -> Non
         measured.ended = MOST_REPEATS if left else DECIDED
     except TimeUpError:
         measured.ended = TIME_UP
+    except (ToolError, OSError) as error:  # of git, or of a full disk: what was measured until then is kept
+        measured.failed[BOTH] = str(error)[: commits.LONGEST_FAILURE]
 
 
 def _pair(sides: Mapping[str, Side], arm: str, repeat: int, measured: Measured, until: float) -> None:
@@ -198,15 +215,21 @@ def _run(side: Side, arm: str, measured: Measured, until: float, steps: int = 0)
     for name in (arm, "storage"):
         shutil.rmtree(side.folder / name, ignore_errors=True)
     (side.folder / "storage").mkdir()
-    limited = replace(side.request, steps=steps, limit_seconds=int(left) + 1)
+    longest = measured.longest.get((arm, steps), left)
+    limit = min(int(left) + 1, max(LEAST_LIMIT_SECONDS, int(TIMES_AS_LONG * longest)))
+    limited = replace(side.request, steps=steps, limit_seconds=limit)
     changed = run_arm.Changed(variables={"PYTHONPATH": side.path})
     outcome = run_arm.run(side.arms[arm], limited, side.folder, side.script.path.parent, changed)
-    if outcome.hung:
+    name = side.checkout.folder.name
+    if outcome.hung and limit > left:
+        measured.unfinished = f"{arm}: time was up while {name} ran, for {outcome.seconds:.0f} s then"
         raise TimeUpError
     if not outcome.code and not outcome.flooded:
+        measured.longest[arm, steps] = max(outcome.seconds, measured.longest.get((arm, steps), 0.0))
         return outcome
-    name = side.checkout.folder.name
-    problem = explain.problem(outcome, side.script, limited.limit_seconds)
+    problem = explain.problem(outcome, side.script, limit)
+    if outcome.hung:
+        problem = f"it was ended after {limit} s; the longest run of this arm took {longest:.1f} s\n{outcome.trace}"
     measured.failed[arm] = f"{name}: {problem}"[: commits.LONGEST_FAILURE]
     terminal.write(f"  {arm}: {name}: {problem}")
     return None
@@ -232,8 +255,9 @@ def _comparison(request: CommitsRequest, measured: Measured, busy: str, lacking:
         ended=measured.ended,
         confidence=by.confidence,
         arms=arms,
-        absent=measured.absent,
+        absent=measured.absent
+        | {arm: NO_PAIR for arm in measured.seconds if arm not in arms and arm not in measured.failed},
         failed=measured.failed,
         against=commits.against(arms, by),
-        notes=list(lacking),
+        notes=[*lacking, *filter(None, [measured.unfinished])],
     )

@@ -45,7 +45,8 @@ def headline(comparison: CommitComparison) -> str:
         decisions.setdefault(decision_of(change), []).append(arm)
     changed = [f"{word}: {', '.join(decisions[word])}" for word in ("slower", "faster") if word in decisions]
     if changed:
-        return f"Changed. {'; '.join(changed)}."
+        other = any(change.base_steps != change.head_steps for change in comparison.arms.values())
+        return f"Changed. {'; '.join(changed)}.{' The numbers of steps differ, too.' * other}"
     return "Not decided." if UNDECIDED in decisions else "No measurable difference."
 
 
@@ -74,9 +75,8 @@ def remarks(comparison: CommitComparison) -> list[str]:
     for arm, change in comparison.arms.items():
         if change.base_steps != change.head_steps:
             before, after = (steps or "unknown" for steps in (change.base_steps, change.head_steps))
-            texts.append(
-                f"{arm}: base made {before} optimizer steps a run, head {after}: they did not do the same work."
-            )
+            steps = f"{arm}: base made {before} optimizer steps a run, head {after}"
+            texts.append(f"{steps}: not their speed alone decides how long a run takes.")
     texts += [f"{arm}: absent, {why}." for arm, why in comparison.absent.items()]
     return [*texts, *(f"{note}." for note in comparison.notes[:MOST_ITEMS])]
 
@@ -91,7 +91,7 @@ def _how_sure(confidence: float) -> str:
 
 def _ended(comparison: CommitComparison) -> str:
     if comparison.ended == DECIDED:
-        return "Every arm is decided."
+        return f"Every arm{' that did not fail' * bool(comparison.failed)} is decided." * bool(comparison.arms)
     if comparison.ended == TIME_UP:
         return f"Its {comparison.minutes:g} minutes were over: what is not decided by then may be with more --minutes."
     return "It ended after as many repeats as it may have." * (comparison.ended == MOST_REPEATS)

@@ -70,8 +70,8 @@ class Outcome:
 
     @property
     def hung(self) -> bool:
-        """Return whether the time of the arm ran out."""
-        return self.code == guard.DEADLINE
+        """Return whether the time of the arm ran out. A script may end with the same code by itself."""
+        return self.code == guard.DEADLINE and not self.end
 
     @property
     def flooded(self) -> bool:

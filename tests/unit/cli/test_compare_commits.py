@@ -16,7 +16,7 @@ from cli.commits.checkouts import PREFIX, Checkout, checkouts, git, notes, repos
 from cli.commits.measure import WARM_UP_STEPS, compare_commits
 from cli.commits.request import CommitsRequest
 from cli.pull_request.commits import LIMIT_BYTES, OF_RAY, commits_comment, in_words, rows
-from cli.setup.project import ROOT
+from cli.setup.project import ROOT, ToolError
 from cli.tryout.request import Request
 from cli.tryout.run_arm import Outcome
 from cli.tryout.typed import Typed
@@ -85,7 +85,11 @@ def test_what_a_terminal_and_a_pull_request_show(wording: Wording) -> None:
     full = replace(make_commits(baseline=1.3, wide=1.3, native=1.0, ray=1.1), notes=["submodules are not checked out"])
     noisy = commits.arm_change([1.0, 1.3, 0.9, 1.2], [1.2, 1.0, 1.1, 0.9], commits.rule(4), (100, 50))
     some = replace(full, arms={**full.arms, "native": noisy}, ended=commits.TIME_UP, busy="other programs take 1 CPU")
-    none = replace(make_commits(), failed={"head": "head: it ended with exit code 1\n    | ValueError: `no`"})
+    none = replace(
+        make_commits(),
+        ended=commits.DECIDED,
+        failed={"head": "head: it ended with exit code 1\n    | ValueError: `no`"},
+    )
     absent = replace(make_commits(baseline=1.0), absent={"ray": "its environment has no Ray"})
 
     for name, each in {"comment": full, "noisy": some, "failed": none, "absent": absent}.items():
@@ -214,11 +218,12 @@ def test_the_repository_stays_as_it_was(repo: Path, tmp_path: Path, monkeypatch:
     hook = repo / ".git/hooks/post-checkout"
     hook.write_text(f"#!/bin/sh\ntouch {repo}/was-here\n")
     hook.chmod(0o755)
+    git(repo, "config", "core.fsmonitor", str(hook))
     before, asked = state(repo), read(repo)
     assert ["commit 0", "commit 1"] == [each.subject for each in asked.commits.values()]
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    killed = tmp_path.resolve() / f"{PREFIX}of-another-call"
+    killed = tmp_path.resolve() / "another TMPDIR" / f"{PREFIX}of-another-call"
     git(repo, "worktree", "add", "-q", "--detach", str(killed / "base"))
     with pytest.raises(KeyboardInterrupt):
         stopped_while_it_measures(asked, killed)
@@ -245,7 +250,10 @@ def stopped_while_it_measures(asked: CommitsRequest, killed: Path) -> None:
 def test_each_arm_runs_until_it_is_decided(
     repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At the level of all arms, also once another one has failed: a time of one commit alone counts nothing."""
+    """At the level of all arms, also once another one has failed: a time of one commit alone counts nothing.
+
+    First each arm runs some steps of both commits: else the head alone would compile its modules in a run that counts.
+    """
     asked: list[tuple[str, str, int]] = []
 
     def run(arm: ArmCommand, request: Request, folder: Path, *_: Any) -> Outcome:
@@ -267,8 +275,81 @@ def test_each_arm_runs_until_it_is_decided(
     assert ["wide"] == list(compared.failed)
     assert compared.failed["wide"].startswith("base: ")
     assert commits.DECIDED == compared.ended
-    assert [WARM_UP_STEPS] * 2 + [0] * (len(steps) - 2) == steps
+    assert [WARM_UP_STEPS] * 4 + [0] * (len(steps) - 4) == steps
     assert "  2 baseline: base 11.00 s, head 13.20 s" in capsys.readouterr().out.splitlines()  # not prose: figures
+
+
+def ended(arm: str, seconds: float, code: int = 0, **end: float) -> Outcome:
+    """How a run ended; `end`: what is known only of one that was not ended from outside."""
+    return Outcome(
+        arm=arm, code=code, seconds=seconds, seen=[], printed="", printed_bytes=0, trace="  File in_a_lock", end=end
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("code", ["hangs", "ends with that code"])
+def test_a_run_that_hangs_leaves_the_others_their_time(repo: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """It is ended after many times as long as the others, and has failed; an exit code alone is no sign of it."""
+    limits = []
+
+    def run(arm: ArmCommand, request: Request, folder: Path, *_: Any) -> Outcome:
+        if (arm.arm, folder.name, request.steps) != ("wide", "head", 0):
+            return ended(arm.arm, 9.0, began=0.0, ended=9.0)
+        limits.append(request.limit_seconds)
+        return ended(arm.arm, 90.0, 124, **({} if code == "hangs" else {"began": 0.0, "ended": 9.0}))
+
+    monkeypatch.setattr("cli.tryout.run_arm.run", run)
+    compared = compare_commits(read(repo, python=sys.executable, arms=("baseline", "wide"), minutes=60.0))
+
+    assert [90] == limits
+    assert commits.FAILED == compared.status
+    assert {"baseline"} == compared.arms.keys()
+    assert "exit code 124" in compared.failed["wide"] or code == "hangs"
+    assert "in_a_lock" in compared.failed["wide"] or code != "hangs"
+
+
+def test_of_an_arm_that_time_did_not_allow_it_is_said(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the run that was ended; what was measured before is kept, and nothing failed."""
+
+    def run(arm: ArmCommand, request: Request, folder: Path, *_: Any) -> Outcome:
+        is_cut = (arm.arm, folder.name, request.steps) == ("wide", "head", 0)
+        return ended(arm.arm, 50.0, 124) if is_cut else ended(arm.arm, 50.0, began=0.0, ended=50.0)
+
+    monkeypatch.setattr("cli.tryout.run_arm.run", run)
+    compared = compare_commits(read(repo, python=sys.executable, arms=("baseline", "wide"), minutes=1.0))
+
+    assert (commits.TIME_UP, commits.NO_CHANGE) == (compared.ended, compared.status)
+    assert ({"baseline"}, {"wide"}) == (compared.arms.keys(), compared.absent.keys())
+    assert any("wide" in note and "50" in note for note in compared.notes)
+
+
+def test_an_error_of_git_loses_no_repeat(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a run leaves a folder that may not be removed."""
+    cleaned = []
+
+    def clean(_: Checkout) -> None:
+        cleaned.append(1)
+        if len(cleaned) > 4:
+            raise ToolError("git clean: Permission denied")
+
+    monkeypatch.setattr("cli.tryout.run_arm.run", lambda arm, *_: ended(arm.arm, 1.0, began=0.0, ended=1.0))
+    monkeypatch.setattr(Checkout, "clean", clean)
+    compared = compare_commits(read(repo, python=sys.executable, arms=("baseline",)))
+
+    assert [1.0] == compared.arms["baseline"].base_seconds
+    assert ["both"] == list(compared.failed)
+    assert commits.FAILED == compared.status
+
+
+def test_a_link_to_a_file_that_no_commit_holds_is_refused(repo: Path, tmp_path: Path) -> None:
+    """Both commits would run the same file."""
+    (tmp_path / "elsewhere.py").touch()
+    (repo / "link.py").symlink_to(tmp_path / "elsewhere.py")
+    git(repo, "add", "link.py")
+    git(repo, "commit", "-qm", "link")
+    compared = compare_commits(read(repo, "HEAD", "HEAD", script="link.py", python=sys.executable))
+
+    assert {"both"} == compared.failed.keys()
+    assert str(tmp_path / "elsewhere.py") in compared.failed["both"]
 
 
 def test_what_a_checkout_lacks_is_said(repo: Path) -> None:
@@ -307,7 +388,7 @@ def test_the_step_of_the_action(repo: Path, tmp_path: Path, status: int, ends: i
     (tmp_path / "rwi").chmod(0o755)
     (tmp_path / "cli").symlink_to(ROOT / "cli")
     base = git(repo, "commit-tree", "-p", "main~1", "-m", "went on", "main~1^{tree}")
-    inputs = {"SCRIPT": "train.py", "ARGUMENTS": "--name 'a b' {workers}", "WORKERS": "2", "MINUTES": "5",
+    inputs = {"SCRIPT": "train.py", "ARGUMENTS": "--name 'a b' {workers} ''", "WORKERS": "2", "MINUTES": "5",
               "BASE": base, "HEAD": "main", "PYTHON": "", "REQUIREMENTS": "", "ARMS": ""}  # fmt: skip
     places = {"GITHUB_ACTION_PATH": tmp_path, "RUNNER_TEMP": tmp_path, "GITHUB_OUTPUT": tmp_path / "out",
               "GITHUB_STEP_SUMMARY": tmp_path / "summary"}  # fmt: skip
@@ -317,5 +398,11 @@ def test_the_step_of_the_action(repo: Path, tmp_path: Path, status: int, ends: i
     assert ends == subprocess.run(["bash", str(script)], cwd=repo, env=variables, check=False).returncode
     assert f"status={status}\n" == (tmp_path / "out").read_text()
     typed = (tmp_path / "typed").read_text().splitlines()
-    assert [f"[{git(repo, 'rev-parse', 'main~1')}]", "[main]", "[train.py]"] == typed[1:4]
-    assert ["[--]", "[--name]", "[a b]", "[{workers}]"] == typed[-4:]
+    commit, head = (git(repo, "rev-parse", name) for name in ("main~1", "main"))
+    assert [f"[{commit}]", f"[{head}]", "[train.py]"] == typed[1:4]
+    assert ["[--]", "[--name]", "[a b]", "[{workers}]", "[]"] == typed[-5:]
+    (tmp_path / "typed").unlink()
+    for wrong in ({"ARGUMENTS": "--name 'a b"}, {"BASE": "--is-ancestor"}, {"HEAD": "--help"}, {"BASE": ""}):
+        refused = subprocess.run(["bash", str(script)], cwd=repo, env=variables | wrong, check=False)
+        assert commits.WRONG_CALL == refused.returncode, wrong
+    assert not (tmp_path / "typed").exists()
