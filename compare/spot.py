@@ -161,7 +161,7 @@ def best_interval(course: SpotCourse, interruptions_per_hour: float) -> int:
     the time of a checkpoint is not known."""
     if course.checkpoint_seconds is None:
         return 0
-    tried = {*range(min(course.epochs, FINE) + 1), *_even_intervals(course)}
+    tried: set[int] = {*range(min(course.epochs, FINE) + 1), *_even_intervals(course)}
     return min(sorted(tried), key=lambda interval: expected_seconds(course, interruptions_per_hour, interval))
 
 
