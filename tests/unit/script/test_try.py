@@ -80,7 +80,7 @@ def test_an_arm_that_a_busy_machine_made_too_slow_is_no_failure_of_the_measureme
     stacks: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A run of `up` may take longer than a try, so nothing is said of it; others are named without times, too."""
-    late = {"baseline": replace(outcome(), code=guard.DEADLINE, seen=[])}
+    late = {"baseline": replace(outcome(), code=guard.DEADLINE, seen=[], end={})}
     code = end(tried(str(script_in(stacks))), late)
     printed = capsys.readouterr().out
 
