@@ -88,14 +88,12 @@ def run(
         )
     reader = threading.Thread(target=_read_or_end, args=(read, running), daemon=True)
     reader.start()
-    most, left = 0, 0
     try:
-        most = _wait(running)
+        most, end = _wait(running)
     finally:
-        ended = began + time.monotonic() - start
         left = end_descendants()
     reader.join(GRACE_SECONDS)
-    return End(code=running.returncode, began=began, ended=ended, left=left, processes=most)
+    return End(code=running.returncode, began=began, ended=began + end - start, left=left, processes=most)
 
 
 def _read_or_end(read: Callable[[IO[bytes]], bool] | None, running: subprocess.Popen[bytes]) -> None:
@@ -103,15 +101,22 @@ def _read_or_end(read: Callable[[IO[bytes]], bool] | None, running: subprocess.P
         running.kill()
 
 
-def _wait(running: subprocess.Popen[bytes]) -> int:
+def _wait(running: subprocess.Popen[bytes]) -> tuple[int, float]:
     """Wait until the command ends; kill it if it has more than MOST_PROCESSES processes. Return the largest number of
-    its processes counted.
+    its processes counted, and when it ended, on the monotonic clock.
 
     The command's processes are counted only if the machine has more processes than ever before: a count takes 3 ms of
-    CPU with 120 processes, and counting every time would cost the arm time.
+    CPU with 120 processes, and counting every time would cost the arm time. A thread sees the end, which polls would
+    round up to the next one, and counts to the end of the count.
     """
     most = polls = most_of_all = 0
-    waiting = threading.Thread(target=running.wait, daemon=True)  # polls would round the command's time up to the next
+    ends: list[float] = []
+
+    def see_the_end() -> None:
+        running.wait()
+        ends.append(time.monotonic())
+
+    waiting = threading.Thread(target=see_the_end, daemon=True)
     waiting.start()
     while waiting.is_alive():
         waiting.join(POLL_SECONDS)
@@ -121,7 +126,7 @@ def _wait(running: subprocess.Popen[bytes]) -> int:
             most = max(most, len(psutil.Process().children(recursive=True)))
         if most > MOST_PROCESSES:
             running.kill()
-    return most
+    return most, ends[0]
 
 
 @contextmanager

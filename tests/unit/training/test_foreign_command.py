@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -93,13 +94,28 @@ def test_a_script_that_starts_too_many_processes_is_ended() -> None:
     assert left >= 20
 
 
-def test_the_end_of_a_command_is_seen_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not at the next poll, to which each whole time would be rounded up."""
-    slept: list[float] = []
-    monkeypatch.setattr(time, "sleep", slept.append)
-    foreign_command._wait(subprocess.Popen([sys.executable, "-c", ""]))
+def test_the_end_of_a_command_is_not_rounded_to_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for the next one, which is never here; a count within which the command ends is not its time."""
+    counted: list[float] = []
+    threads = threading.active_count()
+    running = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
 
-    assert [] == slept
+    def pids() -> list[int]:
+        if running.stdin:
+            running.stdin.close()
+        while threading.active_count() > threads:
+            time.sleep(0.01)
+        counted.append(time.monotonic())
+        return [1]
+
+    monkeypatch.setattr(foreign_command, "POLL_SECONDS", threading.TIMEOUT_MAX)
+    foreign_command._wait(subprocess.Popen([sys.executable, "-c", ""]))
+    monkeypatch.setattr(foreign_command, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(foreign_command, "COUNT_EVERY", 1)
+    monkeypatch.setattr(psutil, "pids", pids)
+    _, ended = foreign_command._wait(running)
+
+    assert ended <= counted[0]
 
 
 def test_processes_are_counted_where_they_became_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +140,7 @@ def test_processes_are_counted_where_they_became_more(monkeypatch: pytest.Monkey
         return [1, 2, 3]
 
     monkeypatch.setattr(psutil, "pids", pids)
-    most = foreign_command._wait(running)
+    most, _ = foreign_command._wait(running)
 
     assert of_other_tests + 1 == most
     assert 1 == len(counted)
