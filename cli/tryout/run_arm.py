@@ -70,8 +70,9 @@ class Outcome:
 
     @property
     def hung(self) -> bool:
-        """Return whether the time of the arm ran out. A script may end with the same code by itself."""
-        return self.code == guard.DEADLINE and not self.end
+        """Return whether the time of the arm ran out. A script may end with the same code by itself; one that ended
+        with another code shortly before the time ran out did not end with this one."""
+        return self.code == guard.DEADLINE and self.end.get("code") != guard.DEADLINE
 
     @property
     def flooded(self) -> bool:

@@ -279,10 +279,10 @@ def test_each_arm_runs_until_it_is_decided(
     assert "  2 baseline: base 11.00 s, head 13.20 s" in capsys.readouterr().out.splitlines()  # not prose: figures
 
 
-def ended(arm: str, seconds: float, code: int = 0, **end: float) -> Outcome:
+def ended(arm: str, seconds: float, status: int = 0, **end: float) -> Outcome:
     """How a run ended; `end`: what is known only of one that was not ended from outside."""
     return Outcome(
-        arm=arm, code=code, seconds=seconds, seen=[], printed="", printed_bytes=0, trace="  File in_a_lock", end=end
+        arm=arm, code=status, seconds=seconds, seen=[], printed="", printed_bytes=0, trace="  File in_a_lock", end=end
     )  # fmt: skip
 
 
@@ -295,7 +295,7 @@ def test_a_run_that_hangs_leaves_the_others_their_time(repo: Path, monkeypatch: 
         if (arm.arm, folder.name, request.steps) != ("wide", "head", 0):
             return ended(arm.arm, 9.0, began=0.0, ended=9.0)
         limits.append(request.limit_seconds)
-        return ended(arm.arm, 90.0, 124, **({} if code == "hangs" else {"began": 0.0, "ended": 9.0}))
+        return ended(arm.arm, 90.0, 124, **({} if code == "hangs" else {"code": 124, "began": 0.0, "ended": 9.0}))
 
     monkeypatch.setattr("cli.tryout.run_arm.run", run)
     compared = compare_commits(read(repo, python=sys.executable, arms=("baseline", "wide"), minutes=60.0))
@@ -307,12 +307,15 @@ def test_a_run_that_hangs_leaves_the_others_their_time(repo: Path, monkeypatch: 
     assert "in_a_lock" in compared.failed["wide"] or code != "hangs"
 
 
-def test_of_an_arm_that_time_did_not_allow_it_is_said(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the run that was ended; what was measured before is kept, and nothing failed."""
+@pytest.mark.parametrize("end", [{}, {"code": 0, "began": 0.0, "ended": 50.0}])
+def test_of_an_arm_that_time_did_not_allow_it_is_said(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, end: dict[str, float]
+) -> None:
+    """With the run that was ended, also while it ended by itself; what was measured is kept, and nothing failed."""
 
     def run(arm: ArmCommand, request: Request, folder: Path, *_: Any) -> Outcome:
         is_cut = (arm.arm, folder.name, request.steps) == ("wide", "head", 0)
-        return ended(arm.arm, 50.0, 124) if is_cut else ended(arm.arm, 50.0, began=0.0, ended=50.0)
+        return ended(arm.arm, 50.0, 124, **end) if is_cut else ended(arm.arm, 50.0, began=0.0, ended=50.0)
 
     monkeypatch.setattr("cli.tryout.run_arm.run", run)
     compared = compare_commits(read(repo, python=sys.executable, arms=("baseline", "wide"), minutes=1.0))
