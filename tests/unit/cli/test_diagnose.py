@@ -2,6 +2,7 @@
 
 import base64
 import os
+import re
 import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,14 +19,22 @@ from infra.places.cluster.api import kube
 from infra.places.cluster.api.ray_api import RayError
 from infra.places.cluster.manifests.operator import RELEASE
 from infra.places.cluster.manifests.pod_parts import PROJECT, PROJECT_LABEL
-from infra.settings.table import every_key
+from infra.settings.table import every_key, keys_of
 from tests.unit.kube_api import NAMESPACE, TOKEN, Api, node, pod, secret, serving
+from training.contract.recipe import WORKLOADS
 
 ROOT = Path(__file__).resolve().parents[3]
 LOGS = f"/api/v1/namespaces/{NAMESPACE}/pods/head/log"
 OURS = {PROJECT_LABEL: PROJECT}
 PASSWORD = "correct-horse-battery"  # noqa: S105 (made up)
 """A secret that has no form of one: only a field that is not collected keeps it out of an archive."""
+NAMES = {"namespace", "storageClass", "minikubeProfile", "image", "kuberayVersion"}
+"""Settings that are shown although a user writes them: names and a version that the archive's objects have, too."""
+WITHOUT_TEXT = re.compile(
+    "true or false|one of [a-z0-9, -]+|(none, or separated by commas: )?a (whole )?number (from|above) .*"
+    "|from .* as Kubernetes writes memory: .*"
+)
+"""Matches what a user is told of a value that is no text."""
 ENCODED = [base64.b64encode(text.encode()).decode() for text in (TOKEN, PASSWORD)]
 LEAKY: dict[str, Any] = {
     "env": [{"name": "PLAIN", "value": PASSWORD}],
@@ -125,16 +134,16 @@ def test_an_archive_holds_what_there_is_and_no_secret(found: tuple[Api, StackClu
     assert {"GET"} == {line.split()[0] for line in api.asked}
 
 
-def test_a_setting_that_is_shown_holds_no_text_of_a_user() -> None:
-    """By its rule: numbers, switches and names from a list; and a few names that a cluster's objects have anyway."""
-    keys = every_key()
-    shown = {name for name, key in keys.items() if key.may_be_shown}
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_a_setting_that_is_shown_holds_no_text_of_a_user(workload: str) -> None:
+    """Numbers, switches and names from a list, as a user is told of them; and a few names that a cluster's objects have
+    anyway. The archive asks for a key, and not for that of a workload."""
+    keys = keys_of(workload)
+    shown = {name for name in keys if every_key()[name].may_be_shown}
 
     assert {"workers", "workerMemory", "rayWorkers", "image"} <= shown
-    assert {"namespace", "storageClass", "minikubeProfile", "image", "kuberayVersion"} == {
-        name for name in shown if not keys[name].rule.harmless
-    }
-    for name in {name for name, key in keys.items() if key.rule.harmless}:
+    assert set() == {name for name in shown - NAMES if not WITHOUT_TEXT.fullmatch(keys[name].rule.allowed)}
+    for name in shown - NAMES:
         with pytest.raises(ValueError, match=PASSWORD):
             keys[name].rule.parse(PASSWORD)
 

@@ -9,11 +9,12 @@ from tests.unit.settings_machine import machine, only_problem, parse
 
 THERE = {"target": "kubernetes", "kubeContext": "staging", "image": "registry.example.com/a:1"}
 ANOTHER = {
-    "prometheusImage": "registry.example.com/prometheus:1",
-    "monitoringNamespace": "observability",
-    "podMonitorLabels": "release=prometheus",
-    "grafanaUrl": "https://grafana.example.com",
+    "prometheusImage": ("registry.example.com/prometheus:1", {"prometheus"}),
+    "monitoringNamespace": ("observability", {"prometheus", "existing"}),
+    "podMonitorLabels": ("release=prometheus", {"existing"}),
+    "grafanaUrl": ("https://grafana.example.com", {"prometheus", "existing"}),
 }
+"""A value of each key, and the ways of monitoring that have something to do with it."""
 WAYS = (NONE, PROMETHEUS, EXISTING)
 
 
@@ -28,8 +29,9 @@ def test_all_ways_are_tried() -> None:
 @pytest.mark.parametrize("key", ANOTHER)
 def test_a_key_has_an_effect_or_is_refused(key: str, way: str) -> None:
     """Each with the lines that fix it."""
-    values = {**THERE, "monitoring": way, key: ANOTHER[key]}
-    if way in every_key()[key].needs["monitoring"]:
+    text, ways = ANOTHER[key]
+    values = {**THERE, "monitoring": way, key: text}
+    if way in ways:
         parse(values, machine(cores=64, gib=256))
     else:
         assert f"pulumi config rm {key}" in only_problem(machine(64, 256), **values).fixes
