@@ -6,6 +6,7 @@ import urllib.error
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import BadStatusLine, HTTPException, IncompleteRead
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -327,6 +328,25 @@ def test_a_busy_head_is_asked_again(capsys: pytest.CaptureFixture[str]) -> None:
         submit.follow(JobsApi(address, TOKEN), "job-1")
 
     assert 2 == capsys.readouterr().err.count("trying again")
+
+
+@pytest.mark.parametrize("error", [IncompleteRead(b"a log", 100), BadStatusLine("x")])
+def test_an_answer_that_breaks_off_or_is_no_http_is_asked_for_again(
+    error: HTTPException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a head that went away while it sent a log; if it stays so, the run has failed, without a traceback."""
+    answers: list[str | HTTPException] = [error, "the log"]
+
+    def ask() -> str:
+        answer = answers.pop(0) if answers else error
+        if isinstance(answer, HTTPException):
+            raise answer
+        return answer
+
+    assert "the log" == jobs_api.patiently(ask, "read the log")
+    monkeypatch.setattr(jobs_api, "PATIENCE_SECONDS", 0.05)
+    with pytest.raises(SubmitError, match="did not answer"):
+        jobs_api.patiently(ask, "read the log")
 
 
 def test_a_head_that_is_gone_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

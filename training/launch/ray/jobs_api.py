@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
+from http.client import HTTPException
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ MOST_ANSWER_BYTES = 256 * 2**20
 """Most bytes of an answer that are read: more than any run's log, because a script that prints more is ended."""
 MOST_NODES = 10_000
 """Most nodes that Ray lists in one answer."""
+_UNANSWERED = (OSError, ValueError, HTTPException)
+"""Errors of a request that the head did not answer whole. urllib turns only some of http.client's into OSErrors."""
 
 
 class SubmitError(Exception):
@@ -182,7 +185,7 @@ def _quoted(submission_id: str) -> str:
 
 def patiently(ask: Callable[[], Any], what: str) -> Any:
     """Return the answer of `ask`. If the head cannot be reached, ask again for a minute, and print a line each time.
-    Raises SubmitError, which says that it could not do `what`."""
+    Raises SubmitError, which says that it could not do `what`. An answer that breaks off or is no HTTP is none."""
     deadline = time.monotonic() + PATIENCE_SECONDS
 
     def pause(_: int, error: Exception) -> float | None:
@@ -196,8 +199,8 @@ def patiently(ask: Callable[[], Any], what: str) -> Any:
         return POLL_SECONDS
 
     try:
-        return retry(ask, (OSError, ValueError), pause)
-    except (OSError, ValueError) as error:
+        return retry(ask, _UNANSWERED, pause)
+    except _UNANSWERED as error:
         if isinstance(error, urllib.error.HTTPError) and error.code < 500:
             raise SubmitError(f"could not {what}: {explained(error)}") from None
         raise SubmitError(f"could not {what}: Ray's head did not answer ({error})") from None
