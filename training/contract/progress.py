@@ -11,7 +11,7 @@ Rank 0 writes; whoever wants to show progress reads. A line is one of
   {"event": "checkpoint", "epoch", "step"}: kept after that epoch, so many optimizer steps from the start
   {"event": "resume", "epoch", "step"}: training goes on from that
   {"event": "line", "text"}: the newest of a job's log, where nothing else of the job is seen
-  {"event": "note", "text"}
+  {"event": "note", "text"}: with "isBusy" true if it says what others take of the machine
 """
 
 import json

@@ -62,7 +62,7 @@ class Beside:
             return
         now = self._read()
         if now and now.at - self._printed_at >= SAY_SECONDS and (text := in_words(self._last, now, len(self._cpus))):
-            self._progress.write("note", text=text)
+            self._progress.write("note", text=text, isBusy=True)
             self._printed_at = now.at
         self._last = now
 

@@ -107,7 +107,7 @@ class TrainingRunProvider(Provider):
                 raise RunFailedError(_cause(running.returncode, props))
             summary = result.summarise(folder / result.NAME, PROJECT)
         except (RunFailedError, ResultError) as error:
-            raise RunFailedError(_failure(props["name"], str(error), folder / "log.txt")) from None
+            raise RunFailedError(_failure(props["name"], str(error), folder)) from None
         return CreateResult(str(folder.relative_to(PROJECT)), props | {"result": summary})
 
     def command(self, props: dict[str, Any], folder: Path) -> list[str]:
@@ -267,7 +267,19 @@ def _signal(number: int) -> str:
     return f"signal {number}"
 
 
-def _failure(name: str, cause: str, log: Path) -> str:
+def _failure(name: str, cause: str, folder: Path) -> str:
+    log = folder / "log.txt"
     lines = output.last_lines(printable(output.end_of_file(log)), LOG_LINES)
     shown = "".join(f"\n  | {line}" for line in lines) or " (empty)"
-    return f"{name} failed: {cause}\nThe end of its log, {log.relative_to(PROJECT)}:{shown}\nThe next `up` retries it."
+    return (
+        f"{name} failed: {cause}\nThe end of its log, {log.relative_to(PROJECT)}:{shown}{_last_warning(folder)}\n"
+        "The next `up` retries it."
+    )
+
+
+def _last_warning(folder: Path) -> str:
+    """Return a line with the last warning of a busy machine, where heartbeats of TensorFlow or Ray may be lost; "" if
+    the run had none."""
+    events, _ = progress.read_new(folder / progress.NAME, 0)
+    warnings = [progress.describe(event) for event in events if event.get("isBusy")]
+    return f"\nSeen last while it ran: {warnings[-1]}" if warnings else ""

@@ -63,8 +63,8 @@ class Unreadable:
 
 
 def notes(folder: Path) -> list[str]:
-    """What was said."""
-    return [event["text"] for event in read_new(folder / "progress.jsonl", 0)[0]]
+    """What was said, marked as of a busy machine."""
+    return [event["text"] for event in read_new(folder / "progress.jsonl", 0)[0] if event["isBusy"]]
 
 
 def watching(monkeypatch: pytest.MonkeyPatch, folder: Path, readings: Readings) -> Beside:

@@ -9,6 +9,7 @@ from pulumi.output import UNKNOWN
 
 from infra.places.local import guard
 from infra.places.local import run as local_run
+from tests.golden import Wording
 from training.contract.arms import ARMS
 from training.contract.progress import Progress
 from training.contract.provenance import PROJECT
@@ -148,9 +149,26 @@ def test_how_to_stop_is_said_once_an_update(tmp_path: Path, monkeypatch: pytest.
 def test_a_log_without_a_newline_makes_a_short_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pulumi hands it on: a progress bar would else be all of it."""
     monkeypatch.setattr(local_run, "PROJECT", tmp_path)
-    log = tmp_path / "log.txt"
-    log.write_bytes(b"y" * 2**20)
+    (tmp_path / "log.txt").write_bytes(b"y" * 2**20)
 
-    message = local_run._failure("ray-1", "it ended with exit code 3", log)
+    message = local_run._failure("ray-1", "it ended with exit code 3", tmp_path)
 
     assert output.LONGEST_SHOWN < len(message) < 2 * output.LONGEST_SHOWN
+
+
+def test_a_failure_on_a_busy_machine_repeats_the_last_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: Wording
+) -> None:
+    """In one line below the log: what Ray or TensorFlow print about lost heartbeats does not name the cause."""
+    monkeypatch.setattr(local_run, "PROJECT", tmp_path)
+    (tmp_path / "log.txt").write_text("heartbeat timeout\n")
+    quiet = local_run._failure("ray-1", "it ended with exit code 1", tmp_path)
+    for cpus in (1.2, 1.9):
+        Progress(tmp_path).write("note", text=f"other programs take {cpus} of 2 CPUs", isBusy=True)
+    Progress(tmp_path).write("note", text="another note")
+
+    busy = local_run._failure("ray-1", "it ended with exit code 1", tmp_path)
+
+    assert [line for line in busy.splitlines() if line not in quiet.splitlines()] == [busy.splitlines()[-2]]
+    assert "1.9" in busy.splitlines()[-2]
+    wording("local", busy)

@@ -86,7 +86,7 @@ def test_the_end_of_a_run_s_log_is_such(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(local_run, "PROJECT", tmp_path)
     (tmp_path / "log.txt").write_text(EVIL.replace("\ud83d", ""), encoding="utf-8")
 
-    assert not OBEYED.search(local_run._failure("ray-1", "it failed", tmp_path / "log.txt"))
+    assert not OBEYED.search(local_run._failure("ray-1", "it failed", tmp_path))
 
 
 def test_a_terminal_that_lacks_characters_gets_a_mark() -> None:
