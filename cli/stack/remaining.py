@@ -40,6 +40,11 @@ class Remaining:
         elapsed = {run: now - self._started.get(run, now) for run in left}
         return sum(max(0.0, (whole[run] or 0.0) - elapsed[run]) + BETWEEN_SECONDS for run in left)
 
+    def overdue(self, run: str, now: float) -> float | None:
+        """Return the seconds that were expected of a run which takes longer; None if it does not, or none were."""
+        expected = self._of(side_of(run))
+        return expected if expected is not None and now - self._started.get(run, now) > expected else None
+
     def _of(self, side: str) -> float | None:
         """Return the expected seconds of an arm's run; without known ones those of other arms; else None."""
         if own := self._own.get(side):

@@ -22,6 +22,7 @@ from cli.follow.view import Board
 from cli.setup.project import printable
 from cli.stack.remaining import Remaining, in_words
 from cli.stack.update import Event, Update, is_stop, plain
+from compare.words import duration
 from training.machine import output
 from training.machine.machine_lock import WAITS
 
@@ -172,6 +173,8 @@ class Screen:
             left = self._remaining.seconds(update, now)
             until = "from when it has the machine" if update.current in self._waiting else "left"
             about = f", {in_words(left)} {until}" if left is not None else ""
+            if expected := self._remaining.overdue(update.current, now):
+                about = f", longer than the {duration(expected)} that were expected"
             note = [self._source.trouble] if self._source and self._source.trouble else []
             if update.is_stopped:
                 return [f"stops when {update.current} has ended", *note, "Ctrl-C once more ends it now, and loses it"]

@@ -235,6 +235,23 @@ def test_no_time_is_counted_down_while_a_run_waits_for_the_machine(monkeypatch: 
     assert [102, 102, 102, 72] == seconds
 
 
+def test_a_run_that_takes_longer_than_expected_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A time left that no longer changes would say that the rest is known."""
+    now, out = [0.0], io.StringIO()
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    update = Update()
+    screen = Screen(update, Runs("ray-1"), {"ray": 35.0}, terminal(out))
+    for event in (*planned("ray-1"), FIRST[-1], began("ray-1")):
+        update.take(event)
+        screen.take(event)
+    lines = []
+    for now[0] in (1.0, 34.0, 36.0):
+        lines += [line for line in screen._status() if "ray-1" in line]
+
+    assert [[35], [5], [35]] == [[int(number) for number in re.findall(r"(\d+) s", line)] for line in lines]
+    assert ["left" in line for line in lines] == [True, True, False]
+
+
 class Waiting(Runs):
     """A run that says what it is told to."""
 
