@@ -21,6 +21,8 @@ from cli.setup.project import (
     checked_stack_name,
     last_line,
     say,
+    shown_file,
+    stack_file,
     stack_text,
     target_of,
 )
@@ -166,7 +168,13 @@ class Stack:
         )
         config = self._write_config()
         self._recovery.clear(config, self.overrides)
-        return self._run("destroy", "--yes", config=config)
+        status = self._run("destroy", "--yes", config=config)
+        if status == 0 and self.name != SMOKE:  # pulumi's last line tells the user to remove the stack
+            say(
+                f"stack {self.name}: its settings ({shown_file(stack_file(self.name))}), runs and results are left."
+                " Nothing more is to be typed: `pulumi stack rm` would delete the settings."
+            )
+        return status
 
     def report(self) -> int:
         """Write the comparison to results/, for a measurement that a plain `pulumi up` made. Return the exit status."""

@@ -1,6 +1,7 @@
 """What `rwi up` does around `pulumi up` for a Minikube stack, and what it says when that fails."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,20 @@ def test_destroy_asks_for_others_jobs_before_it_deletes(pinned_as: str | None, m
     with pytest.raises(ToolError, match=f"ci of-the-state {pinned_as or 'ci'}"):
         recorded.stack.destroy()
     assert [] == recorded.steps
+
+
+@pytest.mark.parametrize(("name", "status", "is_said"), [("ci", 0, True), ("ci", 255, False), ("smoke", 0, False)])
+def test_the_last_line_of_destroy_says_what_is_left(
+    name: str, status: int, is_said: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After pulumi's own, which tells the user to remove the stack, and with it the settings. `smoke` is removed."""
+    recorded = Recorded(name, monkeypatch)
+    monkeypatch.setattr(recorded.stack, "_exists", lambda: True)
+    monkeypatch.setattr(recorded.stack, "_run", lambda *_, **__: print("pulumi's line", file=sys.stderr) or status)
+
+    assert status == recorded.stack.destroy()
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert is_said == all(text in last for text in ("stacks/Pulumi.ci.yaml", "`pulumi stack rm`"))
 
 
 def test_an_update_asks_for_others_jobs_where_the_state_has_the_ray_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
