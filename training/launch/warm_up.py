@@ -17,6 +17,7 @@ import sys
 import sysconfig
 from contextlib import suppress
 from importlib import import_module
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from training.contract.progress import Progress
@@ -53,14 +54,16 @@ def main(recipe_text: str, folder: str = "") -> None:
 
 
 def compile_once(packages: Path, stamp: Path, progress: Progress) -> None:
-    """Compile the modules in a folder of packages, unless the stamp file has the hash of exactly these packages."""
+    """Compile the modules in a folder of packages, unless the stamp file has the hash of exactly these packages, or the
+    installer has compiled them all, as `rwi` has uv do."""
     digest = _digest(packages)
     with suppress(OSError):
         if stamp.read_text(encoding="utf-8") == digest:
             return
-    progress.write("note", text=SAID)
-    # Some are no Python of this version, as templates are: nobody imports those
-    compileall.compile_dir(packages, quiet=2, workers=0)
+    if not all(Path(cache_from_source(str(module))).is_file() for module in packages.rglob("*.py")):
+        progress.write("note", text=SAID)
+        # Some are no Python of this version, as templates are: nobody imports those
+        compileall.compile_dir(packages, quiet=2, workers=0)
     with suppress(OSError):  # another user's environment: the next update checks again
         stamp.write_text(digest, encoding="utf-8")
 

@@ -1,5 +1,6 @@
 """Modules are compiled before the first run, and not in the start-up of whichever arm imports them first."""
 
+import compileall
 import json
 import sys
 from importlib.util import cache_from_source
@@ -46,6 +47,19 @@ def test_every_module_is_compiled_once(packages: Path, tmp_path: Path, monkeypat
     assert {"__init__", "module"} == first == compiled(packages)
     assert {"module"} == again
     assert [warm_up.SAID] * 2 == [json.loads(line)["text"] for line in (tmp_path / NAME).read_text().splitlines()]
+
+
+def test_what_the_installer_has_compiled_is_not_compiled_again(packages: Path, tmp_path: Path) -> None:
+    """And no line says that it is: the set-up has just said so."""
+    (packages / "one/template.py").unlink()
+    compileall.compile_dir(packages, quiet=2)
+    bytecode = {path: path.stat().st_mtime_ns for path in packages.rglob("*.pyc")}
+
+    warm_up.compile_once(packages, tmp_path / "stamp", Progress(tmp_path))
+
+    assert not (tmp_path / NAME).exists()
+    assert bytecode == {path: path.stat().st_mtime_ns for path in packages.rglob("*.pyc")} != {}
+    assert (tmp_path / "stamp").exists()
 
 
 def test_an_environment_that_can_not_be_written_is_used_as_it_is(packages: Path, tmp_path: Path) -> None:
