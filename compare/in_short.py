@@ -4,17 +4,16 @@ Ray is compared with the fastest of what one would use instead. What decides is 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from compare.intervals import ENOUGH_TO_ESTIMATE, MARGIN
 from compare.schema import ArmSummary, Bound, Comparison, Estimate
-from compare.words import compared, least_sides, reciprocal, shown_seconds
+from compare.words import compared, least_sides, shown_seconds
 from training.contract.arms import RAY, counted
 
-Kind = Literal["clocks", "to target", "as written", "bound", "not comparable", "nothing"]
-"""What the sentence compares: times from start to end, times to the target, times of runs whose work is not known to be
-the same, or the least time that Ray could take."""
+Kind = Literal["clocks", "to target", "as written"]
+"""What the sentence compares: times from start to end, times to the target, or times of runs whose work is not known to
+be the same."""
 
 RATIOS = {"clocks": {"baseline": "endToEndSpeedup", "wide": "endToEndWideSpeedup", "native": "endToEndNativeSpeedup"},
           "to target": {"baseline": "timeToTargetSpeedup"}}  # fmt: skip
@@ -28,45 +27,18 @@ QUIET = "machineQuiet"
 """Name of the check that says whether runs waited for others on the machine."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class InShort:
-    """The sentence that tells the result, and the numbers in this sentence."""
-
-    kind: Kind
-    alternative: str = ""
-    """Name of the arm with which Ray is compared; "" if there is none."""
-    alternative_seconds: float | None = None
-    """Time of the alternative: the median over the repeats."""
-    ray_seconds: float | None = None
-    """Time of Ray: the median over the repeats."""
-    times_as_long: tuple[float, float | None, float | None] | None = None
-    """Ray's time ÷ the alternative's time, within repeats: the median, and the ends of its interval."""
-    sentence: str
-
-
-def in_short(comparison: Comparison) -> InShort:
-    """Return the sentence that sums up a comparison, and the numbers in this sentence."""
+def in_short(comparison: Comparison) -> str:
+    """Return the sentence that sums up a comparison."""
     failed = [name for name, passed in comparison.checks.items() if passed is False]
     if failed:
-        text = f"The runs cannot be compared, because these checks failed: {', '.join(failed)}."
-        return InShort(kind="not comparable", sentence=text)
+        return f"The runs cannot be compared, because these checks failed: {', '.join(failed)}."
     if comparison.bound:
         return _bounded(comparison, comparison.bound)
     kind = _kind(comparison)
     alternative = _alternative(comparison, kind)
-    ray, other = comparison.arms.get(RAY.name), comparison.arms.get(alternative)
-    if ray is None or other is None:
-        return InShort(kind="nothing", sentence="No repeat has a run of every arm, so nothing is compared yet.")
-    seconds = [arm.median(CLOCKS[kind]) or 0.0 for arm in (other, ray)]
-    ratio = _ratio(comparison, kind, alternative)
-    return InShort(
-        kind=kind,
-        alternative=alternative,
-        alternative_seconds=seconds[0],
-        ray_seconds=seconds[1],
-        times_as_long=_inverse(ratio) if ratio else None,
-        sentence=_sentence(comparison, kind, other, ratio),
-    )
+    if not {RAY.name, alternative} <= comparison.arms.keys():
+        return "No repeat has a run of every arm, so nothing is compared yet."
+    return _sentence(comparison, kind, comparison.arms[alternative], _ratio(comparison, kind, alternative))
 
 
 def machine_in_short(comparison: Comparison) -> str:
@@ -82,29 +54,21 @@ def is_disturbed(comparison: Comparison) -> bool:
     return comparison.checks.get(QUIET) is not True and any(key in comparison.reasons for key in MACHINE)
 
 
-def _bounded(comparison: Comparison, bound: Bound) -> InShort:
+def _bounded(comparison: Comparison, bound: Bound) -> str:
     """Return the sentence on the least time of Ray, compared with the alternative that leaves Ray the smallest gain."""
     ratios = {name: ratio for name, ratio in bound.at_most.items() if name in comparison.arms}
     if not ratios:
-        return InShort(kind="nothing", sentence="No time was measured, so nothing is compared yet.")
+        return "No time was measured, so nothing is compared yet."
     alternative = min(ratios, key=lambda name: ratios[name].median)
     least, other = shown_seconds(bound.least_seconds), comparison.arms[alternative]
     start = shown_seconds(bound.least_seconds - bound.shared_seconds.low / bound.workers)
     seconds = other.median("wallSeconds")
     certain = ", in one repeat" if ratios[alternative].n == 1 else ""
-    sentence = (
+    return (
         f"{other.title[:1].upper()}{other.title[1:]} takes {shown_seconds(seconds)}; whatever is written to distribute"
         f" the script, with {counted(bound.workers, 'worker')} Ray takes at least {least}, of which"
         f" {start} are its start: Ray"
         f" {least_sides([(ratios[alternative], other.title)])}{certain}."
-    )
-    return InShort(
-        kind="bound",
-        alternative=alternative,
-        alternative_seconds=seconds,
-        ray_seconds=bound.least_seconds,
-        times_as_long=_inverse(ratios[alternative]),
-        sentence=sentence,
     )
 
 
@@ -140,12 +104,6 @@ def _ratio(comparison: Comparison, kind: Kind, alternative: str) -> Estimate | N
     if kind == "clocks" and not comparison.has_equal_epochs:
         return None
     return comparison.ratios.get(RATIOS.get(kind, {}).get(alternative, ""))
-
-
-def _inverse(ratio: Estimate) -> tuple[float, float | None, float | None]:
-    if ratio.lower is None or ratio.upper is None:
-        return reciprocal(ratio.median), None, None
-    return reciprocal(ratio.median), reciprocal(ratio.upper), reciprocal(ratio.lower)
 
 
 def _sentence(comparison: Comparison, kind: Kind, other: ArmSummary, ratio: Estimate | None) -> str:

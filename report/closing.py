@@ -33,7 +33,7 @@ def render(comparison: Comparison, stack: str, page: Path | None, settings: Mapp
         settings: The settings of this call, as `--set` has them.
     """
     machine = machine_in_short(comparison)
-    lines = [comparison.answer, wrap(in_short(comparison).sentence), *([wrap(machine)] if machine else [])]
+    lines = [comparison.answer, wrap(in_short(comparison)), *([wrap(machine)] if machine else [])]
     if page:
         lines.append(_report_line(page.resolve()))
     if step_parts.long_waits(comparison):

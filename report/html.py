@@ -64,7 +64,7 @@ def render(comparison: Comparison, stack: str, project: Path) -> str:
             comparison=comparison,
             stack=stack,
             measured_at=_date(comparison),
-            sentence=in_short(comparison).sentence,
+            sentence=in_short(comparison),
             machine=machine_in_short(comparison),
             first=first(comparison),
             deciding=_deciding_rows(comparison),

@@ -32,7 +32,7 @@ def test_the_last_lines_are_in_this_order() -> None:
     lines = render(comparison, "local", page, {}).splitlines()
 
     assert lines[0] == comparison.answer
-    assert " ".join(lines[1:-2]) == in_short(comparison).sentence
+    assert " ".join(lines[1:-2]) == in_short(comparison)
     assert lines[-2] == f"report: {page.as_uri()}"
     assert lines[-1].startswith("next: ./rwi ")
     assert max(map(len, lines[:-2])) <= 80
@@ -163,7 +163,7 @@ def test_only_what_the_answer_is_about_says_how_many_repeats() -> None:
     )
 
     assert "repeats=8" in next_step(comparison, "local", {})
-    assert "8" in in_short(comparison).sentence.rpartition(". ")[2]
+    assert "8" in in_short(comparison).rpartition(". ")[2]
 
 
 @pytest.mark.parametrize(("values", "command"), [((1.25, 1.5, 0.98, 1.3), "destroy"), ((1.1, 1.28, 1.02, 1.2), "auto")])

@@ -133,7 +133,7 @@ def test_a_start_that_takes_too_long_is_not_worth_it(measured: Callable[..., Com
     assert bound.open_from_epochs is not None
     assert bound.open_from_epochs > 3
     wording("script", found.verdict)
-    wording("script", in_short(found).sentence)
+    wording("script", in_short(found))
 
 
 def test_what_can_be_split_is_never_less_than_nothing(measured: Callable[..., Comparison]) -> None:
@@ -245,6 +245,6 @@ def test_it_is_shown(measured: Callable[..., Comparison], tmp_path: Path, wordin
     assert found == Comparison.from_json(found.to_json())
     assert {"baseline", "wide"} == set(json.loads(found.to_json())["bound"]["atMost"])
     page = html.render(found, "mine", tmp_path)
-    assert in_short(found).sentence in page.replace("&#39;", "'")
+    assert in_short(found) in page.replace("&#39;", "'")
     wording("script", table.render(found))
     wording("script", closing.render(found, "mine", None, {}))

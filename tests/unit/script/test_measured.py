@@ -609,7 +609,7 @@ def test_ray_without_runners_is_said_of_the_baseline(wording: Wording, measured:
     assert "baseline" in found.reasons["verdict.rayInOthers"]
     assert {"12", "9"} <= set(re.findall(r"\d+", found.reasons["verdict.epochs"]))
     wording("verdict", found.verdict)
-    wording("verdict", in_short(found).sentence, "in short")
+    wording("verdict", in_short(found), "in short")
     assert found.checks["replicasAsAsked"]
     assert compare(make_runs(), make_context()).reasons["baseline.ray"] not in found.reasons.values()
     assert found.arms["ray"].measures["peakMemoryBytes"] is None

@@ -491,7 +491,7 @@ def test_other_work_decides_nothing(measured: Any, each: dict[str, Any]) -> None
     assert ("same work" if each["elseAgrees"] else "same script") == found.claim
     assert proof(each).item in (found.verdict if each["elseAgrees"] else found.reasons["work.proof"])
     if not each["elseAgrees"]:  # other work is proved, so nothing says that it is not known
-        said = [found.verdict, in_short(found).sentence, found.reasons["speedup"]]
+        said = [found.verdict, in_short(found), found.reasons["speedup"]]
         assert not any("not known" in text for text in said)
 
 
