@@ -11,6 +11,8 @@ from training.workloads.script.python_environment import PythonError
 from training.workloads.script.recognise import Script
 
 LINES = 12
+QUOTED = "    | "
+"""Stands before each line that a script printed."""
 
 
 @dataclass(frozen=True)
@@ -200,9 +202,7 @@ def last_lines(printed: str) -> str:
 
 
 def _with_lines(message: str, lines: str) -> str:
-    return (
-        f"{message.strip()}\n" + "\n".join(f"    | {line}" for line in lines.splitlines()) if lines else message.strip()
-    )
+    return "\n".join([message.strip(), *(f"{QUOTED}{line}" for line in lines.splitlines())])
 
 
 def python_problem(error: PythonError, request: Request) -> str:

@@ -31,11 +31,11 @@ def recognised(script: Script, installed: Mapping[str, str], folder: str) -> str
     return f"{script.path.name}: {WORDS[script.kind]}{data}\nits environment: {versions}\nevery arm starts in {folder}"
 
 
-def command_lines(arms: Sequence[ArmCommand]) -> str:
+def command_lines(arms: Sequence[ArmCommand]) -> list[str]:
     """Return a line for each arm, with its whole command or the reason why it is absent."""
     width = max(len(arm.arm) for arm in arms)
     descriptions = ((arm.arm, f"absent: {arm.absent}" if arm.absent else str(arm)) for arm in arms)
-    return "\n".join(f"  {name:<{width}}  {text}" for name, text in descriptions)
+    return [f"  {name:<{width}}  {text}" for name, text in descriptions]
 
 
 def table(facts: Mapping[str, ArmFacts], outcomes: Mapping[str, Outcome]) -> str:

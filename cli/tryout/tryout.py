@@ -4,11 +4,12 @@ What the arms write beside their own files is in a private folder that is gone a
 `rwi preview`.
 """
 
+import re
 import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from cli.setup.project import shown_file
 from cli.stack.lines import for_rwi
@@ -18,6 +19,7 @@ from cli.tryout.others import Others
 from cli.tryout.request import Request
 from cli.tryout.run_arm import Outcome, run
 from report import terminal
+from report.table import wrap
 from training.machine import isolation, machine_lock
 from training.machine.command_line import rwi
 from training.workloads.script import commands, facts, plain, ray_layer, same_work
@@ -26,30 +28,34 @@ from training.workloads.script.facts import ArmFacts
 from training.workloads.script.plain import Proof
 from training.workloads.script.recognise import Script
 
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+
 
 def tryout(request: Request) -> int:
     """Try a script in every arm, and print what was seen. Return 0 if it can be measured as it is, else 1."""
     script, versions = known_script(request)
-    terminal.write(show.recognised(script, versions, str(commands.folder(script))))
-    ray = with_ray(request, script, versions, terminal.write)
+    _write_prose(show.recognised(script, versions, str(commands.folder(script))))
+    ray = with_ray(request, script, versions, _write_prose)
     with tempfile.TemporaryDirectory(prefix="try-") as folder:
         arms, proves = prove.arms(script, request, Path(folder), ray)
-        terminal.write(f"\narms\n{show.command_lines(arms)}")
+        terminal.write("\narms")
+        for arm, line in zip(arms, show.command_lines(arms), strict=True):
+            (_write_prose if arm.absent else terminal.write)(line)
         if explain.lacks_ray(script, arms):
             terminal.write(f"to have it: {ray_layer.line_that_installs(script, request.python)}")
-        machine_lock.hold(lambda text: terminal.write(text, sys.stderr))
+        machine_lock.hold(lambda text: _write_prose(text, sys.stderr))
         if reason := isolation.refusal():
-            terminal.write(f"\nwithout a network of its own: {reason}")
+            _write_prose(f"\nwithout a network of its own: {reason}")
         with Others() as others:
             outcomes, arms, proof = _run_all(arms, script, request, Path(folder), proves)
             porting = ""
             if proof and proof.works and proves:
                 porting = prove.before_porting(proof, script, proves, request, Path(folder))
     if (effect := show.effect_of_others(outcomes)) and (busy := others.in_words()):
-        terminal.write(f"\nthe machine was not quiet, and {effect}: {busy}")
+        _write_prose(f"\nthe machine was not quiet, and {effect}: {busy}")
     code = _say(script, arms, outcomes, request, proof)
     if porting:
-        terminal.write(f"\n{porting}")
+        _write_prose(f"\n{porting}")
     return code
 
 
@@ -75,14 +81,14 @@ def _run_all(
         arm = left[0]
         outcome = outcomes[arm.arm] = run(arm, request, folder, commands.folder(script))
         problem = explain.problem(outcome, script, request.limit_seconds)
-        terminal.write(f"  {arm.arm}: {problem}" if problem else f"  {arm.arm}: {outcome.seconds:.0f} s")
+        _write_prose(f"  {arm.arm}: {problem}" if problem else f"  {arm.arm}: {outcome.seconds:.0f} s")
         if outcome.hung or outcome.flooded or (len(outcomes) == 1 and explain.fails_in_every_arm(outcome)):
             if names := [other.arm for other in left[1:]]:
-                terminal.write(f"  {', '.join(names)}: not tried: {arm.arm} failed")
+                _write_prose(f"  {', '.join(names)}: not tried: {arm.arm} failed")
             break
         if proves and not proof and (not problem or left[1].arm in plain.OF_RANKS):
             proof = prove.prove(script, proves, request, folder) if not problem else plain.UNTRIED
-            terminal.write(f"  {proof.words}")
+            _write_prose(f"  {proof.words}")
             arms = prove.after(proof, arms)
             if proof.environment:  # it is run again as the others are
                 del outcomes[arm.arm]
@@ -113,24 +119,24 @@ def _say(
     verdict = show.verdict(seen, complete)
     if seen:
         terminal.write(f"\nseen\n{show.table(seen, with_steps)}")
-        terminal.write("\n".join(f"  {finding}" for finding in show.findings(seen, verdict)))
-        terminal.write(f"  {show.metrics(with_steps)}; {show.observer_cost(with_steps)}")
+        _write_prose("\n".join(f"  {finding}" for finding in show.findings(seen, verdict)))
+        _write_prose(f"  {show.metrics(with_steps)}; {show.observer_cost(with_steps)}")
     if commands.not_distributed(script) and not (proof and proof.works):
         return _say_bound(wanted, outcomes, trained, seen, request)
     if "ray" not in wanted:
         terminal.write("\nno claim: without the arm `ray` there is nothing to compare it with")
         return _refused(request)
     if failed := {name: outcomes[name] for name in wanted if name in outcomes and outcomes[name].code}:
-        terminal.write(show.no_claim(failed))
+        _write_prose(show.no_claim(failed))
         return _refused(request)
-    terminal.write(f"\n{show.claim(verdict)}")
+    _write_prose(f"\n{show.claim(verdict)}")
     if same_work.share_rows({name: arm_facts.work for name, arm_facts in seen.items()}):
-        terminal.write(explain.own_rows(script))
+        _write_prose(explain.own_rows(script))
     if complete:
         keep.keep(request, seen, trained)
     if not complete or verdict.claim is None:
         return _refused(request)
-    terminal.write(show.estimate(seen, trained, request.steps, show.epochs_of(request.arguments)))
+    _write_prose(show.estimate(seen, trained, request.steps, show.epochs_of(request.arguments)))
     return _can_be_measured(request)
 
 
@@ -147,19 +153,22 @@ def _say_bound(
         terminal.write("\nno bound: its environment has no Ray whose start could be measured")
         return _refused(request)
     if failed := [name for name in wanted if name not in trained]:
-        terminal.write(show.no_claim({name: outcomes[name] for name in failed if name in outcomes}))
+        _write_prose(show.no_claim({name: outcomes[name] for name in failed if name in outcomes}))
         return _refused(request)
     bounded = bound.tried(trained, seen, request.workers, show.epochs_of(request.arguments))
     if bounded:
-        terminal.write(f"\n{bound.in_words(bounded, request.workers)}")
+        _write_prose(f"\n{bound.in_words(bounded, request.workers)}")
     keep.keep(request, seen, trained)
-    terminal.write(show.estimate(seen, trained, request.steps, show.epochs_of(request.arguments)))
+    _write_prose(show.estimate(seen, trained, request.steps, show.epochs_of(request.arguments)))
     return _can_be_measured(request)
 
 
 def _can_be_measured(request: Request) -> int:
     """Write the stack's file if it is asked for, print what to type next, and return the exit status 0."""
-    terminal.write(_write_stack_file(request) if request.write_to else show.next_step(request))
+    if request.write_to:
+        _write_stack_file(request)
+    else:
+        terminal.write(show.next_step(request))
     return 0
 
 
@@ -170,16 +179,31 @@ def _refused(request: Request) -> int:
     return 1
 
 
-def _write_stack_file(request: Request) -> str:
+def _write_stack_file(request: Request) -> None:
     back = write.way_back(request.write_to)
     path = write.write(request.write_to, request.keys)
     file = shown_file(path)
-    written = f"\nwritten into {file}: {', '.join(request.keys)}\nnext: {rwi('up', request.write_to)}"
-    written += f"\nto go back: {back or f'remove these keys from {file}'}"
-    if not request.secrets:
-        return written
-    line = for_rwi(f"pulumi config set --secret secretEnvironment --stack {request.write_to}", request.write_to, {})
-    return (
-        f"{written}\nnot written, because git tracks that file: {', '.join(request.secrets)}. This asks for it,"
-        f" encrypted, as NAME=value:\n  {line}"
-    )
+    _write_prose(f"\nwritten into {file}: {', '.join(request.keys)}")
+    terminal.write(f"next: {rwi('up', request.write_to)}\nto go back: {back or f'remove these keys from {file}'}")
+    if request.secrets:
+        line = for_rwi(f"pulumi config set --secret secretEnvironment --stack {request.write_to}", request.write_to, {})
+        _write_prose(
+            f"not written, because git tracks that file: {', '.join(request.secrets)}. This asks for it, encrypted, as"
+            " NAME=value:"
+        )
+        terminal.write(f"  {line}")
+
+
+def _write_prose(text: str, out: TextIO | None = None) -> None:
+    """Print lines of prose, on a terminal wrapped at blanks. What a script printed, and commands in backticks, stay as
+    they are."""
+    out = out or sys.stdout
+    terminal.write("\n".join(map(_wrapped, text.split("\n"))) if out.isatty() else text, out)
+
+
+def _wrapped(line: str) -> str:
+    if line.startswith(explain.QUOTED):
+        return line
+    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", _NO_BREAK), line)
+    indent = line[: len(line) - len(line.lstrip(" "))]
+    return wrap(whole, indent=f"{indent}  ").replace(_NO_BREAK, " ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable
@@ -58,6 +59,43 @@ def well() -> dict[str, Outcome]:
     """All arms trained, and did the same work."""
     both = (rank(0, 2), rank(1, 2))
     return {"baseline": outcome(rank(0, 1, batch=64)), "native": outcome(*both), "ray": outcome(*both)}
+
+
+class Terminal(io.StringIO):
+    """A terminal 80 columns wide, which cuts what is longer."""
+
+    def isatty(self) -> bool:
+        """As one is."""
+        return True
+
+
+def test_on_a_terminal_prose_is_wrapped_at_blanks_and_no_command_is_cut() -> None:
+    """Neither a path, nor a line that a script printed; into a pipe all is written as it is."""
+    path, command = f"/home/me/{'a-folder/' * 9}train.py:48", "`./rwi up --stack " + "x" * 40 + "`"
+    quoted = f"{explain.QUOTED}{'printed by the script ' * 9}"
+    text = f"  ray: {'a word ' * 9}{path} {'or two ' * 5}{command} and lightning.\n{quoted}"
+    shown, piped = Terminal(), io.StringIO()
+    for out in (shown, piped):
+        tryout._write_prose(text, out)
+    lines = shown.getvalue().splitlines()
+
+    assert f"{text}\n" == piped.getvalue()
+    assert all(any(whole in line for line in lines) for whole in (path, command, quoted))
+    assert [line for line in lines if len(line) > 80] == [f"    {path}", quoted]
+    assert " ".join(text.split()) == " ".join(shown.getvalue().split())
+
+
+def test_no_finding_of_a_try_is_cut_by_a_terminal(stacks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the table above them and the command to copy below may be longer than 80 columns."""
+    shown = Terminal()
+    monkeypatch.setattr("sys.stdout", shown)
+    end(tried(str(script_in(stacks))), well())
+
+    said, _, commands = shown.getvalue().partition("\nnext: ")
+    table, _, findings = said.rpartition("\n  ray ")
+    assert "weights" in table
+    assert "rwi up" in commands
+    assert [line for line in findings.splitlines()[1:] if len(line) > 80] == []
 
 
 @pytest.mark.parametrize("failed", [("baseline", "native", "ray"), ("ray",)])
