@@ -94,7 +94,12 @@ def test_what_was_tried_is_written_as_keys(tmp_path: Path, monkeypatch: pytest.M
     ],
 )
 def test_no_secret_is_written_into_a_file_that_git_tracks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, written: str, secrets: list[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    given: str,
+    written: str,
+    secrets: list[str],
 ) -> None:
     """What stays out is named, with the line that asks for it; all of it is tried."""
     monkeypatch.setattr(project, "STACKS", tmp_path)
@@ -102,7 +107,8 @@ def test_no_secret_is_written_into_a_file_that_git_tracks(
     env = [word for name, value in recipe.variables(given).items() for word in ("--env", f"{name}={value}")]
     asked = tried("a.py", *env, "--write", "--stack", "mine")
 
-    said = tryout._write_stack_file(asked)
+    tryout._write_stack_file(asked)
+    said = capsys.readouterr().out
 
     assert written == stack_config.config_of("mine").get("environment", "")
     line = "pulumi config set --secret secretEnvironment --stack mine"
