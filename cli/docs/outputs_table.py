@@ -36,8 +36,8 @@ The output `comparison` has everything as one JSON string. `./rwi outputs --json
 reason by its dotted name (`baseline.reportSeconds`, `checks.weightsEqual`). Units are in the keys; accuracies are
 fractions, and gaps are percentage points. [The glossary](glossary.md) explains the words, and names the arms.
 
-In types `?` is *or null*, `[ ]` a list, and `{ }` an object of such values by name. The keys of a type without a link stand in
-`compare/schema.py`, each with its type and its meaning: there `cost_ratio` is `costRatio`.
+In types `?` is *or null*, `[ ]` a list, and `{ }` an object of such values by name. The keys of a type without a link
+stand in `compare/schema.py`, each with its type and its meaning: there `cost_ratio` is `costRatio`.
 """
 _ANSWERS = ("answer", "verdict", "claim", "break_even_epochs")
 _MORE = f"""\

@@ -1,6 +1,8 @@
 """What `rwi try` is asked for: each variable read, and each bad value refused with what is allowed."""
 
 import shlex
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -94,12 +96,7 @@ def test_what_was_tried_is_written_as_keys(tmp_path: Path, monkeypatch: pytest.M
     ],
 )
 def test_no_secret_is_written_into_a_file_that_git_tracks(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    given: str,
-    written: str,
-    secrets: list[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, written: str, secrets: list[str]
 ) -> None:
     """What stays out is named, with the line that asks for it; all of it is tried."""
     monkeypatch.setattr(project, "STACKS", tmp_path)
@@ -107,8 +104,9 @@ def test_no_secret_is_written_into_a_file_that_git_tracks(
     env = [word for name, value in recipe.variables(given).items() for word in ("--env", f"{name}={value}")]
     asked = tried("a.py", *env, "--write", "--stack", "mine")
 
-    tryout._write_stack_file(asked)
-    said = capsys.readouterr().out
+    with redirect_stdout(StringIO()) as printed:
+        tryout._write_stack_file(asked)
+    said = printed.getvalue()
 
     assert written == stack_config.config_of("mine").get("environment", "")
     line = "pulumi config set --secret secretEnvironment --stack mine"
