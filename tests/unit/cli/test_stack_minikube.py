@@ -116,8 +116,12 @@ def test_the_last_line_of_destroy_says_what_is_left(
     """After pulumi's own, which tells the user to remove the stack, and with it the settings. `smoke` is removed."""
     recorded = Recorded(name, monkeypatch)
     monkeypatch.setattr(recorded.stack, "_exists", lambda: True)
-    monkeypatch.setattr(recorded.stack, "_run", lambda *_, **__: print("pulumi's line", file=sys.stderr) or status)
 
+    def run(*_: object, **__: object) -> int:
+        print("pulumi's line", file=sys.stderr)
+        return status
+
+    monkeypatch.setattr(recorded.stack, "_run", run)
     assert status == recorded.stack.destroy()
     last = capsys.readouterr().err.splitlines()[-1]
     assert is_said == all(text in last for text in ("stacks/Pulumi.ci.yaml", "`pulumi stack rm`"))
