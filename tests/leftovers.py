@@ -1,12 +1,14 @@
-"""Charges what a test leaves to that test, not to the next: processes that still live, files that nobody closed.
+"""Charges what a test leaves to that test, not to the next: variables and the current folder of this process, processes
+that still live, files that nobody closed.
 
-It looks only after tests that started a process. What ends by itself within the limit is not left.
+It looks for processes and files only after tests that started a process. What ends by itself within the limit is not
+left.
 """
 
 import gc
 import os
 import sys
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -19,6 +21,9 @@ _STARTS = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Pope
 """Events of Python's audit with which processes are started."""
 _OF_PYTHON = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 """In the command lines of processes that Python starts once and keeps for itself."""
+_SET_BY_OTHERS = ("GRPC_", "KMP_", "PYTEST_", "RAY_", "TF2_", "TF_", "TPU_")
+"""How variables begin that libraries set when they are imported, for this process and for good, and pytest's own."""
+_FOLDER = "the current folder"
 OF = "TEST_PROCESS"
 """Environment variable with the process whose tests started another: a second pytest runs tests of the same names."""
 
@@ -63,7 +68,9 @@ class Leftovers:
         if self._has_started:  # for fixtures of several tests
             self._known = frozenset(psutil.pids())
             self._has_started = False
+        before = _surroundings()
         yield
+        assert not (changed := _restore(before)), f"left changed: {', '.join(changed)}"
         if _AHEAD or not self._has_started:
             return
         for name in ("last_type", "last_value", "last_traceback"):  # it keeps what a test that failed had opened
@@ -75,6 +82,26 @@ class Leftovers:
             with suppress(psutil.Error):
                 process.kill()
         assert not said, "\n".join(["left running:", *said])
+
+
+def _surroundings() -> dict[str, str]:
+    """Return the variables of this process, but for those that libraries set, and its current folder."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(_SET_BY_OTHERS)}
+    return own | {_FOLDER: os.getcwd()}  # noqa: PTH109 - as it is compared
+
+
+def _restore(before: Mapping[str, str]) -> list[str]:
+    """Give this process the variables and the folder of before, and return the names of those that were others."""
+    now = _surroundings()
+    changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
+    for name in changed:
+        if name == _FOLDER:
+            os.chdir(before[name])
+        elif name in before:
+            os.environ[name] = before[name]
+        else:
+            del os.environ[name]
+    return changed
 
 
 def _living(known: Set[int], test: str) -> list[psutil.Process]:

@@ -41,21 +41,25 @@ def test_6_fails_and_leaves_a_pipe():
     left = subprocess.Popen(["true"], stdout=subprocess.PIPE)
     left.wait()
     assert not left.stdout
+def test_10_sets_a_variable(): os.environ["RWI_DOOR"] = "-c"
+def test_11_finds_it_no_more(): assert "RWI_DOOR" not in os.environ
+def test_12_goes_to_another_folder(): os.chdir("/")
+def test_13_is_in_its_own_again(): assert os.getcwd() != "/"
 def test_7_starts(server): subprocess.run(["true"])
 def test_8_starts_nothing(server): assert server.poll() is None
 """
 
 
 def test_each_test_pays_for_what_it_left(tmp_path: Path) -> None:
-    """A child, an orphan, an open file, and what its failure holds; what several tests use stays, and what
-    is of a test of that name in another pytest."""
+    """A child, an orphan, an open file, what its failure holds, a variable and another current folder; what several
+    tests use stays, and what is of a test of that name in another pytest."""
     (tmp_path / "tests/docs").mkdir(parents=True)
     (tmp_path / "tests/docs/test_a.py").write_text(TEST)
     (tmp_path / "tests/limits.py").write_text("LEFT_SECONDS = 0.1\n")
     shown = run_pytest(tmp_path, "-rfE", "-Werror", check=False)
-    charged = {int(number) for number in re.findall(r"^(?:ERROR|FAILED) \S+::test_(\d)", shown, re.MULTILINE)}
+    charged = {int(number) for number in re.findall(r"^(?:ERROR|FAILED) \S+::test_(\d+)", shown, re.MULTILINE)}
 
-    assert {2, 4, 5, 6} == charged, shown
+    assert {2, 4, 5, 6, 10, 12} == charged, shown
     with suppress(psutil.NoSuchProcess):  # where process 1 reaps no orphans, it is there as a zombie
         assert psutil.STATUS_ZOMBIE == psutil.Process(int((tmp_path / "orphan").read_text())).status()
     psutil.Process(int((tmp_path / "other").read_text())).kill()

@@ -328,6 +328,8 @@ def test_what_ends_a_launcher_is_said_in_a_line(
 ) -> None:  # fmt: skip
     """Python prints the status itself where that is a text."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["rwi"])
+    monkeypatch.setenv(launcher.DOOR, "rwi")
     monkeypatch.setattr(launcher, "ready", Mock(side_effect=error))
     monkeypatch.setattr(Path, "glob", lambda *_: iter([tmp_path]))
     with pytest.raises(SystemExit) as ended_with:

@@ -22,8 +22,9 @@ from training.machine.command_line import FROM
 
 @pytest.fixture
 def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of stack files."""
+    """The folder of stack files. A call that is checked sets `NAME`, which is given back after the test."""
     monkeypatch.setattr(project, "STACKS", tmp_path)
+    monkeypatch.setenv(NAME, "up")
     return tmp_path
 
 

@@ -195,8 +195,7 @@ def test_a_run_on_this_machine_trains_without_a_proxy(
     """From when it has the machine and its network to itself."""
     monkeypatch.setattr(machine_lock, "hold", lambda _: None)
     monkeypatch.setattr(isolation, "enter", lambda: "")
-    for name, value in DOWNLOADING.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(os, "environ", dict(SYSTEM | DOWNLOADING))
 
     entry.on_this_machine(entry.parse("baseline", None, ["--result", str(tmp_path / "result.json"), *flags]))
 

@@ -164,6 +164,12 @@ def test_an_interface_that_goes_while_they_are_looked_at_ends_no_run(monkeypatch
     assert isolation.is_alone()
 
 
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run on this machine takes from its environment what was for downloading."""
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+
+
 @pytest.fixture
 def request_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> entry.Request:
     """A run by hand whose lock is free; the network is each test's."""
