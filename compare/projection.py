@@ -348,7 +348,9 @@ def _no_number(projection: Projection) -> str:
 def _knee_said(projection: Projection) -> str:
     lowest, highest = projection.knee_from, projection.knee_to
     last = max([*projection.measured, *(point.workers for point in projection.points)])
-    if lowest is None:
+    if highest is None and lowest == projection.measured[0]:
+        where = "not known: these measurements allow it at any number of workers"
+    elif lowest is None:
         where = f"beyond {counted(last, 'worker')}"
     elif highest is None:
         where = f"at {counted(lowest, 'worker')} or more"
